@@ -1,0 +1,124 @@
+//! Opens databases of either kind behind one connection type and brings their schema up to date.
+
+use diesel::connection::SimpleConnection;
+use diesel::r2d2::{ConnectionManager, CustomizeConnection};
+use diesel::{Connection, PgConnection, SqliteConnection};
+use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
+
+use super::error::DbError;
+
+/// A connection to either kind of database.
+#[derive(diesel::MultiConnection)]
+pub enum Conn {
+    /// PostgreSQL.
+    Pg(PgConnection),
+    /// SQLite.
+    Sqlite(SqliteConnection),
+}
+
+/// A pool of such connections.
+pub type Pool = diesel::r2d2::Pool<ConnectionManager<Conn>>;
+
+/// Which tables a database holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Schema {
+    /// Mappings, flavors, operations and the journal.
+    Api,
+    /// One cell's records.
+    Cell,
+    /// The embedded identity, image, network, volume and placement services.
+    Services,
+}
+
+const API_PG: EmbeddedMigrations = embed_migrations!("migrations/api/postgres");
+const API_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/api/sqlite");
+const CELL_PG: EmbeddedMigrations = embed_migrations!("migrations/cell/postgres");
+const CELL_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/cell/sqlite");
+const SERVICES_PG: EmbeddedMigrations = embed_migrations!("migrations/services/postgres");
+const SERVICES_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/services/sqlite");
+
+/// True for a PostgreSQL URL; anything else is a SQLite file.
+pub fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres://") || url.starts_with("postgresql://")
+}
+
+/// Settings that SQLite forgets with each connection. FULL: an acknowledged write survives a power cut.
+const SQLITE_SETTINGS: &str = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
+
+/// One connection, outside any pool.
+pub fn open(url: &str) -> Result<Conn, DbError> {
+    let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url_without_password(url), reason: e.to_string() };
+    if is_postgres(url) {
+        return Ok(Conn::Pg(PgConnection::establish(url).map_err(unreachable)?));
+    }
+    let mut conn = SqliteConnection::establish(url).map_err(unreachable)?;
+    conn.batch_execute(SQLITE_SETTINGS)?;
+    Ok(Conn::Sqlite(conn))
+}
+
+/// A fresh database that lives as long as its connection.
+pub fn open_in_memory(schema: Schema) -> Result<Conn, DbError> {
+    let mut conn = open(":memory:")?;
+    migrate(&mut conn, schema)?;
+    Ok(conn)
+}
+
+/// Migrates the database and opens a pool of at most `size` connections.
+pub fn open_pool(name: &str, url: &str, schema: Schema, size: u32) -> Result<Pool, DbError> {
+    let mut first = open(url)?;
+    if let Conn::Sqlite(conn) = &mut first {
+        // Once, before the pool: connections that set it at the same time lock each other out.
+        conn.batch_execute("PRAGMA journal_mode = WAL;")?;
+    }
+    migrate(&mut first, schema)?;
+    drop(first);
+    Pool::builder()
+        .max_size(size)
+        .min_idle(Some(1))
+        .connection_timeout(std::time::Duration::from_secs(5))
+        .connection_customizer(Box::new(Settings))
+        .build(ConnectionManager::new(url))
+        .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })
+}
+
+fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
+    let failed = |e: Box<dyn std::error::Error + Send + Sync>| DbError::Defect(format!("the schema cannot be brought up to date: {e}"));
+    match conn {
+        Conn::Pg(conn) => {
+            let migrations = match schema {
+                Schema::Api => API_PG,
+                Schema::Cell => CELL_PG,
+                Schema::Services => SERVICES_PG,
+            };
+            conn.run_pending_migrations(migrations).map_err(failed)?;
+        }
+        Conn::Sqlite(conn) => {
+            let migrations = match schema {
+                Schema::Api => API_SQLITE,
+                Schema::Cell => CELL_SQLITE,
+                Schema::Services => SERVICES_SQLITE,
+            };
+            conn.run_pending_migrations(migrations).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+#[derive(Debug)]
+struct Settings;
+
+impl CustomizeConnection<Conn, diesel::r2d2::Error> for Settings {
+    fn on_acquire(&self, conn: &mut Conn) -> Result<(), diesel::r2d2::Error> {
+        match conn {
+            Conn::Sqlite(conn) => conn.batch_execute(SQLITE_SETTINGS).map_err(diesel::r2d2::Error::QueryError),
+            Conn::Pg(_) => Ok(()),
+        }
+    }
+}
+
+fn url_without_password(url: &str) -> String {
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://{place}"),
+        _ => url.to_owned(),
+    }
+}

@@ -1,0 +1,65 @@
+//! Errors of the databases, in terms that the layers above can act on.
+
+use diesel::result::{DatabaseErrorKind, Error as DieselError};
+
+/// Why a database call did not give a result.
+#[derive(Debug, thiserror::Error)]
+pub enum DbError {
+    /// A record that must exist does not.
+    #[error("{0} not found")]
+    NotFound(String),
+    /// A unique key exists already, or a compare-and-swap met another value.
+    #[error("{0}")]
+    Conflict(String),
+    /// A higher fence has written here: this effect is late and did nothing.
+    #[error("refused: fence ({0}, {1}) of server {2} is below the one obeyed")]
+    Stale(i64, i64, uuid::Uuid),
+    /// The database does not answer or cannot store (down, busy past the limit, disk full). What was asked may or may not
+    /// have happened.
+    #[error("database {name} is unavailable: {reason}")]
+    Unavailable {
+        /// Which database.
+        name: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A record that cannot be read as what it should be, or a statement that is wrong: a defect.
+    #[error("database error: {0}")]
+    Defect(String),
+}
+
+impl DbError {
+    /// A record's stored text that does not parse.
+    pub fn unreadable(what: &str, text: &str) -> DbError {
+        DbError::Defect(format!("{what} holds {text:?}, which is not known"))
+    }
+
+    /// True when asking again later may help and the present outcome is unknown.
+    pub fn is_unavailable(&self) -> bool {
+        matches!(self, DbError::Unavailable { .. })
+    }
+}
+
+impl From<DieselError> for DbError {
+    fn from(error: DieselError) -> DbError {
+        match error {
+            DieselError::NotFound => DbError::NotFound("record".into()),
+            DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, info) => DbError::Conflict(info.message().to_owned()),
+            // A missing table or a wrong statement is ours; everything else the server says is about its own state.
+            DieselError::DatabaseError(DatabaseErrorKind::ForeignKeyViolation | DatabaseErrorKind::NotNullViolation | DatabaseErrorKind::CheckViolation, info) => {
+                DbError::Defect(info.message().to_owned())
+            }
+            DieselError::DatabaseError(_, info) => DbError::Unavailable { name: String::new(), reason: info.message().to_owned() },
+            DieselError::BrokenTransactionManager | DieselError::RollbackErrorOnCommit { .. } => {
+                DbError::Unavailable { name: String::new(), reason: error.to_string() }
+            }
+            other => DbError::Defect(other.to_string()),
+        }
+    }
+}
+
+impl From<serde_json::Error> for DbError {
+    fn from(error: serde_json::Error) -> DbError {
+        DbError::Defect(format!("a JSON column cannot be read: {error}"))
+    }
+}

@@ -1,0 +1,179 @@
+//! Databases: one [`Db`] per schema and place (the API's, one per cell, the embedded services'), on SQLite or PostgreSQL.
+//!
+//! `connection` opens either kind behind one type, `writer` groups SQLite's commits, `fence` refuses late effects;
+//! `api`, `cell` and `services` hold the records, one file per aggregate. Every call of a [`Db`] is one transaction, runs
+//! where blocking work belongs and is answered only after its commit.
+
+pub mod connection;
+pub mod error;
+pub mod fence;
+mod writer;
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+
+use diesel::Connection;
+use tokio::sync::Semaphore;
+
+use crate::domain::fence::Fence;
+use crate::env::{Blocking, Env};
+pub use connection::{Conn, Schema};
+pub use error::DbError;
+
+/// How many connections to one database may work at once; calls past it wait their turn without a thread.
+pub const POOL_SIZE: u32 = 8;
+
+/// A database. Cheap to clone.
+#[derive(Clone)]
+pub struct Db {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    name: String,
+    env: Env,
+    access: Access,
+    outage: AtomicU8,
+}
+
+enum Access {
+    /// A pool; on SQLite all writes go through the one writer.
+    Pooled { pool: connection::Pool, permits: Semaphore, writer: Option<writer::Writer> },
+    /// One in-memory SQLite connection, used at once on the caller's thread: a simulation.
+    Inline { conn: Mutex<Conn> },
+}
+
+/// A fault point: what a database does when an experiment or a test says so.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Outage {
+    /// Works.
+    None = 0,
+    /// Refuses every call at once.
+    Refuses = 1,
+    /// Never answers.
+    Hangs = 2,
+    /// Does what it is asked and then says that it failed.
+    LosesReplies = 3,
+}
+
+impl Db {
+    /// Opens `url` (`postgres://…` or a SQLite file's path), brings its schema up to date and says under which `name` errors
+    /// speak of it.
+    pub fn open(name: &str, url: &str, schema: Schema, env: &Env) -> Result<Db, DbError> {
+        let access = match env.blocking() {
+            Blocking::Inline => Access::Inline { conn: Mutex::new(connection::open_in_memory(schema)?) },
+            Blocking::Pool => {
+                let pool = connection::open_pool(name, url, schema, POOL_SIZE)?;
+                let writer = if connection::is_postgres(url) { None } else { Some(writer::Writer::start(name, connection::open(url)?)?) };
+                Access::Pooled { pool, permits: Semaphore::new(POOL_SIZE as usize), writer }
+            }
+        };
+        Ok(Db { inner: Arc::new(Inner { name: name.to_owned(), env: env.clone(), access, outage: AtomicU8::new(0) }) })
+    }
+
+    /// The name given at opening.
+    pub fn name(&self) -> &str {
+        &self.inner.name
+    }
+
+    /// The environment given at opening.
+    pub fn env(&self) -> &Env {
+        &self.inner.env
+    }
+
+    /// Sets the fault that calls meet from now on.
+    pub fn set_outage(&self, outage: Outage) {
+        self.inner.outage.store(outage as u8, Ordering::SeqCst);
+    }
+
+    /// Reads. `work` sees one connection and must not write.
+    pub async fn read<T, F>(&self, work: F) -> Result<T, DbError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
+    {
+        let outage = self.pass_outage().await?;
+        let result = match &self.inner.access {
+            Access::Inline { conn } => work(&mut lock(conn)),
+            Access::Pooled { .. } => self.on_pool(work).await,
+        };
+        self.answer(outage, result)
+    }
+
+    /// Writes in one transaction: committed when this answers `Ok`, rolled back when `work` gives an error.
+    pub async fn write<T, F>(&self, work: F) -> Result<T, DbError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
+    {
+        let outage = self.pass_outage().await?;
+        let result = match &self.inner.access {
+            Access::Inline { conn } => lock(conn).transaction(work),
+            Access::Pooled { writer: Some(writer), .. } => writer.run(work).await,
+            Access::Pooled { writer: None, .. } => self.on_pool(|conn| conn.transaction(work)).await,
+        };
+        self.answer(outage, result)
+    }
+
+    /// Writes for an operation on a server: refused as [`DbError::Stale`] when a higher fence has written here before.
+    pub async fn write_fenced<T, F>(&self, fence: Fence, work: F) -> Result<T, DbError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
+    {
+        self.write(move |conn| {
+            fence::obey(conn, fence)?;
+            work(conn)
+        })
+        .await
+    }
+
+    async fn on_pool<T, F>(&self, work: F) -> Result<T, DbError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
+    {
+        let Access::Pooled { pool, permits, .. } = &self.inner.access else {
+            return Err(DbError::Defect("an inline database has no pool".into()));
+        };
+        let _permit = permits.acquire().await.map_err(|_| self.unavailable("it is closed"))?;
+        let pool = pool.clone();
+        self.inner
+            .env
+            .run_blocking(move || {
+                let mut conn = pool.get().map_err(|e| DbError::Unavailable { name: String::new(), reason: e.to_string() })?;
+                work(&mut conn)
+            })
+            .await
+    }
+
+    async fn pass_outage(&self) -> Result<u8, DbError> {
+        let outage = self.inner.outage.load(Ordering::SeqCst);
+        if outage == Outage::Hangs as u8 {
+            std::future::pending::<()>().await;
+        }
+        if outage == Outage::Refuses as u8 {
+            return Err(self.unavailable("an experiment holds it down"));
+        }
+        Ok(outage)
+    }
+
+    fn answer<T>(&self, outage: u8, result: Result<T, DbError>) -> Result<T, DbError> {
+        if outage == Outage::LosesReplies as u8 {
+            return Err(self.unavailable("an experiment lost the reply"));
+        }
+        result.map_err(|error| match error {
+            DbError::Unavailable { reason, .. } => self.unavailable(&reason),
+            other => other,
+        })
+    }
+
+    fn unavailable(&self, reason: &str) -> DbError {
+        DbError::Unavailable { name: self.inner.name.clone(), reason: reason.to_owned() }
+    }
+}
+
+fn lock(conn: &Mutex<Conn>) -> std::sync::MutexGuard<'_, Conn> {
+    conn.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

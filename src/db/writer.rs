@@ -1,0 +1,83 @@
+//! The one writer of a SQLite file: groups waiting transactions into a commit, so that many operations at once pay for one
+//! flush to disk. Each job runs in a savepoint of its own and is answered only after the commit.
+
+use std::sync::mpsc;
+
+use diesel::Connection;
+use tokio::sync::oneshot;
+
+use super::connection::Conn;
+use super::error::DbError;
+
+/// Jobs in one commit at most, so that no one waits long behind a burst.
+const GROUP_MAX: usize = 64;
+/// Jobs that may wait; past it a write is refused as busy.
+const QUEUE_MAX: usize = 4096;
+
+type Answer = Box<dyn FnOnce(Result<(), String>) + Send>;
+type Job = Box<dyn FnOnce(&mut Conn) -> Answer + Send>;
+
+pub(super) struct Writer {
+    jobs: mpsc::SyncSender<Job>,
+    name: String,
+}
+
+impl Writer {
+    /// Starts the writer's thread; it ends when the last handle is dropped and the queue is empty.
+    pub(super) fn start(name: &str, mut conn: Conn) -> Result<Writer, DbError> {
+        let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
+        std::thread::Builder::new()
+            .name(format!("write-{name}"))
+            .spawn(move || {
+                while let Ok(first) = queue.recv() {
+                    let mut group = vec![first];
+                    group.extend(std::iter::from_fn(|| queue.try_recv().ok()).take(GROUP_MAX - 1));
+                    commit_group(&mut conn, group);
+                }
+            })
+            .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })?;
+        Ok(Writer { jobs, name: name.to_owned() })
+    }
+
+    /// Runs `work` in the next group and answers after its commit.
+    pub(super) async fn run<T, F>(&self, work: F) -> Result<T, DbError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        let job: Job = Box::new(move |conn| {
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| conn.transaction(work)))
+                .unwrap_or_else(|_| Err(DbError::Defect("a database call panicked; it was rolled back".into())));
+            Box::new(move |committed| {
+                let answer = match committed {
+                    Ok(()) => result,
+                    Err(reason) => Err(DbError::Unavailable { name: String::new(), reason }),
+                };
+                // The caller may have given up waiting; its write stands all the same.
+                let _ = sender.send(answer);
+            })
+        });
+        self.jobs.try_send(job).map_err(|e| match e {
+            mpsc::TrySendError::Full(_) => self.unavailable("too many writes wait"),
+            mpsc::TrySendError::Disconnected(_) => self.unavailable("its writer has ended"),
+        })?;
+        receiver.await.unwrap_or_else(|_| Err(self.unavailable("its writer ended before it answered")))
+    }
+
+    fn unavailable(&self, reason: &str) -> DbError {
+        DbError::Unavailable { name: self.name.clone(), reason: reason.to_owned() }
+    }
+}
+
+fn commit_group(conn: &mut Conn, group: Vec<Job>) {
+    let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
+    let committed = conn.transaction::<(), diesel::result::Error, _>(|conn| {
+        answers.extend(group.into_iter().map(|job| job(conn)));
+        Ok(())
+    });
+    let outcome = committed.map_err(|e| e.to_string());
+    for answer in answers {
+        answer(outcome.clone());
+    }
+}

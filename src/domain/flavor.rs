@@ -1,0 +1,67 @@
+//! Flavors and the amounts of resources they ask for.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A flavor as it is stored with a server: a server keeps its own copy, so deleting a flavor changes no server.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Flavor {
+    /// The id users know (`flavorid`).
+    pub id: String,
+    /// The name, unique among flavors.
+    pub name: String,
+    /// Virtual CPUs.
+    pub vcpus: i32,
+    /// Memory in MiB.
+    pub memory_mb: i32,
+    /// Root disk in GiB; 0 means "as large as the image".
+    pub root_gb: i32,
+    /// Ephemeral disk in GiB.
+    pub ephemeral_gb: i32,
+    /// Swap disk in MiB.
+    pub swap_mb: i32,
+    /// Extra specs, e.g. `aggregate_instance_extra_specs:generation = 1`.
+    pub extra_specs: BTreeMap<String, String>,
+    /// Shown to every project.
+    pub is_public: bool,
+    /// Refused for new servers and resizes.
+    pub disabled: bool,
+    /// Free text (microversion 2.55).
+    pub description: Option<String>,
+}
+
+/// Amounts of the resource classes that a server takes from a compute node's provider.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Resources {
+    /// `VCPU`.
+    pub vcpu: i64,
+    /// `MEMORY_MB`.
+    pub memory_mb: i64,
+    /// `DISK_GB`; none for the root disk of a volume-backed server (spec §2.9).
+    pub disk_gb: i64,
+}
+
+impl Flavor {
+    /// What a server of this flavor takes. A volume-backed server's root disk is not on the host; swap counts in GiB,
+    /// rounded up.
+    pub fn resources(&self, volume_backed: bool) -> Resources {
+        let root = if volume_backed { 0 } else { i64::from(self.root_gb) };
+        Resources {
+            vcpu: i64::from(self.vcpus),
+            memory_mb: i64::from(self.memory_mb),
+            disk_gb: root + i64::from(self.ephemeral_gb) + (i64::from(self.swap_mb) + 1023) / 1024,
+        }
+    }
+}
+
+impl Resources {
+    /// Name and amount of each class that is asked for, in a fixed order; nothing for zero amounts.
+    pub fn by_class(&self) -> BTreeMap<String, i64> {
+        [("VCPU", self.vcpu), ("MEMORY_MB", self.memory_mb), ("DISK_GB", self.disk_gb)]
+            .into_iter()
+            .filter(|(_, amount)| *amount > 0)
+            .map(|(class, amount)| (class.to_owned(), amount))
+            .collect()
+    }
+}

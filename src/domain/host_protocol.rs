@@ -1,0 +1,198 @@
+//! The messages to and from a compute host: plain serde values, so that a mailbox or a broker can carry them
+//! (architecture §2). The messages of a move stand in the order of its steps.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::fence::Fence;
+use super::flavor::Resources;
+use super::guest::{DiskManifest, GuestSpec, GuestVif, GuestVolume};
+use super::server::PowerState;
+
+/// Something to do to one server on a host. The host refuses a fence below the highest it has obeyed for the server,
+/// answers the same fence again with the remembered reply, and cancels or waits for a running command that a higher
+/// fence overtakes.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct HostRequest {
+    /// The server and the order of this request among all others for it.
+    pub fence: Fence,
+    /// The migration or other operation that this belongs to; for logs and progress.
+    pub operation: Uuid,
+    /// What to do.
+    pub command: HostCommand,
+}
+
+/// What a host can be asked to do.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum HostCommand {
+    /// Take room for a guest. `holder` is the server, or the migration for a flavor that a move keeps reserved.
+    Claim {
+        /// The claim's key; claiming twice under one key replaces.
+        holder: Uuid,
+        /// The amounts.
+        resources: Resources,
+    },
+    /// Give the room back; fine when there is no such claim.
+    DropClaim {
+        /// The claim's key.
+        holder: Uuid,
+    },
+    /// Rename a claim (a move keeps the old flavor's room under the migration's id); fine when done already.
+    MoveClaim {
+        /// Present key.
+        holder: Uuid,
+        /// New key.
+        new_holder: Uuid,
+    },
+    /// Ask the guest to stop, then power it off. Fine when it is off or absent.
+    StopGuest {
+        /// How long the guest may take by itself, in milliseconds.
+        grace_ms: u64,
+    },
+    /// Upload the guest's local disks as one image, in the order of the manifest in the reply.
+    UploadSnapshot {
+        /// An existing, queued image.
+        image_id: Uuid,
+    },
+    /// Put the guest's local disks into the cell's transfer area for another host of this cell.
+    ExportDisks,
+    /// Remove what `ExportDisks` or a snapshot download left behind; fine when there is nothing.
+    DropExport,
+    /// Destroy the guest but keep its disks; disconnect its volumes and unplug its VIFs.
+    ReleaseGuest,
+    /// Define the guest (fetch and verify disks, connect volumes, plug VIFs) without starting it. Replaces any earlier
+    /// half-done definition. A checksum that does not match is refused.
+    PrepareGuest {
+        /// The guest.
+        spec: Box<GuestSpec>,
+    },
+    /// Start a defined guest and wait until its VIFs are plugged. Fine when it runs.
+    StartGuest,
+    /// Stop and remove the guest and its disks. Fine when there is nothing.
+    RemoveGuest,
+    /// Remove the disks that a released guest left; refused while a guest is defined.
+    CleanDisks,
+    /// Stop and start the guest without touching its definition.
+    RebootGuest {
+        /// How long the guest may take by itself, in milliseconds.
+        grace_ms: u64,
+    },
+    /// Connect a volume to the guest, defined or running.
+    AttachVolume {
+        /// The volume.
+        volume: GuestVolume,
+    },
+    /// Disconnect a volume; fine when it is not connected.
+    DetachVolume {
+        /// The volume.
+        volume_id: Uuid,
+    },
+    /// Plug an interface.
+    AttachVif {
+        /// The interface.
+        vif: GuestVif,
+    },
+    /// Unplug an interface; fine when it is not plugged.
+    DetachVif {
+        /// The port.
+        port_id: Uuid,
+    },
+    /// Only raise the fence: nothing below it may act any more. Answers whether the guest runs (saga rule 4's hand-back).
+    Fence,
+}
+
+/// What a host answers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum HostReply {
+    /// Done, or nothing was to be done.
+    Done,
+    /// `StopGuest`, `Fence`: done; whether the guest ran before.
+    Stopped {
+        /// The guest ran.
+        was_running: bool,
+    },
+    /// `UploadSnapshot`, `ExportDisks`: done.
+    Exported {
+        /// What was written.
+        manifest: DiskManifest,
+    },
+    /// Definitely not done, and nothing is left of it.
+    Refused {
+        /// A sentence for the instance action.
+        reason: String,
+    },
+    /// A higher fence has been obeyed: this request is late and did nothing.
+    Stale {
+        /// The highest epoch obeyed.
+        epoch: i64,
+        /// The highest attempt obeyed under it.
+        attempt: i64,
+    },
+    /// Begun and failed; something may be left.
+    Failed {
+        /// A sentence for the instance action.
+        reason: String,
+    },
+}
+
+/// Something to ask of a host that changes nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum HostQuery {
+    /// Sizes, claims and guests.
+    Report,
+    /// How many bytes the operation has moved so far; long copies are judged by it.
+    Progress {
+        /// The operation.
+        operation: Uuid,
+    },
+}
+
+/// The answer to a query.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum HostAnswer {
+    /// To `Report`.
+    Report(HostReport),
+    /// To `Progress`: bytes moved and bytes in all (0 while unknown).
+    Progress {
+        /// Moved.
+        done: u64,
+        /// In all.
+        total: u64,
+    },
+}
+
+/// What a host says of itself.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct HostReport {
+    /// The host's name.
+    pub host: String,
+    /// What it has in all.
+    pub capacity: Resources,
+    /// Who holds how much of it.
+    pub claims: Vec<(Uuid, Resources)>,
+    /// Its guests.
+    pub guests: Vec<GuestReport>,
+}
+
+/// What a host says of one guest or of disks that a released guest left.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct GuestReport {
+    /// The server.
+    pub server: Uuid,
+    /// True when a guest is defined; false when only kept disks are left.
+    pub defined: bool,
+    /// Whether it runs.
+    pub power_state: PowerState,
+    /// The fence pair under which it was started last.
+    pub started_epoch: i64,
+    /// The highest pair obeyed for the server.
+    pub fence: (i64, i64),
+    /// Volumes connected.
+    pub volumes: Vec<Uuid>,
+    /// Ports plugged.
+    pub ports: Vec<Uuid>,
+    /// SHA-256 per local disk, in hex: name and checksum (empty unless asked by the audit of a stopped guest).
+    pub disks: Vec<(String, String)>,
+    /// Files of an export or a snapshot that are still there.
+    pub leftovers: Vec<String>,
+}

@@ -1,0 +1,45 @@
+//! Migration records: their types and states (spec cross-cell-resize §1.2-1.5).
+
+use super::server::named_states;
+use serde::{Deserialize, Serialize};
+
+named_states! {
+    /// What kind of move a migration record stands for.
+    MigrationType {
+        /// A resize: the flavor changes.
+        Resize = "resize",
+        /// A cold migration: the flavor stays.
+        Migration = "migration",
+    }
+}
+
+named_states! {
+    /// How far a migration is.
+    MigrationStatus {
+        /// Recorded; a target is being chosen and prepared.
+        PreMigrating = "pre-migrating",
+        /// The source host works.
+        Migrating = "migrating",
+        /// The source host has let go.
+        PostMigrating = "post-migrating",
+        /// At the target, waiting for confirm or revert.
+        Finished = "finished",
+        /// Confirm runs.
+        Confirming = "confirming",
+        /// Confirmed: the source is cleaned up.
+        Confirmed = "confirmed",
+        /// Revert runs.
+        Reverting = "reverting",
+        /// Reverted: the server is back at the source.
+        Reverted = "reverted",
+        /// Failed and undone.
+        Error = "error",
+    }
+}
+
+impl MigrationStatus {
+    /// True while the record may still change.
+    pub fn is_live(self) -> bool {
+        !matches!(self, MigrationStatus::Confirmed | MigrationStatus::Reverted | MigrationStatus::Error)
+    }
+}

@@ -1,0 +1,11 @@
+//! Pure rules and values: state machines, flavors, request specs, resources, microversions, policy.
+//! No actix, no diesel, no HTTP, no clock.
+
+pub mod context;
+pub mod fence;
+pub mod flavor;
+pub mod guest;
+pub mod host_protocol;
+pub mod migration;
+pub mod request_spec;
+pub mod server;

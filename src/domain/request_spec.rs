@@ -1,0 +1,36 @@
+//! What a server was asked to be: kept in the API database so that moves, recreation and a down cell need no guess.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::flavor::Flavor;
+
+/// The request behind a server. The flavor is the current one: new after a successful resize, old after a revert.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RequestSpec {
+    /// The server.
+    pub instance_uuid: Uuid,
+    /// Its project.
+    pub project_id: String,
+    /// Its owner.
+    pub user_id: String,
+    /// Its flavor.
+    pub flavor: Flavor,
+    /// The image it was made from; none when volume-backed.
+    pub image_id: Option<Uuid>,
+    /// Root disk on a volume.
+    pub is_bfv: bool,
+    /// The zone named at creation; such a server stays in it (spec §4, S7).
+    pub availability_zone: Option<String>,
+    /// The server group it belongs to.
+    pub instance_group: Option<Uuid>,
+    /// `os:scheduler_hints`.
+    pub scheduler_hints: BTreeMap<String, serde_json::Value>,
+    /// How many servers the request asked for.
+    pub num_instances: i32,
+    /// A port of the server carries a resource request (QoS).
+    #[serde(default)]
+    pub has_resource_request: bool,
+}

@@ -1,0 +1,136 @@
+//! The states of a server and what users see of them (spec cross-cell-resize §1.1).
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! named_states {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+        pub enum $name { $($(#[$vdoc])* #[serde(rename = $text)] $variant),+ }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// The text that records and the API carry.
+            pub fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $text),+ }
+            }
+
+            /// The value a record's text stands for.
+            pub fn parse(text: &str) -> Option<$name> {
+                match text { $($text => Some($name::$variant),)+ _ => None }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
+pub(crate) use named_states;
+
+named_states! {
+    /// Where a server stands when no operation holds it.
+    VmState {
+        /// Not yet on a host.
+        Building = "building",
+        /// Its guest runs.
+        Active = "active",
+        /// Its guest is off.
+        Stopped = "stopped",
+        /// At its target, waiting for confirm or revert.
+        Resized = "resized",
+        /// An operation failed and could not restore the server; hard reboot or rebuild recovers it.
+        Error = "error",
+        /// Gone; the record is kept for history.
+        Deleted = "deleted",
+    }
+}
+
+named_states! {
+    /// What is being done to a server now; none at rest.
+    TaskState {
+        /// Create: choosing a host.
+        Scheduling = "scheduling",
+        /// Create: on its host, preparing disks.
+        BlockDeviceMapping = "block_device_mapping",
+        /// Create: ports.
+        Networking = "networking",
+        /// Create: the guest starts.
+        Spawning = "spawning",
+        /// Start.
+        PoweringOn = "powering-on",
+        /// Stop.
+        PoweringOff = "powering-off",
+        /// Soft reboot.
+        Rebooting = "rebooting",
+        /// Hard reboot.
+        RebootingHard = "rebooting_hard",
+        /// Rebuild.
+        Rebuilding = "rebuilding",
+        /// Resize or migrate accepted, or choosing and preparing the target.
+        ResizePrep = "resize_prep",
+        /// The source host works.
+        ResizeMigrating = "resize_migrating",
+        /// The source host has let go.
+        ResizeMigrated = "resize_migrated",
+        /// The target host works.
+        ResizeFinish = "resize_finish",
+        /// Revert.
+        ResizeReverting = "resize_reverting",
+        /// Delete.
+        Deleting = "deleting",
+    }
+}
+
+/// What the hypervisor says of a guest, as the API's numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[repr(i32)]
+pub enum PowerState {
+    /// Nothing known.
+    NoState = 0,
+    /// Runs.
+    Running = 1,
+    /// Off.
+    Shutdown = 4,
+}
+
+impl PowerState {
+    /// The number in records and in `OS-EXT-STS:power_state`.
+    pub fn code(self) -> i32 {
+        self as i32
+    }
+
+    /// The value a record's number stands for; unknown numbers read as "nothing known".
+    pub fn from_code(code: i32) -> PowerState {
+        match code {
+            1 => PowerState::Running,
+            4 => PowerState::Shutdown,
+            _ => PowerState::NoState,
+        }
+    }
+}
+
+/// The status that the API shows for a pair of states (spec §1.1; L9: a cross-cell revert shows REVERT_RESIZE until done).
+pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static str {
+    use TaskState as T;
+    match (vm_state, task_state) {
+        (VmState::Error, Some(T::Rebuilding)) => "REBUILD",
+        (VmState::Error, Some(T::RebootingHard)) => "HARD_REBOOT",
+        (VmState::Error, _) => "ERROR",
+        (VmState::Deleted, _) => "DELETED",
+        (VmState::Building, _) => "BUILD",
+        (VmState::Resized, Some(T::ResizeReverting)) => "REVERT_RESIZE",
+        (VmState::Resized, _) => "VERIFY_RESIZE",
+        (_, Some(T::ResizePrep | T::ResizeMigrating | T::ResizeMigrated | T::ResizeFinish)) => "RESIZE",
+        (_, Some(T::ResizeReverting)) => "REVERT_RESIZE",
+        (_, Some(T::Rebooting)) => "REBOOT",
+        (_, Some(T::RebootingHard)) => "HARD_REBOOT",
+        (_, Some(T::Rebuilding)) => "REBUILD",
+        (VmState::Active, _) => "ACTIVE",
+        (VmState::Stopped, _) => "SHUTOFF",
+    }
+}

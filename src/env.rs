@@ -1,0 +1,100 @@
+//! What a test or a simulation replaces: the clock, the source of ids, and where blocking work runs.
+//!
+//! Everything that needs the time, a new id or a blocking call takes an [`Env`]; nothing else in the crate asks the
+//! operating system for them (`clippy.toml` refuses it), so a run under a seed and tokio's paused clock replays exactly.
+
+use std::sync::Arc;
+
+use chrono::{DateTime, SubsecRound, Utc};
+use uuid::Uuid;
+
+/// The time as records see it, truncated to microseconds so that both databases give back what was written.
+pub trait Clock: Send + Sync {
+    /// Now, in UTC.
+    fn now(&self) -> DateTime<Utc>;
+}
+
+/// The operating system's clock.
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the operating system's clock")]
+    fn now(&self) -> DateTime<Utc> {
+        Utc::now().trunc_subsecs(6)
+    }
+}
+
+/// Where new ids come from.
+pub trait IdSource: Send + Sync {
+    /// An id nobody has used.
+    fn uuid(&self) -> Uuid;
+}
+
+/// Random ids (version 4).
+pub struct RandomIds;
+
+impl IdSource for RandomIds {
+    #[expect(clippy::disallowed_methods, reason = "the one place that makes random ids")]
+    fn uuid(&self) -> Uuid {
+        Uuid::new_v4()
+    }
+}
+
+/// Where blocking work (databases, files, hypervisor calls) runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Blocking {
+    /// On tokio's blocking pool: a service.
+    Pool,
+    /// At once, on the caller's thread: a simulation, where a second thread would end determinism.
+    Inline,
+}
+
+/// Clock, ids and blocking mode, handed to every part.
+#[derive(Clone)]
+pub struct Env {
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn IdSource>,
+    blocking: Blocking,
+}
+
+impl Env {
+    /// The environment of a real service.
+    pub fn system() -> Env {
+        Env { clock: Arc::new(SystemClock), ids: Arc::new(RandomIds), blocking: Blocking::Pool }
+    }
+
+    /// An environment of the caller's making.
+    pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>, blocking: Blocking) -> Env {
+        Env { clock, ids, blocking }
+    }
+
+    /// Now, in UTC, whole microseconds.
+    pub fn now(&self) -> DateTime<Utc> {
+        self.clock.now()
+    }
+
+    /// A new id.
+    pub fn uuid(&self) -> Uuid {
+        self.ids.uuid()
+    }
+
+    /// Where blocking work runs here.
+    pub fn blocking(&self) -> Blocking {
+        self.blocking
+    }
+
+    /// Runs `work` where blocking work belongs and gives its result. A panic in `work` goes on in the caller.
+    pub async fn run_blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        match self.blocking {
+            Blocking::Inline => work(),
+            Blocking::Pool => match tokio::task::spawn_blocking(work).await {
+                Ok(value) => value,
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The runtime is shutting down: nobody is left to read an answer.
+                    Err(_) => futures::future::pending().await,
+                },
+            },
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Errors as each API's clients expect them (spec clients.md §3, cross-cell-resize §3).
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, ResponseError};
+use serde_json::json;
+
+use crate::services::ServiceError;
+
+/// Whose form an error body takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErrorForm {
+    /// `{"itemNotFound":{"code","message"}}`: compute, volume and `/ops/v1`.
+    Compute,
+    /// `{"error":{"code","message","title"}}`.
+    Identity,
+    /// `{"NeutronError":{"type","message","detail"}}`.
+    Network,
+    /// `{"errors":[{"status","title","detail","code","request_id"}]}`.
+    Placement,
+    /// `{"code","title","message"}` with the message where image clients look for it.
+    Image,
+}
+
+/// An error on its way to the caller.
+#[derive(Debug, Clone)]
+pub struct ApiError {
+    pub status: StatusCode,
+    pub message: String,
+    pub form: ErrorForm,
+    /// Seconds for `Retry-After`.
+    pub retry_after: Option<u32>,
+}
+
+impl ApiError {
+    pub fn new(form: ErrorForm, status: StatusCode, message: impl Into<String>) -> ApiError {
+        ApiError { status, message: message.into(), form, retry_after: None }
+    }
+
+    /// A service's error as its API says it.
+    pub fn from_service(form: ErrorForm, error: ServiceError) -> ApiError {
+        let status = match &error {
+            ServiceError::NotFound(_) => StatusCode::NOT_FOUND,
+            ServiceError::Conflict(_) | ServiceError::Stale(_) => StatusCode::CONFLICT,
+            ServiceError::Invalid(_) => StatusCode::BAD_REQUEST,
+            ServiceError::Forbidden(_) => StatusCode::FORBIDDEN,
+            ServiceError::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        let mut api = ApiError::new(form, status, error.to_string());
+        if status == StatusCode::SERVICE_UNAVAILABLE {
+            api.retry_after = Some(5);
+        }
+        api
+    }
+}
+
+/// The name under which a compute error body puts its code and message.
+pub fn compute_error_name(status: StatusCode) -> &'static str {
+    match status.as_u16() {
+        400 => "badRequest",
+        401 => "unauthorized",
+        403 => "forbidden",
+        404 => "itemNotFound",
+        405 => "badMethod",
+        406 => "notAcceptable",
+        409 => "conflictingRequest",
+        413 => "overLimit",
+        415 => "badMediaType",
+        501 => "notImplemented",
+        503 => "serviceUnavailable",
+        _ => "computeFault",
+    }
+}
+
+impl std::fmt::Display for ApiError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.status, self.message)
+    }
+}
+
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        self.status
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let code = self.status.as_u16();
+        let title = self.status.canonical_reason().unwrap_or("Error");
+        let body = match self.form {
+            ErrorForm::Compute => json!({ compute_error_name(self.status): { "code": code, "message": self.message } }),
+            ErrorForm::Identity => json!({"error": {"code": code, "message": self.message, "title": title}}),
+            ErrorForm::Network => json!({"NeutronError": {"type": title, "message": self.message, "detail": ""}}),
+            ErrorForm::Placement => json!({"errors": [{"status": code, "title": title, "detail": self.message}]}),
+            ErrorForm::Image => json!({"code": code, "title": title, "message": self.message}),
+        };
+        let mut response = HttpResponse::build(self.status);
+        if let Some(seconds) = self.retry_after {
+            response.insert_header(("Retry-After", seconds.to_string()));
+        }
+        response.json(body)
+    }
+}

@@ -1,0 +1,3 @@
+//! The APIs over HTTP: one folder per service; `error` is the form of every error, `auth` the door.
+
+pub mod error;

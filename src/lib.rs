@@ -1,0 +1,7 @@
+//! cellshift: a multi-cell compute control plane that speaks the OpenStack Compute API.
+
+pub mod db;
+pub mod domain;
+pub mod env;
+pub mod http;
+pub mod services;

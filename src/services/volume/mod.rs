@@ -1,0 +1,83 @@
+//! The volume service: volumes with real bytes, and attachments with connectors.
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::ServiceError;
+use crate::domain::fence::Fence;
+
+/// A volume.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Volume {
+    pub id: Uuid,
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub project_id: String,
+    pub user_id: String,
+    /// `available`, `reserved`, `attaching`, `in-use`, `error`, ….
+    pub status: String,
+    pub size_gb: i32,
+    pub bootable: bool,
+    pub multiattach: bool,
+    pub availability_zone: String,
+    pub volume_type: Option<String>,
+    pub image_id: Option<Uuid>,
+    pub metadata: std::collections::BTreeMap<String, String>,
+    pub attachments: Vec<Attachment>,
+    pub created_at: chrono::DateTime<chrono::Utc>,
+    pub updated_at: chrono::DateTime<chrono::Utc>,
+}
+
+/// A server's hold on a volume. Without a connector it only reserves the volume ("empty", spec §2.10).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Attachment {
+    pub id: Uuid,
+    pub volume_id: Uuid,
+    pub server: Uuid,
+    /// The host that connects; none for an empty attachment.
+    pub host: Option<String>,
+    /// `reserved`, `attaching` (has a connector) or `attached` (completed).
+    pub status: String,
+    pub mountpoint: Option<String>,
+    /// How the host reaches the volume; the embedded service gives `{"driver_volume_type":"local","data":{"path":…}}`.
+    pub connection_info: serde_json::Value,
+    pub attached_at: Option<chrono::DateTime<chrono::Utc>>,
+}
+
+/// A volume to make for a server.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NewVolume {
+    /// Chosen before, so that a retry makes no second volume.
+    pub id: Uuid,
+    pub name: Option<String>,
+    pub project_id: String,
+    pub user_id: String,
+    pub size_gb: i32,
+    /// Filled from this image's bytes.
+    pub image_id: Option<Uuid>,
+    pub volume_type: Option<String>,
+}
+
+/// What sagas and the compute API need of the volume service.
+#[async_trait]
+pub trait VolumeService: Send + Sync {
+    async fn volume(&self, id: Uuid) -> Result<Volume, ServiceError>;
+    /// Makes a volume; fine when that id exists already.
+    async fn create_volume(&self, fence: Fence, volume: NewVolume) -> Result<(), ServiceError>;
+    /// Deletes a volume that has no attachment. Fine when there is none.
+    async fn delete_volume(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
+    /// A new attachment under the caller's id; empty without a host. Fine when that id exists. Conflict when another server
+    /// holds the volume and it is not multi-attach; two attachments of the same server are allowed (a move needs them).
+    async fn create_attachment(&self, fence: Fence, id: Uuid, volume: Uuid, host: Option<&str>, mountpoint: Option<&str>) -> Result<Attachment, ServiceError>;
+    /// Gives the attachment its connector: the answer's connection info is for that host.
+    async fn update_attachment(&self, fence: Fence, id: Uuid, host: &str, mountpoint: Option<&str>) -> Result<Attachment, ServiceError>;
+    /// The host has connected: the volume is in use.
+    async fn complete_attachment(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
+    /// Removes the attachment; the volume is available when it was the last. Fine when there is none.
+    async fn delete_attachment(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
+    /// The attachments of a server.
+    async fn attachments_of(&self, server: Uuid) -> Result<Vec<Attachment>, ServiceError>;
+    /// Every attachment; for the audit.
+    async fn all_attachments(&self) -> Result<Vec<Attachment>, ServiceError>;
+}
