@@ -5,3 +5,4 @@ pub mod domain;
 pub mod env;
 pub mod http;
 pub mod services;
+pub mod virt;
