@@ -46,9 +46,10 @@ impl From<DieselError> for DbError {
             DieselError::NotFound => DbError::NotFound("record".into()),
             DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, info) => DbError::Conflict(info.message().to_owned()),
             // A missing table or a wrong statement is ours; everything else the server says is about its own state.
-            DieselError::DatabaseError(DatabaseErrorKind::ForeignKeyViolation | DatabaseErrorKind::NotNullViolation | DatabaseErrorKind::CheckViolation, info) => {
-                DbError::Defect(info.message().to_owned())
-            }
+            DieselError::DatabaseError(
+                DatabaseErrorKind::ForeignKeyViolation | DatabaseErrorKind::NotNullViolation | DatabaseErrorKind::CheckViolation,
+                info,
+            ) => DbError::Defect(info.message().to_owned()),
             DieselError::DatabaseError(_, info) => DbError::Unavailable { name: String::new(), reason: info.message().to_owned() },
             DieselError::BrokenTransactionManager | DieselError::RollbackErrorOnCommit { .. } => {
                 DbError::Unavailable { name: String::new(), reason: error.to_string() }

@@ -58,9 +58,20 @@ pub struct Allocations {
 #[async_trait]
 pub trait PlacementService: Send + Sync {
     /// Creates the provider of a host or replaces its inventories; usage is kept.
-    async fn ensure_provider(&self, uuid: Uuid, name: &str, inventories: BTreeMap<String, Inventory>, traits: Vec<String>) -> Result<(), ServiceError>;
+    async fn ensure_provider(
+        &self,
+        uuid: Uuid,
+        name: &str,
+        inventories: BTreeMap<String, Inventory>,
+        traits: Vec<String>,
+    ) -> Result<(), ServiceError>;
     /// Providers with room for `resources` (by class) and all `required` traits, at most `limit`, in a stable order.
-    async fn candidates(&self, resources: BTreeMap<String, i64>, required: Vec<String>, limit: usize) -> Result<Vec<Provider>, ServiceError>;
+    async fn candidates(
+        &self,
+        resources: BTreeMap<String, i64>,
+        required: Vec<String>,
+        limit: usize,
+    ) -> Result<Vec<Provider>, ServiceError>;
     /// All providers with inventories and usages.
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError>;
     /// What a consumer has; none when it has nothing.

@@ -69,7 +69,14 @@ pub trait VolumeService: Send + Sync {
     async fn delete_volume(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
     /// A new attachment under the caller's id; empty without a host. Fine when that id exists. Conflict when another server
     /// holds the volume and it is not multi-attach; two attachments of the same server are allowed (a move needs them).
-    async fn create_attachment(&self, fence: Fence, id: Uuid, volume: Uuid, host: Option<&str>, mountpoint: Option<&str>) -> Result<Attachment, ServiceError>;
+    async fn create_attachment(
+        &self,
+        fence: Fence,
+        id: Uuid,
+        volume: Uuid,
+        host: Option<&str>,
+        mountpoint: Option<&str>,
+    ) -> Result<Attachment, ServiceError>;
     /// Gives the attachment its connector: the answer's connection info is for that host.
     async fn update_attachment(&self, fence: Fence, id: Uuid, host: &str, mountpoint: Option<&str>) -> Result<Attachment, ServiceError>;
     /// The host has connected: the volume is in use.
