@@ -4,6 +4,7 @@
 //! `api`, `cell` and `services` hold the records, one file per aggregate. Every call of a [`Db`] is one transaction, runs
 //! where blocking work belongs and is answered only after its commit.
 
+pub mod api;
 pub mod connection;
 pub mod error;
 pub mod fence;

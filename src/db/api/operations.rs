@@ -1,0 +1,409 @@
+//! Operations in flight and the saga journal: at most one operation per server by a unique key, entries appended under a
+//! lease whose epoch fences an old owner's writes (architecture §5, rules 1 and 6).
+
+use chrono::{DateTime, NaiveDateTime, Utc};
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use super::ownership;
+use crate::db::{Conn, Db, DbError};
+use crate::domain::fence::Fence;
+
+diesel::table! {
+    sagas (id) {
+        id -> Text,
+        server_uuid -> Text,
+        kind -> Text,
+        state -> Text,
+        step -> Text,
+        context -> Text,
+        error -> Nullable<Text>,
+        lease_owner -> Text,
+        lease_epoch -> BigInt,
+        created_at -> Timestamp,
+        updated_at -> Timestamp,
+    }
+}
+
+diesel::table! {
+    operations (server_uuid) {
+        server_uuid -> Text,
+        saga_id -> Text,
+        started_at -> Timestamp,
+    }
+}
+
+diesel::table! {
+    journal (saga_id, seq) {
+        saga_id -> Text,
+        seq -> BigInt,
+        step -> Text,
+        side -> Text,
+        attempt -> BigInt,
+        event -> Text,
+        error -> Nullable<Text>,
+        at -> Timestamp,
+    }
+}
+
+/// A saga as it is stored.
+#[derive(Clone, PartialEq, Debug, Queryable, Insertable)]
+#[diesel(table_name = sagas)]
+struct SagaRow {
+    id: String,
+    server_uuid: String,
+    kind: String,
+    state: String,
+    step: String,
+    context: String,
+    error: Option<String>,
+    lease_owner: String,
+    lease_epoch: i64,
+    created_at: NaiveDateTime,
+    updated_at: NaiveDateTime,
+}
+
+/// A saga: what it is, how far it is, and who may go on with it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SagaRecord {
+    pub id: Uuid,
+    pub server: Uuid,
+    pub kind: String,
+    /// `running`, `unwinding`, `done` or `unwound`.
+    pub state: String,
+    /// The step at hand.
+    pub step: String,
+    /// The saga's context as JSON.
+    pub context: String,
+    pub error: Option<String>,
+    pub lease: Lease,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// The right to write a saga's journal; a later owner's epoch is higher.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lease {
+    pub owner: String,
+    pub epoch: i64,
+}
+
+/// One line of the journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JournalEntry {
+    pub seq: i64,
+    pub step: String,
+    /// `act` or `undo`.
+    pub side: String,
+    pub attempt: i64,
+    /// `begun`, or how it ended.
+    pub event: String,
+    pub error: Option<String>,
+    pub at: DateTime<Utc>,
+}
+
+/// What one commit adds to a saga's journal.
+#[derive(Clone, Debug)]
+pub struct Append {
+    pub saga: Uuid,
+    pub server: Uuid,
+    pub lease_epoch: i64,
+    /// Complete but for the attempt of a last `begun` entry, which is taken in the same commit.
+    pub entries: Vec<JournalEntry>,
+    pub state: String,
+    pub step: String,
+    /// The context, when it changed.
+    pub context: Option<String>,
+    pub error: Option<String>,
+    /// Take the next attempt and write it into the last entry.
+    pub begins: bool,
+    /// The saga is over: release the server.
+    pub ends: bool,
+    /// Undos or clean-ups that this commit leaves owed.
+    pub owed: Vec<super::debts::NewDebt>,
+}
+
+/// A page of sagas for operators, newest first.
+#[derive(Clone, Debug, Default)]
+pub struct SagaFilter {
+    pub server: Option<Uuid>,
+    pub state: Option<String>,
+    /// Only older ones than this saga.
+    pub marker: Option<Uuid>,
+    pub limit: i64,
+}
+
+/// Operations and their journal.
+#[derive(Clone)]
+pub struct Operations {
+    db: Db,
+}
+
+impl Operations {
+    pub fn new(db: Db) -> Operations {
+        Operations { db }
+    }
+
+    /// The API database.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Takes the server for a new saga and writes the journal's first entry ("`step` begun"). Conflict when another
+    /// operation holds the server.
+    pub async fn begin(&self, saga: Uuid, server: Uuid, kind: &str, step: &str, context: String, owner: &str) -> Result<Fence, DbError> {
+        let now = self.db.env().now().naive_utc();
+        let row = SagaRow {
+            id: saga.to_string(),
+            server_uuid: server.to_string(),
+            kind: kind.to_owned(),
+            state: "running".to_owned(),
+            step: step.to_owned(),
+            context,
+            error: None,
+            lease_owner: owner.to_owned(),
+            lease_epoch: 1,
+            created_at: now,
+            updated_at: now,
+        };
+        self.db
+            .write(move |conn| {
+                diesel::insert_into(operations::table)
+                    .values((operations::server_uuid.eq(&row.server_uuid), operations::saga_id.eq(&row.id), operations::started_at.eq(now)))
+                    .execute(conn)?;
+                let fence = ownership::take_attempt(conn, server)?;
+                diesel::insert_into(sagas::table).values(&row).execute(conn)?;
+                let first = JournalEntry {
+                    seq: 0,
+                    step: row.step.clone(),
+                    side: "act".into(),
+                    attempt: fence.attempt,
+                    event: "begun".into(),
+                    error: None,
+                    at: now.and_utc(),
+                };
+                insert_entry(conn, &row.id, &first)?;
+                Ok(fence)
+            })
+            .await
+    }
+
+    /// Appends to the journal under the lease. Gives the fence of the step that begins, or the present one. Conflict when
+    /// the lease has passed to another owner.
+    pub async fn append(&self, append: Append) -> Result<Fence, DbError> {
+        let now = self.db.env().now().naive_utc();
+        self.db.write(move |conn| append_in(conn, append, now)).await
+    }
+
+    /// Runs `work` in one commit with a check that the lease still holds.
+    pub async fn under_lease<T, F>(&self, saga: Uuid, lease_epoch: i64, work: F) -> Result<T, DbError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
+    {
+        self.db
+            .write(move |conn| {
+                // An update, not a read: on PostgreSQL it also waits for a take-over that is about to commit.
+                let held = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
+                    .set(sagas::lease_epoch.eq(lease_epoch))
+                    .execute(conn)?;
+                if held == 0 {
+                    return Err(lease_lost(saga));
+                }
+                work(conn)
+            })
+            .await
+    }
+
+    /// The sagas in flight, in the order in which they began.
+    pub async fn in_flight(&self) -> Result<Vec<Uuid>, DbError> {
+        self.db
+            .read(|conn| {
+                let ids: Vec<String> = operations::table.select(operations::saga_id).order(operations::started_at).load(conn)?;
+                ids.iter().map(|id| parse(id)).collect()
+            })
+            .await
+    }
+
+    /// Takes a saga in flight over from whoever had it: the lease's epoch rises, so the old owner's writes are refused.
+    /// None when the saga has ended.
+    pub async fn take_over(&self, saga: Uuid, owner: &str) -> Result<Option<(SagaRecord, Vec<JournalEntry>)>, DbError> {
+        let owner = owner.to_owned();
+        self.db
+            .write(move |conn| {
+                let live: i64 = operations::table.filter(operations::saga_id.eq(saga.to_string())).count().get_result(conn)?;
+                if live == 0 {
+                    return Ok(None);
+                }
+                diesel::update(sagas::table.find(saga.to_string()))
+                    .set((sagas::lease_owner.eq(&owner), sagas::lease_epoch.eq(sagas::lease_epoch + 1)))
+                    .execute(conn)?;
+                let saga_record = record(sagas::table.find(saga.to_string()).first::<SagaRow>(conn)?)?;
+                Ok(Some((saga_record, entries_of(conn, saga)?)))
+            })
+            .await
+    }
+
+    /// One saga.
+    pub async fn saga(&self, saga: Uuid) -> Result<Option<SagaRecord>, DbError> {
+        self.db.read(move |conn| sagas::table.find(saga.to_string()).first::<SagaRow>(conn).optional()?.map(record).transpose()).await
+    }
+
+    /// A page of sagas. NotFound for an unknown marker.
+    pub async fn list(&self, filter: SagaFilter) -> Result<Vec<SagaRecord>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut query = sagas::table.into_boxed().order((sagas::created_at.desc(), sagas::id.desc())).limit(filter.limit);
+                if let Some(server) = filter.server {
+                    query = query.filter(sagas::server_uuid.eq(server.to_string()));
+                }
+                if let Some(state) = filter.state {
+                    query = query.filter(sagas::state.eq(state));
+                }
+                if let Some(marker) = filter.marker {
+                    let at: NaiveDateTime = sagas::table
+                        .find(marker.to_string())
+                        .select(sagas::created_at)
+                        .first(conn)
+                        .optional()?
+                        .ok_or_else(|| DbError::NotFound(format!("migration {marker}")))?;
+                    query = query.filter(sagas::created_at.lt(at).or(sagas::created_at.eq(at).and(sagas::id.lt(marker.to_string()))));
+                }
+                query.load::<SagaRow>(conn)?.into_iter().map(record).collect()
+            })
+            .await
+    }
+
+    /// The journal of a saga, in order.
+    pub async fn entries(&self, saga: Uuid) -> Result<Vec<JournalEntry>, DbError> {
+        self.db.read(move |conn| entries_of(conn, saga)).await
+    }
+
+    /// The saga that holds a server, if any.
+    pub async fn holder(&self, server: Uuid) -> Result<Option<Uuid>, DbError> {
+        self.db
+            .read(move |conn| {
+                let id: Option<String> = operations::table.find(server.to_string()).select(operations::saga_id).first(conn).optional()?;
+                id.map(|id| parse(&id)).transpose()
+            })
+            .await
+    }
+
+    /// Every server that an operation holds, with the operation; for the audit.
+    pub async fn held_servers(&self) -> Result<Vec<(Uuid, Uuid)>, DbError> {
+        self.db
+            .read(|conn| {
+                let rows: Vec<(String, String)> =
+                    operations::table.select((operations::server_uuid, operations::saga_id)).order(operations::server_uuid).load(conn)?;
+                rows.into_iter().map(|(server, saga)| Ok((parse(&server)?, parse(&saga)?))).collect()
+            })
+            .await
+    }
+
+    /// The server's ownership row.
+    pub async fn ownership(&self, server: Uuid) -> Result<Option<ownership::Ownership>, DbError> {
+        self.db.read(move |conn| ownership::find(conn, server)).await
+    }
+
+    /// Every ownership row; for the audit.
+    pub async fn all_ownership(&self) -> Result<Vec<ownership::Ownership>, DbError> {
+        self.db.read(ownership::all).await
+    }
+
+    /// Whether a host may run a server's guest now, and under which fence: only its owner, and never while an operation is
+    /// in flight (architecture §5, rule 4).
+    pub async fn may_run(&self, server: Uuid, cell: String, host: String) -> Result<Option<(i64, i64)>, DbError> {
+        self.db
+            .read(move |conn| {
+                let held: i64 = operations::table.filter(operations::server_uuid.eq(server.to_string())).count().get_result(conn)?;
+                let row = ownership::find(conn, server)?;
+                Ok(row.filter(|row| held == 0 && row.owner == Some((cell, host))).map(|row| (row.epoch, row.attempt)))
+            })
+            .await
+    }
+}
+
+fn append_in(conn: &mut Conn, append: Append, now: NaiveDateTime) -> Result<Fence, DbError> {
+    let id = append.saga.to_string();
+    let held = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(append.lease_epoch)))
+        .set((sagas::state.eq(&append.state), sagas::step.eq(&append.step), sagas::error.eq(&append.error), sagas::updated_at.eq(now)))
+        .execute(conn)?;
+    if held == 0 {
+        return Err(lease_lost(append.saga));
+    }
+    if let Some(context) = &append.context {
+        diesel::update(sagas::table.find(&id)).set(sagas::context.eq(context)).execute(conn)?;
+    }
+    let fence = if append.begins {
+        ownership::take_attempt(conn, append.server)?
+    } else {
+        let row = ownership::find(conn, append.server)?;
+        row.map_or(Fence { server: append.server, epoch: 0, attempt: 0 }, |row| Fence {
+            server: row.server,
+            epoch: row.epoch,
+            attempt: row.attempt,
+        })
+    };
+    let last = append.entries.len().saturating_sub(1);
+    for (index, mut entry) in append.entries.into_iter().enumerate() {
+        if append.begins && index == last {
+            entry.attempt = fence.attempt;
+        }
+        insert_entry(conn, &id, &entry)?;
+    }
+    for debt in append.owed {
+        super::debts::insert(conn, append.saga, append.server, debt, now)?;
+    }
+    if append.ends {
+        diesel::delete(operations::table.filter(operations::saga_id.eq(&id))).execute(conn)?;
+    }
+    Ok(fence)
+}
+
+fn insert_entry(conn: &mut Conn, saga: &str, entry: &JournalEntry) -> Result<(), DbError> {
+    diesel::insert_into(journal::table)
+        .values((
+            journal::saga_id.eq(saga),
+            journal::seq.eq(entry.seq),
+            journal::step.eq(&entry.step),
+            journal::side.eq(&entry.side),
+            journal::attempt.eq(entry.attempt),
+            journal::event.eq(&entry.event),
+            journal::error.eq(&entry.error),
+            journal::at.eq(entry.at.naive_utc()),
+        ))
+        .execute(conn)?;
+    Ok(())
+}
+
+fn entries_of(conn: &mut Conn, saga: Uuid) -> Result<Vec<JournalEntry>, DbError> {
+    type Row = (String, i64, String, String, i64, String, Option<String>, NaiveDateTime);
+    let rows: Vec<Row> = journal::table.filter(journal::saga_id.eq(saga.to_string())).order(journal::seq).load(conn)?;
+    Ok(rows
+        .into_iter()
+        .map(|(_, seq, step, side, attempt, event, error, at)| JournalEntry { seq, step, side, attempt, event, error, at: at.and_utc() })
+        .collect())
+}
+
+fn record(row: SagaRow) -> Result<SagaRecord, DbError> {
+    Ok(SagaRecord {
+        id: parse(&row.id)?,
+        server: parse(&row.server_uuid)?,
+        kind: row.kind,
+        state: row.state,
+        step: row.step,
+        context: row.context,
+        error: row.error,
+        lease: Lease { owner: row.lease_owner, epoch: row.lease_epoch },
+        created_at: row.created_at.and_utc(),
+        updated_at: row.updated_at.and_utc(),
+    })
+}
+
+fn parse(id: &str) -> Result<Uuid, DbError> {
+    Uuid::parse_str(id).map_err(|_| DbError::unreadable("an id column", id))
+}
+
+fn lease_lost(saga: Uuid) -> DbError {
+    DbError::Conflict(format!("the lease of saga {saga} has passed to another owner"))
+}

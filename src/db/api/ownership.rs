@@ -1,0 +1,78 @@
+//! Ownership: the row that says which host may run a server's guest, and the counters behind every fence.
+
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use crate::db::{Conn, DbError};
+use crate::domain::fence::Fence;
+
+diesel::table! {
+    ownership (server_uuid) {
+        server_uuid -> Text,
+        owner_cell -> Nullable<Text>,
+        owner_host -> Nullable<Text>,
+        epoch -> BigInt,
+        attempt -> BigInt,
+    }
+}
+
+/// Who owns a server's guest, and the highest fence given out for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ownership {
+    pub server: Uuid,
+    /// Cell and host; none before a create has chosen one and after a delete.
+    pub owner: Option<(String, String)>,
+    pub epoch: i64,
+    pub attempt: i64,
+}
+
+impl Ownership {
+    fn from_row((server, cell, host, epoch, attempt): (String, Option<String>, Option<String>, i64, i64)) -> Result<Ownership, DbError> {
+        let server = Uuid::parse_str(&server).map_err(|_| DbError::unreadable("ownership.server_uuid", &server))?;
+        Ok(Ownership { server, owner: cell.zip(host), epoch, attempt })
+    }
+}
+
+/// The server's row.
+pub fn find(conn: &mut Conn, server: Uuid) -> Result<Option<Ownership>, DbError> {
+    ownership::table.find(server.to_string()).first(conn).optional()?.map(Ownership::from_row).transpose()
+}
+
+/// Every row; for the audit.
+pub fn all(conn: &mut Conn) -> Result<Vec<Ownership>, DbError> {
+    ownership::table.order(ownership::server_uuid).load(conn)?.into_iter().map(Ownership::from_row).collect()
+}
+
+/// Takes the next attempt of a server, making its row when it has none.
+pub fn take_attempt(conn: &mut Conn, server: Uuid) -> Result<Fence, DbError> {
+    let key = server.to_string();
+    let raised = diesel::update(ownership::table.find(&key)).set(ownership::attempt.eq(ownership::attempt + 1)).execute(conn)?;
+    if raised == 0 {
+        diesel::insert_into(ownership::table)
+            .values((ownership::server_uuid.eq(&key), ownership::epoch.eq(0_i64), ownership::attempt.eq(1_i64)))
+            .execute(conn)?;
+    }
+    let (epoch, attempt) = ownership::table.find(&key).select((ownership::epoch, ownership::attempt)).first(conn)?;
+    Ok(Fence { server, epoch, attempt })
+}
+
+/// Names a new owner (or none) and raises the epoch: *the* commit that moves a server. The fence must carry the present
+/// epoch; done again with the same owner, it is fine and changes nothing.
+pub fn hand_over(conn: &mut Conn, fence: Fence, owner: Option<(&str, &str)>) -> Result<(), DbError> {
+    let key = fence.server.to_string();
+    let present = find(conn, fence.server)?.ok_or_else(|| DbError::NotFound(format!("ownership of server {key}")))?;
+    if present.owner.as_ref().map(|(cell, host)| (cell.as_str(), host.as_str())) == owner {
+        return Ok(());
+    }
+    let changed = diesel::update(ownership::table.find(&key).filter(ownership::epoch.eq(fence.epoch)))
+        .set((
+            ownership::owner_cell.eq(owner.map(|o| o.0)),
+            ownership::owner_host.eq(owner.map(|o| o.1)),
+            ownership::epoch.eq(fence.epoch + 1),
+        ))
+        .execute(conn)?;
+    if changed == 0 {
+        return Err(DbError::Stale(fence.epoch, fence.attempt, fence.server));
+    }
+    Ok(())
+}
