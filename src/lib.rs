@@ -4,5 +4,6 @@ pub mod db;
 pub mod domain;
 pub mod env;
 pub mod http;
+pub mod saga;
 pub mod services;
 pub mod virt;

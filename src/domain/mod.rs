@@ -7,5 +7,7 @@ pub mod flavor;
 pub mod guest;
 pub mod host_protocol;
 pub mod migration;
+pub mod notification;
 pub mod request_spec;
 pub mod server;
+pub mod server_group;

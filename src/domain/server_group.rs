@@ -1,0 +1,100 @@
+//! Server groups: the policies that keep servers together or apart, and the one rule that judges a host by them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::server::named_states;
+
+named_states! {
+    /// How the members of a group relate to hosts.
+    GroupPolicy {
+        /// All members on one host.
+        Affinity = "affinity",
+        /// At most `max_server_per_host` members on a host.
+        AntiAffinity = "anti-affinity",
+        /// Together when possible: only weighs.
+        SoftAffinity = "soft-affinity",
+        /// Apart when possible: only weighs.
+        SoftAntiAffinity = "soft-anti-affinity",
+    }
+}
+
+/// A server group as the scheduler sees it, with the hosts of its members over all cells.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ServerGroup {
+    /// The group.
+    pub uuid: Uuid,
+    /// Its policy.
+    pub policy: GroupPolicy,
+    /// How many members an anti-affinity host may hold; at least 1.
+    pub max_server_per_host: u32,
+    /// The members that are on a host or on the way to one, each with those hosts. A member in a move has two. Host names
+    /// are unique over cells (S10), so no cell is needed.
+    pub members: BTreeMap<Uuid, Vec<String>>,
+}
+
+impl ServerGroup {
+    /// How many members other than `server` are on `host` or on the way to it.
+    pub fn others_on(&self, server: Uuid, host: &str) -> usize {
+        self.members.iter().filter(|(member, hosts)| **member != server && hosts.iter().any(|h| h == host)).count()
+    }
+
+    /// Why `server` may not go to `host`; none when the policy allows it. Soft policies allow every host. The server itself
+    /// does not count, so a server that is alone in an affinity group can move.
+    pub fn violation(&self, server: Uuid, host: &str) -> Option<String> {
+        match self.policy {
+            GroupPolicy::AntiAffinity => {
+                let others = self.others_on(server, host);
+                let limit = self.max_server_per_host.max(1) as usize;
+                (others >= limit).then(|| format!("anti-affinity group {} has {others} of at most {limit} servers on it", self.uuid))
+            }
+            GroupPolicy::Affinity => {
+                let placed = self.members.iter().any(|(member, hosts)| *member != server && !hosts.is_empty());
+                (placed && self.others_on(server, host) == 0).then(|| format!("affinity group {} is on another host", self.uuid))
+            }
+            GroupPolicy::SoftAffinity | GroupPolicy::SoftAntiAffinity => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(n: u128) -> Uuid {
+        Uuid::from_u128(n)
+    }
+
+    fn group(policy: GroupPolicy, max: u32, members: &[(u128, &[&str])]) -> ServerGroup {
+        let members = members.iter().map(|(n, hosts)| (id(*n), hosts.iter().map(|h| (*h).to_owned()).collect())).collect();
+        ServerGroup { uuid: id(99), policy, max_server_per_host: max, members }
+    }
+
+    #[test]
+    fn a_policy_allows_or_refuses_a_host() {
+        use GroupPolicy as P;
+        // policy, maximum, members, host asked for server 1, allowed
+        type Row = (P, u32, &'static [(u128, &'static [&'static str])], &'static str, bool);
+        let rows: &[Row] = &[
+            (P::AntiAffinity, 1, &[], "h1", true),
+            (P::AntiAffinity, 1, &[(1, &["h1"])], "h1", true),
+            (P::AntiAffinity, 1, &[(1, &["h1"]), (2, &["h2"])], "h2", false),
+            (P::AntiAffinity, 1, &[(2, &["h1", "h2"])], "h1", false),
+            (P::AntiAffinity, 2, &[(2, &["h2"])], "h2", true),
+            (P::AntiAffinity, 2, &[(2, &["h2"]), (3, &["h2"])], "h2", false),
+            (P::AntiAffinity, 0, &[], "h2", true),
+            (P::Affinity, 1, &[(1, &["h1"])], "h2", true),
+            (P::Affinity, 1, &[(1, &["h1"]), (2, &["h1"])], "h2", false),
+            (P::Affinity, 1, &[(2, &["h1"])], "h1", true),
+            (P::Affinity, 1, &[(2, &[])], "h1", true),
+            (P::SoftAntiAffinity, 1, &[(2, &["h1"])], "h1", true),
+            (P::SoftAffinity, 1, &[(2, &["h1"])], "h2", true),
+        ];
+        for (policy, max, members, host, allowed) in rows {
+            let verdict = group(*policy, *max, members).violation(id(1), host);
+            assert_eq!(verdict.is_none(), *allowed, "{policy} {max} {members:?} {host}: {verdict:?}");
+        }
+    }
+}

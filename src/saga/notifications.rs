@@ -1,0 +1,25 @@
+//! How sagas tell the world what they do: versioned notifications in order (spec cross-cell-resize §2.8).
+
+use async_trait::async_trait;
+
+use crate::domain::notification::Notification;
+
+/// Why a notification was not recorded.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum NotifyError {
+    /// The notifier does not answer or has too much to do.
+    #[error("the notifier is unavailable: {0}")]
+    Unavailable(String),
+    /// The file could not be written (a full disk, for one).
+    #[error("the notification was not written: {0}")]
+    Storage(String),
+}
+
+/// Where sagas send notifications.
+#[async_trait]
+pub trait Notifications: Send + Sync {
+    /// Records the notification after all earlier ones and gives its sequence number. A repetition (same operation, step
+    /// and event, as after a retried step) within the recent window is not recorded again and gives the first one's
+    /// number. A failed notification must not fail the operation it speaks of.
+    async fn emit(&self, notification: Notification) -> Result<u64, NotifyError>;
+}
