@@ -8,6 +8,9 @@ pub mod api;
 pub mod connection;
 pub mod error;
 pub mod fence;
+#[cfg(test)]
+pub mod fixture;
+pub mod services;
 mod writer;
 
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -8,6 +8,7 @@
 pub mod image;
 pub mod network;
 pub mod placement;
+pub mod transaction;
 pub mod volume;
 
 use crate::db::DbError;

@@ -1,5 +1,8 @@
 //! The placement service: providers, inventories and allocations with generations (architecture §8).
 
+mod embedded;
+pub mod names;
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
@@ -8,6 +11,7 @@ use uuid::Uuid;
 
 use super::ServiceError;
 use crate::domain::fence::Fence;
+pub use embedded::{EmbeddedPlacement, Identity};
 
 /// One resource class of a provider.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

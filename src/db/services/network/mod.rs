@@ -1,0 +1,1 @@
+//! The records of networks, subnets, ports and their bindings, security groups and QoS policies.

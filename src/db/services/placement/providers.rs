@@ -1,0 +1,191 @@
+//! Resource providers: rows, inventories, traits and aggregates.
+
+use diesel::prelude::*;
+
+use super::schema::{allocations, inventories, provider_aggregates, provider_traits, resource_providers};
+use crate::db::{Conn, DbError};
+
+/// A provider without what hangs on it.
+#[derive(Clone, PartialEq, Eq, Debug, Queryable, Insertable)]
+#[diesel(table_name = resource_providers)]
+pub struct ProviderRow {
+    pub uuid: String,
+    pub name: String,
+    pub generation: i64,
+    pub parent_uuid: Option<String>,
+}
+
+/// One resource class of a provider and how much of it is taken.
+#[derive(Clone, PartialEq, Debug, Queryable, Insertable)]
+#[diesel(table_name = inventories)]
+pub struct InventoryRow {
+    pub provider_uuid: String,
+    pub resource_class: String,
+    pub total: i64,
+    pub reserved: i64,
+    pub min_unit: i64,
+    pub max_unit: i64,
+    pub step_size: i64,
+    pub allocation_ratio: f64,
+    pub used: i64,
+}
+
+/// Which providers a query is about.
+#[derive(Clone, Copy)]
+pub enum Of<'a> {
+    All,
+    These(&'a [String]),
+}
+
+/// Adds a provider. Conflict when its id or name exists.
+pub fn insert(conn: &mut Conn, row: &ProviderRow) -> Result<(), DbError> {
+    diesel::insert_into(resource_providers::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+/// One provider.
+pub fn find(conn: &mut Conn, uuid: &str) -> Result<Option<ProviderRow>, DbError> {
+    Ok(resource_providers::table.find(uuid).first(conn).optional()?)
+}
+
+/// Providers by name.
+pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<ProviderRow>, DbError> {
+    let query = resource_providers::table.order(resource_providers::name.asc());
+    Ok(match of {
+        Of::All => query.load(conn)?,
+        Of::These(uuids) => query.filter(resource_providers::uuid.eq_any(uuids)).load(conn)?,
+    })
+}
+
+/// Raises the generation by one; false when there is no such provider or, with `expected`, when the generation is another.
+///
+/// On PostgreSQL this also holds the row until the transaction ends, so what is read of the provider afterwards cannot be
+/// changed by another writer: every change of a provider starts here.
+pub fn bump(conn: &mut Conn, uuid: &str, expected: Option<i64>) -> Result<bool, DbError> {
+    let target = resource_providers::table.find(uuid);
+    let raised = resource_providers::generation.eq(resource_providers::generation + 1);
+    let rows = match expected {
+        None => diesel::update(target).set(raised).execute(conn)?,
+        Some(generation) => diesel::update(target.filter(resource_providers::generation.eq(generation))).set(raised).execute(conn)?,
+    };
+    Ok(rows == 1)
+}
+
+/// Changes name and parent.
+pub fn set_identity(conn: &mut Conn, uuid: &str, name: &str, parent: Option<&str>) -> Result<(), DbError> {
+    diesel::update(resource_providers::table.find(uuid))
+        .set((resource_providers::name.eq(name), resource_providers::parent_uuid.eq(parent)))
+        .execute(conn)?;
+    Ok(())
+}
+
+/// True when another provider names this one as its parent.
+pub fn has_children(conn: &mut Conn, uuid: &str) -> Result<bool, DbError> {
+    let children: i64 = resource_providers::table.filter(resource_providers::parent_uuid.eq(uuid)).count().get_result(conn)?;
+    Ok(children > 0)
+}
+
+/// True when a consumer has something of this provider.
+pub fn is_used(conn: &mut Conn, uuid: &str) -> Result<bool, DbError> {
+    let rows: i64 = allocations::table.filter(allocations::provider_uuid.eq(uuid)).count().get_result(conn)?;
+    Ok(rows > 0)
+}
+
+/// Removes an unused provider and all that hangs on it.
+pub fn delete(conn: &mut Conn, uuid: &str) -> Result<bool, DbError> {
+    diesel::delete(inventories::table.filter(inventories::provider_uuid.eq(uuid))).execute(conn)?;
+    diesel::delete(provider_traits::table.filter(provider_traits::provider_uuid.eq(uuid))).execute(conn)?;
+    diesel::delete(provider_aggregates::table.filter(provider_aggregates::provider_uuid.eq(uuid))).execute(conn)?;
+    Ok(diesel::delete(resource_providers::table.find(uuid)).execute(conn)? == 1)
+}
+
+/// Inventories by provider and class.
+pub fn inventories_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<InventoryRow>, DbError> {
+    let query = inventories::table.order((inventories::provider_uuid.asc(), inventories::resource_class.asc()));
+    Ok(match of {
+        Of::All => query.load(conn)?,
+        Of::These(uuids) => query.filter(inventories::provider_uuid.eq_any(uuids)).load(conn)?,
+    })
+}
+
+/// The inventories of some classes, of all providers.
+pub fn inventories_of_classes(conn: &mut Conn, classes: &[String]) -> Result<Vec<InventoryRow>, DbError> {
+    Ok(inventories::table
+        .filter(inventories::resource_class.eq_any(classes))
+        .order((inventories::provider_uuid.asc(), inventories::resource_class.asc()))
+        .load(conn)?)
+}
+
+/// Writes one class's inventory; `used` of a present one is kept.
+pub fn put_inventory(conn: &mut Conn, row: &InventoryRow) -> Result<(), DbError> {
+    let changed = diesel::update(inventories::table.find((&row.provider_uuid, &row.resource_class)))
+        .set((
+            inventories::total.eq(row.total),
+            inventories::reserved.eq(row.reserved),
+            inventories::min_unit.eq(row.min_unit),
+            inventories::max_unit.eq(row.max_unit),
+            inventories::step_size.eq(row.step_size),
+            inventories::allocation_ratio.eq(row.allocation_ratio),
+        ))
+        .execute(conn)?;
+    if changed == 0 {
+        diesel::insert_into(inventories::table).values(row).execute(conn)?;
+    }
+    Ok(())
+}
+
+/// Removes one class; the caller has seen that nothing of it is used.
+pub fn delete_inventory(conn: &mut Conn, provider: &str, class: &str) -> Result<bool, DbError> {
+    Ok(diesel::delete(inventories::table.find((provider, class))).execute(conn)? == 1)
+}
+
+/// Adds `delta` to what is used of a class.
+pub fn add_used(conn: &mut Conn, provider: &str, class: &str, delta: i64) -> Result<(), DbError> {
+    diesel::update(inventories::table.find((provider, class))).set(inventories::used.eq(inventories::used + delta)).execute(conn)?;
+    Ok(())
+}
+
+/// `(provider, trait)` pairs.
+pub fn traits_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<(String, String)>, DbError> {
+    let query = provider_traits::table.order((provider_traits::provider_uuid.asc(), provider_traits::name.asc()));
+    Ok(match of {
+        Of::All => query.load(conn)?,
+        Of::These(uuids) => query.filter(provider_traits::provider_uuid.eq_any(uuids)).load(conn)?,
+    })
+}
+
+/// `(provider, trait)` pairs of the providers that have any of `names`.
+pub fn traits_named(conn: &mut Conn, names: &[String]) -> Result<Vec<(String, String)>, DbError> {
+    Ok(provider_traits::table.filter(provider_traits::name.eq_any(names)).load(conn)?)
+}
+
+/// Replaces a provider's traits.
+pub fn set_traits(conn: &mut Conn, provider: &str, names: &[String]) -> Result<(), DbError> {
+    diesel::delete(provider_traits::table.filter(provider_traits::provider_uuid.eq(provider))).execute(conn)?;
+    for name in names {
+        diesel::insert_into(provider_traits::table)
+            .values((provider_traits::provider_uuid.eq(provider), provider_traits::name.eq(name)))
+            .execute(conn)?;
+    }
+    Ok(())
+}
+
+/// `(provider, aggregate)` pairs.
+pub fn aggregates_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<(String, String)>, DbError> {
+    let query = provider_aggregates::table.order((provider_aggregates::provider_uuid.asc(), provider_aggregates::aggregate_uuid.asc()));
+    Ok(match of {
+        Of::All => query.load(conn)?,
+        Of::These(uuids) => query.filter(provider_aggregates::provider_uuid.eq_any(uuids)).load(conn)?,
+    })
+}
+
+/// Replaces a provider's aggregates.
+pub fn set_aggregates(conn: &mut Conn, provider: &str, aggregates: &[String]) -> Result<(), DbError> {
+    diesel::delete(provider_aggregates::table.filter(provider_aggregates::provider_uuid.eq(provider))).execute(conn)?;
+    for aggregate in aggregates {
+        diesel::insert_into(provider_aggregates::table)
+            .values((provider_aggregates::provider_uuid.eq(provider), provider_aggregates::aggregate_uuid.eq(aggregate)))
+            .execute(conn)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,245 @@
+//! What consumers take: replaced as a whole, within capacity, under generations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use super::super::Allocations;
+use super::ids;
+use super::providers::inventory;
+use crate::db::services::placement::allocations::{self as consumption, AllocationRow, ConsumerRow};
+use crate::db::services::placement::providers::{self as offered, InventoryRow, Of};
+use crate::db::services::read_id;
+use crate::db::{Conn, DbError};
+use crate::services::ServiceError;
+use crate::services::transaction::Refusal;
+
+/// What a change means that finds the world as it wants it, under a generation that has moved on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Repeat {
+    /// The same effect delivered twice: done already.
+    Fine,
+    /// An API caller's stale view: a conflict.
+    Refused,
+}
+
+/// Amounts by provider and class, as the records spell them.
+type Taken = BTreeMap<(String, String), i64>;
+
+struct Before {
+    consumer: Option<ConsumerRow>,
+    taken: Taken,
+}
+
+/// Replaces the allocations of all consumers in `changes`.
+pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) -> Result<(), Refusal> {
+    check_form(changes)?;
+    let mut before = BTreeMap::new();
+    for change in changes {
+        let id = change.consumer.to_string();
+        let consumer = consumption::consumer(conn, &id)?;
+        let taken = if consumer.is_some() { taken_by(conn, &id)? } else { Taken::new() };
+        before.insert(change.consumer, Before { consumer, taken });
+    }
+    if repeat == Repeat::Fine && changes.iter().all(|change| is_done(change, &before[&change.consumer])) {
+        return Ok(());
+    }
+    for change in changes {
+        check_generation(change, before[&change.consumer].consumer.as_ref())?;
+    }
+    let mut deltas = Taken::new();
+    let mut providers = BTreeSet::new();
+    for change in changes {
+        let old = &before[&change.consumer].taken;
+        let new = wanted(change);
+        providers.extend(old.keys().chain(new.keys()).map(|(provider, _)| provider.clone()));
+        for (key, amount) in old {
+            *deltas.entry(key.clone()).or_insert(0) -= amount;
+        }
+        for (key, amount) in &new {
+            *deltas.entry(key.clone()).or_insert(0) += amount;
+        }
+    }
+    // In one order for everyone, so that two writers never wait for each other.
+    for provider in &providers {
+        if !offered::bump(conn, provider, None)? {
+            return Err(ServiceError::Invalid(format!("Allocation for resource provider '{provider}' that does not exist.")).into());
+        }
+    }
+    let stock = offered::inventories_of(conn, Of::These(&ids(&providers)))?;
+    for change in changes {
+        check_units(change, &deltas, &stock)?;
+    }
+    for ((provider, class), delta) in deltas.iter().filter(|(_, delta)| **delta != 0) {
+        check_capacity(&stock, provider, class, *delta)?;
+        offered::add_used(conn, provider, class, *delta)?;
+    }
+    let mut ordered: Vec<&Allocations> = changes.iter().collect();
+    ordered.sort_by_key(|change| change.consumer);
+    for change in ordered {
+        write_consumer(conn, change, before[&change.consumer].consumer.as_ref())?;
+    }
+    Ok(())
+}
+
+/// Removes what a consumer has. Not found when it has nothing.
+pub(super) fn remove(conn: &mut Conn, consumer: Uuid) -> Result<(), Refusal> {
+    let Some(mut now) = of_consumer(conn, consumer)? else {
+        return Err(ServiceError::NotFound(format!("No allocations for consumer '{consumer}'")).into());
+    };
+    now.allocations.clear();
+    replace(conn, &[now], Repeat::Refused)
+}
+
+/// A consumer and what it has.
+pub(super) fn of_consumer(conn: &mut Conn, consumer: Uuid) -> Result<Option<Allocations>, DbError> {
+    let id = consumer.to_string();
+    match consumption::consumer(conn, &id)? {
+        None => Ok(None),
+        Some(row) => {
+            let rows = consumption::of_consumer(conn, &id)?;
+            Ok(Some(from_rows(row, rows)?))
+        }
+    }
+}
+
+/// Records as callers see them.
+pub(super) fn from_rows(consumer: ConsumerRow, rows: Vec<AllocationRow>) -> Result<Allocations, DbError> {
+    let mut allocations: BTreeMap<Uuid, BTreeMap<String, i64>> = BTreeMap::new();
+    for row in rows {
+        let provider = read_id("allocations.provider_uuid", &row.provider_uuid)?;
+        allocations.entry(provider).or_default().insert(row.resource_class, row.used);
+    }
+    Ok(Allocations {
+        consumer: read_id("consumers.uuid", &consumer.uuid)?,
+        consumer_generation: Some(consumer.generation),
+        project_id: consumer.project_id,
+        user_id: consumer.user_id,
+        consumer_type: consumer.consumer_type,
+        allocations,
+    })
+}
+
+fn check_form(changes: &[Allocations]) -> Result<(), ServiceError> {
+    let mut seen = BTreeSet::new();
+    for change in changes {
+        if !seen.insert(change.consumer) {
+            return Err(ServiceError::Invalid(format!("consumer {} is named twice", change.consumer)));
+        }
+        if let Some((class, amount)) = change.allocations.values().flatten().find(|(_, amount)| **amount < 1) {
+            return Err(ServiceError::Invalid(format!("an allocation of {amount} of {class} makes no sense: the least is 1")));
+        }
+    }
+    Ok(())
+}
+
+fn taken_by(conn: &mut Conn, consumer: &str) -> Result<Taken, DbError> {
+    Ok(consumption::of_consumer(conn, consumer)?.into_iter().map(|row| ((row.provider_uuid, row.resource_class), row.used)).collect())
+}
+
+fn wanted(change: &Allocations) -> Taken {
+    let amounts = |(provider, classes): (&Uuid, &BTreeMap<String, i64>)| {
+        let provider = provider.to_string();
+        classes.iter().map(|(class, amount)| ((provider.clone(), class.clone()), *amount)).collect::<Vec<_>>()
+    };
+    change.allocations.iter().flat_map(amounts).collect()
+}
+
+fn is_done(change: &Allocations, before: &Before) -> bool {
+    let taken = wanted(change);
+    match &before.consumer {
+        None => taken.is_empty(),
+        Some(row) => {
+            taken == before.taken
+                && row.project_id == change.project_id
+                && row.user_id == change.user_id
+                && row.consumer_type == change.consumer_type
+        }
+    }
+}
+
+fn check_generation(change: &Allocations, stored: Option<&ConsumerRow>) -> Result<(), ServiceError> {
+    let stored = stored.map(|row| row.generation);
+    if stored == change.consumer_generation {
+        return Ok(());
+    }
+    let say = |generation: Option<i64>| generation.map_or_else(|| "null".to_owned(), |number| number.to_string());
+    Err(ServiceError::Conflict(format!(
+        "consumer generation conflict - expected {} but got {} for consumer {}",
+        say(stored),
+        say(change.consumer_generation),
+        change.consumer
+    )))
+}
+
+/// The amounts of one consumer against the units of the inventories. Only where more is taken than before: what is held may
+/// always be kept, moved to another consumer or given back, also when the inventory has changed meanwhile.
+fn check_units(change: &Allocations, deltas: &Taken, stock: &[InventoryRow]) -> Result<(), ServiceError> {
+    for ((provider, class), amount) in wanted(change) {
+        let grows = deltas.get(&(provider.clone(), class.clone())).is_some_and(|delta| *delta > 0);
+        if !grows {
+            continue;
+        }
+        let row = find(stock, &provider, &class)?;
+        if amount < row.min_unit || amount > row.max_unit || amount % row.step_size.max(1) != 0 {
+            return Err(ServiceError::Conflict(format!(
+                "Unable to allocate inventory: {amount} of {class} on resource provider {provider} violates min_unit {}, max_unit {} or step_size {}",
+                row.min_unit, row.max_unit, row.step_size
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn check_capacity(stock: &[InventoryRow], provider: &str, class: &str, delta: i64) -> Result<(), ServiceError> {
+    if delta < 0 {
+        return Ok(());
+    }
+    let row = find(stock, provider, class)?;
+    let capacity = inventory(row).capacity();
+    // Not `used + delta`: an absurd amount must not wrap around.
+    if delta > capacity - row.used {
+        return Err(ServiceError::Conflict(format!(
+            "Unable to allocate inventory: {delta} more of {class} on resource provider {provider} would exceed its capacity of {capacity} ({} are used)",
+            row.used
+        )));
+    }
+    Ok(())
+}
+
+fn find<'a>(stock: &'a [InventoryRow], provider: &str, class: &str) -> Result<&'a InventoryRow, ServiceError> {
+    stock.iter().find(|row| row.provider_uuid == provider && row.resource_class == class).ok_or_else(|| {
+        ServiceError::Conflict(format!("Unable to allocate inventory: resource provider {provider} has no inventory of class {class}"))
+    })
+}
+
+fn write_consumer(conn: &mut Conn, change: &Allocations, stored: Option<&ConsumerRow>) -> Result<(), Refusal> {
+    let id = change.consumer.to_string();
+    let taken = wanted(change);
+    let moved_on = || ServiceError::Conflict(format!("consumer generation conflict - consumer {} was changed meanwhile", change.consumer));
+    if taken.is_empty() {
+        if let Some(row) = stored {
+            consumption::delete_of_consumer(conn, &id)?;
+            if !consumption::delete_consumer(conn, &id, row.generation)? {
+                return Err(moved_on().into());
+            }
+        }
+        return Ok(());
+    }
+    let row = ConsumerRow {
+        uuid: id.clone(),
+        project_id: change.project_id.clone(),
+        user_id: change.user_id.clone(),
+        consumer_type: change.consumer_type.clone(),
+        generation: stored.map_or(1, |row| row.generation + 1),
+    };
+    match stored {
+        None => consumption::insert_consumer(conn, &row)?,
+        Some(_) if consumption::update_consumer(conn, &row)? => consumption::delete_of_consumer(conn, &id)?,
+        Some(_) => return Err(moved_on().into()),
+    }
+    for ((provider, class), used) in taken {
+        consumption::insert(conn, &AllocationRow { consumer_uuid: id.clone(), provider_uuid: provider, resource_class: class, used })?;
+    }
+    Ok(())
+}

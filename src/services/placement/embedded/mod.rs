@@ -1,0 +1,163 @@
+//! Placement over the services database. `providers` writes what is offered, `allocate` what is taken, `catalogue` the names.
+//!
+//! A provider's generation is raised by every change of the provider or of what is taken from it, and the raise comes first
+//! in its transaction: on PostgreSQL it makes writers of one provider wait for each other, on SQLite there is one writer.
+//! So capacity is always checked against what is committed.
+
+mod allocate;
+mod catalogue;
+mod providers;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::{Allocations, Inventory, PlacementService, Provider};
+use crate::db::services::placement::allocations as consumption;
+use crate::db::services::placement::providers::{self as offered, Of};
+use crate::db::services::read_id;
+use crate::db::{Conn, Db, DbError};
+use crate::domain::fence::Fence;
+use crate::services::ServiceError;
+use crate::services::transaction::{self, Refusal};
+pub use providers::Identity;
+
+const SERVICE: &str = "placement";
+
+/// The placement service of this program. Cheap to clone.
+#[derive(Clone)]
+pub struct EmbeddedPlacement {
+    db: Db,
+}
+
+impl EmbeddedPlacement {
+    /// Placement over the services database.
+    pub fn new(db: Db) -> EmbeddedPlacement {
+        EmbeddedPlacement { db }
+    }
+
+    async fn read<T, F>(&self, work: F) -> Result<T, ServiceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+    {
+        transaction::read(&self.db, SERVICE, work).await
+    }
+
+    async fn write<T, F>(&self, fence: Option<Fence>, work: F) -> Result<T, ServiceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+    {
+        transaction::write(&self.db, SERVICE, fence, work).await
+    }
+
+    /// Replaces the allocations of several consumers at once or not at all, for an API caller: each generation must be the
+    /// stored one, also when nothing would change.
+    pub async fn put_allocations(&self, changes: Vec<Allocations>) -> Result<(), ServiceError> {
+        self.write(None, move |conn| allocate::replace(conn, &changes, allocate::Repeat::Refused)).await
+    }
+
+    /// Removes what a consumer has, whatever its generation.
+    pub async fn delete_allocations(&self, consumer: Uuid) -> Result<(), ServiceError> {
+        self.write(None, move |conn| allocate::remove(conn, consumer)).await
+    }
+
+    /// What is taken from a provider, by consumer.
+    pub async fn allocations_on(&self, provider: Uuid) -> Result<BTreeMap<Uuid, BTreeMap<String, i64>>, ServiceError> {
+        self.read(move |conn| {
+            let mut by_consumer: BTreeMap<Uuid, BTreeMap<String, i64>> = BTreeMap::new();
+            for row in consumption::of_provider(conn, &provider.to_string())? {
+                let consumer = read_id("allocations.consumer_uuid", &row.consumer_uuid)?;
+                by_consumer.entry(consumer).or_default().insert(row.resource_class, row.used);
+            }
+            Ok(by_consumer)
+        })
+        .await
+    }
+
+    /// What a project (and in it a user) has taken in all, by class.
+    pub async fn usages(&self, project: String, user: Option<String>) -> Result<BTreeMap<String, i64>, ServiceError> {
+        self.read(move |conn| {
+            let mut sums = BTreeMap::new();
+            for (owner, class, amount) in consumption::of_project(conn, &project)? {
+                if user.as_ref().is_none_or(|wanted| *wanted == owner) {
+                    *sums.entry(class).or_insert(0) += amount;
+                }
+            }
+            Ok(sums)
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl PlacementService for EmbeddedPlacement {
+    async fn ensure_provider(
+        &self,
+        uuid: Uuid,
+        name: &str,
+        inventories: BTreeMap<String, Inventory>,
+        traits: Vec<String>,
+    ) -> Result<(), ServiceError> {
+        let name = name.to_owned();
+        let same = {
+            let (name, inventories, traits) = (name.clone(), inventories.clone(), traits.clone());
+            self.read(move |conn| Ok(providers::is_as_reported(conn, uuid, &name, &inventories, &traits)?)).await?
+        };
+        // Hosts report again and again: what has not changed costs no write and no generation.
+        if same {
+            return Ok(());
+        }
+        self.write(None, move |conn| providers::ensure(conn, uuid, &name, &inventories, &traits)).await
+    }
+
+    async fn candidates(
+        &self,
+        resources: BTreeMap<String, i64>,
+        required: Vec<String>,
+        limit: usize,
+    ) -> Result<Vec<Provider>, ServiceError> {
+        self.read(move |conn| Ok(providers::candidates(conn, &resources, &required, limit)?)).await
+    }
+
+    async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {
+        self.read(|conn| {
+            let rows = offered::list(conn, Of::All)?;
+            Ok(providers::assemble(conn, rows, Of::All)?)
+        })
+        .await
+    }
+
+    async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {
+        self.read(move |conn| Ok(allocate::of_consumer(conn, consumer)?)).await
+    }
+
+    async fn all_allocations(&self) -> Result<Vec<Allocations>, ServiceError> {
+        self.read(|conn| Ok(all_allocations(conn)?)).await
+    }
+
+    async fn replace_allocations(&self, fence: Fence, changes: Vec<Allocations>) -> Result<(), ServiceError> {
+        self.write(Some(fence), move |conn| allocate::replace(conn, &changes, allocate::Repeat::Fine)).await
+    }
+}
+
+fn all_allocations(conn: &mut Conn) -> Result<Vec<Allocations>, DbError> {
+    let mut taken: BTreeMap<String, Vec<consumption::AllocationRow>> = BTreeMap::new();
+    for row in consumption::all(conn)? {
+        taken.entry(row.consumer_uuid.clone()).or_default().push(row);
+    }
+    let mut all = Vec::new();
+    for consumer in consumption::consumers_all(conn)? {
+        let rows = taken.remove(&consumer.uuid).unwrap_or_default();
+        all.push(allocate::from_rows(consumer, rows)?);
+    }
+    Ok(all)
+}
+
+fn ids(values: &BTreeSet<String>) -> Vec<String> {
+    values.iter().cloned().collect()
+}

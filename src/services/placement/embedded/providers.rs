@@ -1,0 +1,411 @@
+//! What providers offer: identity, inventories, traits, aggregates, and which of them have room for a request.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use super::super::{Inventory, Provider, names};
+use super::EmbeddedPlacement;
+use crate::db::services::placement::names as defined;
+use crate::db::services::placement::providers::{self as offered, InventoryRow, Of, ProviderRow};
+use crate::db::services::read_id;
+use crate::db::{Conn, DbError};
+use crate::services::ServiceError;
+use crate::services::transaction::Refusal;
+
+/// A provider's place: its name and the provider above it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Identity {
+    pub uuid: Uuid,
+    pub name: String,
+    pub parent: Option<Uuid>,
+}
+
+impl EmbeddedPlacement {
+    /// All providers by name, each with its parent.
+    pub async fn provider_tree(&self) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
+        self.read(|conn| {
+            let rows = offered::list(conn, Of::All)?;
+            with_parents(conn, rows, Of::All)
+        })
+        .await
+    }
+
+    /// One provider with its parent.
+    pub async fn provider(&self, uuid: Uuid) -> Result<(Provider, Option<Uuid>), ServiceError> {
+        self.read(move |conn| one(conn, uuid)).await
+    }
+
+    /// Adds a provider without inventories. Conflict when id or name is taken.
+    pub async fn create_provider(&self, identity: Identity) -> Result<(Provider, Option<Uuid>), ServiceError> {
+        self.write(None, move |conn| {
+            check_parent(conn, &identity)?;
+            let taken =
+                offered::list(conn, Of::All)?.into_iter().any(|row| row.name == identity.name || row.uuid == identity.uuid.to_string());
+            if taken {
+                return Err(ServiceError::Conflict(format!("Conflicting resource provider name: {} already exists.", identity.name)).into());
+            }
+            let parent_uuid = identity.parent.map(|parent| parent.to_string());
+            offered::insert(conn, &ProviderRow { uuid: identity.uuid.to_string(), name: identity.name, generation: 0, parent_uuid })?;
+            one(conn, identity.uuid)
+        })
+        .await
+    }
+
+    /// Renames a provider or gives it a parent.
+    pub async fn update_provider(&self, identity: Identity) -> Result<(Provider, Option<Uuid>), ServiceError> {
+        self.write(None, move |conn| {
+            check_parent(conn, &identity)?;
+            let id = identity.uuid.to_string();
+            if offered::list(conn, Of::All)?.into_iter().any(|row| row.name == identity.name && row.uuid != id) {
+                return Err(ServiceError::Conflict(format!("Conflicting resource provider name: {} already exists.", identity.name)).into());
+            }
+            raise(conn, identity.uuid, None)?;
+            offered::set_identity(conn, &id, &identity.name, identity.parent.map(|parent| parent.to_string()).as_deref())?;
+            one(conn, identity.uuid)
+        })
+        .await
+    }
+
+    /// Removes a provider. Conflict while something is taken from it or a provider below it exists.
+    pub async fn delete_provider(&self, uuid: Uuid) -> Result<(), ServiceError> {
+        self.write(None, move |conn| {
+            raise(conn, uuid, None)?;
+            let id = uuid.to_string();
+            if offered::is_used(conn, &id)? {
+                return Err(ServiceError::Conflict(format!(
+                    "Unable to delete resource provider {uuid}: Resource provider has allocations."
+                ))
+                .into());
+            }
+            if offered::has_children(conn, &id)? {
+                return Err(ServiceError::Conflict(format!(
+                    "Unable to delete parent resource provider {uuid}: It has child resource providers."
+                ))
+                .into());
+            }
+            offered::delete(conn, &id)?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Replaces all inventories, when the generation is still the one seen.
+    pub async fn set_inventories(
+        &self,
+        uuid: Uuid,
+        generation: Option<i64>,
+        inventories: BTreeMap<String, Inventory>,
+    ) -> Result<(Provider, Option<Uuid>), ServiceError> {
+        self.write(None, move |conn| {
+            for (class, inventory) in &inventories {
+                check_class(conn, class)?;
+                check_inventory(class, inventory)?;
+            }
+            raise(conn, uuid, generation)?;
+            write_inventories(conn, &uuid.to_string(), &inventories)?;
+            one(conn, uuid)
+        })
+        .await
+    }
+
+    /// Writes one class's inventory, when the generation is still the one seen.
+    pub async fn set_inventory(
+        &self,
+        uuid: Uuid,
+        generation: Option<i64>,
+        class: String,
+        inventory: Inventory,
+    ) -> Result<(Provider, Option<Uuid>), ServiceError> {
+        self.write(None, move |conn| {
+            check_class(conn, &class)?;
+            check_inventory(&class, &inventory)?;
+            raise(conn, uuid, generation)?;
+            offered::put_inventory(conn, &inventory_row(&uuid.to_string(), &class, &inventory))?;
+            one(conn, uuid)
+        })
+        .await
+    }
+
+    /// Removes one class's inventory. Conflict while some of it is used.
+    pub async fn delete_inventory(&self, uuid: Uuid, class: String) -> Result<(), ServiceError> {
+        self.write(None, move |conn| {
+            raise(conn, uuid, None)?;
+            let (provider, _) = one(conn, uuid)?;
+            let mut left = provider.inventories;
+            if left.remove(&class).is_none() {
+                return Err(ServiceError::NotFound(format!("No inventory of class {class} found for resource provider {uuid}")).into());
+            }
+            write_inventories(conn, &uuid.to_string(), &left)
+        })
+        .await
+    }
+
+    /// Replaces the traits, when the generation is still the one seen. Invalid when a trait does not exist.
+    pub async fn set_traits(
+        &self,
+        uuid: Uuid,
+        generation: Option<i64>,
+        traits: Vec<String>,
+    ) -> Result<(Provider, Option<Uuid>), ServiceError> {
+        self.write(None, move |conn| {
+            let custom = defined::traits(conn)?;
+            if let Some(unknown) = traits.iter().find(|name| !names::TRAITS.contains(&name.as_str()) && !custom.contains(name)) {
+                return Err(ServiceError::Invalid(format!("No such trait {unknown}.")).into());
+            }
+            raise(conn, uuid, generation)?;
+            offered::set_traits(conn, &uuid.to_string(), &distinct(&traits))?;
+            one(conn, uuid)
+        })
+        .await
+    }
+
+    /// Replaces the aggregates, when the generation is still the one seen.
+    pub async fn set_aggregates(
+        &self,
+        uuid: Uuid,
+        generation: Option<i64>,
+        aggregates: Vec<Uuid>,
+    ) -> Result<(Provider, Option<Uuid>), ServiceError> {
+        self.write(None, move |conn| {
+            raise(conn, uuid, generation)?;
+            let texts: Vec<String> = aggregates.iter().map(Uuid::to_string).collect();
+            offered::set_aggregates(conn, &uuid.to_string(), &distinct(&texts))?;
+            one(conn, uuid)
+        })
+        .await
+    }
+}
+
+/// True when the provider is stored exactly as its host reports it.
+pub(super) fn is_as_reported(
+    conn: &mut Conn,
+    uuid: Uuid,
+    name: &str,
+    inventories: &BTreeMap<String, Inventory>,
+    traits: &[String],
+) -> Result<bool, DbError> {
+    let Some(row) = offered::find(conn, &uuid.to_string())? else { return Ok(false) };
+    let stored = assemble(conn, vec![row], Of::These(&[uuid.to_string()]))?;
+    Ok(stored.iter().all(|p| p.name == name && p.inventories == *inventories && p.traits == distinct(traits)))
+}
+
+/// Creates a host's provider or makes it as the host reports it.
+pub(super) fn ensure(
+    conn: &mut Conn,
+    uuid: Uuid,
+    name: &str,
+    inventories: &BTreeMap<String, Inventory>,
+    traits: &[String],
+) -> Result<(), Refusal> {
+    for (class, inventory) in inventories {
+        check_inventory(class, inventory)?;
+    }
+    let id = uuid.to_string();
+    match offered::find(conn, &id)? {
+        None => offered::insert(conn, &ProviderRow { uuid: id.clone(), name: name.to_owned(), generation: 1, parent_uuid: None })?,
+        Some(row) => {
+            raise(conn, uuid, None)?;
+            offered::set_identity(conn, &id, name, row.parent_uuid.as_deref())?;
+        }
+    }
+    for class in inventories.keys().filter(|class| names::is_custom(class)) {
+        defined::add_class(conn, class)?;
+    }
+    let traits = distinct(traits);
+    for name in traits.iter().filter(|name| !names::TRAITS.contains(&name.as_str())) {
+        defined::add_trait(conn, name)?;
+    }
+    write_inventories(conn, &id, inventories)?;
+    offered::set_traits(conn, &id, &traits)?;
+    Ok(())
+}
+
+/// Providers with room for all of `resources` and with all `required` traits, by name.
+pub(super) fn candidates(
+    conn: &mut Conn,
+    resources: &BTreeMap<String, i64>,
+    required: &[String],
+    limit: usize,
+) -> Result<Vec<Provider>, DbError> {
+    let wanted: BTreeMap<&String, i64> =
+        resources.iter().filter(|(_, amount)| **amount > 0).map(|(class, amount)| (class, *amount)).collect();
+    let classes: Vec<String> = wanted.keys().map(|class| (*class).clone()).collect();
+    let mut fits: BTreeMap<String, usize> = BTreeMap::new();
+    for row in offered::inventories_of_classes(conn, &classes)? {
+        if wanted.get(&row.resource_class).is_some_and(|amount| has_room(&row, *amount)) {
+            *fits.entry(row.provider_uuid).or_insert(0) += 1;
+        }
+    }
+    let mut chosen: BTreeSet<String> = if wanted.is_empty() {
+        offered::list(conn, Of::All)?.into_iter().map(|row| row.uuid).collect()
+    } else {
+        fits.into_iter().filter(|(_, classes)| *classes == wanted.len()).map(|(uuid, _)| uuid).collect()
+    };
+    let required = distinct(required);
+    if !required.is_empty() {
+        let mut has: BTreeMap<String, usize> = BTreeMap::new();
+        for (provider, _) in offered::traits_named(conn, &required)? {
+            *has.entry(provider).or_insert(0) += 1;
+        }
+        chosen.retain(|uuid| has.get(uuid) == Some(&required.len()));
+    }
+    let chosen: Vec<String> = chosen.into_iter().collect();
+    let mut rows = offered::list(conn, Of::These(&chosen))?;
+    rows.truncate(limit);
+    let kept: Vec<String> = rows.iter().map(|row| row.uuid.clone()).collect();
+    assemble(conn, rows, Of::These(&kept))
+}
+
+fn has_room(row: &InventoryRow, amount: i64) -> bool {
+    amount <= inventory(row).capacity() - row.used && amount >= row.min_unit && amount <= row.max_unit && amount % row.step_size.max(1) == 0
+}
+
+/// Rows with all that hangs on them, in the order of `rows`.
+pub(super) fn assemble(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> Result<Vec<Provider>, DbError> {
+    let mut inventories: BTreeMap<String, Vec<InventoryRow>> = BTreeMap::new();
+    for row in offered::inventories_of(conn, of)? {
+        inventories.entry(row.provider_uuid.clone()).or_default().push(row);
+    }
+    let mut traits: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (provider, name) in offered::traits_of(conn, of)? {
+        traits.entry(provider).or_default().push(name);
+    }
+    let mut aggregates: BTreeMap<String, Vec<Uuid>> = BTreeMap::new();
+    for (provider, aggregate) in offered::aggregates_of(conn, of)? {
+        aggregates.entry(provider).or_default().push(read_id("provider_aggregates.aggregate_uuid", &aggregate)?);
+    }
+    rows.into_iter()
+        .map(|row| {
+            let stock = inventories.remove(&row.uuid).unwrap_or_default();
+            Ok(Provider {
+                uuid: read_id("resource_providers.uuid", &row.uuid)?,
+                name: row.name,
+                generation: row.generation,
+                usages: stock.iter().map(|row| (row.resource_class.clone(), row.used)).collect(),
+                inventories: stock.iter().map(|row| (row.resource_class.clone(), inventory(row))).collect(),
+                traits: traits.remove(&row.uuid).unwrap_or_default(),
+                aggregates: aggregates.remove(&row.uuid).unwrap_or_default(),
+            })
+        })
+        .collect()
+}
+
+/// An inventory as callers see it.
+pub(super) fn inventory(row: &InventoryRow) -> Inventory {
+    Inventory {
+        total: row.total,
+        reserved: row.reserved,
+        min_unit: row.min_unit,
+        max_unit: row.max_unit,
+        step_size: row.step_size,
+        allocation_ratio: row.allocation_ratio,
+    }
+}
+
+fn inventory_row(provider: &str, class: &str, inventory: &Inventory) -> InventoryRow {
+    InventoryRow {
+        provider_uuid: provider.to_owned(),
+        resource_class: class.to_owned(),
+        total: inventory.total,
+        reserved: inventory.reserved,
+        min_unit: inventory.min_unit,
+        max_unit: inventory.max_unit,
+        step_size: inventory.step_size,
+        allocation_ratio: inventory.allocation_ratio,
+        used: 0,
+    }
+}
+
+/// Replaces all inventories; usage is kept. Conflict when a class that is used would go.
+fn write_inventories(conn: &mut Conn, provider: &str, inventories: &BTreeMap<String, Inventory>) -> Result<(), Refusal> {
+    for old in offered::inventories_of(conn, Of::These(&[provider.to_owned()]))? {
+        if inventories.contains_key(&old.resource_class) {
+            continue;
+        }
+        if old.used > 0 {
+            return Err(ServiceError::Conflict(format!(
+                "Inventory for '{}' on resource provider '{provider}' in use.",
+                old.resource_class
+            ))
+            .into());
+        }
+        offered::delete_inventory(conn, provider, &old.resource_class)?;
+    }
+    for (class, inventory) in inventories {
+        offered::put_inventory(conn, &inventory_row(provider, class, inventory))?;
+    }
+    Ok(())
+}
+
+fn with_parents(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> Result<Vec<(Provider, Option<Uuid>)>, Refusal> {
+    let parents: Vec<Option<Uuid>> = rows
+        .iter()
+        .map(|row| row.parent_uuid.as_deref().map(|text| read_id("resource_providers.parent_uuid", text)).transpose())
+        .collect::<Result<_, _>>()?;
+    Ok(assemble(conn, rows, of)?.into_iter().zip(parents).collect())
+}
+
+fn one(conn: &mut Conn, uuid: Uuid) -> Result<(Provider, Option<Uuid>), Refusal> {
+    let rows: Vec<ProviderRow> = offered::find(conn, &uuid.to_string())?.into_iter().collect();
+    with_parents(conn, rows, Of::These(&[uuid.to_string()]))?.pop().ok_or_else(|| absent(uuid).into())
+}
+
+fn raise(conn: &mut Conn, uuid: Uuid, seen: Option<i64>) -> Result<(), Refusal> {
+    let id = uuid.to_string();
+    if offered::bump(conn, &id, seen)? {
+        return Ok(());
+    }
+    match offered::find(conn, &id)? {
+        None => Err(absent(uuid).into()),
+        Some(row) => {
+            let text = format!("resource provider generation conflict - provider {uuid} is at generation {}", row.generation);
+            Err(ServiceError::Conflict(text).into())
+        }
+    }
+}
+
+fn absent(uuid: Uuid) -> ServiceError {
+    ServiceError::NotFound(format!("No resource provider with uuid {uuid} found"))
+}
+
+fn check_parent(conn: &mut Conn, identity: &Identity) -> Result<(), Refusal> {
+    let mut above = identity.parent;
+    while let Some(parent) = above {
+        if parent == identity.uuid {
+            return Err(ServiceError::Invalid("a resource provider cannot be below itself".into()).into());
+        }
+        let Some(row) = offered::find(conn, &parent.to_string())? else {
+            return Err(ServiceError::Invalid(format!("parent provider UUID {parent} does not exist")).into());
+        };
+        above = row.parent_uuid.as_deref().map(|text| read_id("resource_providers.parent_uuid", text)).transpose()?;
+    }
+    Ok(())
+}
+
+fn check_class(conn: &mut Conn, class: &str) -> Result<(), Refusal> {
+    if names::RESOURCE_CLASSES.contains(&class) || defined::classes(conn)?.iter().any(|known| known == class) {
+        return Ok(());
+    }
+    Err(ServiceError::Invalid(format!("Unknown resource class in inventory: No such resource class {class}.")).into())
+}
+
+fn check_inventory(class: &str, inventory: &Inventory) -> Result<(), ServiceError> {
+    let sound = inventory.total >= 1
+        && (0..=inventory.total).contains(&inventory.reserved)
+        && inventory.min_unit >= 1
+        && inventory.max_unit >= inventory.min_unit
+        && inventory.step_size >= 1
+        && inventory.allocation_ratio.is_finite()
+        && inventory.allocation_ratio > 0.0;
+    if sound {
+        return Ok(());
+    }
+    Err(ServiceError::Invalid(format!(
+        "The inventory of {class} makes no sense: total, min_unit and step_size are at least 1, reserved is at most total, max_unit at least min_unit, allocation_ratio above 0"
+    )))
+}
+
+fn distinct(names: &[String]) -> Vec<String> {
+    names.iter().cloned().collect::<BTreeSet<_>>().into_iter().collect()
+}
