@@ -1,7 +1,10 @@
 //! The records of the embedded services: one folder or file per service. They share nothing with each other.
 
+pub mod identity;
+pub mod image;
 pub mod network;
 pub mod placement;
+pub mod volume;
 
 use uuid::Uuid;
 

@@ -1,0 +1,2 @@
+DROP TABLE image_members;
+DROP TABLE images;

@@ -1,0 +1,73 @@
+//! Projects.
+
+use chrono::NaiveDateTime;
+use diesel::prelude::*;
+
+use super::schema::projects;
+use super::{Target, assignments};
+use crate::db::{Conn, DbError};
+
+/// A project. All are in the domain `default`.
+#[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
+pub struct Project {
+    pub id: String,
+    pub name: String,
+    pub description: String,
+    pub enabled: bool,
+    pub created_at: NaiveDateTime,
+}
+
+/// What an update changes; `None` leaves it.
+#[derive(Clone, Default, Debug, AsChangeset)]
+#[diesel(table_name = projects)]
+pub struct ProjectChanges {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub enabled: Option<bool>,
+}
+
+/// Stores a new project; a conflict when its name is taken.
+pub fn insert(conn: &mut Conn, project: &Project) -> Result<(), DbError> {
+    if by_name(conn, &project.name)?.is_some() {
+        return Err(DbError::Conflict(format!("Conflict occurred attempting to store project: the name {} is taken", project.name)));
+    }
+    diesel::insert_into(projects::table).values(project).execute(conn)?;
+    Ok(())
+}
+
+/// The project of this id.
+pub fn find(conn: &mut Conn, id: &str) -> Result<Project, DbError> {
+    by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("project {id}")))
+}
+
+/// The project of this id, if there is one.
+pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<Project>, DbError> {
+    Ok(projects::table.find(id).select(Project::as_select()).first(conn).optional()?)
+}
+
+/// The project of this name, if there is one.
+pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<Project>, DbError> {
+    Ok(projects::table.filter(projects::name.eq(name)).select(Project::as_select()).first(conn).optional()?)
+}
+
+/// All projects by name.
+pub fn list(conn: &mut Conn) -> Result<Vec<Project>, DbError> {
+    Ok(projects::table.order(projects::name).select(Project::as_select()).load(conn)?)
+}
+
+/// Changes a project and gives it as it is now.
+pub fn update(conn: &mut Conn, id: &str, changes: &ProjectChanges) -> Result<Project, DbError> {
+    find(conn, id)?;
+    if changes.name.is_some() || changes.description.is_some() || changes.enabled.is_some() {
+        diesel::update(projects::table.find(id)).set(changes).execute(conn)?;
+    }
+    find(conn, id)
+}
+
+/// Deletes a project and the roles that users have on it.
+pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    find(conn, id)?;
+    assignments::delete_of_target(conn, &Target::Project(id.to_owned()))?;
+    diesel::delete(projects::table.find(id)).execute(conn)?;
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! The tables of the embedded identity service.
+
+diesel::table! {
+    projects (id) {
+        id -> Text,
+        name -> Text,
+        description -> Text,
+        enabled -> Bool,
+        created_at -> Timestamp,
+    }
+}
+
+diesel::table! {
+    users (id) {
+        id -> Text,
+        name -> Text,
+        description -> Text,
+        email -> Nullable<Text>,
+        enabled -> Bool,
+        default_project_id -> Nullable<Text>,
+        password_hash -> Text,
+        password_changed_at -> Timestamp,
+        created_at -> Timestamp,
+    }
+}
+
+diesel::table! {
+    roles (id) {
+        id -> Text,
+        name -> Text,
+        description -> Text,
+    }
+}
+
+diesel::table! {
+    role_assignments (user_id, target, role_id) {
+        user_id -> Text,
+        target -> Text,
+        role_id -> Text,
+    }
+}
+
+diesel::table! {
+    revoked_tokens (audit_id) {
+        audit_id -> Text,
+        expires_at -> Timestamp,
+    }
+}

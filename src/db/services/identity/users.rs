@@ -1,0 +1,99 @@
+//! Users.
+
+use chrono::NaiveDateTime;
+use diesel::prelude::*;
+
+use super::assignments;
+use super::schema::users;
+use crate::db::{Conn, DbError};
+
+/// A user. All are in the domain `default`.
+#[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
+pub struct User {
+    pub id: String,
+    pub name: String,
+    pub description: String,
+    pub email: Option<String>,
+    pub enabled: bool,
+    /// The scope of a token that was asked for without one.
+    pub default_project_id: Option<String>,
+    /// A PHC string.
+    pub password_hash: String,
+    /// Tokens issued before are void.
+    pub password_changed_at: NaiveDateTime,
+    pub created_at: NaiveDateTime,
+}
+
+/// What an update changes; `None` leaves it, `Some(None)` clears it.
+#[derive(Clone, Default, Debug)]
+pub struct UserChanges {
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub email: Option<Option<String>>,
+    pub enabled: Option<bool>,
+    pub default_project_id: Option<Option<String>>,
+    pub password_hash: Option<String>,
+    pub password_changed_at: Option<NaiveDateTime>,
+}
+
+/// Stores a new user; a conflict when the name is taken.
+pub fn insert(conn: &mut Conn, user: &User) -> Result<(), DbError> {
+    if by_name(conn, &user.name)?.is_some() {
+        return Err(DbError::Conflict(format!("Conflict occurred attempting to store user: the name {} is taken", user.name)));
+    }
+    diesel::insert_into(users::table).values(user).execute(conn)?;
+    Ok(())
+}
+
+/// The user of this id.
+pub fn find(conn: &mut Conn, id: &str) -> Result<User, DbError> {
+    by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("user {id}")))
+}
+
+/// The user of this id, if there is one.
+pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<User>, DbError> {
+    Ok(users::table.find(id).select(User::as_select()).first(conn).optional()?)
+}
+
+/// The user of this name, if there is one.
+pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<User>, DbError> {
+    Ok(users::table.filter(users::name.eq(name)).select(User::as_select()).first(conn).optional()?)
+}
+
+/// All users by name.
+pub fn list(conn: &mut Conn) -> Result<Vec<User>, DbError> {
+    Ok(users::table.order(users::name).select(User::as_select()).load(conn)?)
+}
+
+/// Changes a user and gives it as it is now.
+pub fn update(conn: &mut Conn, id: &str, changes: &UserChanges) -> Result<User, DbError> {
+    let mut user = find(conn, id)?;
+    let changes = changes.clone();
+    user.name = changes.name.unwrap_or(user.name);
+    user.description = changes.description.unwrap_or(user.description);
+    user.email = changes.email.unwrap_or(user.email);
+    user.enabled = changes.enabled.unwrap_or(user.enabled);
+    user.default_project_id = changes.default_project_id.unwrap_or(user.default_project_id);
+    user.password_hash = changes.password_hash.unwrap_or(user.password_hash);
+    user.password_changed_at = changes.password_changed_at.unwrap_or(user.password_changed_at);
+    diesel::update(users::table.find(id))
+        .set((
+            users::name.eq(&user.name),
+            users::description.eq(&user.description),
+            users::email.eq(&user.email),
+            users::enabled.eq(user.enabled),
+            users::default_project_id.eq(&user.default_project_id),
+            users::password_hash.eq(&user.password_hash),
+            users::password_changed_at.eq(user.password_changed_at),
+        ))
+        .execute(conn)?;
+    Ok(user)
+}
+
+/// Deletes a user and all its roles.
+pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    find(conn, id)?;
+    assignments::delete_of_user(conn, id)?;
+    diesel::delete(users::table.find(id)).execute(conn)?;
+    Ok(())
+}

@@ -1,0 +1,213 @@
+//! The embedded volume service's records.
+
+use chrono::NaiveDateTime;
+use diesel::prelude::*;
+
+use crate::db::{Conn, DbError};
+
+diesel::table! {
+    volumes (id) {
+        id -> Text,
+        name -> Nullable<Text>,
+        description -> Nullable<Text>,
+        project_id -> Text,
+        user_id -> Text,
+        status -> Text,
+        size_gb -> Integer,
+        bootable -> Bool,
+        multiattach -> Bool,
+        availability_zone -> Text,
+        volume_type -> Nullable<Text>,
+        image_id -> Nullable<Text>,
+        metadata -> Text,
+        created_at -> Timestamp,
+        updated_at -> Timestamp,
+    }
+}
+
+diesel::table! {
+    volume_attachments (id) {
+        id -> Text,
+        volume_id -> Text,
+        server_uuid -> Text,
+        host -> Nullable<Text>,
+        status -> Text,
+        mountpoint -> Nullable<Text>,
+        connection_info -> Text,
+        created_at -> Timestamp,
+        attached_at -> Nullable<Timestamp>,
+    }
+}
+
+diesel::table! {
+    volume_quotas (project_id, resource) {
+        project_id -> Text,
+        resource -> Text,
+        hard_limit -> BigInt,
+    }
+}
+
+/// A volume as stored.
+#[derive(Clone, PartialEq, Debug, Queryable, Selectable, Insertable)]
+#[diesel(table_name = volumes)]
+pub struct VolumeRow {
+    pub id: String,
+    pub name: Option<String>,
+    pub description: Option<String>,
+    pub project_id: String,
+    pub user_id: String,
+    pub status: String,
+    pub size_gb: i32,
+    pub bootable: bool,
+    pub multiattach: bool,
+    pub availability_zone: String,
+    pub volume_type: Option<String>,
+    pub image_id: Option<String>,
+    /// JSON: an object of strings.
+    pub metadata: String,
+    pub created_at: NaiveDateTime,
+    pub updated_at: NaiveDateTime,
+}
+
+/// An attachment as stored.
+#[derive(Clone, PartialEq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = volume_attachments, treat_none_as_null = true)]
+pub struct AttachmentRow {
+    pub id: String,
+    pub volume_id: String,
+    pub server_uuid: String,
+    pub host: Option<String>,
+    pub status: String,
+    pub mountpoint: Option<String>,
+    /// JSON.
+    pub connection_info: String,
+    pub created_at: NaiveDateTime,
+    pub attached_at: Option<NaiveDateTime>,
+}
+
+/// Stores a new volume.
+pub fn insert(conn: &mut Conn, volume: &VolumeRow) -> Result<(), DbError> {
+    diesel::insert_into(volumes::table).values(volume).execute(conn)?;
+    Ok(())
+}
+
+/// The volume of this id, if there is one.
+pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<VolumeRow>, DbError> {
+    Ok(volumes::table.find(id).select(VolumeRow::as_select()).first(conn).optional()?)
+}
+
+/// The volume of this id.
+pub fn find(conn: &mut Conn, id: &str) -> Result<VolumeRow, DbError> {
+    by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("volume {id}")))
+}
+
+/// The volumes of a project, or all, newest first.
+pub fn list(conn: &mut Conn, project_id: Option<&str>) -> Result<Vec<VolumeRow>, DbError> {
+    let mut statement = volumes::table.select(VolumeRow::as_select()).into_boxed();
+    if let Some(project_id) = project_id {
+        statement = statement.filter(volumes::project_id.eq(project_id.to_owned()));
+    }
+    Ok(statement.order((volumes::created_at.desc(), volumes::id.desc())).load(conn)?)
+}
+
+/// Replaces what a user may change. The status has its own way ([`set_status`]).
+pub fn update(conn: &mut Conn, volume: &VolumeRow) -> Result<(), DbError> {
+    let changed = diesel::update(volumes::table.find(&volume.id))
+        .set((
+            volumes::name.eq(&volume.name),
+            volumes::description.eq(&volume.description),
+            volumes::size_gb.eq(volume.size_gb),
+            volumes::bootable.eq(volume.bootable),
+            volumes::metadata.eq(&volume.metadata),
+            volumes::updated_at.eq(volume.updated_at),
+        ))
+        .execute(conn)?;
+    if changed == 0 { Err(DbError::NotFound(format!("volume {}", volume.id))) } else { Ok(()) }
+}
+
+/// Moves a volume from one of the statuses `from` to `to`; false when it is in none of them or gone.
+pub fn set_status(conn: &mut Conn, id: &str, from: &[&str], to: &str, now: NaiveDateTime) -> Result<bool, DbError> {
+    let changed = diesel::update(volumes::table.find(id).filter(volumes::status.eq_any(from.to_vec())))
+        .set((volumes::status.eq(to), volumes::updated_at.eq(now)))
+        .execute(conn)?;
+    Ok(changed > 0)
+}
+
+/// Sets the status whatever it was: what the attachments demand, or an operator.
+pub fn force_status(conn: &mut Conn, id: &str, to: &str, now: NaiveDateTime) -> Result<(), DbError> {
+    diesel::update(volumes::table.find(id)).set((volumes::status.eq(to), volumes::updated_at.eq(now))).execute(conn)?;
+    Ok(())
+}
+
+/// Takes the row for the rest of the transaction, so that two changes of one volume's attachments follow each other on
+/// PostgreSQL too, and gives it; none when there is none.
+pub fn take(conn: &mut Conn, id: &str, now: NaiveDateTime) -> Result<Option<VolumeRow>, DbError> {
+    diesel::update(volumes::table.find(id)).set(volumes::updated_at.eq(now)).execute(conn)?;
+    by_id(conn, id)
+}
+
+/// Deletes a volume; false when there is none.
+pub fn delete(conn: &mut Conn, id: &str) -> Result<bool, DbError> {
+    Ok(diesel::delete(volumes::table.find(id)).execute(conn)? > 0)
+}
+
+/// Stores a new attachment.
+pub fn insert_attachment(conn: &mut Conn, attachment: &AttachmentRow) -> Result<(), DbError> {
+    diesel::insert_into(volume_attachments::table).values(attachment).execute(conn)?;
+    Ok(())
+}
+
+/// The attachment of this id, if there is one.
+pub fn attachment(conn: &mut Conn, id: &str) -> Result<Option<AttachmentRow>, DbError> {
+    Ok(volume_attachments::table.find(id).select(AttachmentRow::as_select()).first(conn).optional()?)
+}
+
+/// Stores an attachment as it is now.
+pub fn update_attachment(conn: &mut Conn, attachment: &AttachmentRow) -> Result<(), DbError> {
+    diesel::update(volume_attachments::table.find(&attachment.id)).set(attachment).execute(conn)?;
+    Ok(())
+}
+
+/// Deletes an attachment; false when there is none.
+pub fn delete_attachment(conn: &mut Conn, id: &str) -> Result<bool, DbError> {
+    Ok(diesel::delete(volume_attachments::table.find(id)).execute(conn)? > 0)
+}
+
+/// A volume's attachments, oldest first.
+pub fn attachments_of_volume(conn: &mut Conn, volume_id: &str) -> Result<Vec<AttachmentRow>, DbError> {
+    let of_volume = volume_attachments::table.filter(volume_attachments::volume_id.eq(volume_id));
+    Ok(of_volume.order((volume_attachments::created_at, volume_attachments::id)).select(AttachmentRow::as_select()).load(conn)?)
+}
+
+/// A server's attachments, oldest first.
+pub fn attachments_of_server(conn: &mut Conn, server: &str) -> Result<Vec<AttachmentRow>, DbError> {
+    let of_server = volume_attachments::table.filter(volume_attachments::server_uuid.eq(server));
+    Ok(of_server.order((volume_attachments::created_at, volume_attachments::id)).select(AttachmentRow::as_select()).load(conn)?)
+}
+
+/// Every attachment, oldest first.
+pub fn all_attachments(conn: &mut Conn) -> Result<Vec<AttachmentRow>, DbError> {
+    let all = volume_attachments::table.order((volume_attachments::created_at, volume_attachments::id));
+    Ok(all.select(AttachmentRow::as_select()).load(conn)?)
+}
+
+/// A project's limits that were set, by resource.
+pub fn quotas(conn: &mut Conn, project_id: &str) -> Result<Vec<(String, i64)>, DbError> {
+    let of_project = volume_quotas::table.filter(volume_quotas::project_id.eq(project_id)).order(volume_quotas::resource);
+    Ok(of_project.select((volume_quotas::resource, volume_quotas::hard_limit)).load(conn)?)
+}
+
+/// Sets a project's limit; -1 is without limit.
+pub fn set_quota(conn: &mut Conn, project_id: &str, resource: &str, limit: i64) -> Result<(), DbError> {
+    diesel::delete(volume_quotas::table.find((project_id, resource))).execute(conn)?;
+    diesel::insert_into(volume_quotas::table)
+        .values((volume_quotas::project_id.eq(project_id), volume_quotas::resource.eq(resource), volume_quotas::hard_limit.eq(limit)))
+        .execute(conn)?;
+    Ok(())
+}
+
+/// Takes back every limit that was set for a project.
+pub fn delete_quotas(conn: &mut Conn, project_id: &str) -> Result<(), DbError> {
+    diesel::delete(volume_quotas::table.filter(volume_quotas::project_id.eq(project_id))).execute(conn)?;
+    Ok(())
+}
