@@ -21,6 +21,19 @@ pub enum ErrorForm {
     Image,
 }
 
+impl ErrorForm {
+    /// The form of the API that a path belongs to.
+    pub fn for_path(path: &str) -> ErrorForm {
+        match path.split('/').nth(1) {
+            Some("identity") => ErrorForm::Identity,
+            Some("network") => ErrorForm::Network,
+            Some("placement") => ErrorForm::Placement,
+            Some("image") => ErrorForm::Image,
+            _ => ErrorForm::Compute,
+        }
+    }
+}
+
 /// An error on its way to the caller.
 #[derive(Debug, Clone)]
 pub struct ApiError {
@@ -29,11 +42,15 @@ pub struct ApiError {
     pub form: ErrorForm,
     /// Seconds for `Retry-After`.
     pub retry_after: Option<u32>,
+    /// A 401 that says how to authenticate (`WWW-Authenticate`).
+    pub challenge: bool,
+    /// For the forms whose body names the request.
+    pub request_id: Option<String>,
 }
 
 impl ApiError {
     pub fn new(form: ErrorForm, status: StatusCode, message: impl Into<String>) -> ApiError {
-        ApiError { status, message: message.into(), form, retry_after: None }
+        ApiError { status, message: message.into(), form, retry_after: None, challenge: false, request_id: None }
     }
 
     /// A service's error as its API says it.
@@ -89,12 +106,18 @@ impl ResponseError for ApiError {
             ErrorForm::Compute => json!({ compute_error_name(self.status): { "code": code, "message": self.message } }),
             ErrorForm::Identity => json!({"error": {"code": code, "message": self.message, "title": title}}),
             ErrorForm::Network => json!({"NeutronError": {"type": title, "message": self.message, "detail": ""}}),
-            ErrorForm::Placement => json!({"errors": [{"status": code, "title": title, "detail": self.message}]}),
+            ErrorForm::Placement => {
+                let request_id = self.request_id.as_deref().unwrap_or_default();
+                json!({"errors": [{"status": code, "title": title, "detail": self.message, "request_id": request_id}]})
+            }
             ErrorForm::Image => json!({"code": code, "title": title, "message": self.message}),
         };
         let mut response = HttpResponse::build(self.status);
         if let Some(seconds) = self.retry_after {
             response.insert_header(("Retry-After", seconds.to_string()));
+        }
+        if self.challenge {
+            response.insert_header(("WWW-Authenticate", "Keystone uri=\"/identity\""));
         }
         response.json(body)
     }
