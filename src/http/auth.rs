@@ -32,7 +32,10 @@ impl FromRequest for Caller {
 pub struct Anonymous(pub RequestContext);
 
 /// Middleware: puts the [`Caller`] into the request, or refuses it.
-pub async fn authenticate<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
+pub async fn authenticate<B: MessageBody + 'static>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
     let path = request.path().to_owned();
     if !is_open(request.method(), &path) {
         let mut context = match (request.headers().get("X-Auth-Token"), request.app_data::<web::Data<Anonymous>>()) {
@@ -76,7 +79,8 @@ fn is_open(method: &Method, path: &str) -> bool {
 }
 
 fn unauthorized(path: &str) -> ApiError {
-    let mut error = ApiError::new(ErrorForm::for_path(path), StatusCode::UNAUTHORIZED, "The request you have made requires authentication.");
+    let mut error =
+        ApiError::new(ErrorForm::for_path(path), StatusCode::UNAUTHORIZED, "The request you have made requires authentication.");
     error.challenge = true;
     error
 }

@@ -18,7 +18,10 @@ pub fn of(request: &HttpRequest) -> String {
 }
 
 /// Middleware: gives the request its id and puts it into the answer's headers.
-pub async fn assign<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
+pub async fn assign<B: MessageBody + 'static>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
     let id = match request.app_data::<web::Data<Env>>() {
         Some(env) => format!("req-{}", env.uuid()),
         None => "req-00000000-0000-0000-0000-000000000000".to_owned(),
