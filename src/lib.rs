@@ -1,5 +1,6 @@
 //! cellshift: a multi-cell compute control plane that speaks the OpenStack Compute API.
 
+pub mod actors;
 pub mod db;
 pub mod domain;
 pub mod env;

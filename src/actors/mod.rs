@@ -1,0 +1,3 @@
+//! The supervision tree (architecture §4): one file or folder per actor, its messages at the top of the file.
+
+pub mod scheduler;

@@ -1,0 +1,157 @@
+//! One decision from request to claim: gather, filter, weigh, claim (S1-S10).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use futures::future;
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use super::config::{ConfigError, SchedulerConfig};
+use super::filters::{self, HostFilter};
+use super::host_state::{HostState, HostStates};
+use super::request::Request;
+use super::selection::{self, NoneLeft};
+use super::weighers::{self, HostWeigher};
+use crate::domain::server_group::ServerGroup;
+use crate::saga::scheduling::{SchedulingError, SelectDestinations, Selection, claim_candidate, release_claim};
+use crate::services::ServiceError;
+use crate::services::placement::PlacementService;
+
+/// "All there are": asked for when the first, bounded answer of placement held no host that will do.
+const NO_LIMIT: usize = i32::MAX as usize;
+
+/// Decides. Shared by all requests that the scheduler works on.
+pub struct Decider {
+    config: SchedulerConfig,
+    filters: Vec<Box<dyn HostFilter>>,
+    weighers: Vec<Box<dyn HostWeigher>>,
+    placement: Arc<dyn PlacementService>,
+    hosts: Arc<dyn HostStates>,
+    /// Held from reading a group's members until the claim stands, so that two members never decide on the same picture.
+    /// Requests without a group need no turn: placement's capacity check orders them.
+    group_turn: Mutex<()>,
+}
+
+impl Decider {
+    /// With the configured filters and weighers; an unknown name is an error.
+    pub fn new(config: SchedulerConfig, placement: Arc<dyn PlacementService>, hosts: Arc<dyn HostStates>) -> Result<Decider, ConfigError> {
+        config.validate()?;
+        let (filters, weighers) = (filters::enabled(&config)?, weighers::enabled(&config)?);
+        Ok(Decider { config, filters, weighers, placement, hosts, group_turn: Mutex::new(()) })
+    }
+
+    /// See [`Scheduling::select_destinations`](crate::saga::scheduling::Scheduling::select_destinations).
+    pub async fn select(&self, asked: SelectDestinations) -> Result<Selection, SchedulingError> {
+        let mut request = Request { asked, group: None };
+        request.validate().map_err(|reason| SchedulingError::Invalid { reason })?;
+        let asked = &request.asked;
+        let _turn = match asked.request_spec.instance_group {
+            Some(_) => Some(self.group_turn.lock().await),
+            None => None,
+        };
+        if asked.claim {
+            self.release_leftovers(asked).await?;
+        }
+        if let Some(group) = asked.request_spec.instance_group {
+            request.group = self.group_with_claims(group, asked.request_spec.instance_uuid).await?;
+        }
+        match self.select_among(&request, self.config.max_placement_results).await? {
+            Ok(selection) => Ok(selection),
+            // One cell's many hosts may have crowded the others out of the answer (S10): look at all before giving up.
+            Err(none) if none.offers >= self.config.max_placement_results => {
+                let again = self.select_among(&request, NO_LIMIT).await?;
+                again.map_err(|none| SchedulingError::NoValidHost { reason: none.sentence(&request) })
+            }
+            Err(none) => Err(SchedulingError::NoValidHost { reason: none.sentence(&request) }),
+        }
+    }
+
+    /// See [`Scheduling::check_group_policy`](crate::saga::scheduling::Scheduling::check_group_policy).
+    pub async fn check_group_policy(&self, group: Uuid, server: Uuid, host: &str) -> Result<(), SchedulingError> {
+        let group = self.group_with_claims(group, server).await?;
+        match group.and_then(|group| group.violation(server, host)) {
+            Some(reason) => Err(SchedulingError::NoValidHost { reason: format!("No valid host was found. {host}: {reason}.") }),
+            None => Ok(()),
+        }
+    }
+
+    /// An earlier try of the same step may have claimed before its reply was lost; its room must not count as used.
+    async fn release_leftovers(&self, asked: &SelectDestinations) -> Result<(), SchedulingError> {
+        let placement = self.placement.as_ref();
+        if placement.allocations_of(asked.consumer).await.map_err(from_placement)?.is_some() {
+            release_claim(placement, asked.fence, asked.consumer, &asked.request_spec).await.map_err(from_placement)?;
+        }
+        Ok(())
+    }
+
+    /// The group with its members' owner hosts and the hosts where they hold claims: a member on its way counts already.
+    async fn group_with_claims(&self, group: Uuid, server: Uuid) -> Result<Option<ServerGroup>, SchedulingError> {
+        let found = self.hosts.server_group(group).await.map_err(|reason| SchedulingError::Unavailable { reason })?;
+        let Some(mut group) = found else { return Ok(None) };
+        if group.members.keys().all(|member| *member == server) {
+            return Ok(Some(group));
+        }
+        let providers = self.placement.providers().await.map_err(from_placement)?;
+        let names: BTreeMap<Uuid, String> = providers.into_iter().map(|provider| (provider.uuid, provider.name)).collect();
+        for (member, hosts) in &mut group.members {
+            let held = self.placement.allocations_of(*member).await.map_err(from_placement)?;
+            let claimed = held.iter().flat_map(|held| held.allocations.keys()).filter_map(|provider| names.get(provider));
+            for host in claimed {
+                if !hosts.contains(host) {
+                    hosts.push(host.clone());
+                }
+            }
+        }
+        Ok(Some(group))
+    }
+
+    async fn select_among(&self, request: &Request, limit: usize) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
+        let offers = self.placement.candidates(request.asked.resources.by_class(), request.required_traits(), limit);
+        let (offers, known) = future::join(offers, self.hosts.host_states(request.cells())).await;
+        let offers = offers.map_err(from_placement)?;
+        let mut none = NoneLeft { offers: offers.len(), ..NoneLeft::default() };
+        let (hosts, unknown) = selection::offered(offers, &known);
+        let (left, removals) = selection::filter(hosts, request, &self.filters);
+        (none.unknown, none.removals, none.silent_cells) = (unknown, removals, known.silent_cells);
+        let ordered = weighers::order(left, request, &self.weighers, &self.config);
+        self.claim_best(request, &ordered, none).await
+    }
+
+    /// Claims the best host that is still free; its followers in the same cell become alternates (S8).
+    async fn claim_best(
+        &self,
+        request: &Request,
+        ordered: &[HostState],
+        mut none: NoneLeft,
+    ) -> Result<Result<Selection, NoneLeft>, SchedulingError> {
+        let asked = &request.asked;
+        for (place, host) in ordered.iter().enumerate() {
+            let primary = selection::candidate(host, request);
+            if asked.claim {
+                let claim = claim_candidate(self.placement.as_ref(), asked.fence, asked.consumer, &primary, &asked.request_spec);
+                match claim.await {
+                    Ok(()) => {}
+                    Err(ServiceError::Conflict(why) | ServiceError::NotFound(why)) => {
+                        none.taken.push((primary.host, why));
+                        continue;
+                    }
+                    Err(error) => return Err(from_placement(error)),
+                }
+            }
+            let same_cell = ordered[place + 1..].iter().filter(|other| other.cell.name == host.cell.name);
+            let alternates = same_cell.take(request.alternates(self.config.max_attempts));
+            let alternates = alternates.map(|other| selection::candidate(other, request)).collect();
+            return Ok(Ok(Selection { primary, alternates }));
+        }
+        Ok(Err(none))
+    }
+}
+
+fn from_placement(error: ServiceError) -> SchedulingError {
+    match error {
+        ServiceError::Stale(reason) => SchedulingError::Stale { reason },
+        ServiceError::Invalid(reason) => SchedulingError::Invalid { reason },
+        other => SchedulingError::Unavailable { reason: other.to_string() },
+    }
+}

@@ -1,0 +1,25 @@
+//! The host's cell is enabled. A disabled cell takes nothing new, but its servers may still move within it: a request that
+//! is confined to the cell passes (S1), one that may choose among cells does not see it (S2).
+
+use super::{HostFilter, HostState, Reason, Request};
+
+/// See the file.
+pub struct CellEnabledFilter;
+
+impl HostFilter for CellEnabledFilter {
+    fn name(&self) -> &'static str {
+        "CellEnabledFilter"
+    }
+
+    fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
+        let within = request.asked.source.as_ref().is_some_and(|source| source.cell == host.cell.name);
+        if host.cell.disabled && !(within && request.confined_to() == Some(&host.cell.name)) {
+            return Err(format!("cell {} is disabled", host.cell.name));
+        }
+        Ok(())
+    }
+
+    fn judges_forced_host(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,29 @@
+//! The host's compute service is up and in use.
+
+use super::{HostFilter, HostState, Reason, Request};
+
+/// See the file.
+pub struct ComputeFilter;
+
+impl HostFilter for ComputeFilter {
+    fn name(&self) -> &'static str {
+        "ComputeFilter"
+    }
+
+    fn passes(&self, host: &HostState, _: &Request) -> Result<(), Reason> {
+        if host.disabled {
+            return Err(match &host.disabled_reason {
+                Some(reason) => format!("disabled: {reason}"),
+                None => "disabled".to_owned(),
+            });
+        }
+        if host.forced_down {
+            return Err("forced down".to_owned());
+        }
+        if host.up { Ok(()) } else { Err("down".to_owned()) }
+    }
+
+    fn judges_forced_host(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,38 @@
+//! Hard server group policies, counted over the members' hosts in all cells.
+
+use super::{HostFilter, HostState, Reason, Request};
+use crate::domain::server_group::GroupPolicy;
+
+/// No more members of an anti-affinity group on a host than the group allows.
+pub struct ServerGroupAntiAffinityFilter;
+
+/// An affinity group's members on the host of the others.
+pub struct ServerGroupAffinityFilter;
+
+fn judge(policy: GroupPolicy, host: &HostState, request: &Request) -> Result<(), Reason> {
+    let group = request.group.as_ref().filter(|group| group.policy == policy);
+    match group.and_then(|group| group.violation(request.asked.request_spec.instance_uuid, &host.host)) {
+        Some(reason) => Err(reason),
+        None => Ok(()),
+    }
+}
+
+impl HostFilter for ServerGroupAntiAffinityFilter {
+    fn name(&self) -> &'static str {
+        "ServerGroupAntiAffinityFilter"
+    }
+
+    fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
+        judge(GroupPolicy::AntiAffinity, host, request)
+    }
+}
+
+impl HostFilter for ServerGroupAffinityFilter {
+    fn name(&self) -> &'static str {
+        "ServerGroupAffinityFilter"
+    }
+
+    fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
+        judge(GroupPolicy::Affinity, host, request)
+    }
+}

@@ -1,0 +1,95 @@
+//! What the scheduler knows of a compute host, and where it learns it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::domain::flavor::Resources;
+use crate::domain::server_group::ServerGroup;
+
+/// The cell of a host.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct CellRef {
+    /// Its name, unique among cells.
+    pub name: String,
+    /// Its id.
+    pub uuid: Uuid,
+    /// Takes no new servers: only moves that stay in it.
+    pub disabled: bool,
+}
+
+/// A host aggregate that a host is a member of.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct HostAggregate {
+    /// Its name.
+    pub name: String,
+    /// Its metadata; `availability_zone` names the zone.
+    pub metadata: BTreeMap<String, String>,
+}
+
+/// One compute host at the moment of the decision. Filters and weighers read nothing else of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct HostState {
+    /// Its cell.
+    pub cell: CellRef,
+    /// Its name, unique over cells (S10).
+    pub host: String,
+    /// The hypervisor's name.
+    pub node: String,
+    /// The node's resource provider.
+    pub provider: Uuid,
+    /// Its compute service has reported lately.
+    pub up: bool,
+    /// An operator took the service out of use.
+    pub disabled: bool,
+    /// Why.
+    pub disabled_reason: Option<String>,
+    /// An operator said that the host is off.
+    pub forced_down: bool,
+    /// The aggregates it is a member of.
+    pub aggregates: Vec<HostAggregate>,
+    /// What can be allocated in all (ratios applied). The scheduler writes placement's figures here.
+    pub total: Resources,
+    /// What is left of it. The scheduler writes placement's figures here.
+    pub free: Resources,
+    /// The provider's traits. The scheduler adds those that placement names.
+    pub traits: BTreeSet<String>,
+    /// Moves and builds under way that this host takes part in.
+    pub in_flight: u32,
+}
+
+impl HostState {
+    /// The zone that an aggregate puts the host in; none without one.
+    pub fn availability_zone(&self) -> Option<&str> {
+        self.aggregates.iter().find_map(|aggregate| aggregate.metadata.get("availability_zone")).map(String::as_str)
+    }
+
+    /// All values that the host's aggregates give to a metadata key; a value may list several, separated by commas.
+    pub fn aggregate_values(&self, key: &str) -> BTreeSet<&str> {
+        let given = self.aggregates.iter().filter_map(|aggregate| aggregate.metadata.get(key));
+        given.flat_map(|value| value.split(',')).map(str::trim).collect()
+    }
+}
+
+/// The hosts of the cells that answered.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HostsOfCells {
+    /// In any order.
+    pub hosts: Vec<HostState>,
+    /// Cells that failed or did not answer in time; they contribute no host (S2).
+    pub silent_cells: Vec<String>,
+}
+
+/// Where host states come from: the cells' records and the API database.
+#[async_trait]
+pub trait HostStates: Send + Sync {
+    /// The hosts of the named cells, or of all cells. Bounded in time: a cell that fails or does not answer is skipped.
+    async fn host_states(&self, cells: Option<Vec<String>>) -> HostsOfCells;
+
+    /// A server group with all its members and their owner hosts over **all** cells, down ones included (the ownership rows
+    /// of the API database name them; a member without a host has none); none when there is no such group. The scheduler adds
+    /// the hosts on which members hold claims.
+    async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String>;
+}

@@ -1,0 +1,152 @@
+//! The scheduler: chooses the host of a new server or of a move, and claims it in placement (spec cross-cell-resize §4).
+//!
+//! Promises: requests are worked on side by side, at most `max_in_flight` at once (more are answered "busy"), each for at most
+//! `deadline` seconds. Decisions for servers in groups are made one after the other, each seeing the claims of those before
+//! it; across several controllers the late check of [`CheckGroupPolicy`] closes what is left. It keeps nothing between requests:
+//! a restarted scheduler goes on as if it had never stopped.
+
+pub mod config;
+mod decision;
+pub mod filters;
+pub mod host_state;
+pub mod request;
+mod selection;
+#[cfg(test)]
+mod tests;
+pub mod weighers;
+
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use actix::{Actor, Addr, Context, Handler, MailboxError, Message, ResponseFuture};
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use self::config::{ConfigError, SchedulerConfig};
+use self::decision::Decider;
+use self::host_state::HostStates;
+use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
+use crate::services::placement::PlacementService;
+
+impl Message for SelectDestinations {
+    type Result = Result<Selection, SchedulingError>;
+}
+
+/// May the server be on the host by its group's policy, as the world is now (L25)?
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize, Message)]
+#[rtype(result = "Result<(), SchedulingError>")]
+pub struct CheckGroupPolicy {
+    /// The group.
+    pub group: Uuid,
+    /// The server.
+    pub server: Uuid,
+    /// The host that it has claimed.
+    pub host: String,
+}
+
+/// The actor.
+pub struct Scheduler {
+    decider: Arc<Decider>,
+    room: Arc<Semaphore>,
+    deadline: Duration,
+}
+
+impl Scheduler {
+    /// Checks the configuration; an unknown filter or weigher is an error that should stop the start.
+    pub fn new(
+        config: SchedulerConfig,
+        placement: Arc<dyn PlacementService>,
+        hosts: Arc<dyn HostStates>,
+    ) -> Result<Scheduler, ConfigError> {
+        let (room, deadline) = (Arc::new(Semaphore::new(config.max_in_flight)), Duration::from_secs(config.deadline));
+        Ok(Scheduler { decider: Arc::new(Decider::new(config, placement, hosts)?), room, deadline })
+    }
+
+    /// Runs `work` if there is room, until the deadline.
+    fn bounded<T: 'static>(
+        &self,
+        work: impl AsyncFnOnce(Arc<Decider>) -> Result<T, SchedulingError> + 'static,
+    ) -> ResponseFuture<Result<T, SchedulingError>> {
+        let (decider, deadline) = (Arc::clone(&self.decider), self.deadline);
+        let place = Arc::clone(&self.room).try_acquire_owned();
+        Box::pin(async move {
+            let Ok(_place) = place else {
+                return Err(SchedulingError::Unavailable { reason: "busy: too many requests at once".to_owned() });
+            };
+            match tokio::time::timeout(deadline, work(decider)).await {
+                Ok(outcome) => outcome,
+                Err(_) => Err(SchedulingError::Unavailable { reason: format!("no decision within {} s", deadline.as_secs()) }),
+            }
+        })
+    }
+}
+
+impl Actor for Scheduler {
+    type Context = Context<Self>;
+}
+
+impl Handler<SelectDestinations> for Scheduler {
+    type Result = ResponseFuture<Result<Selection, SchedulingError>>;
+
+    fn handle(&mut self, request: SelectDestinations, _: &mut Context<Self>) -> Self::Result {
+        self.bounded(async move |decider| {
+            let (server, operation) = (request.request_spec.instance_uuid, request.operation);
+            let outcome = decider.select(request).await;
+            match &outcome {
+                Ok(chosen) => log::info!(
+                    server:% = server;
+                    "{operation:?}: chose {} in {} with {} alternates", chosen.primary.host, chosen.primary.cell, chosen.alternates.len()
+                ),
+                Err(error) => log::info!(server:% = server; "{operation:?}: {error}"),
+            }
+            outcome
+        })
+    }
+}
+
+impl Handler<CheckGroupPolicy> for Scheduler {
+    type Result = ResponseFuture<Result<(), SchedulingError>>;
+
+    fn handle(&mut self, check: CheckGroupPolicy, _: &mut Context<Self>) -> Self::Result {
+        self.bounded(async move |decider| decider.check_group_policy(check.group, check.server, &check.host).await)
+    }
+}
+
+/// The scheduler as others address it; outlives a restart of the actor.
+#[derive(Clone)]
+pub struct SchedulerHandle {
+    address: Arc<RwLock<Addr<Scheduler>>>,
+}
+
+impl SchedulerHandle {
+    /// To the running actor.
+    pub fn new(address: Addr<Scheduler>) -> SchedulerHandle {
+        SchedulerHandle { address: Arc::new(RwLock::new(address)) }
+    }
+
+    /// To its successor, for every clone of this handle.
+    pub fn replace(&self, address: Addr<Scheduler>) {
+        *self.address.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = address;
+    }
+
+    fn address(&self) -> Addr<Scheduler> {
+        self.address.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
+
+fn not_reached(error: MailboxError) -> SchedulingError {
+    SchedulingError::Unavailable { reason: format!("the scheduler is restarting: {error}") }
+}
+
+#[async_trait]
+impl Scheduling for SchedulerHandle {
+    async fn select_destinations(&self, request: SelectDestinations) -> Result<Selection, SchedulingError> {
+        self.address().send(request).await.map_err(not_reached)?
+    }
+
+    async fn check_group_policy(&self, group: Uuid, server: Uuid, host: &str) -> Result<(), SchedulingError> {
+        let check = CheckGroupPolicy { group, server, host: host.to_owned() };
+        self.address().send(check).await.map_err(not_reached)?
+    }
+}

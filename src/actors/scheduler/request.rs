@@ -1,0 +1,97 @@
+//! The request as filters and weighers see it, and the rules on where it may look (S1-S5).
+
+use std::collections::BTreeSet;
+
+use super::host_state::HostState;
+use crate::domain::server_group::ServerGroup;
+use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestinations};
+
+/// Why a host does not pass, in a few words.
+pub type Reason = String;
+
+/// A request and what was looked up for it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Request {
+    /// As it came.
+    pub asked: SelectDestinations,
+    /// The server's group with all its members' hosts; none when it is in none.
+    pub group: Option<ServerGroup>,
+}
+
+impl Request {
+    fn destination(&self) -> Option<&RequestedDestination> {
+        self.asked.requested_destination.as_ref()
+    }
+
+    /// The cells to ask: one when the server may not leave it (S1), otherwise all (none).
+    pub fn cells(&self) -> Option<Vec<String>> {
+        self.confined_to().map(|cell| vec![cell.to_owned()])
+    }
+
+    /// The cell that the server may not leave (S1).
+    pub fn confined_to(&self) -> Option<&str> {
+        self.destination().filter(|destination| !destination.allow_cross_cell_move).and_then(|destination| destination.cell.as_deref())
+    }
+
+    /// The cell that the cross-cell weigher compares with; none when the request prefers none (S2, S3, S6).
+    pub fn preferred_cell(&self) -> Option<&str> {
+        let destination = self.destination().filter(|destination| destination.allow_cross_cell_move && destination.host.is_none())?;
+        destination.cell.as_deref()
+    }
+
+    /// The host that an administrator forced at creation; moves forget it (S5).
+    pub fn forced_host(&self) -> Option<&str> {
+        self.asked.forced_host.as_deref().filter(|_| self.asked.operation == OperationKind::Create)
+    }
+
+    /// The only host that will do: named or forced. It is the one attempt (S3).
+    pub fn only_host(&self) -> Option<&str> {
+        self.forced_host().or_else(|| self.destination().and_then(|destination| destination.host.as_deref()))
+    }
+
+    /// How many alternates to name when the configuration allows `max_attempts` attempts (S3, S8).
+    pub fn alternates(&self, max_attempts: u32) -> usize {
+        if self.only_host().is_some() {
+            return 0;
+        }
+        let allowed = max_attempts.saturating_sub(1) as usize;
+        self.asked.alternates.map_or(allowed, |wanted| wanted.min(allowed))
+    }
+
+    /// Whether the request looks at this host at all.
+    pub fn in_scope(&self, host: &HostState) -> Result<(), Reason> {
+        if let Some(cell) = self.confined_to().filter(|cell| *cell != host.cell.name) {
+            return Err(format!("not in cell {cell}"));
+        }
+        if let Some(only) = self.only_host().filter(|only| *only != host.host) {
+            return Err(format!("not the requested host {only}"));
+        }
+        if self.asked.ignore_hosts.contains(&host.host) {
+            return Err("ignored on request".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The traits that the provider must have: the request's and the flavor's.
+    pub fn required_traits(&self) -> Vec<String> {
+        let flavor = self.flavor_traits("required").map(str::to_owned);
+        let all: BTreeSet<String> = self.asked.required_traits.iter().cloned().chain(flavor).collect();
+        all.into_iter().collect()
+    }
+
+    /// The traits of the flavor's `trait:<NAME>` extra specs with this value.
+    pub fn flavor_traits<'a>(&'a self, value: &'a str) -> impl Iterator<Item = &'a str> {
+        let specs = self.asked.request_spec.flavor.extra_specs.iter();
+        specs.filter(move |(_, given)| given.as_str() == value).filter_map(|(key, _)| key.strip_prefix("trait:"))
+    }
+
+    /// Refuses what cannot be meant: a `trait:` extra spec that is neither `required` nor `forbidden`.
+    pub fn validate(&self) -> Result<(), Reason> {
+        for (key, value) in &self.asked.request_spec.flavor.extra_specs {
+            if key.starts_with("trait:") && value != "required" && value != "forbidden" {
+                return Err(format!("flavor extra spec {key}={value}: a trait is either required or forbidden"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! The pure part of a decision: which hosts are left, and the sentence that says why none is.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::filters::HostFilter;
+use super::host_state::{HostState, HostsOfCells};
+use super::request::{Reason, Request};
+use crate::domain::flavor::Resources;
+use crate::saga::scheduling::Candidate;
+use crate::services::placement::Provider;
+
+/// At most this many different reasons of one filter are named in a sentence.
+const REASONS_NAMED: usize = 3;
+
+/// What one rule took away.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Removal {
+    /// The rule's name.
+    pub rule: &'static str,
+    /// Each host and why.
+    pub hosts: Vec<(String, Reason)>,
+}
+
+/// The hosts that placement offers, with placement's figures, and the number of offers that no host is known for (they are
+/// in cells that were not asked or did not answer).
+pub fn offered(providers: Vec<Provider>, known: &HostsOfCells) -> (Vec<HostState>, usize) {
+    let by_provider: BTreeMap<Uuid, &HostState> = known.hosts.iter().map(|host| (host.provider, host)).collect();
+    let offers = providers.len();
+    let with_figures = |provider: Provider| {
+        let mut host = (*by_provider.get(&provider.uuid)?).clone();
+        host.total = capacity(&provider);
+        host.free = free(&provider);
+        host.traits.extend(provider.traits);
+        Some(host)
+    };
+    let hosts: Vec<HostState> = providers.into_iter().filter_map(with_figures).collect();
+    let unknown = offers - hosts.len();
+    (hosts, unknown)
+}
+
+fn by_class(amount: impl Fn(&str) -> i64) -> Resources {
+    Resources { vcpu: amount("VCPU"), memory_mb: amount("MEMORY_MB"), disk_gb: amount("DISK_GB") }
+}
+
+fn capacity(provider: &Provider) -> Resources {
+    by_class(|class| provider.inventories.get(class).map_or(0, |inventory| inventory.capacity()))
+}
+
+fn free(provider: &Provider) -> Resources {
+    let used = |class: &str| provider.usages.get(class).copied().unwrap_or(0);
+    by_class(|class| provider.inventories.get(class).map_or(0, |inventory| inventory.capacity() - used(class)))
+}
+
+/// The hosts that the request looks at and every filter passes, and what each rule took away. A forced host is judged only
+/// by the filters that say so.
+pub fn filter(hosts: Vec<HostState>, request: &Request, filters: &[Box<dyn HostFilter>]) -> (Vec<HostState>, Vec<Removal>) {
+    let mut removals = Vec::new();
+    let mut left = keep(hosts, "the request", &mut removals, |host| request.in_scope(host));
+    let forced = request.forced_host().is_some();
+    for filter in filters.iter().filter(|filter| !forced || filter.judges_forced_host()) {
+        left = keep(left, filter.name(), &mut removals, |host| filter.passes(host, request));
+    }
+    (left, removals)
+}
+
+fn keep(
+    hosts: Vec<HostState>,
+    rule: &'static str,
+    removals: &mut Vec<Removal>,
+    passes: impl Fn(&HostState) -> Result<(), Reason>,
+) -> Vec<HostState> {
+    let mut removed = Vec::new();
+    let mut left = Vec::with_capacity(hosts.len());
+    for host in hosts {
+        match passes(&host) {
+            Ok(()) => left.push(host),
+            Err(reason) => removed.push((host.host, reason)),
+        }
+    }
+    if !removed.is_empty() {
+        removals.push(Removal { rule, hosts: removed });
+    }
+    left
+}
+
+/// A host as the answer names it.
+pub fn candidate(host: &HostState, request: &Request) -> Candidate {
+    Candidate {
+        cell: host.cell.name.clone(),
+        cell_uuid: host.cell.uuid,
+        host: host.host.clone(),
+        node: host.node.clone(),
+        provider: host.provider,
+        availability_zone: host.availability_zone().map(str::to_owned),
+        allocation: request.asked.resources.by_class(),
+    }
+}
+
+/// How a decision ended without a host.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NoneLeft {
+    /// Offers of placement.
+    pub offers: usize,
+    /// Offers that no host is known for.
+    pub unknown: usize,
+    /// What the rules took away.
+    pub removals: Vec<Removal>,
+    /// Hosts that passed but were taken by others before the claim, and what placement said.
+    pub taken: Vec<(String, Reason)>,
+    /// Cells that did not answer.
+    pub silent_cells: Vec<String>,
+}
+
+impl NoneLeft {
+    /// The sentence for the instance action: it begins as Nova's, then says what removed the hosts.
+    pub fn sentence(&self, request: &Request) -> String {
+        let mut text = "No valid host was found. There are not enough hosts available.".to_owned();
+        if self.offers == 0 {
+            text += &format!(" No host has room for {}", wanted(request));
+        } else {
+            let mut parts = Vec::new();
+            if self.unknown > 0 {
+                parts.push(format!("{} in cells that were not asked or did not answer", self.unknown));
+            }
+            parts.extend(self.removals.iter().map(|removal| part(&format!("{} removed", removal.rule), &removal.hosts)));
+            if !self.taken.is_empty() {
+                parts.push(part("lost to other claims", &self.taken));
+            }
+            let hosts = if self.offers == 1 { "host" } else { "hosts" };
+            text += &format!(" Of {} {hosts} with room: {}", self.offers, parts.join(", "));
+        }
+        if !self.silent_cells.is_empty() {
+            text += &format!("; no answer from {}", self.silent_cells.join(", "));
+        }
+        text.push('.');
+        text
+    }
+}
+
+fn wanted(request: &Request) -> String {
+    let resources = request.asked.resources.by_class();
+    let mut text = resources.iter().map(|(class, amount)| format!("{class} {amount}")).collect::<Vec<_>>().join(", ");
+    let traits = request.required_traits();
+    if !traits.is_empty() {
+        text += &format!(" and the traits {}", traits.join(", "));
+    }
+    text
+}
+
+/// `<label> 3 (down, disabled)`.
+fn part(label: &str, hosts: &[(String, Reason)]) -> String {
+    let mut reasons: Vec<&str> = Vec::new();
+    for (_, reason) in hosts {
+        if !reasons.contains(&reason.as_str()) {
+            reasons.push(reason);
+        }
+    }
+    let more = if reasons.len() > REASONS_NAMED { ", …" } else { "" };
+    let named = reasons.into_iter().take(REASONS_NAMED).collect::<Vec<_>>().join(", ");
+    format!("{label} {} ({named}{more})", hosts.len())
+}

@@ -1,0 +1,82 @@
+//! Weighers: each gives a number to every host that passed the filters; together they order the hosts. To add one, write a
+//! file and a row in [`WEIGHERS`].
+
+pub mod cross_cell;
+pub mod free_resources;
+pub mod io_ops;
+pub mod soft_group;
+#[cfg(test)]
+mod tests;
+
+use super::config::{ConfigError, SchedulerConfig};
+use super::host_state::HostState;
+use super::request::Request;
+
+/// One preference among hosts.
+pub trait HostWeigher: Send + Sync {
+    /// How much the host has of what is preferred, in any unit; it is scaled to 0..1 over the candidates.
+    fn weigh(&self, host: &HostState, request: &Request) -> f64;
+
+    /// The option that says how much the preference counts; aggregate metadata under this key overrides it per host.
+    fn multiplier_option(&self) -> &'static str;
+
+    /// The option's value.
+    fn multiplier(&self, config: &SchedulerConfig) -> f64;
+}
+
+/// Makes a weigher.
+pub type MakeWeigher = fn() -> Box<dyn HostWeigher>;
+
+/// Every weigher; all are used unless configured otherwise.
+pub const WEIGHERS: &[(&str, MakeWeigher)] = &[
+    ("CrossCellWeigher", || Box::new(cross_cell::CrossCellWeigher)),
+    ("RAMWeigher", || Box::new(free_resources::RAMWeigher)),
+    ("CPUWeigher", || Box::new(free_resources::CPUWeigher)),
+    ("DiskWeigher", || Box::new(free_resources::DiskWeigher)),
+    ("IoOpsWeigher", || Box::new(io_ops::IoOpsWeigher)),
+    ("ServerGroupSoftAffinityWeigher", || Box::new(soft_group::ServerGroupSoftAffinityWeigher)),
+    ("ServerGroupSoftAntiAffinityWeigher", || Box::new(soft_group::ServerGroupSoftAntiAffinityWeigher)),
+];
+
+/// The configured weighers.
+pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostWeigher>>, ConfigError> {
+    let make = |name: &String| match WEIGHERS.iter().find(|(known, _)| known == name) {
+        Some((_, make)) => Ok(make()),
+        None => {
+            let known = WEIGHERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            Err(ConfigError::UnknownName { option: "weighers", name: name.clone(), known })
+        }
+    };
+    config.weighers.iter().map(make).collect()
+}
+
+/// The hosts, best first: by the sum of scaled weights times multipliers, equal ones by name.
+pub fn order(mut hosts: Vec<HostState>, request: &Request, weighers: &[Box<dyn HostWeigher>], config: &SchedulerConfig) -> Vec<HostState> {
+    let mut sums = vec![0.0; hosts.len()];
+    for weigher in weighers {
+        let weights: Vec<f64> = hosts.iter().map(|host| weigher.weigh(host, request)).collect();
+        let multipliers = hosts.iter().map(|host| multiplier_for(host, weigher.as_ref(), config));
+        for ((sum, weight), multiplier) in sums.iter_mut().zip(scale(&weights)).zip(multipliers) {
+            *sum += weight * multiplier;
+        }
+    }
+    let mut order: Vec<(f64, HostState)> = sums.into_iter().zip(hosts.drain(..)).collect();
+    order.sort_by(|(a, left), (b, right)| b.total_cmp(a).then_with(|| left.host.cmp(&right.host)));
+    order.into_iter().map(|(_, host)| host).collect()
+}
+
+/// Scales to 0..1 between the least and the greatest; equal weights say nothing and become 0.
+fn scale(weights: &[f64]) -> Vec<f64> {
+    let least = weights.iter().copied().fold(f64::INFINITY, f64::min);
+    let range = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
+    weights.iter().map(|weight| if range > 0.0 { (weight - least) / range } else { 0.0 }).collect()
+}
+
+/// The multiplier for a host: the least that its aggregates name; the configured one when they name none, or name something
+/// that is no number.
+fn multiplier_for(host: &HostState, weigher: &dyn HostWeigher, config: &SchedulerConfig) -> f64 {
+    let configured = weigher.multiplier(config);
+    let values = host.aggregate_values(weigher.multiplier_option());
+    let parsed: Option<Vec<f64>> = values.iter().map(|text| text.parse().ok().filter(|number: &f64| number.is_finite())).collect();
+    parsed.unwrap_or_default().into_iter().reduce(f64::min).unwrap_or(configured)
+}
