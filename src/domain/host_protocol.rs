@@ -139,7 +139,10 @@ pub enum HostReply {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HostQuery {
     /// Sizes, claims and guests.
-    Report,
+    Report {
+        /// Also the checksums of the local disks of guests that are off; reads every byte of them.
+        checksums: bool,
+    },
     /// How many bytes the operation has moved so far; long copies are judged by it.
     Progress {
         /// The operation.
@@ -183,7 +186,7 @@ pub struct GuestReport {
     pub defined: bool,
     /// Whether it runs.
     pub power_state: PowerState,
-    /// The fence pair under which it was started last.
+    /// The epoch under which it was started last; 0 before.
     pub started_epoch: i64,
     /// The highest pair obeyed for the server.
     pub fence: (i64, i64),

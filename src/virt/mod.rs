@@ -1,10 +1,16 @@
-//! Compute hosts and their hypervisors: how callers see a host ([`Hosts`]), and the driver that a host actor runs.
+//! Compute hosts and their hypervisors: how callers see a host ([`Hosts`]), and the driver that a host actor runs
+//! ([`Hypervisor`], with one implementation that keeps guests as files, [`simulated`]).
+
+pub mod files;
+pub mod hypervisor;
+pub mod simulated;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+pub use hypervisor::{DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
 /// Why a host gave no reply of its own.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
