@@ -189,8 +189,7 @@ impl Hypervisor for Simulated {
             return Err(error);
         }
         let started_epoch = existing.as_ref().map_or(0, |guest| lock(guest).record.started_epoch);
-        let record =
-            GuestRecord { spec: spec.clone(), defined: true, power_state: PowerState::Shutdown, started_epoch, stopped_by: None };
+        let record = GuestRecord { spec: spec.clone(), defined: true, power_state: PowerState::Shutdown, started_epoch, stopped_by: None };
         self.write_definition(&record)?;
         self.durability.flush_names(&self.dir).map_err(VirtError::io("cannot flush the guests' directory"))?;
         lock(&self.guests).insert(spec.server, Arc::new(Mutex::new(Guest { record, next: 1, complained: false })));
@@ -271,11 +270,9 @@ impl Hypervisor for Simulated {
     fn connect_volume(&self, server: Uuid, volume: &GuestVolume) -> Result<(), VirtError> {
         self.pass_fault(Operation::Volume)?;
         disks::check_volume(volume)?;
-        self.change_defined(server, |record| {
-            match record.spec.volumes.iter_mut().find(|known| known.volume_id == volume.volume_id) {
-                Some(known) => *known = volume.clone(),
-                None => record.spec.volumes.push(volume.clone()),
-            }
+        self.change_defined(server, |record| match record.spec.volumes.iter_mut().find(|known| known.volume_id == volume.volume_id) {
+            Some(known) => *known = volume.clone(),
+            None => record.spec.volumes.push(volume.clone()),
         })
     }
 

@@ -43,12 +43,8 @@ fn a_guest_writes_numbered_records_while_it_runs_and_goes_on_counting() {
     assert!(driver.stop(server, StopCause::Operation(Uuid::nil()), true).unwrap());
     driver.tick();
     let line = |number, event| disks::record_line(server, number, event);
-    let expected = format!(
-        "image bytes\nconfig-drive {{\"key\":\"value\"}}\n{}{}precious{}",
-        line(1, "boot"),
-        line(2, "tick"),
-        line(3, "shutdown")
-    );
+    let expected =
+        format!("image bytes\nconfig-drive {{\"key\":\"value\"}}\n{}{}precious{}", line(1, "boot"), line(2, "tick"), line(3, "shutdown"));
     assert_eq!(root(&driver, server), expected);
     assert!(driver.guest_write(server, b"late").is_err());
 
