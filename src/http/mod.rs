@@ -2,4 +2,6 @@
 
 pub mod auth;
 pub mod error;
+pub mod microversion;
+pub mod policy_file;
 pub mod request_id;

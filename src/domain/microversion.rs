@@ -1,0 +1,132 @@
+//! Microversions: what a client may ask for, and what it gets (spec clients.md §2.2, §3).
+
+use std::fmt;
+
+/// A version of an API, `MAJOR.MINOR`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Microversion {
+    pub major: u16,
+    pub minor: u16,
+}
+
+impl Microversion {
+    pub const fn new(major: u16, minor: u16) -> Microversion {
+        Microversion { major, minor }
+    }
+
+    /// Reads `X.Y` as clients must write it: digits without leading zeros, at most 9999 each.
+    pub fn parse(text: &str) -> Option<Microversion> {
+        let (major, minor) = text.split_once('.')?;
+        Some(Microversion { major: number(major)?, minor: number(minor)? })
+    }
+}
+
+fn number(text: &str) -> Option<u16> {
+    let digits = (1..=4).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
+    let leading_zero = text.len() > 1 && text.starts_with('0');
+    if digits && !leading_zero { text.parse().ok() } else { None }
+}
+
+impl fmt::Display for Microversion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// An API that has microversions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VersionedApi {
+    /// What clients call it in `OpenStack-API-Version`.
+    pub service: &'static str,
+    /// An older header that holds the bare version, and the answer's echo of it.
+    pub legacy_header: Option<&'static str>,
+    pub min: Microversion,
+    pub max: Microversion,
+}
+
+/// Compute.
+pub const COMPUTE: VersionedApi = VersionedApi {
+    service: "compute",
+    legacy_header: Some("X-OpenStack-Nova-API-Version"),
+    min: Microversion::new(2, 1),
+    max: Microversion::new(2, 104),
+};
+
+/// Block storage.
+pub const VOLUME: VersionedApi =
+    VersionedApi { service: "volume", legacy_header: None, min: Microversion::new(3, 0), max: Microversion::new(3, 71) };
+
+/// Placement.
+pub const PLACEMENT: VersionedApi =
+    VersionedApi { service: "placement", legacy_header: None, min: Microversion::new(1, 0), max: Microversion::new(1, 39) };
+
+/// Why no version was agreed on.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum VersionError {
+    /// 400.
+    #[error("API Version String {0} is of invalid format. Must be of format MajorNum.MinorNum.")]
+    Malformed(String),
+    /// 406.
+    #[error("Version {wanted} is not supported by the API. Minimum is {min} and maximum is {max}.")]
+    Unsupported { wanted: Microversion, min: Microversion, max: Microversion },
+}
+
+impl VersionedApi {
+    /// The version for a request with these values of `OpenStack-API-Version` (each may be a list of `service version`, the
+    /// last one for this service counts) and of the older header, which counts when the former does not name this service.
+    /// Without either it is the minimum; `latest` is the maximum.
+    pub fn negotiate<'a>(&self, standard: impl Iterator<Item = &'a str>, legacy: Option<&'a str>) -> Result<Microversion, VersionError> {
+        let mut wanted = None;
+        for entry in standard.flat_map(|value| value.split(',')) {
+            let mut words = entry.split_whitespace();
+            if words.next().is_some_and(|service| service.eq_ignore_ascii_case(self.service)) {
+                wanted = Some(words.next().unwrap_or_default());
+            }
+        }
+        let Some(wanted) = wanted.or(legacy.map(str::trim)) else {
+            return Ok(self.min);
+        };
+        if wanted == "latest" {
+            return Ok(self.max);
+        }
+        let version = Microversion::parse(wanted).ok_or_else(|| VersionError::Malformed(wanted.to_owned()))?;
+        if version < self.min || version > self.max {
+            return Err(VersionError::Unsupported { wanted: version, min: self.min, max: self.max });
+        }
+        Ok(version)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn compute(standard: &[&str], legacy: Option<&str>) -> Result<String, VersionError> {
+        COMPUTE.negotiate(standard.iter().copied(), legacy).map(|v| v.to_string())
+    }
+
+    #[test]
+    fn a_client_gets_the_version_it_names() {
+        assert_eq!(compute(&[], None).unwrap(), "2.1");
+        assert_eq!(compute(&["compute 2.56"], None).unwrap(), "2.56");
+        assert_eq!(compute(&["compute latest"], None).unwrap(), "2.104");
+        assert_eq!(compute(&["volume 3.50, compute 2.56"], None).unwrap(), "2.56");
+        assert_eq!(compute(&["volume 3.50", "Compute 2.56"], Some("2.2")).unwrap(), "2.56");
+        assert_eq!(compute(&["volume 3.50"], Some("2.2")).unwrap(), "2.2");
+        assert_eq!(compute(&["placement 1.20"], None).unwrap(), "2.1");
+        assert_eq!(compute(&[], Some("latest")).unwrap(), "2.104");
+    }
+
+    #[test]
+    fn others_are_refused() {
+        assert_eq!(
+            compute(&["compute 2.105"], None).unwrap_err().to_string(),
+            "Version 2.105 is not supported by the API. Minimum is 2.1 and maximum is 2.104."
+        );
+        assert!(matches!(compute(&["compute 2.0"], None), Err(VersionError::Unsupported { .. })));
+        assert!(matches!(compute(&["compute 3.1"], None), Err(VersionError::Unsupported { .. })));
+        for malformed in ["compute", "compute 2", "compute 2.01", "compute 2.1.1", "compute +2.1", "compute 2.99999", "compute 2.é"] {
+            assert!(matches!(compute(&[malformed], None), Err(VersionError::Malformed(_))), "{malformed}");
+        }
+    }
+}

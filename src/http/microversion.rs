@@ -1,0 +1,91 @@
+//! Microversions at the door: the version agreed on, for the handlers; echoed in every answer.
+
+use std::future::{Ready, ready};
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderName, HeaderValue, VARY};
+use actix_web::middleware::Next;
+use actix_web::{FromRequest, HttpMessage, HttpRequest};
+
+use super::error::{ApiError, ErrorForm};
+use crate::domain::microversion::{COMPUTE, Microversion, PLACEMENT, VOLUME, VersionError, VersionedApi};
+
+/// The version of the API that the request speaks. As a handler's parameter it is the API's minimum where no API of the path
+/// has microversions.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct ApiVersion(pub Microversion);
+
+impl ApiVersion {
+    /// True from this minor version on.
+    pub fn at_least(self, minor: u16) -> bool {
+        self.0.minor >= minor
+    }
+
+    /// True up to and including this minor version.
+    pub fn at_most(self, minor: u16) -> bool {
+        self.0.minor <= minor
+    }
+}
+
+impl FromRequest for ApiVersion {
+    type Error = ApiError;
+    type Future = Ready<Result<ApiVersion, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Ok(request.extensions().get::<ApiVersion>().copied().unwrap_or(ApiVersion(COMPUTE.min))))
+    }
+}
+
+/// The API with microversions that serves this path.
+fn versioned_api(path: &str) -> Option<&'static VersionedApi> {
+    let mut segments = path.split('/').skip(1);
+    match (segments.next(), segments.next()) {
+        // v2 is the API of before microversions: it has one version and ignores the header.
+        (Some("compute"), Some("v2")) => None,
+        (Some("compute"), _) => Some(&COMPUTE),
+        (Some("volume"), _) => Some(&VOLUME),
+        (Some("placement"), _) => Some(&PLACEMENT),
+        _ => None,
+    }
+}
+
+/// Middleware: agrees on the version or refuses the request.
+pub async fn negotiate<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let Some(api) = versioned_api(request.path()) else {
+        return Ok(next.call(request).await?.map_into_boxed_body());
+    };
+    let headers = request.headers();
+    let standard = headers.get_all("OpenStack-API-Version").filter_map(|value| value.to_str().ok());
+    let legacy = api.legacy_header.and_then(|name| headers.get(name)).and_then(|value| value.to_str().ok());
+    match api.negotiate(standard, legacy) {
+        Ok(version) => {
+            request.extensions_mut().insert(ApiVersion(version));
+            let mut response = next.call(request).await?.map_into_boxed_body();
+            echo(&mut response, api, version);
+            Ok(response)
+        }
+        Err(error) => {
+            let status = match error {
+                VersionError::Malformed(_) => StatusCode::BAD_REQUEST,
+                VersionError::Unsupported { .. } => StatusCode::NOT_ACCEPTABLE,
+            };
+            let refusal = ApiError::new(ErrorForm::for_path(request.path()), status, error.to_string());
+            Ok(request.error_response(refusal))
+        }
+    }
+}
+
+fn echo(response: &mut ServiceResponse<BoxBody>, api: &VersionedApi, version: Microversion) {
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(&format!("{} {version}", api.service)) {
+        headers.insert(HeaderName::from_static("openstack-api-version"), value);
+    }
+    headers.append(VARY, HeaderValue::from_static("OpenStack-API-Version"));
+    let Some(legacy) = api.legacy_header else { return };
+    if let (Ok(name), Ok(value)) = (HeaderName::try_from(legacy), HeaderValue::from_str(&version.to_string())) {
+        headers.insert(name, value);
+        headers.append(VARY, HeaderValue::from_static(legacy));
+    }
+}
