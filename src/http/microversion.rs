@@ -52,7 +52,10 @@ fn versioned_api(path: &str) -> Option<&'static VersionedApi> {
 }
 
 /// Middleware: agrees on the version or refuses the request.
-pub async fn negotiate<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+pub async fn negotiate<B: MessageBody + 'static>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let Some(api) = versioned_api(request.path()) else {
         return Ok(next.call(request).await?.map_into_boxed_body());
     };

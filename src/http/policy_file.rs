@@ -136,7 +136,9 @@ mod tests {
     fn a_bad_file_stops_the_start_and_names_the_rule() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("policy.yaml");
-        for (text, part) in [("\"x\": \"role:\"\n", "\"x\""), ("- a\n- b\n", "YAML mapping"), ("x: [a]\n", "YAML mapping"), ("x: \"rule:y\"\n", "\"y\"")] {
+        for (text, part) in
+            [("\"x\": \"role:\"\n", "\"x\""), ("- a\n- b\n", "YAML mapping"), ("x: [a]\n", "YAML mapping"), ("x: \"rule:y\"\n", "\"y\"")]
+        {
             std::fs::write(&path, text).unwrap();
             let error = PolicyEnforcer::open(&path).err().unwrap().to_string();
             assert!(error.contains(part) && error.contains("policy.yaml"), "{error}");

@@ -41,11 +41,7 @@ const GROUPS: &[Group] = &[
     ),
     (
         "Servers: reading.",
-        &[
-            ("os_compute_api:servers:index", READER),
-            ("os_compute_api:servers:detail", READER),
-            ("os_compute_api:servers:show", READER),
-        ],
+        &[("os_compute_api:servers:index", READER), ("os_compute_api:servers:detail", READER), ("os_compute_api:servers:show", READER)],
     ),
     (
         "Servers: what only operators see or choose.",
@@ -59,12 +55,7 @@ const GROUPS: &[Group] = &[
             ("os_compute_api:os-extended-server-attributes", ADMIN),
         ],
     ),
-    (
-        "Servers: the host's status when it is UNKNOWN only.",
-        &[
-            ("os_compute_api:servers:show:host_status:unknown-only", ADMIN),
-        ],
-    ),
+    ("Servers: the host's status when it is UNKNOWN only.", &[("os_compute_api:servers:show:host_status:unknown-only", ADMIN)]),
     (
         "Servers: changing.",
         &[
@@ -89,16 +80,11 @@ const GROUPS: &[Group] = &[
     ),
     (
         "A resize or cold migration may leave its cell. Nobody's until the policy file gives it to somebody (spec cross-cell-resize §3).",
-        &[
-            ("compute:servers:resize:cross_cell", "!"),
-        ],
+        &[("compute:servers:resize:cross_cell", "!")],
     ),
     (
         "Servers: networks that are nobody's to attach.",
-        &[
-            ("network:attach_external_network", ADMIN),
-            ("compute:servers:create:requested_destination", ADMIN),
-        ],
+        &[("network:attach_external_network", ADMIN), ("compute:servers:create:requested_destination", ADMIN)],
     ),
     (
         "Server actions of the project's members.",
@@ -172,12 +158,7 @@ const GROUPS: &[Group] = &[
             ("os_compute_api:os-instance-actions:events:details", ADMIN),
         ],
     ),
-    (
-        "Live migrations of a server, to its project's managers.",
-        &[
-            ("os_compute_api:servers:migrations:index", MANAGER),
-        ],
-    ),
+    ("Live migrations of a server, to its project's managers.", &[("os_compute_api:servers:migrations:index", MANAGER)]),
     (
         "Parts of a server, to its project's readers.",
         &[
@@ -223,10 +204,7 @@ const GROUPS: &[Group] = &[
     ),
     (
         "Flavors: reading extra specs.",
-        &[
-            ("os_compute_api:os-flavor-extra-specs:index", READER),
-            ("os_compute_api:os-flavor-extra-specs:show", READER),
-        ],
+        &[("os_compute_api:os-flavor-extra-specs:index", READER), ("os_compute_api:os-flavor-extra-specs:show", READER)],
     ),
     (
         "Key pairs: one's own, or any for operators.",
@@ -237,26 +215,9 @@ const GROUPS: &[Group] = &[
             ("os_compute_api:os-keypairs:delete", "rule:context_is_admin or user_id:%(user_id)s"),
         ],
     ),
-    (
-        "Server groups.",
-        &[
-            ("os_compute_api:os-server-groups:index", READER),
-            ("os_compute_api:os-server-groups:show", READER),
-        ],
-    ),
-    (
-        "Server groups: changing.",
-        &[
-            ("os_compute_api:os-server-groups:create", MEMBER),
-            ("os_compute_api:os-server-groups:delete", MEMBER),
-        ],
-    ),
-    (
-        "Server groups: everybody's.",
-        &[
-            ("os_compute_api:os-server-groups:index:all_projects", ADMIN),
-        ],
-    ),
+    ("Server groups.", &[("os_compute_api:os-server-groups:index", READER), ("os_compute_api:os-server-groups:show", READER)]),
+    ("Server groups: changing.", &[("os_compute_api:os-server-groups:create", MEMBER), ("os_compute_api:os-server-groups:delete", MEMBER)]),
+    ("Server groups: everybody's.", &[("os_compute_api:os-server-groups:index:all_projects", ADMIN)]),
     (
         "Quota and usage.",
         &[
@@ -270,13 +231,7 @@ const GROUPS: &[Group] = &[
             ("os_compute_api:os-instance-usage-audit-log:show", ADMIN),
         ],
     ),
-    (
-        "Quota: one's own.",
-        &[
-            ("os_compute_api:os-quota-sets:show", READER),
-            ("os_compute_api:os-quota-sets:detail", READER),
-        ],
-    ),
+    ("Quota: one's own.", &[("os_compute_api:os-quota-sets:show", READER), ("os_compute_api:os-quota-sets:detail", READER)]),
     (
         "The deployment: zones, aggregates, hosts, services.",
         &[

@@ -295,9 +295,9 @@ fn left_operand(text: &str) -> Result<Operand, String> {
         "system_scope" => Ok(Operand::CallerSystemScope),
         _ => match quoted(text) {
             Some(literal) => Ok(Operand::Literal(literal)),
-            None => {
-                Err(format!("{text:?} is not known: a caller has user_id, project_id, is_admin and system_scope; quote a literal, as in 'text':%(project_id)s"))
-            }
+            None => Err(format!(
+                "{text:?} is not known: a caller has user_id, project_id, is_admin and system_scope; quote a literal, as in 'text':%(project_id)s"
+            )),
         },
     }
 }
