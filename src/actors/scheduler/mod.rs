@@ -15,10 +15,10 @@ mod selection;
 mod tests;
 pub mod weighers;
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, Addr, Context, Handler, MailboxError, Message, ResponseFuture};
+use actix::{Actor, Context, Handler, MailboxError, Message, ResponseFuture};
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
@@ -26,6 +26,7 @@ use uuid::Uuid;
 use self::config::{ConfigError, SchedulerConfig};
 use self::decision::Decider;
 use self::host_state::HostStates;
+use crate::actors::address::Address;
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::services::placement::PlacementService;
 
@@ -116,22 +117,13 @@ impl Handler<CheckGroupPolicy> for Scheduler {
 /// The scheduler as others address it; outlives a restart of the actor.
 #[derive(Clone)]
 pub struct SchedulerHandle {
-    address: Arc<RwLock<Addr<Scheduler>>>,
+    address: Address<Scheduler>,
 }
 
 impl SchedulerHandle {
-    /// To the running actor.
-    pub fn new(address: Addr<Scheduler>) -> SchedulerHandle {
-        SchedulerHandle { address: Arc::new(RwLock::new(address)) }
-    }
-
-    /// To its successor, for every clone of this handle.
-    pub fn replace(&self, address: Addr<Scheduler>) {
-        *self.address.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = address;
-    }
-
-    fn address(&self) -> Addr<Scheduler> {
-        self.address.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    /// To the actor behind an address.
+    pub fn new(address: Address<Scheduler>) -> SchedulerHandle {
+        SchedulerHandle { address }
     }
 }
 
@@ -142,11 +134,11 @@ fn not_reached(error: MailboxError) -> SchedulingError {
 #[async_trait]
 impl Scheduling for SchedulerHandle {
     async fn select_destinations(&self, request: SelectDestinations) -> Result<Selection, SchedulingError> {
-        self.address().send(request).await.map_err(not_reached)?
+        self.address.get().send(request).await.map_err(not_reached)?
     }
 
     async fn check_group_policy(&self, group: Uuid, server: Uuid, host: &str) -> Result<(), SchedulingError> {
         let check = CheckGroupPolicy { group, server, host: host.to_owned() };
-        self.address().send(check).await.map_err(not_reached)?
+        self.address.get().send(check).await.map_err(not_reached)?
     }
 }

@@ -1,0 +1,260 @@
+//! The notifier: gives versioned notifications an order, keeps them in a file, and hands them to subscribers
+//! (spec cross-cell-resize §2.8; `/ops/v1/notifications`).
+//!
+//! Promises: notifications are recorded one after the other in the order of their arrival; a number is answered once
+//! the line is written; numbers go on after a restart; a repetition (same operation, step and event) within the last `window` is
+//! not recorded again. A subscriber sees every number after the one it names, without gaps as far as files are kept. A slow
+//! subscriber costs a bounded queue: past it, it reads from the file until it has caught up.
+
+mod log;
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use actix::{Actor, ActorFutureExt, AtomicResponse, Context, Handler, Message, WrapFuture};
+use async_trait::async_trait;
+use futures::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+use self::log::NotificationLog;
+pub use self::log::Record;
+use crate::actors::address::Address;
+use crate::domain::notification::{Envelope, Notification};
+use crate::env::Env;
+use crate::saga::notifications::{Notifications, NotifyError};
+
+/// Records a notification; answers its number.
+#[derive(Message)]
+#[rtype(result = "Result<u64, NotifyError>")]
+pub struct Emit(pub Notification);
+
+/// Asks for what came after a number (none: for nothing but what comes from now on).
+#[derive(Message)]
+#[rtype(result = "Result<Page, NotifyError>")]
+pub struct CatchUp {
+    /// The last number seen.
+    pub after: Option<u64>,
+}
+
+/// The answer to [`CatchUp`].
+pub struct Page {
+    /// The number that `records` follow on.
+    pub after: u64,
+    /// In order.
+    pub records: Vec<Record>,
+    /// All that comes after `records`; none when there is more in the file: ask again.
+    pub live: Option<mpsc::Receiver<Record>>,
+}
+
+/// Bounds and places (`[notifications]` in the configuration file).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NotifierConfig {
+    /// The file; by default `notifications.jsonl` under the data directory. None keeps notifications in memory only.
+    pub file: Option<PathBuf>,
+    /// A file that would grow over this many bytes is rotated.
+    pub rotate_bytes: u64,
+    /// Rotated files kept.
+    pub keep_files: usize,
+    /// Recent notifications held in memory; a repetition within them is not recorded again.
+    pub window: usize,
+    /// Records read from the file at once for one subscriber.
+    pub page: usize,
+    /// Records waiting for one subscriber.
+    pub subscriber_queue: usize,
+    /// Subscribers at once.
+    pub max_subscribers: usize,
+}
+
+impl Default for NotifierConfig {
+    fn default() -> NotifierConfig {
+        NotifierConfig {
+            file: None,
+            rotate_bytes: 16 << 20,
+            keep_files: 4,
+            window: 2048,
+            page: 256,
+            subscriber_queue: 256,
+            max_subscribers: 64,
+        }
+    }
+}
+
+/// The actor.
+pub struct Notifier {
+    env: Env,
+    config: NotifierConfig,
+    log: Arc<Mutex<NotificationLog>>,
+    subscribers: Vec<mpsc::Sender<Record>>,
+}
+
+impl Notifier {
+    /// Opens the file and mends what a crash left in it.
+    pub async fn open(config: NotifierConfig, env: Env) -> io::Result<Notifier> {
+        let for_log = config.clone();
+        let log = env.run_blocking(move || NotificationLog::open(for_log)).await?;
+        Ok(Notifier { env, config, log: Arc::new(Mutex::new(log)), subscribers: Vec::new() })
+    }
+
+    /// Runs `work` on the log where blocking work belongs.
+    fn with_log<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut NotificationLog) -> io::Result<T> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, NotifyError>> {
+        let (env, log) = (self.env.clone(), Arc::clone(&self.log));
+        // The log is whole between calls, and inside one only its last write can be missing: a poisoned lock is good.
+        let locked = move || work(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
+        Box::pin(async move { env.run_blocking(locked).await.map_err(|error| NotifyError::Storage(error.to_string())) })
+    }
+
+    fn broadcast(&mut self, record: &Record) {
+        self.subscribers.retain(|subscriber| subscriber.try_send(record.clone()).is_ok());
+    }
+
+    /// A queue for what comes from now on.
+    fn subscribe(&mut self) -> Result<mpsc::Receiver<Record>, NotifyError> {
+        self.subscribers.retain(|subscriber| !subscriber.is_closed());
+        if self.subscribers.len() >= self.config.max_subscribers {
+            return Err(NotifyError::Unavailable(format!("there are {} subscribers already", self.subscribers.len())));
+        }
+        let (sender, receiver) = mpsc::channel(self.config.subscriber_queue.max(1));
+        self.subscribers.push(sender);
+        Ok(receiver)
+    }
+}
+
+impl Actor for Notifier {
+    type Context = Context<Self>;
+}
+
+fn envelope(notification: Notification, sequence: u64, timestamp: String) -> serde_json::Result<String> {
+    serde_json::to_string(&Envelope {
+        sequence,
+        event_type: notification.event.event_type(),
+        priority: notification.event.priority(),
+        message_id: notification.message_id(),
+        publisher_id: notification.publisher_id,
+        timestamp,
+        payload: notification.payload,
+    })
+}
+
+impl Handler<Emit> for Notifier {
+    // Atomic: the next message waits until this one is written, which is what makes the order.
+    type Result = AtomicResponse<Self, Result<u64, NotifyError>>;
+
+    fn handle(&mut self, Emit(notification): Emit, _: &mut Context<Self>) -> Self::Result {
+        let timestamp = self.env.now().format("%Y-%m-%d %H:%M:%S%.6f").to_string();
+        let message_id = notification.message_id();
+        let written = self.with_log(move |log| match log.find(message_id) {
+            Some(sequence) => Ok((sequence, None)),
+            None => {
+                let record = log.append(message_id, |sequence| envelope(notification, sequence, timestamp))?;
+                Ok((record.sequence, Some(record)))
+            }
+        });
+        AtomicResponse::new(Box::pin(written.into_actor(self).map(|written, actor, _| {
+            let (sequence, record) = written?;
+            if let Some(record) = record {
+                actor.broadcast(&record);
+            }
+            Ok(sequence)
+        })))
+    }
+}
+
+impl Handler<CatchUp> for Notifier {
+    type Result = AtomicResponse<Self, Result<Page, NotifyError>>;
+
+    fn handle(&mut self, CatchUp { after }: CatchUp, _: &mut Context<Self>) -> Self::Result {
+        let limit = self.config.page.max(1);
+        let read = self.with_log(move |log| {
+            let newest = log.newest();
+            let after = after.map_or(newest, |after| after.min(newest));
+            Ok((after, log.read(after, limit)?))
+        });
+        AtomicResponse::new(Box::pin(read.into_actor(self).map(move |read, actor, _| {
+            let (after, records) = read?;
+            let live = if records.len() < limit { Some(actor.subscribe()?) } else { None };
+            Ok(Page { after, records, live })
+        })))
+    }
+}
+
+/// How long a caller waits for the notifier.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The notifier as others address it; outlives a restart of the actor.
+#[derive(Clone)]
+pub struct NotifierHandle {
+    address: Address<Notifier>,
+}
+
+impl NotifierHandle {
+    /// To the actor behind an address.
+    pub fn new(address: Address<Notifier>) -> NotifierHandle {
+        NotifierHandle { address }
+    }
+
+    /// All notifications after number `after` as far as they are kept; none for those from now on. Nothing is read before the
+    /// first [`Subscription::next`].
+    pub fn subscribe(&self, after: Option<u64>) -> Subscription {
+        Subscription { notifier: self.clone(), last: after, page: VecDeque::new(), live: None }
+    }
+
+    async fn ask<M>(&self, message: M) -> Result<M::Result, NotifyError>
+    where
+        M: Message + Send + 'static,
+        M::Result: Send,
+        Notifier: Handler<M>,
+        <Notifier as Actor>::Context: actix::dev::ToEnvelope<Notifier, M>,
+    {
+        let answer = self.address.get().send(message).timeout(PATIENCE).await;
+        answer.map_err(|error| NotifyError::Unavailable(error.to_string()))
+    }
+}
+
+#[async_trait]
+impl Notifications for NotifierHandle {
+    async fn emit(&self, notification: Notification) -> Result<u64, NotifyError> {
+        self.ask(Emit(notification)).await?
+    }
+}
+
+/// A reader of notifications.
+pub struct Subscription {
+    notifier: NotifierHandle,
+    last: Option<u64>,
+    page: VecDeque<Record>,
+    live: Option<mpsc::Receiver<Record>>,
+}
+
+impl Subscription {
+    /// The next notification; waits for it. None when the notifier is gone or takes no more subscribers: the reader may come
+    /// back later with the last number it has seen.
+    pub async fn next(&mut self) -> Option<Record> {
+        loop {
+            if let Some(record) = self.page.pop_front() {
+                self.last = Some(record.sequence);
+                return Some(record);
+            }
+            let Some(live) = &mut self.live else {
+                let page = self.notifier.ask(CatchUp { after: self.last }).await.ok()?.ok()?;
+                (self.last, self.page, self.live) = (Some(page.after), page.records.into(), page.live);
+                continue;
+            };
+            match live.recv().await {
+                Some(record) if Some(record.sequence) > self.last => self.page.push_back(record),
+                Some(_) => {}
+                // Too slow, or the notifier restarted: what was missed is in the file.
+                None => self.live = None,
+            }
+        }
+    }
+}
