@@ -16,3 +16,15 @@ pub struct RequestContext {
     /// The token was scoped to the system, not to a project.
     pub system_scope: bool,
 }
+
+impl RequestContext {
+    /// True when the caller has this role, given or implied.
+    pub fn has_role(&self, role: &str) -> bool {
+        self.roles.iter().any(|held| held == role)
+    }
+
+    /// True for an administrator, who sees and changes what belongs to every project.
+    pub fn is_admin(&self) -> bool {
+        self.has_role("admin")
+    }
+}

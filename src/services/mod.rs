@@ -5,6 +5,7 @@
 //! Effects of sagas carry a fence: the service obeys no fence below the highest it has seen for the server, so an effect
 //! that arrives after its undo does nothing.
 
+pub mod bytes_on_disk;
 pub mod identity;
 pub mod image;
 pub mod network;

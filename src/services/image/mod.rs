@@ -1,5 +1,7 @@
 //! The image service: image records, and their bytes with a checksum.
 
+pub mod embedded;
+
 use std::collections::BTreeMap;
 use std::pin::Pin;
 

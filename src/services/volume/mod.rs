@@ -1,5 +1,7 @@
 //! The volume service: volumes with real bytes, and attachments with connectors.
 
+pub mod embedded;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

@@ -1,0 +1,193 @@
+//! Bytes of images and volumes as files: written beside their place, flushed, and put there in one move, so that a file that
+//! is there is whole.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
+
+use super::ServiceError;
+use super::image::ImageData;
+use crate::env::Env;
+
+/// Bytes read or written at once.
+pub const CHUNK: usize = 1 << 20;
+/// How names of unfinished files begin; what a crash left of them is removed at the next start.
+const UNFINISHED: &str = ".unfinished-";
+
+/// A file that is whole but not yet at its place; dropped, it is removed.
+pub struct Unplaced {
+    file: NamedTempFile,
+    /// Bytes that were written.
+    pub size: i64,
+    /// Their SHA-256 in hex.
+    pub sha256: String,
+}
+
+struct Writing {
+    file: NamedTempFile,
+    hasher: Sha256,
+    size: i64,
+}
+
+impl Writing {
+    fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.hasher.update(bytes);
+        self.size += bytes.len() as i64;
+        Ok(())
+    }
+}
+
+/// Writes all of `data` into an unfinished file in `folder` and flushes it to disk. With `pad_to`, the file is made that long (sparse);
+/// data that is longer is refused.
+pub async fn write(
+    env: &Env,
+    service: &'static str,
+    folder: &Path,
+    mut data: ImageData,
+    pad_to: Option<u64>,
+) -> Result<Unplaced, ServiceError> {
+    let place = folder.to_owned();
+    let failed = move |e: std::io::Error| disk_failed(service, &place, &e);
+    let start = folder.to_owned();
+    let file = env.run_blocking(move || tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(start)).await.map_err(&failed)?;
+    let mut writing = Writing { file, hasher: Sha256::new(), size: 0 };
+    let mut pending = BytesMut::new();
+    loop {
+        let next = data.next().await.transpose().map_err(|e| broken_off(service, writing.size, &e))?;
+        let ended = next.is_none();
+        pending.extend_from_slice(&next.unwrap_or_default());
+        if pending.len() >= CHUNK || (ended && !pending.is_empty()) {
+            let chunk = pending.split().freeze();
+            if pad_to.is_some_and(|limit| writing.size as u64 + chunk.len() as u64 > limit) {
+                return Err(ServiceError::Invalid("The bytes do not fit into the size that was asked for.".into()));
+            }
+            let (state, result) = env
+                .run_blocking(move || {
+                    let result = writing.append(&chunk);
+                    (writing, result)
+                })
+                .await;
+            writing = state;
+            result.map_err(&failed)?;
+        }
+        if ended {
+            break;
+        }
+    }
+    let finish = move || {
+        if let Some(length) = pad_to {
+            writing.file.as_file().set_len(length)?;
+        }
+        writing.file.as_file().sync_all()?;
+        Ok(Unplaced { size: writing.size, sha256: hex(&writing.hasher.finalize()), file: writing.file })
+    };
+    env.run_blocking(finish).await.map_err(failed)
+}
+
+/// The SHA-256, in hex, of all of `data`, which is stored nowhere.
+pub async fn hash(env: &Env, service: &'static str, mut data: ImageData) -> Result<String, ServiceError> {
+    let (mut hasher, mut size) = (Sha256::new(), 0);
+    while let Some(chunk) = data.next().await {
+        let chunk = chunk.map_err(|e| broken_off(service, size, &e))?;
+        size += chunk.len() as i64;
+        hasher = env
+            .run_blocking(move || {
+                hasher.update(&chunk);
+                hasher
+            })
+            .await;
+    }
+    Ok(hex(&hasher.finalize()))
+}
+
+/// Puts the file at `path`, in place of what is there, durably. Blocking.
+pub fn place(service: &'static str, unplaced: Unplaced, path: &Path) -> Result<(), ServiceError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let failed = |e: std::io::Error| disk_failed(service, folder, &e);
+    unplaced.file.persist(path).map_err(|e| failed(e.error))?;
+    // The new name is durable only when its folder is.
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+}
+
+/// The bytes of a file from its beginning, in chunks of [`CHUNK`].
+pub async fn read(env: &Env, service: &'static str, path: PathBuf) -> Result<ImageData, ServiceError> {
+    let name = path.clone();
+    let file = env.run_blocking(move || File::open(path)).await.map_err(|e| disk_failed(service, &name, &e))?;
+    let stream = futures::stream::unfold(Some((file, env.clone())), |state| async move {
+        let (file, env) = state?;
+        match env.run_blocking(move || read_chunk(file)).await {
+            Ok((_, chunk)) if chunk.is_empty() => None,
+            Ok((file, chunk)) => Some((Ok(chunk), Some((file, env)))),
+            Err(error) => Some((Err(error), None)),
+        }
+    });
+    Ok(Box::pin(stream))
+}
+
+/// Removes a file; fine when there is none.
+pub async fn remove(env: &Env, service: &'static str, path: PathBuf) -> Result<(), ServiceError> {
+    let name = path.clone();
+    match env.run_blocking(move || std::fs::remove_file(path)).await {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(disk_failed(service, &name, &error)),
+        _ => Ok(()),
+    }
+}
+
+/// Makes the folder, and removes from it what no record knows: files that a crash left unfinished, or whose record went first.
+/// `known` says whether a name still has its record.
+pub async fn open_folder(
+    env: &Env,
+    service: &'static str,
+    folder: &Path,
+    known: impl Fn(&str) -> bool + Send + 'static,
+) -> Result<(), ServiceError> {
+    let place = folder.to_owned();
+    let sweep = move || -> std::io::Result<()> {
+        std::fs::create_dir_all(&place)?;
+        for entry in std::fs::read_dir(&place)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let ours = name.starts_with(UNFINISHED) || (uuid::Uuid::parse_str(&name).is_ok() && !known(&name));
+            if ours && entry.file_type()?.is_file() {
+                std::fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    };
+    env.run_blocking(sweep).await.map_err(|e| disk_failed(service, folder, &e))
+}
+
+fn read_chunk(mut file: File) -> std::io::Result<(File, Bytes)> {
+    let mut chunk = Vec::with_capacity(CHUNK);
+    (&mut file).take(CHUNK as u64).read_to_end(&mut chunk)?;
+    Ok((file, chunk.into()))
+}
+
+/// What the disk said, as the service's callers see it.
+pub fn disk_failed(service: &'static str, path: &Path, error: &std::io::Error) -> ServiceError {
+    let full = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
+    let reason = match full {
+        true => format!("no space is left on the disk that holds {}", path.display()),
+        false => format!("{}: {error}", path.display()),
+    };
+    ServiceError::Unavailable { service, reason }
+}
+
+fn broken_off(service: &'static str, size: i64, error: &std::io::Error) -> ServiceError {
+    ServiceError::Unavailable { service, reason: format!("the bytes broke off after about {size}: {error}") }
+}
+
+fn hex(digest: &[u8]) -> String {
+    use std::fmt::Write;
+    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}

@@ -1,0 +1,294 @@
+//! Image records as users of the API see and change them. The caller's rights are judged here: what one may not see does
+//! not exist for one.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::{EmbeddedImage, Image, load, load_list, no_image, rows, to_row};
+use crate::db::services::image::{ImageMember, ImageQuery};
+use crate::domain::context::RequestContext;
+use crate::services::ServiceError;
+use crate::services::image::ImageService;
+use crate::services::transaction::Refusal;
+
+/// An image to make for a user.
+#[derive(Clone, Default, Debug)]
+pub struct NewImage {
+    /// The user's choice; a new one when none.
+    pub id: Option<Uuid>,
+    pub name: Option<String>,
+    /// `shared` when none.
+    pub visibility: Option<String>,
+    /// The caller's project when none; only an administrator may name another.
+    pub owner: Option<String>,
+    pub disk_format: Option<String>,
+    pub container_format: Option<String>,
+    pub min_disk: i32,
+    pub min_ram: i32,
+    pub protected: bool,
+    pub tags: Vec<String>,
+    pub properties: BTreeMap<String, String>,
+}
+
+/// Which of the visible images to list.
+#[derive(Clone, Default, Debug)]
+pub struct ImageFilter {
+    pub query: ImageQuery,
+    /// `public`, `private`, `shared`, `community` or `all`.
+    pub visibility: Option<String>,
+    /// `accepted` (when none), `pending`, `rejected` or `all`: of the images that others share.
+    pub member_status: Option<String>,
+    pub tags: Vec<String>,
+    pub protected: Option<bool>,
+    pub disk_format: Option<String>,
+    pub container_format: Option<String>,
+    /// In bytes.
+    pub size_min: Option<i64>,
+    pub size_max: Option<i64>,
+    pub properties: BTreeMap<String, String>,
+}
+
+const DISK_FORMATS: [&str; 11] = ["ami", "ari", "aki", "vhd", "vhdx", "vmdk", "raw", "qcow2", "vdi", "iso", "ploop"];
+const CONTAINER_FORMATS: [&str; 7] = ["ami", "ari", "aki", "bare", "ovf", "ova", "docker"];
+/// Who may see an image, from the whole world to one project.
+const VISIBILITIES: [&str; 4] = ["public", "community", "shared", "private"];
+
+impl EmbeddedImage {
+    /// Makes a queued image for the caller.
+    pub async fn create(&self, caller: &RequestContext, new: NewImage) -> Result<Image, ServiceError> {
+        let now = self.env.now();
+        let image = Image {
+            id: new.id.unwrap_or_else(|| self.env.uuid()),
+            name: new.name,
+            status: "queued".into(),
+            visibility: new.visibility.unwrap_or_else(|| "shared".into()),
+            owner: new.owner.unwrap_or_else(|| caller.project_id.clone()),
+            disk_format: new.disk_format,
+            container_format: new.container_format,
+            min_disk: new.min_disk,
+            min_ram: new.min_ram,
+            size: None,
+            os_hash_value: None,
+            protected: new.protected,
+            properties: new.properties,
+            tags: new.tags,
+            members: Vec::new(),
+            created_at: now,
+            updated_at: now,
+        };
+        may_write(caller)?;
+        check(caller, &image, None)?;
+        let row = to_row(&image)?;
+        self.write(None, move |conn| {
+            if rows::by_id(conn, &row.id)?.is_some() {
+                return Err(ServiceError::Conflict(format!("Image ID {} already exists!", row.id)).into());
+            }
+            Ok(rows::insert(conn, &row)?)
+        })
+        .await?;
+        Ok(image)
+    }
+
+    /// The image, when the caller may see it.
+    pub async fn visible_image(&self, caller: &RequestContext, id: Uuid) -> Result<Image, ServiceError> {
+        let image = self.image(id).await?;
+        if may_see(caller, &image) { Ok(image) } else { Err(no_image(&id.to_string())) }
+    }
+
+    /// The image, when the caller may change it; forbidden when the caller may only see it.
+    pub async fn own_image(&self, caller: &RequestContext, id: Uuid) -> Result<Image, ServiceError> {
+        let image = self.image(id).await?;
+        may_change(caller, &image)?;
+        Ok(image)
+    }
+
+    /// The images that the caller may see and that match, newest first.
+    pub async fn list(&self, caller: &RequestContext, filter: ImageFilter) -> Result<Vec<Image>, ServiceError> {
+        let (query, project) = (filter.query.clone(), caller.project_id.clone());
+        let (mut images, memberships) = self
+            .read(move |conn| {
+                let memberships = rows::all_members(conn)?.into_iter().filter(|member| member.member_id == project);
+                let memberships: BTreeMap<String, String> = memberships.map(|member| (member.image_id, member.status)).collect();
+                Ok((load_list(conn, &query)?, memberships))
+            })
+            .await?;
+        images.retain(|image| is_listed(caller, image, &filter, memberships.get(&image.id.to_string())) && fits(image, &filter));
+        Ok(images)
+    }
+
+    /// Changes an image by `change`, in one transaction; what it may not be afterwards is refused.
+    pub async fn update<F>(&self, caller: &RequestContext, id: Uuid, change: F) -> Result<Image, ServiceError>
+    where
+        F: FnOnce(&mut Image) -> Result<(), ServiceError> + Send + 'static,
+    {
+        let (caller, now) = (caller.clone(), self.env.now());
+        self.write(None, move |conn| {
+            let before = load(conn, id)?;
+            may_change(&caller, &before)?;
+            let mut image = before.clone();
+            change(&mut image)?;
+            check(&caller, &image, Some(&before))?;
+            image.updated_at = now;
+            rows::update(conn, &to_row(&image)?)?;
+            Ok(image)
+        })
+        .await
+    }
+
+    /// Deletes an image for the caller; forbidden while it is protected.
+    pub async fn delete_own(&self, caller: &RequestContext, id: Uuid) -> Result<(), ServiceError> {
+        let image = self.own_image(caller, id).await?;
+        if image.protected {
+            return Err(ServiceError::Forbidden(format!("Image {id} is protected and cannot be deleted.")));
+        }
+        self.delete(None, id).await
+    }
+
+    /// An image's members: all for its owner, oneself for a member.
+    pub async fn members(&self, caller: &RequestContext, id: Uuid) -> Result<Vec<ImageMember>, ServiceError> {
+        let image = self.visible_image(caller, id).await?;
+        let mut members = self.read(move |conn| Ok(rows::members(conn, &id.to_string())?)).await?;
+        if !is_owner(caller, &image) {
+            members.retain(|member| member.member_id == caller.project_id);
+        }
+        Ok(members)
+    }
+
+    /// Shares a shared image with a project; pending until that project accepts.
+    pub async fn add_member(&self, caller: &RequestContext, id: Uuid, project: &str) -> Result<ImageMember, ServiceError> {
+        let image = self.own_image(caller, id).await?;
+        if image.visibility != "shared" {
+            return Err(ServiceError::Forbidden("Only shared images have members.".into()));
+        }
+        let now = self.env.now().naive_utc();
+        let member = ImageMember {
+            image_id: id.to_string(),
+            member_id: project.to_owned(),
+            status: "pending".into(),
+            created_at: now,
+            updated_at: now,
+        };
+        self.write(None, move |conn| Ok(rows::add_member(conn, &member).map(|()| member)?)).await
+    }
+
+    /// A member takes or refuses the image; its owner may not decide that for it.
+    pub async fn set_member_status(
+        &self,
+        caller: &RequestContext,
+        id: Uuid,
+        project: &str,
+        status: &str,
+    ) -> Result<ImageMember, ServiceError> {
+        if !["pending", "accepted", "rejected"].contains(&status) {
+            return Err(ServiceError::Invalid(format!("Status {status} is none of pending, accepted, rejected.")));
+        }
+        self.visible_image(caller, id).await?;
+        if caller.project_id != project && !caller.is_admin() {
+            return Err(ServiceError::Forbidden("Only the member itself decides whether it takes the image.".into()));
+        }
+        let (project, status, now) = (project.to_owned(), status.to_owned(), self.env.now().naive_utc());
+        self.write(None, move |conn| {
+            let id = id.to_string();
+            rows::set_member_status(conn, &id, &project, &status, now)?;
+            let member = rows::members(conn, &id)?.into_iter().find(|member| member.member_id == project);
+            member.ok_or_else(|| no_image(&id).into())
+        })
+        .await
+    }
+
+    /// Ends sharing with a project.
+    pub async fn remove_member(&self, caller: &RequestContext, id: Uuid, project: &str) -> Result<(), ServiceError> {
+        self.own_image(caller, id).await?;
+        let project = project.to_owned();
+        self.write(None, move |conn| rows::remove_member(conn, &id.to_string(), &project).map_err(Refusal::from)).await
+    }
+}
+
+fn is_owner(caller: &RequestContext, image: &Image) -> bool {
+    caller.is_admin() || (!caller.project_id.is_empty() && image.owner == caller.project_id)
+}
+
+fn may_see(caller: &RequestContext, image: &Image) -> bool {
+    is_owner(caller, image)
+        || matches!(image.visibility.as_str(), "public" | "community")
+        || (image.visibility == "shared" && image.members.contains(&caller.project_id))
+}
+
+fn may_write(caller: &RequestContext) -> Result<(), ServiceError> {
+    match caller.has_role("member") || caller.is_admin() {
+        true => Ok(()),
+        false => Err(ServiceError::Forbidden("You are not authorized to complete this action: it needs the role member.".into())),
+    }
+}
+
+fn may_change(caller: &RequestContext, image: &Image) -> Result<(), ServiceError> {
+    if !may_see(caller, image) {
+        return Err(no_image(&image.id.to_string()));
+    }
+    may_write(caller)?;
+    match is_owner(caller, image) {
+        true => Ok(()),
+        false => Err(ServiceError::Forbidden(format!("You are not permitted to modify image {}.", image.id))),
+    }
+}
+
+/// What an image must be to be stored; `before` is what it was.
+fn check(caller: &RequestContext, image: &Image, before: Option<&Image>) -> Result<(), ServiceError> {
+    let invalid = |what: String| Err(ServiceError::Invalid(what));
+    if !VISIBILITIES.contains(&image.visibility.as_str()) {
+        return invalid(format!("visibility {} is none of {}.", image.visibility, VISIBILITIES.join(", ")));
+    }
+    if let Some(format) = image.disk_format.as_deref().filter(|format| !DISK_FORMATS.contains(format)) {
+        return invalid(format!("disk_format {format} is none of {}.", DISK_FORMATS.join(", ")));
+    }
+    if let Some(format) = image.container_format.as_deref().filter(|format| !CONTAINER_FORMATS.contains(format)) {
+        return invalid(format!("container_format {format} is none of {}.", CONTAINER_FORMATS.join(", ")));
+    }
+    if image.min_disk < 0 || image.min_ram < 0 {
+        return invalid("min_disk and min_ram cannot be negative.".into());
+    }
+    let too_long = |text: &str| text.chars().count() > 255;
+    if image.name.as_deref().is_some_and(too_long)
+        || image.tags.iter().any(|tag| too_long(tag))
+        || image.properties.keys().any(|key| too_long(key))
+    {
+        return invalid("A name, a tag or a property's name has at most 255 characters.".into());
+    }
+    let admin_only = |what: &str| Err(ServiceError::Forbidden(format!("You are not authorized to complete {what} action.")));
+    if image.visibility == "public" && before.is_none_or(|before| before.visibility != "public") && !caller.is_admin() {
+        return admin_only("publicize_image");
+    }
+    if before.map_or(&caller.project_id, |before| &before.owner) != &image.owner && !caller.is_admin() {
+        return admin_only("change the owner");
+    }
+    Ok(())
+}
+
+/// What a list shows of all that one may see: not everybody's community images, and of shared ones those that were accepted.
+fn is_listed(caller: &RequestContext, image: &Image, filter: &ImageFilter, membership: Option<&String>) -> bool {
+    let visibility = filter.visibility.as_deref();
+    if visibility.is_some_and(|wanted| wanted != "all" && wanted != image.visibility) {
+        return false;
+    }
+    let owns = is_owner(caller, image);
+    match image.visibility.as_str() {
+        "public" => true,
+        "community" => owns || matches!(visibility, Some("community" | "all")) || filter.query.ids.is_some(),
+        "shared" if !owns => {
+            let wanted = filter.member_status.as_deref().unwrap_or("accepted");
+            membership.is_some_and(|status| wanted == "all" || status == wanted)
+        }
+        _ => owns,
+    }
+}
+
+fn fits(image: &Image, filter: &ImageFilter) -> bool {
+    filter.tags.iter().all(|tag| image.tags.contains(tag))
+        && filter.protected.is_none_or(|protected| image.protected == protected)
+        && (filter.disk_format.is_none() || filter.disk_format == image.disk_format)
+        && (filter.container_format.is_none() || filter.container_format == image.container_format)
+        && filter.size_min.is_none_or(|min| image.size.unwrap_or(0) >= min)
+        && filter.size_max.is_none_or(|max| image.size.unwrap_or(0) <= max)
+        && filter.properties.iter().all(|(key, value)| image.properties.get(key) == Some(value))
+}

@@ -1,0 +1,176 @@
+//! The embedded image service, judged by the files in its folder and by what it gives back.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt;
+
+use super::*;
+use crate::db::Schema;
+use crate::domain::context::RequestContext;
+use crate::env::{Blocking, RandomIds, SystemClock};
+
+struct World {
+    images: EmbeddedImage,
+    db: Db,
+    env: Env,
+    folder: tempfile::TempDir,
+}
+
+async fn world() -> World {
+    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    let folder = tempfile::tempdir().unwrap();
+    let db = Db::open("services", "", Schema::Services, &env).unwrap();
+    let images = EmbeddedImage::open(db.clone(), env.clone(), folder.path()).await.unwrap();
+    World { images, db, env, folder }
+}
+
+fn caller(project: &str, role: &str) -> RequestContext {
+    let roles = match role {
+        "admin" => vec!["admin".to_owned(), "member".into(), "reader".into()],
+        role => vec![role.to_owned(), "reader".into()],
+    };
+    RequestContext { project_id: project.into(), roles, ..RequestContext::default() }
+}
+
+fn stream(parts: Vec<std::io::Result<Bytes>>) -> ImageData {
+    Box::pin(futures::stream::iter(parts))
+}
+
+async fn bytes_of(images: &EmbeddedImage, id: Uuid) -> Vec<u8> {
+    let (_, mut data) = images.download(id).await.unwrap();
+    let mut all = Vec::new();
+    while let Some(chunk) = data.next().await {
+        all.extend_from_slice(&chunk.unwrap());
+    }
+    all
+}
+
+impl World {
+    fn files(&self) -> Vec<String> {
+        let mut names: Vec<_> =
+            std::fs::read_dir(self.folder.path()).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    async fn queued(&self, project: &str) -> Image {
+        self.images.create(&caller(project, "member"), NewImage { name: Some("tiny".into()), ..NewImage::default() }).await.unwrap()
+    }
+
+    fn fence(&self, attempt: i64) -> Fence {
+        Fence { server: Uuid::nil(), epoch: 1, attempt }
+    }
+}
+
+#[tokio::test]
+async fn an_upload_makes_an_image_active_with_the_hash_of_its_bytes() {
+    let world = world().await;
+    let image = world.queued("p1").await;
+    let content: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
+    let parts = content.chunks(70_000).map(|part| Ok(Bytes::copy_from_slice(part))).collect();
+    let hash = world.images.upload(image.id, stream(parts)).await.unwrap();
+
+    let stored = world.images.image(image.id).await.unwrap();
+    assert_eq!((stored.status.as_str(), stored.size, stored.os_hash_value.as_deref()), ("active", Some(3_000_000), Some(hash.as_str())));
+    assert_eq!(world.files(), [image.id.to_string()]);
+    assert_eq!(bytes_of(&world.images, image.id).await, content);
+
+    let again = world.images.upload(image.id, stream(vec![Ok(content.clone().into())])).await.unwrap();
+    assert_eq!(again, hash, "a retry with the same bytes is fine");
+    let other = world.images.upload(image.id, stream(vec![Ok("other".into())])).await;
+    assert!(matches!(other, Err(ServiceError::Conflict(_))), "{other:?}");
+    assert_eq!(bytes_of(&world.images, image.id).await, content);
+}
+
+#[tokio::test]
+async fn an_upload_that_breaks_off_leaves_nothing_active_and_can_be_done_again() {
+    let world = world().await;
+    let image = world.queued("p1").await;
+    let broken = stream(vec![Ok(Bytes::from(vec![7; 2_000_000])), Err(std::io::Error::other("the client went away"))]);
+    let error = world.images.upload(image.id, broken).await.unwrap_err();
+    assert!(error.to_string().contains("the client went away"), "{error}");
+    assert_eq!(world.images.image(image.id).await.unwrap().status, "queued");
+    assert_eq!(world.files(), Vec::<String>::new());
+    assert!(matches!(world.images.download(image.id).await, Err(ServiceError::Conflict(_))));
+    world.images.upload(image.id, stream(vec![Ok("whole".into())])).await.unwrap();
+    assert_eq!(bytes_of(&world.images, image.id).await, b"whole");
+}
+
+#[tokio::test]
+async fn an_image_that_is_deleted_during_its_upload_leaves_no_file() {
+    let world = world().await;
+    let image = world.queued("p1").await;
+    let db = world.db.clone();
+    let late = async move {
+        db.write(move |conn| rows::delete(conn, &image.id.to_string())).await.unwrap();
+        Ok(Bytes::from("late"))
+    };
+    let answer = world.images.upload(image.id, Box::pin(futures::stream::once(late))).await;
+    assert!(matches!(answer, Err(ServiceError::Conflict(_))), "{answer:?}");
+    assert_eq!(world.files(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn effects_are_idempotent_and_late_ones_are_refused() {
+    let world = world().await;
+    let image = world.queued("p1").await;
+    let mut snapshot = Image { id: world.env.uuid(), properties: [("image_type".into(), "snapshot".into())].into(), ..image };
+    snapshot.status = "active".into();
+    world.images.create_image(world.fence(3), snapshot.clone()).await.unwrap();
+    world.images.create_image(world.fence(3), snapshot.clone()).await.unwrap();
+    assert_eq!(world.images.image(snapshot.id).await.unwrap().status, "queued", "bytes make an image active, nothing else");
+    assert_eq!(world.images.images_with_property("image_type", "snapshot").await.unwrap().len(), 1);
+
+    world.images.upload(snapshot.id, stream(vec![Ok("disk".into())])).await.unwrap();
+    world.images.delete_image(world.fence(4), snapshot.id).await.unwrap();
+    world.images.delete_image(world.fence(4), snapshot.id).await.unwrap();
+    assert_eq!(world.files(), Vec::<String>::new());
+    let late = world.images.create_image(world.fence(3), snapshot.clone()).await;
+    assert!(matches!(late, Err(ServiceError::Stale(_))), "{late:?}");
+    assert!(matches!(world.images.image(snapshot.id).await, Err(ServiceError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn what_a_crash_left_is_swept_at_the_next_start() {
+    let world = world().await;
+    let image = world.queued("p1").await;
+    world.images.upload(image.id, stream(vec![Ok("kept".into())])).await.unwrap();
+    std::fs::write(world.folder.path().join(".unfinished-abc"), "half").unwrap();
+    std::fs::write(world.folder.path().join(world.env.uuid().to_string()), "no record").unwrap();
+    std::fs::write(world.folder.path().join("README"), "an operator's").unwrap();
+    let again = EmbeddedImage::open(world.db.clone(), world.env.clone(), world.folder.path()).await.unwrap();
+    assert_eq!(world.files(), ["README".to_owned(), image.id.to_string()]);
+    assert_eq!(bytes_of(&again, image.id).await, b"kept");
+}
+
+#[tokio::test]
+async fn others_see_only_what_is_public_or_shared_with_them() {
+    let world = world().await;
+    let (own, other, admin) = (caller("p1", "member"), caller("p2", "member"), caller("admin", "admin"));
+    let image = world.queued("p1").await;
+    let images = &world.images;
+    assert!(matches!(images.visible_image(&other, image.id).await, Err(ServiceError::NotFound(_))));
+    let public = |image: &mut Image| {
+        image.visibility = "public".into();
+        Ok(())
+    };
+    assert!(matches!(images.update(&own, image.id, public).await, Err(ServiceError::Forbidden(_))), "only an administrator publishes");
+
+    images.add_member(&own, image.id, "p2").await.unwrap();
+    images.visible_image(&other, image.id).await.unwrap();
+    assert!(images.list(&other, ImageFilter::default()).await.unwrap().is_empty(), "listed only once accepted");
+    assert!(matches!(images.set_member_status(&own, image.id, "p2", "accepted").await, Err(ServiceError::Forbidden(_))));
+    images.set_member_status(&other, image.id, "p2", "accepted").await.unwrap();
+    assert_eq!(images.list(&other, ImageFilter::default()).await.unwrap().len(), 1);
+    assert!(matches!(images.delete_own(&other, image.id).await, Err(ServiceError::Forbidden(_))));
+
+    images.update(&admin, image.id, public).await.unwrap();
+    assert_eq!(images.list(&caller("p3", "reader"), ImageFilter::default()).await.unwrap().len(), 1);
+    let protect = |image: &mut Image| {
+        image.protected = true;
+        Ok(())
+    };
+    images.update(&own, image.id, protect).await.unwrap();
+    assert!(matches!(images.delete_own(&own, image.id).await, Err(ServiceError::Forbidden(_))));
+}

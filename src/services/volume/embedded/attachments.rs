@@ -1,0 +1,170 @@
+//! Who holds a volume: attachments with connectors, and the volume's status, which follows from them (spec §2.10).
+
+use chrono::NaiveDateTime;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{Attachment, EmbeddedVolume, from_attachment, no_volume, rows};
+use crate::db::Conn;
+use crate::db::services::volume::{AttachmentRow, VolumeRow};
+use crate::domain::fence::Fence;
+use crate::services::ServiceError;
+use crate::services::transaction::Refusal;
+
+/// The statuses that follow from attachments; a volume in any other is not attached.
+const ATTACHABLE: [&str; 4] = ["available", "reserved", "attaching", "in-use"];
+
+impl EmbeddedVolume {
+    pub(super) async fn attach(
+        &self,
+        fence: Fence,
+        id: Uuid,
+        volume: Uuid,
+        host: Option<&str>,
+        mountpoint: Option<&str>,
+    ) -> Result<Attachment, ServiceError> {
+        let now = self.env.now().naive_utc();
+        let (host, path) = (host.map(str::to_owned), self.path(volume).display().to_string());
+        let mut fresh = AttachmentRow {
+            id: id.to_string(),
+            volume_id: volume.to_string(),
+            server_uuid: fence.server.to_string(),
+            host: None,
+            status: "reserved".into(),
+            mountpoint: mountpoint.map(str::to_owned),
+            connection_info: "{}".into(),
+            created_at: now,
+            attached_at: None,
+        };
+        self.write(Some(fence), move |conn| {
+            let row = rows::take(conn, &fresh.volume_id, now)?.ok_or_else(|| no_volume(volume))?;
+            if let Some(known) = rows::attachment(conn, &fresh.id)? {
+                if known.volume_id != fresh.volume_id || known.server_uuid != fresh.server_uuid {
+                    return Err(ServiceError::Conflict(format!("Attachment {id} exists for another volume or server.")).into());
+                }
+                return Ok(from_attachment(known)?);
+            }
+            let others = rows::attachments_of_volume(conn, &row.id)?;
+            admit(&row, &fresh.server_uuid, &others)?;
+            if let Some(host) = host {
+                give_connector(&mut fresh, &host, None, &path, &others)?;
+            }
+            rows::insert_attachment(conn, &fresh)?;
+            settle(conn, &row, now)?;
+            Ok(from_attachment(fresh)?)
+        })
+        .await
+    }
+
+    pub(super) async fn connect(&self, fence: Fence, id: Uuid, host: &str, mountpoint: Option<&str>) -> Result<Attachment, ServiceError> {
+        let (now, folder) = (self.env.now().naive_utc(), self.folder.clone());
+        let (host, mountpoint) = (host.to_owned(), mountpoint.map(str::to_owned));
+        self.write(Some(fence), move |conn| {
+            let (volume, mut attachment) = take_with_volume(conn, id, now)?;
+            let path = folder.join(&volume.id).display().to_string();
+            let others = rows::attachments_of_volume(conn, &volume.id)?;
+            give_connector(&mut attachment, &host, mountpoint, &path, &others)?;
+            rows::update_attachment(conn, &attachment)?;
+            settle(conn, &volume, now)?;
+            Ok(from_attachment(attachment)?)
+        })
+        .await
+    }
+
+    pub(super) async fn complete(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
+        let now = self.env.now().naive_utc();
+        self.write(Some(fence), move |conn| {
+            let (volume, mut attachment) = take_with_volume(conn, id, now)?;
+            if attachment.host.is_none() {
+                return Err(ServiceError::Conflict(format!("Attachment {id} has no connector: no host has connected.")).into());
+            }
+            if attachment.status != "attached" {
+                attachment.status = "attached".into();
+                attachment.attached_at = Some(now);
+                rows::update_attachment(conn, &attachment)?;
+            }
+            settle(conn, &volume, now)
+        })
+        .await
+    }
+
+    pub(super) async fn detach(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
+        let now = self.env.now().naive_utc();
+        self.write(Some(fence), move |conn| match rows::attachment(conn, &id.to_string())? {
+            None => Ok(()),
+            Some(attachment) => {
+                let volume = rows::take(conn, &attachment.volume_id, now)?;
+                rows::delete_attachment(conn, &attachment.id)?;
+                volume.map_or(Ok(()), |volume| settle(conn, &volume, now))
+            }
+        })
+        .await
+    }
+}
+
+/// The attachment and its volume, whose row is taken for the rest of the transaction.
+fn take_with_volume(conn: &mut Conn, id: Uuid, now: NaiveDateTime) -> Result<(VolumeRow, AttachmentRow), Refusal> {
+    let missing = || ServiceError::NotFound(format!("Volume attachment {id} could not be found."));
+    let key = id.to_string();
+    let volume_id = rows::attachment(conn, &key)?.ok_or_else(missing)?.volume_id;
+    let volume = rows::take(conn, &volume_id, now)?.ok_or_else(missing)?;
+    // Read again under the lock.
+    Ok((volume, rows::attachment(conn, &key)?.ok_or_else(missing)?))
+}
+
+/// May this server hold the volume besides those that do?
+fn admit(volume: &VolumeRow, server: &str, others: &[AttachmentRow]) -> Result<(), ServiceError> {
+    if !ATTACHABLE.contains(&volume.status.as_str()) {
+        return Err(ServiceError::Conflict(format!("Invalid volume: volume {} is {} and cannot be attached.", volume.id, volume.status)));
+    }
+    match others.iter().find(|other| other.server_uuid != server) {
+        Some(other) if !volume.multiattach => {
+            Err(ServiceError::Conflict(format!("Invalid volume: volume {} is attached to server {}.", volume.id, other.server_uuid)))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Connects the attachment to a host. One server reaches a volume from one host through one attachment only.
+fn give_connector(
+    attachment: &mut AttachmentRow,
+    host: &str,
+    mountpoint: Option<String>,
+    path: &str,
+    others: &[AttachmentRow],
+) -> Result<(), ServiceError> {
+    let rival = |other: &&AttachmentRow| {
+        other.id != attachment.id && other.server_uuid == attachment.server_uuid && other.host.as_deref() == Some(host)
+    };
+    if let Some(other) = others.iter().find(rival) {
+        let volume = &attachment.volume_id;
+        return Err(ServiceError::Conflict(format!(
+            "Duplicate connectors: attachment {} connects volume {volume} to {host} already.",
+            other.id
+        )));
+    }
+    attachment.mountpoint = mountpoint.or(attachment.mountpoint.take());
+    if attachment.host.as_deref() != Some(host) {
+        attachment.host = Some(host.to_owned());
+        attachment.status = "attaching".into();
+        attachment.attached_at = None;
+    }
+    attachment.connection_info = json!({"driver_volume_type": "local", "data": {"path": path, "host": host}}).to_string();
+    Ok(())
+}
+
+/// Gives the volume the status that its attachments make.
+fn settle(conn: &mut Conn, volume: &VolumeRow, now: NaiveDateTime) -> Result<(), Refusal> {
+    let attachments = rows::attachments_of_volume(conn, &volume.id)?;
+    let any = |status: &str| attachments.iter().any(|attachment| attachment.status == status);
+    let status = match () {
+        () if any("attached") => "in-use",
+        () if any("attaching") => "attaching",
+        () if attachments.is_empty() => "available",
+        () => "reserved",
+    };
+    if status != volume.status && ATTACHABLE.contains(&volume.status.as_str()) {
+        rows::force_status(conn, &volume.id, status, now)?;
+    }
+    Ok(())
+}

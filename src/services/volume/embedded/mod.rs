@@ -1,0 +1,302 @@
+//! The embedded volume service: records in the services database, bytes in a folder, one file per volume under its id.
+//!
+//! `attachments` is who holds a volume, `records` what users of the API see and change, `quotas` how much they may have.
+
+mod attachments;
+mod quotas;
+mod records;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::{Attachment, NewVolume, Volume, VolumeService};
+use crate::db::services::read_id;
+use crate::db::services::volume::{self as rows, AttachmentRow, VolumeRow};
+use crate::db::{Conn, Db, DbError};
+use crate::domain::fence::Fence;
+use crate::env::Env;
+use crate::services::image::ImageService;
+use crate::services::transaction::{self, Refusal};
+use crate::services::{ServiceError, bytes_on_disk};
+pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
+pub use records::VolumeUpdate;
+
+const SERVICE: &str = "volume";
+/// The one availability zone of this service.
+pub const ZONE: &str = "nova";
+/// The type of a volume that was asked for without one: a file on this machine.
+pub const DEFAULT_TYPE: &str = "local";
+/// The type whose volumes several servers may share.
+pub const MULTIATTACH_TYPE: &str = "local-multiattach";
+/// Every volume type.
+pub const TYPES: [&str; 2] = [DEFAULT_TYPE, MULTIATTACH_TYPE];
+
+/// The volume service that lives in this process. Share it as `Arc` or `web::Data`.
+pub struct EmbeddedVolume {
+    db: Db,
+    env: Env,
+    folder: PathBuf,
+    images: Arc<dyn ImageService>,
+}
+
+impl EmbeddedVolume {
+    /// Opens the service over the services database and the folder of the bytes, which is made when there is none. Volumes
+    /// whose making a crash broke off are in status `error`; making them again under the same id mends them.
+    pub async fn open(db: Db, env: Env, folder: &Path, images: Arc<dyn ImageService>) -> Result<EmbeddedVolume, ServiceError> {
+        let now = env.now().naive_utc();
+        let known = db.write(move |conn| {
+            let volumes = rows::list(conn, None)?;
+            for volume in volumes.iter().filter(|volume| volume.status == "creating") {
+                rows::set_status(conn, &volume.id, &["creating"], "error", now)?;
+            }
+            // Whatever bytes an unfinished one has are not to be trusted: they are swept.
+            let made = volumes.into_iter().filter(|volume| volume.status != "creating");
+            Ok(made.map(|volume| volume.id).collect::<BTreeSet<_>>())
+        });
+        let known = known.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
+        bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| known.contains(name)).await?;
+        Ok(EmbeddedVolume { db, env, folder: folder.to_owned(), images })
+    }
+
+    async fn write<T, F>(&self, fence: Option<Fence>, work: F) -> Result<T, ServiceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+    {
+        transaction::write(&self.db, SERVICE, fence, work).await
+    }
+
+    async fn read<T, F>(&self, work: F) -> Result<T, ServiceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+    {
+        transaction::read(&self.db, SERVICE, work).await
+    }
+
+    fn path(&self, id: Uuid) -> PathBuf {
+        self.folder.join(id.to_string())
+    }
+
+    /// Stores the record, `creating`; false when the volume is made already.
+    async fn record(
+        &self,
+        fence: Option<Fence>,
+        new: NewVolume,
+        description: Option<String>,
+        metadata: &str,
+    ) -> Result<bool, ServiceError> {
+        let volume_type = new.volume_type.unwrap_or_else(|| DEFAULT_TYPE.to_owned());
+        if !TYPES.contains(&volume_type.as_str()) {
+            return Err(ServiceError::NotFound(format!("Volume type {volume_type} could not be found.")));
+        }
+        if new.size_gb < 1 {
+            return Err(ServiceError::Invalid(format!(
+                "Invalid volume size provided for create request: {} (it must be 1 or more).",
+                new.size_gb
+            )));
+        }
+        let now = self.env.now().naive_utc();
+        let row = VolumeRow {
+            id: new.id.to_string(),
+            name: new.name,
+            description,
+            project_id: new.project_id,
+            user_id: new.user_id,
+            status: "creating".into(),
+            size_gb: new.size_gb,
+            bootable: new.image_id.is_some(),
+            multiattach: volume_type == MULTIATTACH_TYPE,
+            availability_zone: ZONE.into(),
+            volume_type: Some(volume_type),
+            image_id: new.image_id.map(|id| id.to_string()),
+            metadata: metadata.to_owned(),
+            created_at: now,
+            updated_at: now,
+        };
+        let path = self.path(new.id);
+        self.write(fence, move |conn| match rows::by_id(conn, &row.id)? {
+            // A making that failed or was broken off is begun anew; bytes that were made once are never touched.
+            Some(known) if known.status == "creating" => Ok(true),
+            Some(_) if path.exists() => Ok(false),
+            Some(_) => Ok(rows::set_status(conn, &row.id, &["error"], "creating", now)?),
+            None => {
+                quotas::check(conn, &row.project_id, 1, row.size_gb)?;
+                rows::insert(conn, &row)?;
+                Ok(true)
+            }
+        })
+        .await
+    }
+
+    /// Makes the bytes of a `creating` volume and makes it available, or leaves it in `error`.
+    async fn fill(&self, fence: Option<Fence>, id: Uuid, size_gb: i32, image_id: Option<Uuid>) -> Result<(), ServiceError> {
+        let filled = self.fill_and_place(fence, id, size_gb, image_id).await;
+        if let Err(error) = &filled {
+            let now = self.env.now().naive_utc();
+            let noted = self.write(fence, move |conn| Ok(rows::set_status(conn, &id.to_string(), &["creating"], "error", now)?)).await;
+            log::warn!(volume = id.to_string().as_str(); "a volume could not be made: {error}; noting it: {:?}", noted.err());
+        }
+        filled
+    }
+
+    async fn fill_and_place(&self, fence: Option<Fence>, id: Uuid, size_gb: i32, image_id: Option<Uuid>) -> Result<(), ServiceError> {
+        let (hash, data) = match image_id {
+            Some(image_id) => {
+                let (image, data) = self.images.download(image_id).await?;
+                (image.os_hash_value, data)
+            }
+            None => (None, Box::pin(futures::stream::empty()) as _),
+        };
+        let unplaced = bytes_on_disk::write(&self.env, SERVICE, &self.folder, data, Some(gibibytes(size_gb))).await?;
+        if hash.is_some_and(|hash| hash != unplaced.sha256) {
+            return Err(ServiceError::Invalid(format!("The bytes of the image of volume {id} do not have the image's checksum.")));
+        }
+        let (path, now) = (self.path(id), self.env.now().naive_utc());
+        self.write(fence, move |conn| {
+            if rows::set_status(conn, &id.to_string(), &["creating"], "available", now)? {
+                // Inside the transaction, under the row's lock: before its commit nobody uses the file.
+                bytes_on_disk::place(SERVICE, unplaced, &path)?;
+            } else if rows::find(conn, &id.to_string())?.status == "error" {
+                return Err(ServiceError::Conflict(format!("Volume {id} was given up while it was made.")).into());
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn remove(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
+        let now = self.env.now().naive_utc();
+        self.write(fence, move |conn| {
+            let key = id.to_string();
+            if rows::take(conn, &key, now)?.is_some() {
+                if !rows::attachments_of_volume(conn, &key)?.is_empty() {
+                    return Err(ServiceError::Conflict(format!("Invalid volume: volume {id} is still attached.")).into());
+                }
+                rows::delete(conn, &key)?;
+            }
+            Ok(())
+        })
+        .await?;
+        // After the commit: bytes without a record are swept at the next start, a record without bytes would lie.
+        bytes_on_disk::remove(&self.env, SERVICE, self.path(id)).await
+    }
+}
+
+#[async_trait]
+impl VolumeService for EmbeddedVolume {
+    async fn volume(&self, id: Uuid) -> Result<Volume, ServiceError> {
+        self.read(move |conn| load(conn, id)).await
+    }
+
+    async fn create_volume(&self, fence: Fence, volume: NewVolume) -> Result<(), ServiceError> {
+        let (id, size_gb, image_id) = (volume.id, volume.size_gb, volume.image_id);
+        if self.record(Some(fence), volume, None, "{}").await? {
+            self.fill(Some(fence), id, size_gb, image_id).await?;
+        }
+        Ok(())
+    }
+
+    async fn delete_volume(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
+        self.remove(Some(fence), id).await
+    }
+
+    async fn create_attachment(
+        &self,
+        fence: Fence,
+        id: Uuid,
+        volume: Uuid,
+        host: Option<&str>,
+        mountpoint: Option<&str>,
+    ) -> Result<Attachment, ServiceError> {
+        self.attach(fence, id, volume, host, mountpoint).await
+    }
+
+    async fn update_attachment(&self, fence: Fence, id: Uuid, host: &str, mountpoint: Option<&str>) -> Result<Attachment, ServiceError> {
+        self.connect(fence, id, host, mountpoint).await
+    }
+
+    async fn complete_attachment(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
+        self.complete(fence, id).await
+    }
+
+    async fn delete_attachment(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
+        self.detach(fence, id).await
+    }
+
+    async fn attachments_of(&self, server: Uuid) -> Result<Vec<Attachment>, ServiceError> {
+        self.read(move |conn| from_attachments(rows::attachments_of_server(conn, &server.to_string())?)).await
+    }
+
+    async fn all_attachments(&self) -> Result<Vec<Attachment>, ServiceError> {
+        self.read(|conn| from_attachments(rows::all_attachments(conn)?)).await
+    }
+}
+
+fn gibibytes(size_gb: i32) -> u64 {
+    u64::try_from(size_gb).unwrap_or(0) << 30
+}
+
+fn no_volume(id: Uuid) -> ServiceError {
+    ServiceError::NotFound(format!("Volume {id} could not be found."))
+}
+
+fn load(conn: &mut Conn, id: Uuid) -> Result<Volume, Refusal> {
+    let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_volume(id))?;
+    let attachments = rows::attachments_of_volume(conn, &row.id)?;
+    Ok(from_row(row, &attachments)?)
+}
+
+/// The volumes of a project, or all, newest first.
+fn load_list(conn: &mut Conn, project: Option<&str>) -> Result<Vec<Volume>, Refusal> {
+    let attachments = rows::all_attachments(conn)?;
+    let volumes = rows::list(conn, project)?.into_iter().map(|row| from_row(row, &attachments));
+    Ok(volumes.collect::<Result<_, DbError>>()?)
+}
+
+/// `attachments` may hold other volumes' as well.
+fn from_row(row: VolumeRow, attachments: &[AttachmentRow]) -> Result<Volume, DbError> {
+    let own = attachments.iter().filter(|attachment| attachment.volume_id == row.id).cloned();
+    let attachments = own.map(from_attachment).collect::<Result<_, _>>()?;
+    Ok(Volume {
+        id: read_id("volumes.id", &row.id)?,
+        name: row.name,
+        description: row.description,
+        project_id: row.project_id,
+        user_id: row.user_id,
+        status: row.status,
+        size_gb: row.size_gb,
+        bootable: row.bootable,
+        multiattach: row.multiattach,
+        availability_zone: row.availability_zone,
+        volume_type: row.volume_type,
+        image_id: row.image_id.map(|id| read_id("volumes.image_id", &id)).transpose()?,
+        metadata: serde_json::from_str(&row.metadata)?,
+        attachments,
+        created_at: row.created_at.and_utc(),
+        updated_at: row.updated_at.and_utc(),
+    })
+}
+
+fn from_attachment(row: AttachmentRow) -> Result<Attachment, DbError> {
+    Ok(Attachment {
+        id: read_id("volume_attachments.id", &row.id)?,
+        volume_id: read_id("volume_attachments.volume_id", &row.volume_id)?,
+        server: read_id("volume_attachments.server_uuid", &row.server_uuid)?,
+        host: row.host,
+        status: row.status,
+        mountpoint: row.mountpoint,
+        connection_info: serde_json::from_str(&row.connection_info)?,
+        attached_at: row.attached_at.map(|time| time.and_utc()),
+    })
+}
+
+fn from_attachments(rows: Vec<AttachmentRow>) -> Result<Vec<Attachment>, Refusal> {
+    Ok(rows.into_iter().map(from_attachment).collect::<Result<_, DbError>>()?)
+}

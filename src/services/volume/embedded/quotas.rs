@@ -1,0 +1,76 @@
+//! How much a project may have. Nothing is limited until an administrator says so.
+
+use std::collections::BTreeMap;
+
+use super::{EmbeddedVolume, rows};
+use crate::db::Conn;
+use crate::services::ServiceError;
+use crate::services::transaction::Refusal;
+
+/// What is limited: volumes and their gibibytes together.
+pub const QUOTA_RESOURCES: [&str; 2] = ["volumes", "gigabytes"];
+
+/// A limit and how much of it is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QuotaUsage {
+    /// -1 is without limit.
+    pub limit: i64,
+    pub in_use: i64,
+}
+
+impl EmbeddedVolume {
+    /// A project's limits and usage, by resource.
+    pub async fn quotas(&self, project: &str) -> Result<BTreeMap<&'static str, QuotaUsage>, ServiceError> {
+        let project = project.to_owned();
+        self.read(move |conn| usage(conn, &project)).await
+    }
+
+    /// Sets limits by resource; those that are not named stay.
+    pub async fn set_quotas(&self, project: &str, limits: BTreeMap<String, i64>) -> Result<(), ServiceError> {
+        for (resource, limit) in &limits {
+            if !QUOTA_RESOURCES.contains(&resource.as_str()) || *limit < -1 {
+                return Err(ServiceError::Invalid(format!("Bad quota: {resource} = {limit} (volumes and gigabytes, -1 or more).")));
+            }
+        }
+        let project = project.to_owned();
+        self.write(None, move |conn| {
+            for (resource, limit) in &limits {
+                rows::set_quota(conn, &project, resource, *limit)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Takes a project's own limits back.
+    pub async fn reset_quotas(&self, project: &str) -> Result<(), ServiceError> {
+        let project = project.to_owned();
+        self.write(None, move |conn| Ok(rows::delete_quotas(conn, &project)?)).await
+    }
+}
+
+/// Refuses what would go over a limit.
+pub(super) fn check(conn: &mut Conn, project: &str, volumes: i64, size_gb: i32) -> Result<(), Refusal> {
+    for (resource, usage) in usage(conn, project)? {
+        let wanted = if resource == "volumes" { volumes } else { i64::from(size_gb) };
+        if usage.limit >= 0 && wanted > 0 && usage.in_use + wanted > usage.limit {
+            let (in_use, limit) = (usage.in_use, usage.limit);
+            let message =
+                format!("Requested {resource} exceed the allowed quota. Requested {wanted}, quota is {limit} and {in_use} is taken.");
+            return Err(ServiceError::Forbidden(message).into());
+        }
+    }
+    Ok(())
+}
+
+fn usage(conn: &mut Conn, project: &str) -> Result<BTreeMap<&'static str, QuotaUsage>, Refusal> {
+    let limits: BTreeMap<String, i64> = rows::quotas(conn, project)?.into_iter().collect();
+    let volumes = rows::list(conn, Some(project))?;
+    let in_use = |resource| match resource {
+        "volumes" => volumes.len() as i64,
+        _ => volumes.iter().map(|volume| i64::from(volume.size_gb)).sum(),
+    };
+    let of =
+        |resource: &'static str| (resource, QuotaUsage { limit: limits.get(resource).copied().unwrap_or(-1), in_use: in_use(resource) });
+    Ok(QUOTA_RESOURCES.into_iter().map(of).collect())
+}

@@ -1,0 +1,145 @@
+//! Volumes as users of the API see and change them. What one may not see does not exist for one.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::{
+    Attachment, EmbeddedVolume, NewVolume, Volume, bytes_on_disk, from_attachments, gibibytes, load, load_list, no_volume, quotas, rows,
+};
+use crate::db::Conn;
+use crate::db::services::volume::VolumeRow;
+use crate::domain::context::RequestContext;
+use crate::services::transaction::Refusal;
+use crate::services::volume::VolumeService;
+use crate::services::{ServiceError, volume::embedded::SERVICE};
+
+/// What to change of a volume; `None` leaves it, `Some(None)` clears it.
+#[derive(Clone, Default, Debug)]
+pub struct VolumeUpdate {
+    pub name: Option<Option<String>>,
+    pub description: Option<Option<String>>,
+    pub metadata: Option<BTreeMap<String, String>>,
+    pub bootable: Option<bool>,
+}
+
+/// Statuses that an administrator may set by hand.
+const RESETTABLE: [&str; 7] = ["available", "reserved", "attaching", "in-use", "error", "deleting", "creating"];
+
+impl EmbeddedVolume {
+    /// Stores a volume for a user, `creating`; [`EmbeddedVolume::make`] makes its bytes.
+    pub async fn create(
+        &self,
+        new: NewVolume,
+        description: Option<String>,
+        metadata: BTreeMap<String, String>,
+    ) -> Result<Volume, ServiceError> {
+        if let Some(image_id) = new.image_id {
+            let image = self.images.image(image_id).await?;
+            let too_small = image.min_disk > new.size_gb || image.size.unwrap_or(0) > gibibytes(new.size_gb) as i64;
+            if too_small || image.status != "active" {
+                let (size, status) = (new.size_gb, image.status);
+                return Err(ServiceError::Invalid(format!("Image {image_id} ({status}) cannot fill a volume of {size} GiB.")));
+            }
+        }
+        let metadata = serde_json::to_string(&metadata).map_err(|e| ServiceError::Invalid(e.to_string()))?;
+        let id = new.id;
+        self.record(None, new, description, &metadata).await?;
+        self.volume(id).await
+    }
+
+    /// Makes the bytes of a volume that [`EmbeddedVolume::create`] has stored.
+    pub async fn make(&self, volume: &Volume) -> Result<(), ServiceError> {
+        self.fill(None, volume.id, volume.size_gb, volume.image_id).await
+    }
+
+    /// The volume, when it is the caller's project's or the caller an administrator.
+    pub async fn own_volume(&self, caller: &RequestContext, id: Uuid) -> Result<Volume, ServiceError> {
+        let volume = self.volume(id).await?;
+        if caller.is_admin() || volume.project_id == caller.project_id { Ok(volume) } else { Err(no_volume(id)) }
+    }
+
+    /// A project's volumes, or all, newest first.
+    pub async fn list(&self, project: Option<&str>) -> Result<Vec<Volume>, ServiceError> {
+        let project = project.map(str::to_owned);
+        self.read(move |conn| load_list(conn, project.as_deref())).await
+    }
+
+    /// Changes a volume of the caller's.
+    pub async fn update(&self, caller: &RequestContext, id: Uuid, update: VolumeUpdate) -> Result<Volume, ServiceError> {
+        let now = self.env.now().naive_utc();
+        self.change(caller, id, move |_, row| {
+            row.name = update.name.unwrap_or(row.name.take());
+            row.description = update.description.unwrap_or(row.description.take());
+            row.bootable = update.bootable.unwrap_or(row.bootable);
+            if let Some(metadata) = update.metadata {
+                row.metadata = serde_json::to_string(&metadata).map_err(|e| ServiceError::Invalid(e.to_string()))?;
+            }
+            row.updated_at = now;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Makes a volume larger; its users see the new size at once.
+    pub async fn extend(&self, caller: &RequestContext, id: Uuid, size_gb: i32) -> Result<(), ServiceError> {
+        let path = self.path(id);
+        self.change(caller, id, move |conn, row| {
+            if size_gb <= row.size_gb || !["available", "in-use"].contains(&row.status.as_str()) {
+                let message = format!("Invalid volume: a {} volume of {} GiB cannot be extended to {size_gb}.", row.status, row.size_gb);
+                return Err(ServiceError::Conflict(message).into());
+            }
+            quotas::check(conn, &row.project_id, 0, size_gb - row.size_gb)?;
+            row.size_gb = size_gb;
+            let file = std::fs::OpenOptions::new().write(true).open(&path);
+            let grown = file.and_then(|file| file.set_len(gibibytes(size_gb)).and_then(|()| file.sync_all()));
+            grown.map_err(|e| bytes_on_disk::disk_failed(SERVICE, &path, &e).into())
+        })
+        .await
+        .map(|_| ())
+    }
+
+    /// Sets the status by hand, as operators do after an accident.
+    pub async fn reset_status(&self, id: Uuid, status: &str) -> Result<(), ServiceError> {
+        if !RESETTABLE.contains(&status) {
+            return Err(ServiceError::Invalid(format!("Status {status} is none of {}.", RESETTABLE.join(", "))));
+        }
+        let (status, now) = (status.to_owned(), self.env.now().naive_utc());
+        self.write(None, move |conn| Ok(rows::force_status(conn, &id.to_string(), &status, now)?)).await
+    }
+
+    /// Deletes a volume of the caller's; a conflict unless it is available or in error (or `force`), and while it is attached.
+    pub async fn delete_own(&self, caller: &RequestContext, id: Uuid, force: bool) -> Result<(), ServiceError> {
+        let volume = self.own_volume(caller, id).await?;
+        if !force && !["available", "error"].contains(&volume.status.as_str()) {
+            let message = format!("Invalid volume: Volume status must be available or error, but it is {}.", volume.status);
+            return Err(ServiceError::Conflict(message));
+        }
+        self.remove(None, id).await
+    }
+
+    /// An attachment that the caller may see.
+    pub async fn own_attachment(&self, caller: &RequestContext, id: Uuid) -> Result<Attachment, ServiceError> {
+        let missing = || ServiceError::NotFound(format!("Volume attachment {id} could not be found."));
+        let found = self.read(move |conn| from_attachments(rows::attachment(conn, &id.to_string())?.into_iter().collect())).await?;
+        let attachment = found.into_iter().next().ok_or_else(missing)?;
+        self.own_volume(caller, attachment.volume_id).await.map_err(|_| missing())?;
+        Ok(attachment)
+    }
+
+    async fn change<F>(&self, caller: &RequestContext, id: Uuid, change: F) -> Result<Volume, ServiceError>
+    where
+        F: FnOnce(&mut Conn, &mut VolumeRow) -> Result<(), Refusal> + Send + 'static,
+    {
+        let (now, caller) = (self.env.now().naive_utc(), caller.clone());
+        self.write(None, move |conn| {
+            let row = rows::take(conn, &id.to_string(), now)?;
+            let own = row.filter(|row| caller.is_admin() || row.project_id == caller.project_id);
+            let mut row = own.ok_or_else(|| no_volume(id))?;
+            change(conn, &mut row)?;
+            rows::update(conn, &row)?;
+            load(conn, id)
+        })
+        .await
+    }
+}

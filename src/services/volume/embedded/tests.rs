@@ -1,0 +1,187 @@
+//! The embedded volume service, judged by its records and files.
+
+use bytes::Bytes;
+
+use super::*;
+use crate::db::Schema;
+use crate::domain::context::RequestContext;
+use crate::env::{Blocking, RandomIds, SystemClock};
+use crate::services::image::embedded::{EmbeddedImage, NewImage};
+
+struct World {
+    volumes: EmbeddedVolume,
+    images: Arc<EmbeddedImage>,
+    db: Db,
+    env: Env,
+    folder: tempfile::TempDir,
+}
+
+async fn world() -> World {
+    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    let folder = tempfile::tempdir().unwrap();
+    let db = Db::open("services", "", Schema::Services, &env).unwrap();
+    let images = Arc::new(EmbeddedImage::open(db.clone(), env.clone(), &folder.path().join("images")).await.unwrap());
+    let volumes = EmbeddedVolume::open(db.clone(), env.clone(), &folder.path().join("volumes"), images.clone()).await.unwrap();
+    World { volumes, images, db, env, folder }
+}
+
+/// Of server number `server`, which is at this attempt.
+fn fence(server: u128, attempt: i64) -> Fence {
+    Fence { server: Uuid::from_u128(server), epoch: 1, attempt }
+}
+
+fn caller() -> RequestContext {
+    RequestContext { project_id: "p1".into(), roles: vec!["member".into(), "reader".into()], ..RequestContext::default() }
+}
+
+impl World {
+    fn wanted(&self, image_id: Option<Uuid>, volume_type: Option<&str>) -> NewVolume {
+        NewVolume {
+            id: self.env.uuid(),
+            name: Some("data".into()),
+            project_id: "p1".into(),
+            user_id: "u1".into(),
+            size_gb: 1,
+            image_id,
+            volume_type: volume_type.map(str::to_owned),
+        }
+    }
+
+    async fn volume(&self, volume_type: Option<&str>) -> Uuid {
+        let wanted = self.wanted(None, volume_type);
+        let id = wanted.id;
+        self.volumes.create_volume(fence(99, 1), wanted).await.unwrap();
+        id
+    }
+
+    async fn image(&self, content: &'static [u8]) -> Uuid {
+        let image = self.images.create(&caller(), NewImage::default()).await.unwrap();
+        self.images.upload(image.id, Box::pin(futures::stream::iter([Ok(Bytes::from_static(content))]))).await.unwrap();
+        image.id
+    }
+
+    async fn status(&self, id: Uuid) -> String {
+        self.volumes.volume(id).await.unwrap().status
+    }
+
+    fn file(&self, id: Uuid) -> PathBuf {
+        self.folder.path().join("volumes").join(id.to_string())
+    }
+}
+
+#[tokio::test]
+async fn a_volume_is_a_sparse_file_that_holds_its_image() {
+    let world = world().await;
+    let wanted = world.wanted(Some(world.image(b"boot me").await), None);
+    world.volumes.create_volume(fence(1, 1), wanted.clone()).await.unwrap();
+    let file = world.file(wanted.id);
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), 1 << 30);
+    let mut start = [0; 9];
+    std::io::Read::read_exact(&mut std::fs::File::open(&file).unwrap(), &mut start).unwrap();
+    assert_eq!(&start, b"boot me\0\0");
+    let volume = world.volumes.volume(wanted.id).await.unwrap();
+    assert_eq!((volume.status.as_str(), volume.bootable), ("available", true));
+
+    // Written by a guest: a retry must not touch it, nor must one after an operator's reset to error.
+    std::fs::write(&file, "guest data").unwrap();
+    world.volumes.create_volume(fence(1, 1), wanted.clone()).await.unwrap();
+    world.volumes.reset_status(wanted.id, "error").await.unwrap();
+    world.volumes.create_volume(fence(1, 2), wanted.clone()).await.unwrap();
+    assert_eq!(std::fs::read(&file).unwrap(), b"guest data");
+
+    world.volumes.delete_volume(fence(1, 3), wanted.id).await.unwrap();
+    world.volumes.delete_volume(fence(1, 3), wanted.id).await.unwrap();
+    assert!(!file.exists());
+    assert!(matches!(world.volumes.create_volume(fence(1, 2), wanted).await, Err(ServiceError::Stale(_))));
+}
+
+#[tokio::test]
+async fn a_corrupted_image_makes_no_volume_until_it_is_mended() {
+    let world = world().await;
+    let image = world.image(b"good").await;
+    let bytes = world.folder.path().join("images").join(image.to_string());
+    std::fs::write(&bytes, "evil").unwrap();
+    let wanted = world.wanted(Some(image), None);
+    let error = world.volumes.create_volume(fence(1, 1), wanted.clone()).await.unwrap_err();
+    assert!(error.to_string().contains("checksum"), "{error}");
+    assert_eq!(world.status(wanted.id).await, "error");
+    assert!(!world.file(wanted.id).exists());
+    std::fs::write(&bytes, "good").unwrap();
+    world.volumes.create_volume(fence(1, 2), wanted.clone()).await.unwrap();
+    assert_eq!(world.status(wanted.id).await, "available");
+}
+
+#[tokio::test]
+async fn a_volume_follows_a_server_from_host_to_host() {
+    let world = world().await;
+    let (volumes, id) = (&world.volumes, world.volume(None).await);
+    let (source, target) = (Uuid::from_u128(0x51), Uuid::from_u128(0x72));
+    let reserved = volumes.create_attachment(fence(1, 1), source, id, None, Some("/dev/vdb")).await.unwrap();
+    assert_eq!((reserved.status.as_str(), world.status(id).await.as_str()), ("reserved", "reserved"));
+    assert!(volumes.complete_attachment(fence(1, 1), source).await.is_err(), "nobody has connected");
+    let connected = volumes.update_attachment(fence(1, 1), source, "h1", None).await.unwrap();
+    assert_eq!(connected.mountpoint.as_deref(), Some("/dev/vdb"));
+    assert_eq!(connected.connection_info["data"]["path"], world.file(id).display().to_string());
+    assert_eq!(world.status(id).await, "attaching");
+    volumes.complete_attachment(fence(1, 1), source).await.unwrap();
+    volumes.complete_attachment(fence(1, 1), source).await.unwrap();
+    assert_eq!(world.status(id).await, "in-use");
+
+    // The move: a second attachment of the same server, then the first is given up.
+    volumes.create_attachment(fence(1, 2), target, id, None, None).await.unwrap();
+    let again = volumes.create_attachment(fence(1, 2), target, id, None, None).await.unwrap();
+    assert_eq!(again.id, target, "the same request twice makes one attachment");
+    let duplicate = volumes.update_attachment(fence(1, 2), target, "h1", None).await;
+    assert!(matches!(duplicate, Err(ServiceError::Conflict(_))), "two ways from one host: {duplicate:?}");
+    volumes.update_attachment(fence(1, 2), target, "h2", None).await.unwrap();
+    volumes.complete_attachment(fence(1, 2), target).await.unwrap();
+    assert_eq!(volumes.attachments_of(Uuid::from_u128(1)).await.unwrap().len(), 2);
+    volumes.delete_attachment(fence(1, 3), source).await.unwrap();
+    assert_eq!(world.status(id).await, "in-use");
+    assert!(matches!(volumes.delete_volume(fence(1, 3), id).await, Err(ServiceError::Conflict(_))), "still attached");
+    let late = volumes.update_attachment(fence(1, 2), target, "h1", None).await;
+    assert!(matches!(late, Err(ServiceError::Stale(_))), "{late:?}");
+    volumes.delete_attachment(fence(1, 4), target).await.unwrap();
+    volumes.delete_attachment(fence(1, 4), target).await.unwrap();
+    assert_eq!(world.status(id).await, "available");
+}
+
+#[tokio::test]
+async fn two_servers_share_only_a_multiattach_volume() {
+    let world = world().await;
+    let (single, shared) = (world.volume(None).await, world.volume(Some(MULTIATTACH_TYPE)).await);
+    for (volume, allowed) in [(single, false), (shared, true)] {
+        world.volumes.create_attachment(fence(1, 1), world.env.uuid(), volume, Some("h1"), None).await.unwrap();
+        let second = world.volumes.create_attachment(fence(2, 1), world.env.uuid(), volume, Some("h1"), None).await;
+        assert_eq!(second.is_ok(), allowed, "{second:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_crash_while_a_volume_is_made_is_seen_at_the_next_start() {
+    let world = world().await;
+    let wanted = world.wanted(None, None);
+    world.volumes.create(wanted.clone(), None, Default::default()).await.unwrap();
+    assert_eq!(world.status(wanted.id).await, "creating");
+    std::fs::write(world.file(wanted.id), "placed, but never committed").unwrap();
+    let folder = world.folder.path().join("volumes");
+    let again = EmbeddedVolume::open(world.db.clone(), world.env.clone(), &folder, world.images.clone()).await.unwrap();
+    assert_eq!(again.volume(wanted.id).await.unwrap().status, "error");
+    assert!(!world.file(wanted.id).exists());
+    again.create_volume(fence(1, 1), wanted.clone()).await.unwrap();
+    assert_eq!(again.volume(wanted.id).await.unwrap().status, "available");
+}
+
+#[tokio::test]
+async fn quotas_hold_once_they_are_set() {
+    let world = world().await;
+    let id = world.volume(None).await;
+    world.volumes.set_quotas("p1", [("gigabytes".to_owned(), 3)].into()).await.unwrap();
+    world.volumes.extend(&caller(), id, 2).await.unwrap();
+    assert_eq!(std::fs::metadata(world.file(id)).unwrap().len(), 2 << 30);
+    assert!(matches!(world.volumes.extend(&caller(), id, 4).await, Err(ServiceError::Forbidden(_))));
+    world.volume(None).await;
+    let over = world.volumes.create_volume(fence(1, 1), world.wanted(None, None)).await;
+    assert!(matches!(over, Err(ServiceError::Forbidden(_))), "{over:?}");
+    assert_eq!(world.volumes.quotas("p1").await.unwrap()["gigabytes"], QuotaUsage { limit: 3, in_use: 3 });
+}
