@@ -3,3 +3,4 @@
 pub mod address;
 pub mod notifier;
 pub mod scheduler;
+pub mod supervision;

@@ -1,0 +1,222 @@
+//! Supervision of actors (reliability §5). actix's own supervisor does not survive a panic, so a child carries a
+//! [`DeathGuard`] that reports every kind of its death to the parent, and the parent starts a successor by a factory, at
+//! most so often; past that the failure moves up as [`Escalated`].
+//!
+//! A supervised actor has no `stopping` or `stopped` hook that could panic: actix runs them again while it unwinds, and a
+//! second panic there ends the process.
+//!
+//! A parent holds [`Children`], implements `Handler<ChildDied>` by [`Children::on_death`], and acts on the [`Verdict`].
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use actix::dev::ToEnvelope;
+use actix::{Actor, Addr, Handler, Message, WeakRecipient};
+use tokio::time::Instant;
+
+/// A child's obituary, sent by its guard.
+#[derive(Message, Clone, PartialEq, Eq, Debug)]
+#[rtype(result = "()")]
+pub struct ChildDied {
+    /// The child's name.
+    pub name: String,
+    /// Which of its lives ended; an obituary of an earlier life changes nothing.
+    pub incarnation: u64,
+    /// It had said that its work was done.
+    pub finished: bool,
+}
+
+/// A child died more often than its specification allows and is not started again.
+#[derive(Message, Clone, PartialEq, Eq, Debug)]
+#[rtype(result = "()")]
+pub struct Escalated {
+    /// The child's name, with its parent's before it where one reports for another (`cell1/host2`).
+    pub name: String,
+    /// A sentence for the log and the operator.
+    pub reason: String,
+}
+
+/// Asks an actor to end in good order.
+#[derive(Message, Clone, Copy, PartialEq, Eq, Debug)]
+#[rtype(result = "()")]
+pub struct Shutdown;
+
+/// Lives inside a child; when the child goes, for whatever reason, the parent learns of it.
+pub struct DeathGuard {
+    name: String,
+    incarnation: u64,
+    finished: bool,
+    /// Weak: a child must not keep its parent alive.
+    parent: WeakRecipient<ChildDied>,
+}
+
+impl DeathGuard {
+    /// The work is done: the death that follows is no failure.
+    pub fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    /// The child's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl Drop for DeathGuard {
+    fn drop(&mut self) {
+        if let Some(parent) = self.parent.upgrade() {
+            // Past the mailbox's bound on purpose: an obituary must not be lost.
+            parent.do_send(ChildDied { name: self.name.clone(), incarnation: self.incarnation, finished: self.finished });
+        }
+    }
+}
+
+/// How often a child may be restarted: at most `max` times within `within`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Intensity {
+    /// Restarts allowed.
+    pub max: usize,
+    /// The time over which they are counted.
+    pub within: Duration,
+}
+
+impl Default for Intensity {
+    /// Five restarts a minute.
+    fn default() -> Intensity {
+        Intensity { max: 5, within: Duration::from_secs(60) }
+    }
+}
+
+/// How to start a child. The factory puts the guard into the actor and starts it, on whichever arbiter it likes.
+pub struct ChildSpec<A: Actor> {
+    /// Unique among its siblings.
+    pub name: String,
+    /// How often it may be restarted.
+    pub intensity: Intensity,
+    /// Starts one life of it.
+    pub factory: Box<dyn Fn(DeathGuard) -> Addr<A>>,
+}
+
+/// What became of a child that died.
+pub enum Verdict<A: Actor> {
+    /// It had finished, or was stopped by its parent, or this is an obituary of an earlier life: nothing is to be done.
+    Nothing,
+    /// A successor runs.
+    Restarted(Addr<A>),
+    /// It died too often; it is forgotten, and the parent reports it to its own parent.
+    TooOften(Escalated),
+}
+
+struct Child<A: Actor> {
+    spec: ChildSpec<A>,
+    addr: Addr<A>,
+    incarnation: u64,
+    restarts: VecDeque<Instant>,
+}
+
+/// The children of one kind that an actor supervises. Holds their addresses, so none ends for want of one; when it is
+/// dropped (its owner died) it asks them all to shut down.
+pub struct Children<A>
+where
+    A: Actor + Handler<Shutdown>,
+    A::Context: ToEnvelope<A, Shutdown>,
+{
+    parent: WeakRecipient<ChildDied>,
+    children: BTreeMap<String, Child<A>>,
+    /// Never reused, so that an obituary belongs to one life even when a name is.
+    lives: u64,
+}
+
+impl<A> Children<A>
+where
+    A: Actor + Handler<Shutdown>,
+    A::Context: ToEnvelope<A, Shutdown>,
+{
+    /// No children yet; obituaries go to `parent`.
+    pub fn new(parent: WeakRecipient<ChildDied>) -> Children<A> {
+        Children { parent, children: BTreeMap::new(), lives: 0 }
+    }
+
+    /// Starts a child. One that runs under the same name is asked to shut down and replaced.
+    pub fn start(&mut self, spec: ChildSpec<A>) -> Addr<A> {
+        self.stop(&spec.name);
+        let (addr, incarnation) = self.begin_life(&spec);
+        self.children.insert(spec.name.clone(), Child { spec, addr: addr.clone(), incarnation, restarts: VecDeque::new() });
+        addr
+    }
+
+    /// Asks a child to shut down and forgets it. False when there is none of that name.
+    pub fn stop(&mut self, name: &str) -> bool {
+        let Some(child) = self.children.remove(name) else { return false };
+        child.addr.do_send(Shutdown);
+        true
+    }
+
+    /// A child's present address.
+    pub fn get(&self, name: &str) -> Option<&Addr<A>> {
+        self.children.get(name).map(|child| &child.addr)
+    }
+
+    /// The names of all children, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.children.keys().map(String::as_str)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.children.len()
+    }
+
+    /// True when there are none.
+    pub fn is_empty(&self) -> bool {
+        self.children.is_empty()
+    }
+
+    /// Deals with an obituary: starts a successor unless the child had finished or has died too often.
+    pub fn on_death(&mut self, died: &ChildDied) -> Verdict<A> {
+        match self.children.get(&died.name) {
+            Some(child) if child.incarnation == died.incarnation => {}
+            _ => return Verdict::Nothing,
+        }
+        let Some(mut child) = self.children.remove(&died.name) else { return Verdict::Nothing };
+        if died.finished {
+            return Verdict::Nothing;
+        }
+        let now = Instant::now();
+        let Intensity { max, within } = child.spec.intensity;
+        while child.restarts.front().is_some_and(|at| now.duration_since(*at) >= within) {
+            child.restarts.pop_front();
+        }
+        if child.restarts.len() >= max {
+            let reason = format!("{} died {} times within {} s", died.name, max + 1, within.as_secs());
+            return Verdict::TooOften(Escalated { name: died.name.clone(), reason });
+        }
+        log::warn!(child = died.name.as_str(); "{} died and is started again", died.name);
+        child.restarts.push_back(now);
+        (child.addr, child.incarnation) = self.begin_life(&child.spec);
+        let addr = child.addr.clone();
+        self.children.insert(died.name.clone(), child);
+        Verdict::Restarted(addr)
+    }
+
+    fn begin_life(&mut self, spec: &ChildSpec<A>) -> (Addr<A>, u64) {
+        self.lives += 1;
+        let guard = DeathGuard { name: spec.name.clone(), incarnation: self.lives, finished: false, parent: self.parent.clone() };
+        ((spec.factory)(guard), self.lives)
+    }
+}
+
+impl<A> Drop for Children<A>
+where
+    A: Actor + Handler<Shutdown>,
+    A::Context: ToEnvelope<A, Shutdown>,
+{
+    fn drop(&mut self) {
+        for child in self.children.values() {
+            child.addr.do_send(Shutdown);
+        }
+    }
+}

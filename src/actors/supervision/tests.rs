@@ -1,0 +1,211 @@
+//! Tests of supervision: every kind of death is noticed, restarts are counted, and what is too often moves up.
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use actix::prelude::*;
+use tokio::sync::mpsc;
+
+use super::*;
+
+#[derive(Message, Clone, Copy, Debug)]
+#[rtype(result = "()")]
+enum Die {
+    Panic,
+    Stop,
+    Terminate,
+    Finish,
+}
+
+struct Worker {
+    guard: DeathGuard,
+    panics_at_start: bool,
+}
+
+impl Actor for Worker {
+    type Context = Context<Worker>;
+
+    fn started(&mut self, _: &mut Self::Context) {
+        assert!(!self.panics_at_start, "a test wants this panic");
+    }
+}
+
+impl Handler<Die> for Worker {
+    type Result = ();
+
+    fn handle(&mut self, how: Die, ctx: &mut Self::Context) {
+        match how {
+            Die::Panic => panic!("a test wants this panic"),
+            Die::Stop => ctx.stop(),
+            Die::Terminate => ctx.terminate(),
+            Die::Finish => {
+                self.guard.finish();
+                ctx.stop();
+            }
+        }
+    }
+}
+
+impl Handler<Shutdown> for Worker {
+    type Result = ();
+
+    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Event {
+    Nothing,
+    Restarted,
+    Escalated(String),
+}
+
+struct Parent {
+    children: Option<Children<Worker>>,
+    intensity: Intensity,
+    panics: Rc<Mutex<usize>>,
+    arbiters: bool,
+    started: Arc<Mutex<Vec<ArbiterHandle>>>,
+    events: mpsc::UnboundedSender<Event>,
+}
+
+impl Actor for Parent {
+    type Context = Context<Parent>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let mut children = Children::new(ctx.address().downgrade().recipient());
+        let (panics, arbiters, started) = (self.panics.clone(), self.arbiters, self.started.clone());
+        let factory = Box::new(move |guard| {
+            let mut left = panics.lock().unwrap();
+            let panics_at_start = *left > 0;
+            *left = left.saturating_sub(1);
+            let worker = Worker { guard, panics_at_start };
+            if !arbiters {
+                return worker.start();
+            }
+            let arbiter = Arbiter::new();
+            started.lock().unwrap().push(arbiter.handle());
+            Worker::start_in_arbiter(&arbiter.handle(), |_| worker)
+        });
+        children.start(ChildSpec { name: "worker".into(), intensity: self.intensity, factory });
+        self.children = Some(children);
+    }
+}
+
+impl Handler<ChildDied> for Parent {
+    type Result = ();
+
+    fn handle(&mut self, died: ChildDied, _: &mut Self::Context) {
+        let event = match self.children.as_mut().unwrap().on_death(&died) {
+            Verdict::Nothing => Event::Nothing,
+            Verdict::Restarted(_) => Event::Restarted,
+            Verdict::TooOften(escalated) => Event::Escalated(escalated.reason),
+        };
+        self.events.send(event).unwrap();
+    }
+}
+
+#[derive(Message)]
+#[rtype(result = "Option<Addr<Worker>>")]
+struct Child;
+
+impl Handler<Child> for Parent {
+    type Result = Option<Addr<Worker>>;
+
+    fn handle(&mut self, _: Child, _: &mut Self::Context) -> Self::Result {
+        self.children.as_ref().unwrap().get("worker").cloned()
+    }
+}
+
+struct Family {
+    parent: Addr<Parent>,
+    events: mpsc::UnboundedReceiver<Event>,
+    arbiters: Arc<Mutex<Vec<ArbiterHandle>>>,
+}
+
+fn family(max: usize, panics_at_start: usize, arbiters: bool) -> Family {
+    let (sender, events) = mpsc::unbounded_channel();
+    let started = Arc::new(Mutex::new(Vec::new()));
+    let parent = Parent {
+        children: None,
+        intensity: Intensity { max, within: Duration::from_secs(60) },
+        panics: Rc::new(Mutex::new(panics_at_start)),
+        arbiters,
+        started: started.clone(),
+        events: sender,
+    };
+    Family { parent: parent.start(), events, arbiters: started }
+}
+
+impl Family {
+    async fn child(&self) -> Option<Addr<Worker>> {
+        self.parent.send(Child).await.unwrap()
+    }
+
+    async fn next(&mut self) -> Event {
+        tokio::time::timeout(Duration::from_secs(5), self.events.recv()).await.expect("a death was not noticed").unwrap()
+    }
+}
+
+#[actix::test]
+async fn every_death_by_a_message_is_noticed_and_a_successor_works() {
+    for how in [Die::Panic, Die::Stop, Die::Terminate] {
+        let mut family = family(5, 0, false);
+        let first = family.child().await.unwrap();
+        let _ = first.send(how).await;
+        assert_eq!(family.next().await, Event::Restarted, "{how:?}");
+        let second = family.child().await.unwrap();
+        assert!(second.connected() && first != second, "{how:?}");
+    }
+}
+
+#[actix::test]
+async fn a_panic_at_the_start_is_a_death_too() {
+    let mut family = family(5, 2, false);
+    assert_eq!(family.next().await, Event::Restarted);
+    assert_eq!(family.next().await, Event::Restarted);
+    assert!(family.child().await.unwrap().connected());
+}
+
+#[actix::test]
+async fn the_end_of_a_childs_arbiter_is_a_death_too() {
+    let mut family = family(5, 0, true);
+    assert!(family.child().await.is_some());
+    let arbiter = family.arbiters.lock().unwrap()[0].clone();
+    arbiter.stop();
+    assert_eq!(family.next().await, Event::Restarted);
+    assert!(family.child().await.unwrap().send(Die::Finish).await.is_ok());
+    assert_eq!(family.next().await, Event::Nothing);
+    assert!(family.child().await.is_none(), "what has finished is not started again");
+}
+
+#[actix::test]
+async fn too_many_deaths_move_up() {
+    let mut family = family(2, 3, false);
+    assert_eq!(family.next().await, Event::Restarted);
+    assert_eq!(family.next().await, Event::Restarted);
+    assert_eq!(family.next().await, Event::Escalated("worker died 3 times within 60 s".into()));
+    assert!(family.child().await.is_none());
+}
+
+#[actix::test]
+async fn deaths_long_ago_do_not_count() {
+    tokio::time::pause();
+    let mut family = family(1, 0, false);
+    for _ in 0..3 {
+        let _ = family.child().await.unwrap().send(Die::Panic).await;
+        assert_eq!(family.next().await, Event::Restarted);
+        tokio::time::advance(Duration::from_secs(61)).await;
+    }
+}
+
+#[actix::test]
+async fn children_do_not_outlive_their_parent() {
+    let family = family(5, 0, false);
+    let child = family.child().await.unwrap();
+    drop(family.parent);
+    while child.connected() {
+        tokio::task::yield_now().await;
+    }
+}
