@@ -10,6 +10,7 @@ pub mod microversion;
 pub mod migration;
 pub mod notification;
 pub mod policy;
+pub mod network_info;
 pub mod request_spec;
 pub mod server;
 pub mod server_group;

@@ -1,0 +1,11 @@
+DROP TABLE instance_action_events;
+DROP TABLE instance_actions;
+DROP TABLE migration_contexts;
+DROP TABLE migrations;
+DROP TABLE instance_faults;
+DROP TABLE virtual_interfaces;
+DROP TABLE block_device_mappings;
+DROP TABLE instance_info_caches;
+DROP TABLE tags;
+DROP TABLE instance_metadata;
+DROP TABLE instances;

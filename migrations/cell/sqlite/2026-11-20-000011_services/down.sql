@@ -1,0 +1,2 @@
+DROP TABLE compute_nodes;
+DROP TABLE services;

@@ -1,0 +1,45 @@
+-- The compute services and nodes of this cell.
+CREATE TABLE services (
+    id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+    uuid TEXT NOT NULL UNIQUE,
+    created_at TIMESTAMP NOT NULL,
+    updated_at TIMESTAMP,
+    host TEXT NOT NULL,
+    binary_name TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    availability_zone TEXT NOT NULL,
+    disabled BOOLEAN NOT NULL,
+    disabled_reason TEXT,
+    forced_down BOOLEAN NOT NULL,
+    last_seen_up TIMESTAMP,
+    report_count INTEGER NOT NULL,
+    version INTEGER NOT NULL,
+    UNIQUE (host, binary_name)
+);
+
+CREATE TABLE compute_nodes (
+    id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL,
+    uuid TEXT NOT NULL UNIQUE,
+    created_at TIMESTAMP NOT NULL,
+    updated_at TIMESTAMP,
+    host TEXT NOT NULL,
+    hypervisor_hostname TEXT NOT NULL,
+    hypervisor_type TEXT NOT NULL,
+    hypervisor_version INTEGER NOT NULL,
+    host_ip TEXT NOT NULL,
+    vcpus INTEGER NOT NULL,
+    memory_mb INTEGER NOT NULL,
+    local_gb INTEGER NOT NULL,
+    vcpus_used INTEGER NOT NULL,
+    memory_mb_used INTEGER NOT NULL,
+    local_gb_used INTEGER NOT NULL,
+    running_vms INTEGER NOT NULL,
+    current_workload INTEGER NOT NULL,
+    cpu_allocation_ratio DOUBLE PRECISION NOT NULL,
+    ram_allocation_ratio DOUBLE PRECISION NOT NULL,
+    disk_allocation_ratio DOUBLE PRECISION NOT NULL,
+    cpu_info TEXT NOT NULL,
+    service_id TEXT NOT NULL,
+    mapped BOOLEAN NOT NULL,
+    UNIQUE (host, hypervisor_hostname)
+);
