@@ -12,7 +12,7 @@ use diesel::expression::{AsExpression, TypedExpressionType};
 use diesel::internal::derives::as_expression::Bound;
 use diesel::pg::Pg;
 use diesel::serialize::{self, IsNull, Output, ToSql};
-use diesel::sql_types::{HasSqlType, SqlType, Text, Timestamp};
+use diesel::sql_types::{Bool, HasSqlType, Nullable, SqlType, Text, Timestamp};
 use diesel::sqlite::Sqlite;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -206,6 +206,12 @@ impl<T, ST: SqlType + TypedExpressionType> AsExpression<ST> for Sql<T> {
     }
 }
 
+impl<T: ToSql<ST, DB>, ST, DB: Backend> ToSql<ST, DB> for Sql<T> {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, DB>) -> serialize::Result {
+        self.0.to_sql(out)
+    }
+}
+
 macro_rules! is_expression {
     ($st:ty: $($ty:ty),+ $(,)?) => { $(
         impl AsExpression<$st> for $ty {
@@ -215,6 +221,19 @@ macro_rules! is_expression {
         impl<'a> AsExpression<$st> for &'a $ty {
             type Expression = Bound<$st, Self>;
             fn as_expression(self) -> Self::Expression { Bound::new(self) }
+        }
+        impl AsExpression<Nullable<$st>> for $ty {
+            type Expression = Bound<Nullable<$st>, Self>;
+            fn as_expression(self) -> Self::Expression { Bound::new(self) }
+        }
+        impl<'a> AsExpression<Nullable<$st>> for &'a $ty {
+            type Expression = Bound<Nullable<$st>, Self>;
+            fn as_expression(self) -> Self::Expression { Bound::new(self) }
+        }
+        impl<DB: Backend> ToSql<Nullable<$st>, DB> for $ty where $ty: ToSql<$st, DB> {
+            fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, DB>) -> serialize::Result {
+                ToSql::<$st, DB>::to_sql(self, out)
+            }
         }
     )+ };
 }
@@ -277,5 +296,24 @@ impl ToSql<Power, Sqlite> for PowerState {
 impl FromSql<Power, Sqlite> for PowerState {
     fn from_sql(bytes: <Sqlite as Backend>::RawValue<'_>) -> deserialize::Result<Self> {
         Ok(PowerState::from_code(<i32 as FromSql<diesel::sql_types::Integer, Sqlite>>::from_sql(bytes)?))
+    }
+}
+
+/// A nullable flag of which an absent value reads as false.
+pub struct NullIsFalse(bool);
+
+impl<DB: Backend> Queryable<Nullable<Bool>, DB> for NullIsFalse
+where
+    Option<bool>: diesel::deserialize::FromStaticSqlRow<Nullable<Bool>, DB>,
+{
+    type Row = Option<bool>;
+    fn build(row: Option<bool>) -> deserialize::Result<Self> {
+        Ok(NullIsFalse(row.unwrap_or(false)))
+    }
+}
+
+impl From<NullIsFalse> for bool {
+    fn from(flag: NullIsFalse) -> bool {
+        flag.0
     }
 }

@@ -2,6 +2,8 @@
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
+use crate::domain::server::{TaskState, VmState};
+
 /// Why a database call did not give a result.
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
@@ -11,6 +13,16 @@ pub enum DbError {
     /// A unique key exists already, or a compare-and-swap met another value.
     #[error("{0}")]
     Conflict(String),
+    /// A compare-and-swap met a server in another state than it expected; nothing was changed.
+    #[error("instance {server} is in vm_state {vm_state}, task_state {}", task_state.map_or("none", |t| t.as_str()))]
+    WrongState {
+        /// The server.
+        server: uuid::Uuid,
+        /// Where it stands.
+        vm_state: VmState,
+        /// What is being done to it.
+        task_state: Option<TaskState>,
+    },
     /// A higher fence has written here: this effect is late and did nothing.
     #[error("refused: fence ({0}, {1}) of server {2} is below the one obeyed")]
     Stale(i64, i64, uuid::Uuid),

@@ -5,6 +5,7 @@
 //! where blocking work belongs and is answered only after its commit.
 
 pub mod api;
+pub mod cell;
 pub mod columns;
 pub mod connection;
 pub mod error;

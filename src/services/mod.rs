@@ -49,6 +49,7 @@ impl ServiceError {
         match error {
             DbError::NotFound(what) => ServiceError::NotFound(format!("{what} not found")),
             DbError::Conflict(why) => ServiceError::Conflict(why),
+            DbError::WrongState { .. } => ServiceError::Conflict(error.to_string()),
             DbError::Stale(..) => ServiceError::Stale(error.to_string()),
             DbError::Unavailable { .. } | DbError::Defect(_) => ServiceError::Unavailable { service, reason: error.to_string() },
         }

@@ -1,0 +1,319 @@
+//! Instance actions and their events: the history that users see. An action is known by server, request and name; an event
+//! by its action, name and host (a step may be tried on one host after another). Starting or finishing one twice changes nothing, so a saga's step may write them again.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::schema::{instance_action_events as events, instance_actions as actions};
+use super::{CellDb, CellTxn};
+use crate::db::columns::Sql;
+use crate::db::{Conn, DbError};
+use crate::domain::fence::Fence;
+
+/// What was asked of a server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
+#[diesel(table_name = actions)]
+pub struct Action {
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub instance_uuid: Uuid,
+    pub request_id: String,
+    /// `resize`, `confirmResize`, …
+    pub action: String,
+    pub user_id: String,
+    pub project_id: String,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub start_time: DateTime<Utc>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub finish_time: Option<DateTime<Utc>>,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub updated_at: DateTime<Utc>,
+    /// `Error` after a failed event.
+    pub message: Option<String>,
+}
+
+/// A part of what was done for an action.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
+#[diesel(table_name = events)]
+pub struct Event {
+    /// E.g. `compute_prep_snapshot_based_resize_at_dest`.
+    pub event: String,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub start_time: DateTime<Utc>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub finish_time: Option<DateTime<Utc>>,
+    /// `Success` or `Error` once finished.
+    pub result: Option<String>,
+    /// For administrators.
+    pub traceback: Option<String>,
+    pub host: Option<String>,
+    /// A sentence for the owner (microversion 2.84).
+    pub details: Option<String>,
+}
+
+/// An action with its events in the order of their start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ActionHistory {
+    pub action: Action,
+    pub events: Vec<Event>,
+}
+
+/// Which action something belongs to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ActionKey {
+    pub instance: Uuid,
+    pub request_id: String,
+    pub action: String,
+}
+
+/// How an event ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum EventResult {
+    /// As wanted.
+    Success,
+    /// Not so; its action's message becomes `Error`.
+    Error {
+        /// A sentence for the owner.
+        details: String,
+        /// For administrators.
+        traceback: Option<String>,
+    },
+}
+
+/// Which of a server's actions to list; newest first.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ActionFilter {
+    /// Updated at or after.
+    pub changes_since: Option<DateTime<Utc>>,
+    /// Updated at or before.
+    pub changes_before: Option<DateTime<Utc>>,
+    /// Go on after the action of this request; [`DbError::NotFound`] when there is none.
+    pub marker: Option<String>,
+    pub limit: Option<i64>,
+}
+
+impl CellDb {
+    /// A server's actions, newest first.
+    pub async fn actions(&self, instance: Uuid, filter: ActionFilter) -> Result<Vec<Action>, DbError> {
+        self.db.read(move |conn| list(conn, instance, &filter)).await
+    }
+
+    /// What was done for a request: its newest action with events. [`DbError::NotFound`] when there is none.
+    pub async fn action(&self, instance: Uuid, request_id: &str) -> Result<ActionHistory, DbError> {
+        let request = request_id.to_owned();
+        self.db
+            .read(move |conn| {
+                let found: Option<(i32, Action)> = actions::table
+                    .filter(actions::instance_uuid.eq(Sql(instance)))
+                    .filter(actions::request_id.eq(&request))
+                    .order(actions::id.desc())
+                    .select((actions::id, Action::as_select()))
+                    .first(conn)
+                    .optional()?;
+                let (id, action) = found.ok_or_else(|| DbError::NotFound(format!("Action for request_id {request} on instance {instance}")))?;
+                Ok(ActionHistory { action, events: events_of(conn, id)? })
+            })
+            .await
+    }
+
+    /// The whole history of a server, oldest first.
+    pub async fn history(&self, instance: Uuid) -> Result<Vec<ActionHistory>, DbError> {
+        self.db.read(move |conn| all(conn, instance)).await
+    }
+
+    /// [`CellTxn::merge_actions`] alone.
+    pub async fn merge_actions(&self, fence: Fence, instance: Uuid, history: Vec<ActionHistory>) -> Result<(), DbError> {
+        self.apply(fence, CellTxn::new().merge_actions(instance, history)).await
+    }
+}
+
+impl CellTxn {
+    /// Records that an action began; fine when it is recorded.
+    pub fn action_started(self, key: ActionKey, user_id: String, project_id: String) -> CellTxn {
+        self.with(move |conn, now| {
+            if id_of(conn, &key)?.is_some() {
+                return Ok(());
+            }
+            let action = Action {
+                instance_uuid: key.instance,
+                request_id: key.request_id,
+                action: key.action,
+                user_id,
+                project_id,
+                start_time: now,
+                finish_time: None,
+                updated_at: now,
+                message: None,
+            };
+            diesel::insert_into(actions::table).values(action).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    /// Records that an action ended; nothing when it has ended or is not recorded here.
+    pub fn action_finished(self, key: ActionKey, message: Option<String>) -> CellTxn {
+        self.with(move |conn, now| {
+            let Some(id) = id_of(conn, &key)? else { return Ok(()) };
+            let set = (actions::finish_time.eq(Sql(Some(now))), actions::updated_at.eq(Sql(now)), message.map(|m| actions::message.eq(m)));
+            diesel::update(actions::table.find(id).filter(actions::finish_time.is_null())).set(set).execute(conn)?;
+            Ok(())
+        })
+    }
+
+    /// Records that an event began; fine when it is recorded as begun. Nothing when its action is not recorded here: the
+    /// history must not fail what it tells of.
+    pub fn event_started(self, key: ActionKey, event: String, host: Option<String>) -> CellTxn {
+        self.with(move |conn, now| {
+            let Some(id) = id_of(conn, &key)? else { return Ok(()) };
+            if event_id(conn, id, &event, host.as_deref())?.is_none() {
+                start(conn, id, event, host, now)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Records how an event ended, begun or not; the first end recorded stays. Nothing when its action is not recorded here.
+    pub fn event_finished(self, key: ActionKey, event: String, host: Option<String>, result: EventResult) -> CellTxn {
+        self.with(move |conn, now| {
+            let Some(id) = id_of(conn, &key)? else { return Ok(()) };
+            let row = match event_id(conn, id, &event, host.as_deref())? {
+                Some(row) => row,
+                None => start(conn, id, event, host, now)?,
+            };
+            let failed = matches!(result, EventResult::Error { .. });
+            let (name, details, traceback) = match result {
+                EventResult::Success => ("Success", None, None),
+                EventResult::Error { details, traceback } => ("Error", Some(details), traceback),
+            };
+            let set = (
+                events::finish_time.eq(Sql(Some(now))),
+                events::result.eq(name),
+                events::details.eq(details),
+                events::traceback.eq(traceback),
+            );
+            if diesel::update(events::table.find(row).filter(events::finish_time.is_null())).set(set).execute(conn)? > 0 {
+                let message = failed.then(|| actions::message.eq("Error"));
+                diesel::update(actions::table.find(id)).set((actions::updated_at.eq(Sql(now)), message)).execute(conn)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Brings another cell's history of the server into this one, so that there is one (L7): actions and events that are not
+    /// here are added, ends that are not known here are taken over.
+    pub fn merge_actions(self, instance: Uuid, history: Vec<ActionHistory>) -> CellTxn {
+        self.with(move |conn, _| history.into_iter().try_for_each(|entry| merge(conn, instance, entry)))
+    }
+}
+
+fn id_of(conn: &mut Conn, key: &ActionKey) -> Result<Option<i32>, DbError> {
+    Ok(actions::table
+        .filter(actions::instance_uuid.eq(Sql(key.instance)))
+        .filter(actions::request_id.eq(&key.request_id))
+        .filter(actions::action.eq(&key.action))
+        .select(actions::id)
+        .first(conn)
+        .optional()?)
+}
+
+fn event_id(conn: &mut Conn, action: i32, event: &str, host: Option<&str>) -> Result<Option<i32>, DbError> {
+    let rows = events::table.filter(events::action_id.eq(action)).filter(events::event.eq(event)).into_boxed();
+    let rows = match host {
+        Some(host) => rows.filter(events::host.eq(host)),
+        None => rows.filter(events::host.is_null()),
+    };
+    Ok(rows.select(events::id).first(conn).optional()?)
+}
+
+fn start(conn: &mut Conn, action: i32, event: String, host: Option<String>, now: DateTime<Utc>) -> Result<i32, DbError> {
+    let event = Event { event, start_time: now, finish_time: None, result: None, traceback: None, host, details: None };
+    let id = insert_event(conn, action, event)?;
+    diesel::update(actions::table.find(action)).set(actions::updated_at.eq(Sql(now))).execute(conn)?;
+    Ok(id)
+}
+
+fn insert_event(conn: &mut Conn, action: i32, event: Event) -> Result<i32, DbError> {
+    Ok(diesel::insert_into(events::table).values((event, events::action_id.eq(action))).returning(events::id).get_result(conn)?)
+}
+
+fn events_of(conn: &mut Conn, action: i32) -> Result<Vec<Event>, DbError> {
+    Ok(events::table.filter(events::action_id.eq(action)).order((events::start_time, events::id)).select(Event::as_select()).load(conn)?)
+}
+
+fn list(conn: &mut Conn, instance: Uuid, filter: &ActionFilter) -> Result<Vec<Action>, DbError> {
+    let mut query = actions::table.filter(actions::instance_uuid.eq(Sql(instance))).into_boxed();
+    if let Some(since) = filter.changes_since {
+        query = query.filter(actions::updated_at.ge(Sql(since)));
+    }
+    if let Some(before) = filter.changes_before {
+        query = query.filter(actions::updated_at.le(Sql(before)));
+    }
+    if let Some(marker) = &filter.marker {
+        let (at, id): (DateTime<Utc>, i32) = actions::table
+            .filter(actions::instance_uuid.eq(Sql(instance)))
+            .filter(actions::request_id.eq(marker))
+            .order(actions::id)
+            .select((actions::start_time, actions::id))
+            .first(conn)
+            .optional()?
+            .ok_or_else(|| DbError::NotFound(format!("marker {marker}")))?;
+        query = query.filter(actions::start_time.lt(Sql(at)).or(actions::start_time.eq(Sql(at)).and(actions::id.lt(id))));
+    }
+    if let Some(limit) = filter.limit {
+        query = query.limit(limit);
+    }
+    Ok(query.order((actions::start_time.desc(), actions::id.desc())).select(Action::as_select()).load(conn)?)
+}
+
+pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<Vec<ActionHistory>, DbError> {
+    let rows: Vec<(i32, Action)> = actions::table
+        .filter(actions::instance_uuid.eq(Sql(instance)))
+        .order((actions::start_time, actions::id))
+        .select((actions::id, Action::as_select()))
+        .load(conn)?;
+    rows.into_iter().map(|(id, action)| Ok(ActionHistory { action, events: events_of(conn, id)? })).collect()
+}
+
+pub(super) fn merge(conn: &mut Conn, instance: Uuid, entry: ActionHistory) -> Result<(), DbError> {
+    let ActionHistory { mut action, events: theirs } = entry;
+    action.instance_uuid = instance;
+    let key = ActionKey { instance, request_id: action.request_id.clone(), action: action.action.clone() };
+    let id = match id_of(conn, &key)? {
+        None => diesel::insert_into(actions::table).values(action).returning(actions::id).get_result(conn)?,
+        Some(id) => {
+            let present: Action = actions::table.find(id).select(Action::as_select()).first(conn)?;
+            let set = (
+                actions::finish_time.eq(Sql(present.finish_time.or(action.finish_time))),
+                actions::message.eq(present.message.or(action.message)),
+                actions::updated_at.eq(Sql(present.updated_at.max(action.updated_at))),
+            );
+            diesel::update(actions::table.find(id)).set(set).execute(conn)?;
+            id
+        }
+    };
+    for event in theirs {
+        match event_id(conn, id, &event.event, event.host.as_deref())? {
+            None => {
+                insert_event(conn, id, event)?;
+            }
+            Some(present) if event.finish_time.is_some() => {
+                let set = (
+                    events::finish_time.eq(Sql(event.finish_time)),
+                    events::result.eq(event.result),
+                    events::traceback.eq(event.traceback),
+                    events::details.eq(event.details),
+                );
+                diesel::update(events::table.find(present).filter(events::finish_time.is_null())).set(set).execute(conn)?;
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn delete_all(conn: &mut Conn, instance: Uuid) -> Result<(), DbError> {
+    // Their events go with them (foreign key with cascade).
+    diesel::delete(actions::table.filter(actions::instance_uuid.eq(Sql(instance)))).execute(conn)?;
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! A server with everything that belongs to it in a cell, as one value: what a cross-cell move copies (spec §5.1). Rows are
+//! carried whole, so that a field added later cannot be forgotten (L20), faults and the history with them (L7, L8).
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::actions::{self, ActionHistory};
+use super::block_devices::{self, BlockDevice};
+use super::faults::{self, Fault};
+use super::instances::{self as rows, Instance};
+use super::migrations::{self, Migration, MigrationContext};
+use super::network::{self, VirtualInterface};
+use super::schema::instances;
+use super::{CellDb, CellTxn, metadata};
+use crate::db::columns::{Sql, StringMap};
+use crate::db::{Conn, DbError};
+use crate::domain::fence::Fence;
+use crate::domain::network_info::NetworkInfo;
+use crate::domain::server::{TaskState, VmState};
+
+/// A server, whole. Numbers that are a cell's own are given anew where it is imported; what refers to them names uuids here.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct InstanceBundle {
+    pub instance: Instance,
+    #[serde(default)]
+    pub metadata: StringMap,
+    #[serde(default)]
+    pub tags: Vec<String>,
+    #[serde(default)]
+    pub info_cache: Option<NetworkInfo>,
+    #[serde(default)]
+    pub block_devices: Vec<BlockDevice>,
+    #[serde(default)]
+    pub virtual_interfaces: Vec<VirtualInterface>,
+    #[serde(default)]
+    pub actions: Vec<ActionHistory>,
+    #[serde(default)]
+    pub migrations: Vec<Migration>,
+    #[serde(default)]
+    pub faults: Vec<Fault>,
+    #[serde(default)]
+    pub migration_context: Option<MigrationContext>,
+}
+
+impl InstanceBundle {
+    /// Only the row; the rest is empty.
+    pub fn new(instance: Instance) -> InstanceBundle {
+        InstanceBundle {
+            instance,
+            metadata: StringMap::new(),
+            tags: Vec::new(),
+            info_cache: None,
+            block_devices: Vec::new(),
+            virtual_interfaces: Vec::new(),
+            actions: Vec::new(),
+            migrations: Vec::new(),
+            faults: Vec::new(),
+            migration_context: None,
+        }
+    }
+}
+
+/// What a user can change of a server while it waits for confirm or revert; a revert brings it along (L23).
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct UserFields {
+    pub display_name: String,
+    pub display_description: Option<String>,
+    pub hostname: Option<String>,
+    pub locked: bool,
+    pub locked_by: Option<String>,
+    pub locked_reason: Option<String>,
+    pub access_ip_v4: Option<String>,
+    pub access_ip_v6: Option<String>,
+    pub auto_disk_config: bool,
+    pub metadata: StringMap,
+    pub tags: Vec<String>,
+}
+
+impl From<&InstanceBundle> for UserFields {
+    fn from(bundle: &InstanceBundle) -> UserFields {
+        let instance = bundle.instance.clone();
+        UserFields {
+            display_name: instance.display_name,
+            display_description: instance.display_description,
+            hostname: instance.hostname,
+            locked: instance.locked,
+            locked_by: instance.locked_by,
+            locked_reason: instance.locked_reason,
+            access_ip_v4: instance.access_ip_v4,
+            access_ip_v6: instance.access_ip_v6,
+            auto_disk_config: instance.auto_disk_config,
+            metadata: bundle.metadata.clone(),
+            tags: bundle.tags.clone(),
+        }
+    }
+}
+
+impl CellDb {
+    /// The server and all that belongs to it, in one consistent read; [`DbError::NotFound`] when it is absent or deleted.
+    pub async fn export_bundle(&self, uuid: Uuid) -> Result<InstanceBundle, DbError> {
+        self.db.read(move |conn| conn.transaction(|conn| export(conn, uuid))).await
+    }
+
+    /// [`CellTxn::import_bundle`] alone.
+    pub async fn import_bundle(&self, fence: Fence, bundle: InstanceBundle, hidden: bool) -> Result<(), DbError> {
+        self.apply(fence, CellTxn::new().import_bundle(bundle, hidden)).await
+    }
+
+    /// [`CellTxn::copy_user_fields`] alone.
+    pub async fn copy_user_fields(&self, fence: Fence, uuid: Uuid, fields: UserFields) -> Result<(), DbError> {
+        self.apply(fence, CellTxn::new().copy_user_fields(uuid, fields)).await
+    }
+}
+
+impl CellTxn {
+    /// Writes the server into this cell. What an earlier try or an earlier stay left (a hidden or deleted row of the server) is
+    /// replaced, so that importing twice is importing once; [`DbError::Conflict`] when the cell has the server visibly.
+    pub fn import_bundle(self, mut bundle: InstanceBundle, hidden: bool) -> CellTxn {
+        self.with(move |conn, now| {
+            let uuid = bundle.instance.uuid;
+            if rows::find(conn, uuid)?.is_some_and(|present| !present.hidden && !present.deleted) {
+                return Err(DbError::Conflict(format!("Instance {uuid} is in this cell already")));
+            }
+            rows::hard_delete(conn, uuid)?;
+            bundle.instance.hidden = hidden;
+            insert(conn, bundle, now)
+        })
+    }
+
+    /// Writes what a user may have changed in the other cell (L23).
+    pub fn copy_user_fields(self, uuid: Uuid, fields: UserFields) -> CellTxn {
+        self.with(move |conn, now| {
+            let set = (
+                instances::display_name.eq(fields.display_name),
+                instances::display_description.eq(fields.display_description),
+                instances::hostname.eq(fields.hostname),
+                instances::locked.eq(fields.locked),
+                instances::locked_by.eq(fields.locked_by),
+                instances::locked_reason.eq(fields.locked_reason),
+                instances::access_ip_v4.eq(fields.access_ip_v4),
+                instances::access_ip_v6.eq(fields.access_ip_v6),
+                instances::auto_disk_config.eq(fields.auto_disk_config),
+                instances::updated_at.eq(Sql(Some(now))),
+            );
+            if diesel::update(instances::table.filter(instances::uuid.eq(Sql(uuid)))).set(set).execute(conn)? == 0 {
+                return Err(rows::not_found(uuid));
+            }
+            metadata::set_metadata(conn, uuid, fields.metadata)?;
+            metadata::set_tags(conn, uuid, fields.tags)
+        })
+    }
+
+    /// Clears what a move keeps on the row (L14): old and new flavor, the old state and the context.
+    pub fn clear_move_fields(self, uuid: Uuid) -> CellTxn {
+        self.with(move |conn, now| {
+            let set = (
+                instances::old_flavor.eq(None::<crate::domain::flavor::Flavor>),
+                instances::new_flavor.eq(None::<crate::domain::flavor::Flavor>),
+                instances::old_vm_state.eq(None::<VmState>),
+                instances::updated_at.eq(Sql(Some(now))),
+            );
+            diesel::update(instances::table.filter(instances::uuid.eq(Sql(uuid)))).set(set).execute(conn)?;
+            Ok(())
+        })
+        .clear_migration_context(uuid)
+    }
+
+    /// The failure of an operation as users see it: ERROR at rest, with a fault.
+    pub fn instance_error(self, uuid: Uuid, task_state: Option<TaskState>, fault: Fault) -> CellTxn {
+        self.instance_change(uuid, super::instance_change::InstanceChange::states(VmState::Error, task_state)).fault(fault)
+    }
+}
+
+fn export(conn: &mut Conn, uuid: Uuid) -> Result<InstanceBundle, DbError> {
+    Ok(InstanceBundle {
+        instance: rows::get(conn, uuid)?,
+        metadata: metadata::all_metadata(conn, uuid)?,
+        tags: metadata::all_tags(conn, uuid)?,
+        info_cache: network::cache(conn, uuid)?,
+        block_devices: block_devices::all(conn, uuid)?,
+        virtual_interfaces: network::all_vifs(conn, uuid)?,
+        actions: actions::all(conn, uuid)?,
+        migrations: migrations::all(conn, uuid)?,
+        faults: faults::all(conn, uuid)?,
+        migration_context: migrations::context(conn, uuid)?,
+    })
+}
+
+pub(super) fn insert(conn: &mut Conn, bundle: InstanceBundle, now: DateTime<Utc>) -> Result<(), DbError> {
+    let uuid = bundle.instance.uuid;
+    let flavor_id = instances::flavor_id.eq(bundle.instance.flavor.id.clone());
+    diesel::insert_into(instances::table).values((bundle.instance, flavor_id)).execute(conn)?;
+    metadata::set_metadata(conn, uuid, bundle.metadata)?;
+    metadata::set_tags(conn, uuid, bundle.tags)?;
+    if let Some(info) = bundle.info_cache {
+        network::set_cache(conn, uuid, info, now)?;
+    }
+    block_devices::insert(conn, bundle.block_devices)?;
+    network::insert_vifs(conn, bundle.virtual_interfaces)?;
+    bundle.actions.into_iter().try_for_each(|entry| actions::merge(conn, uuid, entry))?;
+    bundle.migrations.into_iter().try_for_each(|migration| migrations::insert(conn, migration))?;
+    bundle.faults.into_iter().try_for_each(|fault| faults::insert(conn, fault))?;
+    match bundle.migration_context {
+        Some(context) => migrations::put_context(conn, uuid, context),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,141 @@
+//! Compute nodes: what each host's hypervisor has and what servers use of it.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::schema::{compute_nodes as nodes, instances};
+use super::{CellDb, CellTxn};
+use crate::db::columns::Sql;
+use crate::db::{Conn, DbError};
+use crate::domain::flavor::Flavor;
+use crate::domain::server::TaskState;
+
+/// A hypervisor.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = nodes)]
+#[diesel(treat_none_as_null = true)]
+pub struct ComputeNode {
+    /// Also the id of its resource provider.
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub uuid: Uuid,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub created_at: DateTime<Utc>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub updated_at: Option<DateTime<Utc>>,
+    pub host: String,
+    pub hypervisor_hostname: String,
+    pub hypervisor_type: String,
+    pub hypervisor_version: i32,
+    pub host_ip: String,
+    pub vcpus: i32,
+    pub memory_mb: i32,
+    pub local_gb: i32,
+    pub vcpus_used: i32,
+    pub memory_mb_used: i32,
+    pub local_gb_used: i32,
+    pub running_vms: i32,
+    /// Servers with a task.
+    pub current_workload: i32,
+    pub cpu_allocation_ratio: f64,
+    pub ram_allocation_ratio: f64,
+    pub disk_allocation_ratio: f64,
+    /// JSON text, as the hypervisor reports it.
+    pub cpu_info: String,
+    /// Its service.
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub service_id: Uuid,
+    /// The API database has a mapping of its host.
+    pub mapped: bool,
+}
+
+impl CellDb {
+    /// Every compute node, by host.
+    pub async fn compute_nodes(&self) -> Result<Vec<ComputeNode>, DbError> {
+        self.db
+            .read(|conn| Ok(nodes::table.order((nodes::host, nodes::hypervisor_hostname)).select(ComputeNode::as_select()).load(conn)?))
+            .await
+    }
+
+    /// The compute node of that uuid.
+    pub async fn compute_node(&self, uuid: Uuid) -> Result<ComputeNode, DbError> {
+        self.db
+            .read(move |conn| {
+                let found = nodes::table.filter(nodes::uuid.eq(Sql(uuid))).select(ComputeNode::as_select()).first(conn).optional()?;
+                found.ok_or_else(|| DbError::NotFound(format!("compute node {uuid}")))
+            })
+            .await
+    }
+
+    /// [`CellTxn::recount_usage`] alone.
+    pub async fn recount_usage(&self, host: &str) -> Result<(), DbError> {
+        self.apply_unfenced(CellTxn::new().recount_usage(host)).await
+    }
+}
+
+impl CellTxn {
+    /// Writes a compute node: changes the one of its host and name (its uuid and creation stay) or adds it.
+    pub fn save_compute_node(self, mut node: ComputeNode) -> CellTxn {
+        self.with(move |conn, now| {
+            let row = nodes::table.filter(nodes::host.eq(node.host.clone())).filter(nodes::hypervisor_hostname.eq(node.hypervisor_hostname.clone()));
+            let present: Option<(i32, Uuid, DateTime<Utc>)> = row.select((nodes::id, nodes::uuid, nodes::created_at)).first(conn).optional()?;
+            match present {
+                Some((id, uuid, created_at)) => {
+                    (node.uuid, node.created_at, node.updated_at) = (uuid, created_at, Some(now));
+                    diesel::update(nodes::table.find(id)).set(node).execute(conn)?;
+                }
+                None => {
+                    diesel::insert_into(nodes::table).values(node).execute(conn)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Counts anew what the host's undeleted servers use, hidden ones included (spec §5.4): each with its present flavor. A
+    /// move that is claimed but not yet shown as its host's is counted by the host's own report, not here.
+    pub fn recount_usage(self, host: &str) -> CellTxn {
+        let host = host.to_owned();
+        self.with(move |conn, now| recount(conn, &host, now))
+    }
+
+    /// Removes a host's compute nodes.
+    pub fn delete_compute_nodes(self, host: &str) -> CellTxn {
+        let host = host.to_owned();
+        self.with(move |conn, _| {
+            diesel::delete(nodes::table.filter(nodes::host.eq(host))).execute(conn)?;
+            Ok(())
+        })
+    }
+}
+
+fn recount(conn: &mut Conn, host: &str, now: DateTime<Utc>) -> Result<(), DbError> {
+    let servers: Vec<(Flavor, String, Option<TaskState>)> = instances::table
+        .filter(instances::host.eq(host))
+        .filter(instances::deleted.eq(false))
+        .select((instances::flavor, instances::image_ref, instances::task_state))
+        .load(conn)?;
+    let (mut vcpus, mut memory, mut disk, mut busy) = (0, 0, 0, 0);
+    for (flavor, image_ref, task) in &servers {
+        let used = flavor.resources(image_ref.is_empty());
+        vcpus += used.vcpu;
+        memory += used.memory_mb;
+        disk += used.disk_gb;
+        busy += i32::from(task.is_some());
+    }
+    let set = (
+        nodes::vcpus_used.eq(narrow(vcpus)),
+        nodes::memory_mb_used.eq(narrow(memory)),
+        nodes::local_gb_used.eq(narrow(disk)),
+        nodes::running_vms.eq(narrow(servers.len() as i64)),
+        nodes::current_workload.eq(busy),
+        nodes::updated_at.eq(Sql(Some(now))),
+    );
+    diesel::update(nodes::table.filter(nodes::host.eq(host))).set(set).execute(conn)?;
+    Ok(())
+}
+
+fn narrow(amount: i64) -> i32 {
+    i32::try_from(amount).unwrap_or(i32::MAX)
+}

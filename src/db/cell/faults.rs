@@ -1,0 +1,70 @@
+//! Faults: why a server went to ERROR; the newest one is shown.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::schema::instance_faults as faults;
+use super::{CellDb, CellTxn};
+use crate::db::columns::Sql;
+use crate::db::{Conn, DbError};
+
+/// The longest message that is kept (spec §2.3).
+pub const MESSAGE_MAX: usize = 255;
+
+/// One fault.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
+#[diesel(table_name = faults)]
+pub struct Fault {
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub instance_uuid: Uuid,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub created_at: DateTime<Utc>,
+    /// As an HTTP status.
+    pub code: i32,
+    /// Cut to [`MESSAGE_MAX`] characters when it is stored.
+    pub message: String,
+    /// For administrators.
+    pub details: Option<String>,
+    pub host: Option<String>,
+}
+
+impl CellDb {
+    /// The server's newest fault.
+    pub async fn latest_fault(&self, instance: Uuid) -> Result<Option<Fault>, DbError> {
+        self.db
+            .read(move |conn| {
+                Ok(faults::table
+                    .filter(faults::instance_uuid.eq(Sql(instance)))
+                    .order(faults::id.desc())
+                    .select(Fault::as_select())
+                    .first(conn)
+                    .optional()?)
+            })
+            .await
+    }
+}
+
+impl CellTxn {
+    /// Adds a fault.
+    pub fn fault(self, fault: Fault) -> CellTxn {
+        self.with(move |conn, _| insert(conn, fault))
+    }
+}
+
+/// Every fault of the server, oldest first.
+pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<Vec<Fault>, DbError> {
+    Ok(faults::table.filter(faults::instance_uuid.eq(Sql(instance))).order(faults::id).select(Fault::as_select()).load(conn)?)
+}
+
+pub(super) fn insert(conn: &mut Conn, mut fault: Fault) -> Result<(), DbError> {
+    fault.message = fault.message.chars().take(MESSAGE_MAX).collect();
+    diesel::insert_into(faults::table).values(fault).execute(conn)?;
+    Ok(())
+}
+
+pub(super) fn delete_all(conn: &mut Conn, instance: Uuid) -> Result<(), DbError> {
+    diesel::delete(faults::table.filter(faults::instance_uuid.eq(Sql(instance)))).execute(conn)?;
+    Ok(())
+}

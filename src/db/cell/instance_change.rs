@@ -1,0 +1,149 @@
+//! Changes of an instance's row, with compare-and-swap on its states.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use super::schema::instances;
+use super::{CellDb, CellTxn, instances as rows};
+use crate::db::columns::{Sql, StringList, StringMap};
+use crate::db::{Conn, DbError};
+use crate::domain::fence::Fence;
+use crate::domain::flavor::Flavor;
+use crate::domain::server::{PowerState, TaskState, VmState};
+
+/// What to change of a server's row: `None` leaves a field as it is, `Some(None)` empties one that may be empty.
+#[derive(Clone, PartialEq, Debug, Default, AsChangeset)]
+#[diesel(table_name = instances)]
+pub struct InstanceChange {
+    pub hidden: Option<bool>,
+    pub display_name: Option<String>,
+    pub display_description: Option<Option<String>>,
+    pub hostname: Option<Option<String>>,
+    pub host: Option<Option<String>>,
+    pub node: Option<Option<String>>,
+    pub availability_zone: Option<Option<String>>,
+    pub vm_state: Option<VmState>,
+    pub task_state: Option<Option<TaskState>>,
+    pub power_state: Option<PowerState>,
+    pub progress: Option<i32>,
+    pub flavor: Option<Flavor>,
+    pub old_flavor: Option<Option<Flavor>>,
+    pub new_flavor: Option<Option<Flavor>>,
+    pub old_vm_state: Option<Option<VmState>>,
+    pub image_ref: Option<String>,
+    pub key_name: Option<Option<String>>,
+    pub key_data: Option<Option<String>>,
+    pub config_drive: Option<bool>,
+    pub locked: Option<bool>,
+    pub locked_by: Option<Option<String>>,
+    pub locked_reason: Option<Option<String>>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub launched_at: Option<Option<DateTime<Utc>>>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub terminated_at: Option<Option<DateTime<Utc>>>,
+    pub root_device_name: Option<Option<String>>,
+    pub access_ip_v4: Option<Option<String>>,
+    pub access_ip_v6: Option<Option<String>>,
+    pub user_data: Option<Option<String>>,
+    #[diesel(serialize_as = Sql<serde_json::Value>)]
+    pub injected_files: Option<serde_json::Value>,
+    #[diesel(serialize_as = Sql<StringMap>)]
+    pub system_metadata: Option<StringMap>,
+    pub security_groups: Option<StringList>,
+    pub trusted_certs: Option<Option<StringList>>,
+    #[diesel(serialize_as = Sql<Option<serde_json::Value>>)]
+    pub keypair: Option<Option<serde_json::Value>>,
+    pub auto_disk_config: Option<bool>,
+}
+
+impl InstanceChange {
+    /// Only the task state.
+    pub fn task(task_state: Option<TaskState>) -> InstanceChange {
+        InstanceChange { task_state: Some(task_state), ..InstanceChange::default() }
+    }
+
+    /// Both states.
+    pub fn states(vm_state: VmState, task_state: Option<TaskState>) -> InstanceChange {
+        InstanceChange { vm_state: Some(vm_state), ..InstanceChange::task(task_state) }
+    }
+}
+
+/// The states that a server must be in for a change to happen; an empty list allows any.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Expected {
+    pub vm_states: Vec<VmState>,
+    pub task_states: Vec<Option<TaskState>>,
+}
+
+impl Expected {
+    /// Any state.
+    pub fn any() -> Expected {
+        Expected::default()
+    }
+
+    /// At rest in one of these.
+    pub fn at_rest(vm_states: &[VmState]) -> Expected {
+        Expected { vm_states: vm_states.to_vec(), task_states: vec![None] }
+    }
+
+    /// Under one of these tasks.
+    pub fn tasks(task_states: &[Option<TaskState>]) -> Expected {
+        Expected { vm_states: Vec::new(), task_states: task_states.to_vec() }
+    }
+
+    fn allows(&self, vm_state: VmState, task_state: Option<TaskState>) -> bool {
+        (self.vm_states.is_empty() || self.vm_states.contains(&vm_state))
+            && (self.task_states.is_empty() || self.task_states.contains(&task_state))
+    }
+}
+
+impl CellTxn {
+    /// Changes an undeleted server; [`DbError::NotFound`] when there is none.
+    pub fn instance_change(self, uuid: Uuid, change: InstanceChange) -> CellTxn {
+        self.instance_change_if(uuid, Expected::any(), change)
+    }
+
+    /// Changes an undeleted server that is in an expected state, else [`DbError::WrongState`] with its present states.
+    pub fn instance_change_if(self, uuid: Uuid, expected: Expected, change: InstanceChange) -> CellTxn {
+        self.with(move |conn, now| update(conn, uuid, &expected, change, now))
+    }
+}
+
+impl CellDb {
+    /// [`CellTxn::instance_change`] alone.
+    pub async fn update_instance(&self, fence: Fence, uuid: Uuid, change: InstanceChange) -> Result<(), DbError> {
+        self.apply(fence, CellTxn::new().instance_change(uuid, change)).await
+    }
+
+    /// [`CellTxn::instance_change_if`] alone.
+    pub async fn update_instance_if(&self, fence: Fence, uuid: Uuid, expected: Expected, change: InstanceChange) -> Result<(), DbError> {
+        self.apply(fence, CellTxn::new().instance_change_if(uuid, expected, change)).await
+    }
+}
+
+pub(super) fn update(conn: &mut Conn, uuid: Uuid, expected: &Expected, change: InstanceChange, now: DateTime<Utc>) -> Result<(), DbError> {
+    let row = instances::table.filter(instances::uuid.eq(Sql(uuid))).filter(instances::deleted.eq(false));
+    let found: Option<(VmState, Option<TaskState>)> = row.select((instances::vm_state, instances::task_state)).first(conn).optional()?;
+    let (vm_state, task_state) = found.ok_or_else(|| rows::not_found(uuid))?;
+    if !expected.allows(vm_state, task_state) {
+        return Err(DbError::WrongState { server: uuid, vm_state, task_state });
+    }
+    let flavor_id = change.flavor.as_ref().map(|flavor| instances::flavor_id.eq(flavor.id.clone()));
+    let set = (change, flavor_id, instances::updated_at.eq(Sql(Some(now))));
+    if *expected == Expected::any() {
+        diesel::update(row).set(set).execute(conn)?;
+        return Ok(());
+    }
+    // Compare-and-swap: on PostgreSQL another writer may have changed the states since they were read.
+    let same = row.filter(instances::vm_state.eq(vm_state));
+    let changed = match task_state {
+        Some(task) => diesel::update(same.filter(instances::task_state.eq(task))).set(set).execute(conn)?,
+        None => diesel::update(same.filter(instances::task_state.is_null())).set(set).execute(conn)?,
+    };
+    if changed == 0 {
+        let now_in = rows::get(conn, uuid)?;
+        return Err(DbError::WrongState { server: uuid, vm_state: now_in.vm_state, task_state: now_in.task_state });
+    }
+    Ok(())
+}

@@ -1,0 +1,309 @@
+//! Instances: one row per server in the cell that has it, and a hidden second one in the other cell of a move.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::schema::{instance_info_caches, instance_metadata, instances, migration_contexts, tags, virtual_interfaces};
+use super::{CellDb, CellTxn, actions, block_devices, bundle, faults, migrations};
+use crate::db::columns::{NullIsFalse, Sql, StringList, StringMap};
+use crate::db::{Conn, DbError};
+use crate::domain::fence::Fence;
+use crate::domain::flavor::Flavor;
+use crate::domain::server::{PowerState, TaskState, VmState};
+
+/// A server's row.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
+#[diesel(table_name = instances)]
+pub struct Instance {
+    /// The cell's own number; another one in each cell.
+    #[diesel(skip_insertion)]
+    pub id: i32,
+    /// The server.
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub uuid: Uuid,
+    /// When the user asked for it; kept by moves.
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub created_at: DateTime<Utc>,
+    /// When the row changed last.
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub updated_at: Option<DateTime<Utc>>,
+    /// When it was deleted.
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub deleted_at: Option<DateTime<Utc>>,
+    /// Kept for history only.
+    pub deleted: bool,
+    /// The other copy of a server in a move (spec §5.4); an absent value reads as false.
+    #[diesel(deserialize_as = NullIsFalse)]
+    pub hidden: bool,
+    pub project_id: String,
+    pub user_id: String,
+    pub display_name: String,
+    pub display_description: Option<String>,
+    pub hostname: Option<String>,
+    /// The compute host.
+    pub host: Option<String>,
+    /// Its hypervisor's name.
+    pub node: Option<String>,
+    pub availability_zone: Option<String>,
+    pub vm_state: VmState,
+    pub task_state: Option<TaskState>,
+    pub power_state: PowerState,
+    /// Percent of a running task.
+    pub progress: i32,
+    /// The flavor it runs with.
+    pub flavor: Flavor,
+    /// The flavor before a move; none at rest.
+    pub old_flavor: Option<Flavor>,
+    /// The flavor after a move; none at rest.
+    pub new_flavor: Option<Flavor>,
+    /// What a move restores; none at rest.
+    pub old_vm_state: Option<VmState>,
+    /// The image's id; empty for a volume-backed server.
+    pub image_ref: String,
+    pub key_name: Option<String>,
+    /// The public key.
+    pub key_data: Option<String>,
+    pub config_drive: bool,
+    pub locked: bool,
+    /// `owner` or `admin`.
+    pub locked_by: Option<String>,
+    pub locked_reason: Option<String>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub launched_at: Option<DateTime<Utc>>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub terminated_at: Option<DateTime<Utc>>,
+    /// Its place among the servers of one request.
+    pub launch_index: i32,
+    pub reservation_id: Option<String>,
+    pub root_device_name: Option<String>,
+    pub access_ip_v4: Option<String>,
+    pub access_ip_v6: Option<String>,
+    /// Base64, as given.
+    pub user_data: Option<String>,
+    /// `personality`, as given.
+    #[diesel(serialize_as = Sql<serde_json::Value>)]
+    pub injected_files: serde_json::Value,
+    #[diesel(serialize_as = Sql<StringMap>)]
+    pub system_metadata: StringMap,
+    /// Names, as given at creation.
+    pub security_groups: StringList,
+    pub trusted_certs: Option<StringList>,
+    /// The key pair as it was at creation.
+    #[diesel(serialize_as = Sql<Option<serde_json::Value>>)]
+    pub keypair: Option<serde_json::Value>,
+    /// `OS-DCF:diskConfig` AUTO.
+    pub auto_disk_config: bool,
+}
+
+impl Instance {
+    /// A server that is about to be built: no host, `building`/`scheduling`, everything optional empty.
+    pub fn new(uuid: Uuid, project_id: &str, user_id: &str, name: &str, flavor: Flavor, now: DateTime<Utc>) -> Instance {
+        Instance {
+            id: 0,
+            uuid,
+            created_at: now,
+            updated_at: None,
+            deleted_at: None,
+            deleted: false,
+            hidden: false,
+            project_id: project_id.to_owned(),
+            user_id: user_id.to_owned(),
+            display_name: name.to_owned(),
+            display_description: None,
+            hostname: None,
+            host: None,
+            node: None,
+            availability_zone: None,
+            vm_state: VmState::Building,
+            task_state: Some(TaskState::Scheduling),
+            power_state: PowerState::NoState,
+            progress: 0,
+            flavor,
+            old_flavor: None,
+            new_flavor: None,
+            old_vm_state: None,
+            image_ref: String::new(),
+            key_name: None,
+            key_data: None,
+            config_drive: false,
+            locked: false,
+            locked_by: None,
+            locked_reason: None,
+            launched_at: None,
+            terminated_at: None,
+            launch_index: 0,
+            reservation_id: None,
+            root_device_name: None,
+            access_ip_v4: None,
+            access_ip_v6: None,
+            user_data: None,
+            injected_files: serde_json::Value::Array(Vec::new()),
+            system_metadata: StringMap::new(),
+            security_groups: StringList::default(),
+            trusted_certs: None,
+            keypair: None,
+            auto_disk_config: false,
+        }
+    }
+
+    /// Its name in the hypervisor, made of the cell's own number.
+    pub fn instance_name(&self) -> String {
+        format!("instance-{:08x}", self.id)
+    }
+
+    /// The root disk is a volume.
+    pub fn is_volume_backed(&self) -> bool {
+        self.image_ref.is_empty()
+    }
+}
+
+impl CellDb {
+    /// The server's row, hidden or not; [`DbError::NotFound`] when there is none or it is deleted.
+    pub async fn instance(&self, uuid: Uuid) -> Result<Instance, DbError> {
+        self.db.read(move |conn| get(conn, uuid)).await
+    }
+
+    /// The server's row, hidden, deleted or not.
+    pub async fn instance_even_deleted(&self, uuid: Uuid) -> Result<Instance, DbError> {
+        self.db.read(move |conn| find(conn, uuid)?.ok_or_else(|| not_found(uuid))).await
+    }
+
+    /// Every undeleted server on the host, hidden ones included: they use its resources (spec §5.4, L27).
+    pub async fn instances_on_host(&self, host: &str) -> Result<Vec<Instance>, DbError> {
+        let host = host.to_owned();
+        self.db
+            .read(move |conn| {
+                Ok(instances::table
+                    .filter(instances::host.eq(host))
+                    .filter(instances::deleted.eq(false))
+                    .order(instances::uuid)
+                    .select(Instance::as_select())
+                    .load(conn)?)
+            })
+            .await
+    }
+
+    /// How many undeleted, visible servers a project has, and their flavors' sizes: what quotas count.
+    pub async fn usage_of_project(&self, project_id: &str) -> Result<ProjectUsage, DbError> {
+        let project = project_id.to_owned();
+        self.db
+            .read(move |conn| {
+                let flavors: Vec<Flavor> = instances::table
+                    .filter(instances::project_id.eq(project))
+                    .filter(instances::deleted.eq(false))
+                    .filter(instances::hidden.is_null().or(instances::hidden.eq(false)))
+                    .select(instances::flavor)
+                    .load(conn)?;
+                Ok(ProjectUsage {
+                    instances: flavors.len() as i64,
+                    cores: flavors.iter().map(|f| i64::from(f.vcpus)).sum(),
+                    ram_mb: flavors.iter().map(|f| i64::from(f.memory_mb)).sum(),
+                })
+            })
+            .await
+    }
+
+    /// A new server with what belongs to it; [`DbError::Conflict`] when the cell has it already.
+    pub async fn create_instance(&self, fence: Fence, new: bundle::InstanceBundle) -> Result<(), DbError> {
+        self.apply(fence, CellTxn::new().create_instance(new)).await
+    }
+
+    /// [`CellTxn::hard_delete_instance`] alone.
+    pub async fn hard_delete_instance(&self, fence: Fence, uuid: Uuid) -> Result<(), DbError> {
+        self.apply(fence, CellTxn::new().hard_delete_instance(uuid)).await
+    }
+
+    /// [`CellTxn::soft_delete_instance`] alone.
+    pub async fn soft_delete_instance(&self, fence: Fence, uuid: Uuid, at: DateTime<Utc>) -> Result<(), DbError> {
+        self.apply(fence, CellTxn::new().soft_delete_instance(uuid, at)).await
+    }
+
+    /// [`CellTxn::hidden`] alone.
+    pub async fn set_hidden(&self, fence: Fence, uuid: Uuid, hidden: bool) -> Result<(), DbError> {
+        self.apply(fence, CellTxn::new().hidden(uuid, hidden)).await
+    }
+}
+
+/// What a project uses of its quota in one cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ProjectUsage {
+    pub instances: i64,
+    pub cores: i64,
+    pub ram_mb: i64,
+}
+
+impl CellTxn {
+    /// A new server with what belongs to it; refused as a conflict when the cell has any row of it.
+    pub fn create_instance(self, new: bundle::InstanceBundle) -> CellTxn {
+        self.with(move |conn, now| bundle::insert(conn, new, now))
+    }
+
+    /// Hides or shows a server (spec §5.4).
+    pub fn hidden(self, uuid: Uuid, hidden: bool) -> CellTxn {
+        self.with(move |conn, now| {
+            let changed = diesel::update(instances::table.filter(instances::uuid.eq(Sql(uuid))))
+                .set((instances::hidden.eq(hidden), instances::updated_at.eq(Sql(Some(now)))))
+                .execute(conn)?;
+            if changed == 0 { Err(not_found(uuid)) } else { Ok(()) }
+        })
+    }
+
+    /// Marks the server deleted; its row and history stay, its volumes' and ports' records go. Fine when it is deleted or
+    /// there is none.
+    pub fn soft_delete_instance(self, uuid: Uuid, at: DateTime<Utc>) -> CellTxn {
+        self.with(move |conn, now| {
+            let changed = diesel::update(instances::table.filter(instances::uuid.eq(Sql(uuid))).filter(instances::deleted.eq(false)))
+                .set((
+                    instances::deleted.eq(true),
+                    instances::deleted_at.eq(Sql(Some(at))),
+                    instances::terminated_at.eq(Sql(Some(at))),
+                    instances::vm_state.eq(VmState::Deleted),
+                    instances::task_state.eq(None::<TaskState>),
+                    instances::power_state.eq(PowerState::NoState),
+                    instances::updated_at.eq(Sql(Some(now))),
+                ))
+                .execute(conn)?;
+            if changed > 0 {
+                block_devices::delete_all(conn, uuid)?;
+                diesel::delete(virtual_interfaces::table.filter(virtual_interfaces::instance_uuid.eq(Sql(uuid)))).execute(conn)?;
+                diesel::delete(instance_info_caches::table.find(Sql(uuid))).execute(conn)?;
+                diesel::delete(migration_contexts::table.find(Sql(uuid))).execute(conn)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Removes the server and all that belongs to it, deleted leftovers too (spec §5.3). Fine when there is none.
+    pub fn hard_delete_instance(self, uuid: Uuid) -> CellTxn {
+        self.with(move |conn, _| hard_delete(conn, uuid))
+    }
+}
+
+/// The row, whatever its state.
+pub(super) fn find(conn: &mut Conn, uuid: Uuid) -> Result<Option<Instance>, DbError> {
+    Ok(instances::table.filter(instances::uuid.eq(Sql(uuid))).select(Instance::as_select()).first(conn).optional()?)
+}
+
+pub(super) fn get(conn: &mut Conn, uuid: Uuid) -> Result<Instance, DbError> {
+    find(conn, uuid)?.filter(|instance| !instance.deleted).ok_or_else(|| not_found(uuid))
+}
+
+pub(super) fn not_found(uuid: Uuid) -> DbError {
+    DbError::NotFound(format!("Instance {uuid}"))
+}
+
+pub(super) fn hard_delete(conn: &mut Conn, uuid: Uuid) -> Result<(), DbError> {
+    actions::delete_all(conn, uuid)?;
+    block_devices::delete_all(conn, uuid)?;
+    faults::delete_all(conn, uuid)?;
+    migrations::delete_all(conn, uuid)?;
+    diesel::delete(migration_contexts::table.find(Sql(uuid))).execute(conn)?;
+    diesel::delete(virtual_interfaces::table.filter(virtual_interfaces::instance_uuid.eq(Sql(uuid)))).execute(conn)?;
+    diesel::delete(instance_info_caches::table.find(Sql(uuid))).execute(conn)?;
+    diesel::delete(instance_metadata::table.filter(instance_metadata::instance_uuid.eq(Sql(uuid)))).execute(conn)?;
+    diesel::delete(tags::table.filter(tags::instance_uuid.eq(Sql(uuid)))).execute(conn)?;
+    diesel::delete(instances::table.filter(instances::uuid.eq(Sql(uuid)))).execute(conn)?;
+    Ok(())
+}

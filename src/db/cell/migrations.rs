@@ -1,0 +1,305 @@
+//! Migration records and contexts. A cross-cell move has one record in each of its cells, with the same uuid.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::schema::{migration_contexts as contexts, migrations};
+use super::{CellDb, CellTxn};
+use crate::db::columns::Sql;
+use crate::db::{Conn, DbError};
+use crate::domain::fence::Fence;
+use crate::domain::migration::{MigrationStatus, MigrationType};
+
+/// A move of a server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
+#[diesel(table_name = migrations)]
+pub struct Migration {
+    /// The cell's own number; another one in each cell.
+    #[diesel(skip_insertion)]
+    pub id: i32,
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub uuid: Uuid,
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub instance_uuid: Uuid,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub created_at: DateTime<Utc>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub updated_at: Option<DateTime<Utc>>,
+    pub migration_type: MigrationType,
+    pub status: MigrationStatus,
+    pub source_compute: String,
+    pub source_node: String,
+    /// The target's host name, once chosen.
+    pub dest_compute: Option<String>,
+    pub dest_node: Option<String>,
+    /// The target's address.
+    pub dest_host: Option<String>,
+    /// What users call the flavors.
+    pub old_flavor_id: String,
+    pub new_flavor_id: String,
+    /// Their numbers in the API database, as `os-migrations` shows them.
+    pub old_instance_type_id: i32,
+    pub new_instance_type_id: i32,
+    pub cross_cell_move: bool,
+    pub hidden: bool,
+    /// Who asked for the move.
+    pub user_id: String,
+    pub project_id: String,
+}
+
+impl Migration {
+    /// When it changed last.
+    pub fn last_change(&self) -> DateTime<Utc> {
+        self.updated_at.unwrap_or(self.created_at)
+    }
+}
+
+/// What to change of a migration: `None` leaves a field as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, AsChangeset)]
+#[diesel(table_name = migrations)]
+pub struct MigrationChange {
+    pub status: Option<MigrationStatus>,
+    pub dest_compute: Option<Option<String>>,
+    pub dest_node: Option<Option<String>>,
+    pub dest_host: Option<Option<String>>,
+    pub cross_cell_move: Option<bool>,
+    pub hidden: Option<bool>,
+}
+
+impl MigrationChange {
+    /// Only the status.
+    pub fn status(status: MigrationStatus) -> MigrationChange {
+        MigrationChange { status: Some(status), ..MigrationChange::default() }
+    }
+
+    /// Only the target, or none.
+    pub fn target(host: Option<&str>, node: Option<&str>, address: Option<&str>) -> MigrationChange {
+        MigrationChange {
+            dest_compute: Some(host.map(str::to_owned)),
+            dest_node: Some(node.map(str::to_owned)),
+            dest_host: Some(address.map(str::to_owned)),
+            ..MigrationChange::default()
+        }
+    }
+}
+
+/// What a host's claim for a move consists of, under the migration's uuid, which both cells know.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MigrationContext {
+    pub migration_uuid: Uuid,
+    pub context: serde_json::Value,
+}
+
+/// Which migrations to list. Every given condition must hold.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct MigrationFilter {
+    pub uuids: Option<Vec<Uuid>>,
+    pub instance_uuid: Option<Uuid>,
+    /// Empty allows any.
+    pub statuses: Vec<MigrationStatus>,
+    pub migration_type: Option<MigrationType>,
+    /// Source or target host.
+    pub host: Option<String>,
+    pub source_compute: Option<String>,
+    pub hidden: Option<bool>,
+    pub user_id: Option<String>,
+    pub project_id: Option<String>,
+    /// Changed (or, never changed, created) at or after.
+    pub changes_since: Option<DateTime<Utc>>,
+    pub changes_before: Option<DateTime<Utc>>,
+    /// Go on after the record with these values.
+    pub after: Option<(DateTime<Utc>, Uuid)>,
+    pub limit: Option<i64>,
+}
+
+impl CellDb {
+    /// The record of that uuid.
+    pub async fn migration(&self, uuid: Uuid) -> Result<Migration, DbError> {
+        self.db.read(move |conn| get(conn, uuid)).await
+    }
+
+    /// The records by creation, newest first, then by uuid, greatest first: a total order over all cells.
+    pub async fn migrations(&self, filter: MigrationFilter) -> Result<Vec<Migration>, DbError> {
+        self.db.read(move |conn| list(conn, filter)).await
+    }
+
+    /// The server's newest migration in one of these states (any when empty).
+    pub async fn latest_migration(&self, instance: Uuid, statuses: &[MigrationStatus]) -> Result<Option<Migration>, DbError> {
+        let filter =
+            MigrationFilter { instance_uuid: Some(instance), statuses: statuses.to_vec(), limit: Some(1), ..MigrationFilter::default() };
+        Ok(self.migrations(filter).await?.pop())
+    }
+
+    /// The context of the server's move in this cell.
+    pub async fn migration_context(&self, instance: Uuid) -> Result<Option<MigrationContext>, DbError> {
+        self.db.read(move |conn| context(conn, instance)).await
+    }
+
+    /// [`CellTxn::create_migration`] alone.
+    pub async fn create_migration(&self, fence: Fence, migration: Migration) -> Result<(), DbError> {
+        self.apply(fence, CellTxn::new().create_migration(migration)).await
+    }
+
+    /// [`CellTxn::migration_change`] alone.
+    pub async fn update_migration(&self, fence: Fence, uuid: Uuid, change: MigrationChange) -> Result<(), DbError> {
+        self.apply(fence, CellTxn::new().migration_change(uuid, change)).await
+    }
+}
+
+impl CellTxn {
+    /// Records a move; fine when that uuid is recorded for the same server (a step written twice).
+    pub fn create_migration(self, migration: Migration) -> CellTxn {
+        self.with(move |conn, _| match get(conn, migration.uuid) {
+            Ok(present) if present.instance_uuid == migration.instance_uuid => Ok(()),
+            Ok(present) => Err(DbError::Conflict(format!("migration {} is of instance {}", present.uuid, present.instance_uuid))),
+            Err(DbError::NotFound(_)) => insert(conn, migration),
+            Err(error) => Err(error),
+        })
+    }
+
+    /// Changes a migration; [`DbError::NotFound`] when there is none.
+    pub fn migration_change(self, uuid: Uuid, change: MigrationChange) -> CellTxn {
+        self.with(move |conn, now| {
+            let row = migrations::table.filter(migrations::uuid.eq(Sql(uuid)));
+            match diesel::update(row).set((change, migrations::updated_at.eq(Sql(Some(now))))).execute(conn)? {
+                0 => Err(not_found(uuid)),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Only the status of a migration.
+    pub fn migration_status(self, uuid: Uuid, status: MigrationStatus) -> CellTxn {
+        self.migration_change(uuid, MigrationChange::status(status))
+    }
+
+    /// Writes another cell's record of the move over this cell's one (all but number, and `created_at`), or adds it.
+    pub fn mirror_migration(self, mut migration: Migration) -> CellTxn {
+        self.with(move |conn, _| {
+            if let Ok(present) = get(conn, migration.uuid) {
+                migration.created_at = present.created_at;
+                let change = MigrationChange {
+                    status: Some(migration.status),
+                    dest_compute: Some(migration.dest_compute),
+                    dest_node: Some(migration.dest_node),
+                    dest_host: Some(migration.dest_host),
+                    cross_cell_move: Some(migration.cross_cell_move),
+                    hidden: Some(migration.hidden),
+                };
+                let updated = migrations::updated_at.eq(Sql(migration.updated_at));
+                diesel::update(migrations::table.find(present.id)).set((change, updated)).execute(conn)?;
+                return Ok(());
+            }
+            insert(conn, migration)
+        })
+    }
+
+    /// Sets the context of the server's move; its migration must be recorded here.
+    pub fn set_migration_context(self, instance: Uuid, value: MigrationContext) -> CellTxn {
+        self.with(move |conn, _| put_context(conn, instance, value))
+    }
+
+    /// Removes it; fine when there is none.
+    pub fn clear_migration_context(self, instance: Uuid) -> CellTxn {
+        self.with(move |conn, _| {
+            diesel::delete(contexts::table.find(Sql(instance))).execute(conn)?;
+            Ok(())
+        })
+    }
+}
+
+fn not_found(uuid: Uuid) -> DbError {
+    DbError::NotFound(format!("migration {uuid}"))
+}
+
+fn get(conn: &mut Conn, uuid: Uuid) -> Result<Migration, DbError> {
+    let found = migrations::table.filter(migrations::uuid.eq(Sql(uuid))).select(Migration::as_select()).first(conn).optional()?;
+    found.ok_or_else(|| not_found(uuid))
+}
+
+pub(super) fn insert(conn: &mut Conn, migration: Migration) -> Result<(), DbError> {
+    diesel::insert_into(migrations::table).values(migration).execute(conn)?;
+    Ok(())
+}
+
+/// Every migration of the server, oldest first.
+pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<Vec<Migration>, DbError> {
+    let rows = migrations::table.filter(migrations::instance_uuid.eq(Sql(instance))).order(migrations::id);
+    Ok(rows.select(Migration::as_select()).load(conn)?)
+}
+
+pub(super) fn context(conn: &mut Conn, instance: Uuid) -> Result<Option<MigrationContext>, DbError> {
+    let found: Option<(i32, serde_json::Value)> =
+        contexts::table.find(Sql(instance)).select((contexts::migration_id, contexts::context)).first(conn).optional()?;
+    let Some((id, context)) = found else { return Ok(None) };
+    let migration_uuid = migrations::table.find(id).select(migrations::uuid).first(conn)?;
+    Ok(Some(MigrationContext { migration_uuid, context }))
+}
+
+/// The context names its migration by this cell's number.
+pub(super) fn put_context(conn: &mut Conn, instance: Uuid, value: MigrationContext) -> Result<(), DbError> {
+    let migration = get(conn, value.migration_uuid)?;
+    diesel::delete(contexts::table.find(Sql(instance))).execute(conn)?;
+    let row = (
+        contexts::instance_uuid.eq(Sql(instance)),
+        contexts::migration_id.eq(migration.id),
+        contexts::context.eq(Sql(value.context)),
+    );
+    diesel::insert_into(contexts::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+pub(super) fn delete_all(conn: &mut Conn, instance: Uuid) -> Result<(), DbError> {
+    diesel::delete(migrations::table.filter(migrations::instance_uuid.eq(Sql(instance)))).execute(conn)?;
+    Ok(())
+}
+
+fn list(conn: &mut Conn, filter: MigrationFilter) -> Result<Vec<Migration>, DbError> {
+    let mut query = migrations::table.into_boxed();
+    if let Some(uuids) = filter.uuids {
+        query = query.filter(migrations::uuid.eq_any(uuids.into_iter().map(Sql)));
+    }
+    if let Some(uuid) = filter.instance_uuid {
+        query = query.filter(migrations::instance_uuid.eq(Sql(uuid)));
+    }
+    if !filter.statuses.is_empty() {
+        query = query.filter(migrations::status.eq_any(filter.statuses));
+    }
+    if let Some(kind) = filter.migration_type {
+        query = query.filter(migrations::migration_type.eq(kind));
+    }
+    if let Some(host) = filter.host {
+        query = query.filter(migrations::source_compute.eq(host.clone()).or(migrations::dest_compute.eq(host)));
+    }
+    if let Some(host) = filter.source_compute {
+        query = query.filter(migrations::source_compute.eq(host));
+    }
+    if let Some(hidden) = filter.hidden {
+        query = query.filter(migrations::hidden.eq(hidden));
+    }
+    if let Some(user) = filter.user_id {
+        query = query.filter(migrations::user_id.eq(user));
+    }
+    if let Some(project) = filter.project_id {
+        query = query.filter(migrations::project_id.eq(project));
+    }
+    let never = || migrations::updated_at.is_null();
+    if let Some(since) = filter.changes_since {
+        let changed = migrations::updated_at.ge(Sql(Some(since)));
+        query = query.filter(changed.or(never().and(migrations::created_at.ge(Sql(since)))));
+    }
+    if let Some(before) = filter.changes_before {
+        let changed = migrations::updated_at.le(Sql(Some(before)));
+        query = query.filter(changed.or(never().and(migrations::created_at.le(Sql(before)))));
+    }
+    if let Some((at, uuid)) = filter.after {
+        let later = migrations::created_at.eq(Sql(at)).and(migrations::uuid.lt(Sql(uuid)));
+        query = query.filter(migrations::created_at.lt(Sql(at)).or(later));
+    }
+    if let Some(limit) = filter.limit {
+        query = query.limit(limit);
+    }
+    Ok(query.order((migrations::created_at.desc(), migrations::uuid.desc())).select(Migration::as_select()).load(conn)?)
+}

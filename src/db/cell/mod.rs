@@ -1,0 +1,85 @@
+//! A cell's database: its servers with everything that belongs to them, its moves, services and compute nodes.
+//!
+//! Writes are collected in a [`CellTxn`] and committed together by [`CellDb::apply`] (a saga's effect, under its fence) or
+//! [`CellDb::apply_unfenced`] (a user's or a host's own write). Each aggregate's file adds its changes to `CellTxn` and its
+//! reads to `CellDb`.
+
+pub mod actions;
+pub mod block_devices;
+pub mod bundle;
+pub mod compute_nodes;
+pub mod faults;
+pub mod instance_change;
+pub mod instances;
+pub mod metadata;
+pub mod migrations;
+pub mod network;
+pub(in crate::db) mod schema;
+pub mod services;
+
+use chrono::{DateTime, Utc};
+
+use super::{Conn, Db, DbError};
+use crate::domain::fence::Fence;
+
+/// A cell's database.
+#[derive(Clone)]
+pub struct CellDb {
+    db: Db,
+}
+
+type Change = Box<dyn FnOnce(&mut Conn, DateTime<Utc>) -> Result<(), DbError> + Send>;
+
+/// Changes that are committed together, in the order in which they were added; when one is refused none is made.
+#[derive(Default)]
+#[must_use = "nothing is written until it is applied"]
+pub struct CellTxn {
+    changes: Vec<Change>,
+}
+
+impl CellTxn {
+    /// No change yet.
+    pub fn new() -> CellTxn {
+        CellTxn::default()
+    }
+
+    /// All changes of `other` after those of this.
+    pub fn then(mut self, other: CellTxn) -> CellTxn {
+        self.changes.extend(other.changes);
+        self
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Conn, DateTime<Utc>) -> Result<(), DbError> + Send + 'static) -> CellTxn {
+        self.changes.push(Box::new(change));
+        self
+    }
+}
+
+impl CellDb {
+    /// The cell behind `db`, which was opened with [`super::Schema::Cell`].
+    pub fn new(db: Db) -> CellDb {
+        CellDb { db }
+    }
+
+    /// The database itself.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
+    /// Commits the changes as an effect of an operation; [`DbError::Stale`] when a higher fence has written here.
+    pub async fn apply(&self, fence: Fence, txn: CellTxn) -> Result<(), DbError> {
+        let now = self.db.env().now();
+        self.db.write_fenced(fence, move |conn| run(conn, now, txn)).await
+    }
+
+    /// Commits changes that belong to no operation: what users edit and hosts report.
+    pub async fn apply_unfenced(&self, txn: CellTxn) -> Result<(), DbError> {
+        let now = self.db.env().now();
+        self.db.write(move |conn| run(conn, now, txn)).await
+    }
+}
+
+fn run(conn: &mut Conn, now: DateTime<Utc>, txn: CellTxn) -> Result<(), DbError> {
+    txn.changes.into_iter().try_for_each(|change| change(conn, now))
+}
+

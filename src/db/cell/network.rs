@@ -1,0 +1,91 @@
+//! What a cell remembers of its servers' ports: the info cache, and the virtual interfaces with their tags.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::schema::{instance_info_caches as caches, virtual_interfaces as vifs};
+use super::{CellDb, CellTxn};
+use crate::db::columns::Sql;
+use crate::db::{Conn, DbError};
+use crate::domain::network_info::NetworkInfo;
+
+/// A virtual interface of a server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
+#[diesel(table_name = vifs)]
+pub struct VirtualInterface {
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub port_id: Uuid,
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub instance_uuid: Uuid,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub created_at: DateTime<Utc>,
+    /// The MAC address.
+    pub address: String,
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub network_id: Uuid,
+    /// The device tag.
+    pub tag: Option<String>,
+}
+
+impl CellDb {
+    /// The server's ports as the cell remembers them; none when it never had any.
+    pub async fn info_cache(&self, instance: Uuid) -> Result<NetworkInfo, DbError> {
+        self.db.read(move |conn| Ok(cache(conn, instance)?.unwrap_or_default())).await
+    }
+
+    /// The server's interfaces in the order in which they were added.
+    pub async fn virtual_interfaces(&self, instance: Uuid) -> Result<Vec<VirtualInterface>, DbError> {
+        self.db.read(move |conn| all_vifs(conn, instance)).await
+    }
+}
+
+impl CellTxn {
+    /// Remembers the server's ports.
+    pub fn info_cache(self, instance: Uuid, info: NetworkInfo) -> CellTxn {
+        self.with(move |conn, now| set_cache(conn, instance, info, now))
+    }
+
+    /// Writes the interface: changes the one of its port or adds it.
+    pub fn save_virtual_interface(self, vif: VirtualInterface) -> CellTxn {
+        self.with(move |conn, _| {
+            delete_vif(conn, vif.instance_uuid, vif.port_id)?;
+            insert_vifs(conn, vec![vif])
+        })
+    }
+
+    /// Forgets the interface of a port; fine when there is none.
+    pub fn delete_virtual_interface(self, instance: Uuid, port: Uuid) -> CellTxn {
+        self.with(move |conn, _| delete_vif(conn, instance, port))
+    }
+}
+
+pub(super) fn cache(conn: &mut Conn, instance: Uuid) -> Result<Option<NetworkInfo>, DbError> {
+    Ok(caches::table.find(Sql(instance)).select(caches::network_info).first(conn).optional()?)
+}
+
+pub(super) fn set_cache(conn: &mut Conn, instance: Uuid, info: NetworkInfo, now: DateTime<Utc>) -> Result<(), DbError> {
+    let values = (caches::network_info.eq(&info), caches::updated_at.eq(Sql(now)));
+    if diesel::update(caches::table.find(Sql(instance))).set(values).execute(conn)? == 0 {
+        let new = (caches::instance_uuid.eq(Sql(instance)), caches::network_info.eq(&info), caches::updated_at.eq(Sql(now)));
+        diesel::insert_into(caches::table).values(new).execute(conn)?;
+    }
+    Ok(())
+}
+
+pub(super) fn all_vifs(conn: &mut Conn, instance: Uuid) -> Result<Vec<VirtualInterface>, DbError> {
+    Ok(vifs::table.filter(vifs::instance_uuid.eq(Sql(instance))).order(vifs::id).select(VirtualInterface::as_select()).load(conn)?)
+}
+
+pub(super) fn insert_vifs(conn: &mut Conn, all: Vec<VirtualInterface>) -> Result<(), DbError> {
+    for vif in all {
+        diesel::insert_into(vifs::table).values(vif).execute(conn)?;
+    }
+    Ok(())
+}
+
+fn delete_vif(conn: &mut Conn, instance: Uuid, port: Uuid) -> Result<(), DbError> {
+    diesel::delete(vifs::table.filter(vifs::instance_uuid.eq(Sql(instance))).filter(vifs::port_id.eq(Sql(port)))).execute(conn)?;
+    Ok(())
+}

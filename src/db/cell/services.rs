@@ -1,0 +1,138 @@
+//! Services: which compute (and other) services a cell has, and when each was seen last.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::schema::services;
+use super::{CellDb, CellTxn};
+use crate::db::DbError;
+use crate::db::columns::Sql;
+
+/// A service on a host.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
+#[diesel(table_name = services)]
+pub struct Service {
+    /// The cell's own number, which old microversions show.
+    #[diesel(skip_insertion)]
+    pub id: i32,
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub uuid: Uuid,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub created_at: DateTime<Utc>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub updated_at: Option<DateTime<Utc>>,
+    pub host: String,
+    /// `nova-compute`, `nova-conductor`, …
+    #[diesel(column_name = binary_name)]
+    pub binary: String,
+    pub topic: String,
+    pub availability_zone: String,
+    pub disabled: bool,
+    pub disabled_reason: Option<String>,
+    /// An operator vouches that the host is off.
+    pub forced_down: bool,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub last_seen_up: Option<DateTime<Utc>>,
+    pub report_count: i32,
+    pub version: i32,
+}
+
+/// What an operator may change of a service: `None` leaves a field as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, AsChangeset)]
+#[diesel(table_name = services)]
+pub struct ServiceChange {
+    pub disabled: Option<bool>,
+    pub disabled_reason: Option<Option<String>>,
+    pub forced_down: Option<bool>,
+}
+
+impl CellDb {
+    /// Every service, by host and binary.
+    pub async fn services(&self) -> Result<Vec<Service>, DbError> {
+        self.db
+            .read(|conn| Ok(services::table.order((services::host, services::binary_name)).select(Service::as_select()).load(conn)?))
+            .await
+    }
+
+    /// The service of that uuid.
+    pub async fn service(&self, uuid: Uuid) -> Result<Service, DbError> {
+        self.db
+            .read(move |conn| {
+                let found = services::table.filter(services::uuid.eq(Sql(uuid))).select(Service::as_select()).first(conn).optional()?;
+                found.ok_or_else(|| DbError::NotFound(format!("Service {uuid}")))
+            })
+            .await
+    }
+
+    /// The service on a host.
+    pub async fn service_on(&self, host: &str, binary: &str) -> Result<Service, DbError> {
+        let (host, binary) = (host.to_owned(), binary.to_owned());
+        self.db
+            .read(move |conn| {
+                let row = services::table.filter(services::host.eq(&host)).filter(services::binary_name.eq(&binary));
+                let found = row.select(Service::as_select()).first(conn).optional()?;
+                found.ok_or_else(|| DbError::NotFound(format!("Service {binary} on host {host}")))
+            })
+            .await
+    }
+
+    /// [`CellTxn::service_seen`] alone.
+    pub async fn heartbeat(&self, uuid: Uuid) -> Result<(), DbError> {
+        self.apply_unfenced(CellTxn::new().service_seen(uuid)).await
+    }
+}
+
+impl CellTxn {
+    /// Registers a service that starts: its version, topic and zone are set, what operators set stays.
+    pub fn register_service(self, service: Service) -> CellTxn {
+        self.with(move |conn, now| {
+            let row = services::table.filter(services::host.eq(service.host.clone())).filter(services::binary_name.eq(service.binary.clone()));
+            let set = (
+                services::version.eq(service.version),
+                services::topic.eq(service.topic.clone()),
+                services::availability_zone.eq(service.availability_zone.clone()),
+                services::updated_at.eq(Sql(Some(now))),
+            );
+            if diesel::update(row).set(set).execute(conn)? == 0 {
+                diesel::insert_into(services::table).values(service).execute(conn)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The service lives now.
+    pub fn service_seen(self, uuid: Uuid) -> CellTxn {
+        self.with(move |conn, now| {
+            let set = (
+                services::last_seen_up.eq(Sql(Some(now))),
+                services::updated_at.eq(Sql(Some(now))),
+                services::report_count.eq(services::report_count + 1),
+            );
+            match diesel::update(services::table.filter(services::uuid.eq(Sql(uuid)))).set(set).execute(conn)? {
+                0 => Err(DbError::NotFound(format!("Service {uuid}"))),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// What an operator changes of a service.
+    pub fn service_change(self, uuid: Uuid, change: ServiceChange) -> CellTxn {
+        self.with(move |conn, now| {
+            let row = services::table.filter(services::uuid.eq(Sql(uuid)));
+            match diesel::update(row).set((change, services::updated_at.eq(Sql(Some(now))))).execute(conn)? {
+                0 => Err(DbError::NotFound(format!("Service {uuid}"))),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// Removes a service; [`DbError::NotFound`] when there is none.
+    pub fn delete_service(self, uuid: Uuid) -> CellTxn {
+        self.with(move |conn, _| match diesel::delete(services::table.filter(services::uuid.eq(Sql(uuid)))).execute(conn)? {
+            0 => Err(DbError::NotFound(format!("Service {uuid}"))),
+            _ => Ok(()),
+        })
+    }
+}
