@@ -111,7 +111,8 @@ impl CellDb {
                     .select((actions::id, Action::as_select()))
                     .first(conn)
                     .optional()?;
-                let (id, action) = found.ok_or_else(|| DbError::NotFound(format!("Action for request_id {request} on instance {instance}")))?;
+                let (id, action) =
+                    found.ok_or_else(|| DbError::NotFound(format!("Action for request_id {request} on instance {instance}")))?;
                 Ok(ActionHistory { action, events: events_of(conn, id)? })
             })
             .await

@@ -78,8 +78,11 @@ impl CellTxn {
     /// Writes a compute node: changes the one of its host and name (its uuid and creation stay) or adds it.
     pub fn save_compute_node(self, mut node: ComputeNode) -> CellTxn {
         self.with(move |conn, now| {
-            let row = nodes::table.filter(nodes::host.eq(node.host.clone())).filter(nodes::hypervisor_hostname.eq(node.hypervisor_hostname.clone()));
-            let present: Option<(i32, Uuid, DateTime<Utc>)> = row.select((nodes::id, nodes::uuid, nodes::created_at)).first(conn).optional()?;
+            let row = nodes::table
+                .filter(nodes::host.eq(node.host.clone()))
+                .filter(nodes::hypervisor_hostname.eq(node.hypervisor_hostname.clone()));
+            let present: Option<(i32, Uuid, DateTime<Utc>)> =
+                row.select((nodes::id, nodes::uuid, nodes::created_at)).first(conn).optional()?;
             match present {
                 Some((id, uuid, created_at)) => {
                     (node.uuid, node.created_at, node.updated_at) = (uuid, created_at, Some(now));

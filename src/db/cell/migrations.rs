@@ -242,11 +242,8 @@ pub(super) fn context(conn: &mut Conn, instance: Uuid) -> Result<Option<Migratio
 pub(super) fn put_context(conn: &mut Conn, instance: Uuid, value: MigrationContext) -> Result<(), DbError> {
     let migration = get(conn, value.migration_uuid)?;
     diesel::delete(contexts::table.find(Sql(instance))).execute(conn)?;
-    let row = (
-        contexts::instance_uuid.eq(Sql(instance)),
-        contexts::migration_id.eq(migration.id),
-        contexts::context.eq(Sql(value.context)),
-    );
+    let row =
+        (contexts::instance_uuid.eq(Sql(instance)), contexts::migration_id.eq(migration.id), contexts::context.eq(Sql(value.context)));
     diesel::insert_into(contexts::table).values(row).execute(conn)?;
     Ok(())
 }

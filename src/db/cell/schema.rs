@@ -273,4 +273,18 @@ diesel::table! {
 }
 
 diesel::joinable!(instance_action_events -> instance_actions (action_id));
-diesel::allow_tables_to_appear_in_same_query!(instances, instance_metadata, tags, instance_info_caches, block_device_mappings, virtual_interfaces, instance_faults, migrations, migration_contexts, instance_actions, instance_action_events, services, compute_nodes);
+diesel::allow_tables_to_appear_in_same_query!(
+    instances,
+    instance_metadata,
+    tags,
+    instance_info_caches,
+    block_device_mappings,
+    virtual_interfaces,
+    instance_faults,
+    migrations,
+    migration_contexts,
+    instance_actions,
+    instance_action_events,
+    services,
+    compute_nodes
+);

@@ -88,7 +88,8 @@ impl CellTxn {
     /// Registers a service that starts: its version, topic and zone are set, what operators set stays.
     pub fn register_service(self, service: Service) -> CellTxn {
         self.with(move |conn, now| {
-            let row = services::table.filter(services::host.eq(service.host.clone())).filter(services::binary_name.eq(service.binary.clone()));
+            let row =
+                services::table.filter(services::host.eq(service.host.clone())).filter(services::binary_name.eq(service.binary.clone()));
             let set = (
                 services::version.eq(service.version),
                 services::topic.eq(service.topic.clone()),
