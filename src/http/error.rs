@@ -4,6 +4,7 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
 use serde_json::json;
 
+use super::request_id;
 use crate::services::ServiceError;
 
 /// Whose form an error body takes.
@@ -44,13 +45,27 @@ pub struct ApiError {
     pub retry_after: Option<u32>,
     /// A 401 that says how to authenticate (`WWW-Authenticate`).
     pub challenge: bool,
-    /// For the forms whose body names the request.
+    /// The request, for forms whose body names it and for the headers.
     pub request_id: Option<String>,
+    /// Where it leaves; known only to the outermost layer.
+    path: String,
 }
 
 impl ApiError {
+    /// Says which request it answers.
+    pub fn for_request(mut self, id: &str) -> ApiError {
+        self.request_id = Some(id.to_owned());
+        self
+    }
+
+    /// Says that the error leaves under this path, for the headers that depend on it.
+    pub fn for_path(mut self, path: &str) -> ApiError {
+        self.path = path.to_owned();
+        self
+    }
+
     pub fn new(form: ErrorForm, status: StatusCode, message: impl Into<String>) -> ApiError {
-        ApiError { status, message: message.into(), form, retry_after: None, challenge: false, request_id: None }
+        ApiError { status, message: message.into(), form, retry_after: None, challenge: false, request_id: None, path: String::new() }
     }
 
     /// A service's error as its API says it.
@@ -118,6 +133,10 @@ impl ResponseError for ApiError {
         if self.challenge {
             response.insert_header(("WWW-Authenticate", "Keystone uri=\"/identity\""));
         }
-        response.json(body)
+        let mut response = response.json(body);
+        if let Some(id) = self.request_id.as_deref().filter(|id| !id.is_empty()) {
+            request_id::put(response.headers_mut(), &self.path, id);
+        }
+        response
     }
 }

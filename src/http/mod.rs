@@ -1,7 +1,14 @@
 //! The APIs over HTTP: one folder per service; `error` is the form of every error, `auth` the door.
 
+pub mod access_log;
 pub mod auth;
+pub mod base_url;
+pub mod compute;
 pub mod error;
+mod error_shape;
+pub mod limits;
 pub mod microversion;
+pub mod panic;
 pub mod policy_file;
 pub mod request_id;
+pub mod server;

@@ -1,11 +1,12 @@
-//! Request ids: every request gets one, every answer and every log line carries it (spec clients.md §3).
+//! Request ids: every request gets one; every answer, error and log line carries it (spec clients.md §3).
 
-use actix_web::body::MessageBody;
+use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{HeaderName, HeaderValue};
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{HttpMessage, HttpRequest, web};
 
+use super::error_shape;
 use crate::env::Env;
 
 /// The id of the request at hand.
@@ -17,20 +18,33 @@ pub fn of(request: &HttpRequest) -> String {
     request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default()
 }
 
-/// Middleware: gives the request its id and puts it into the answer's headers.
-pub async fn assign<B: MessageBody + 'static>(
-    request: ServiceRequest,
-    next: Next<B>,
-) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
+/// The outermost middleware: gives the request its id, puts it into the answer's headers, and sees to it that every error
+/// has the form of the path's API, whoever made it.
+pub async fn assign<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let id = match request.app_data::<web::Data<Env>>() {
         Some(env) => format!("req-{}", env.uuid()),
-        None => "req-00000000-0000-0000-0000-000000000000".to_owned(),
+        None => String::new(),
     };
+    let path = request.path().to_owned();
     request.extensions_mut().insert(RequestId(id.clone()));
-    let mut response = next.call(request).await?;
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(HeaderName::from_static("x-openstack-request-id"), value.clone());
-        response.headers_mut().insert(HeaderName::from_static("x-compute-request-id"), value);
+    match next.call(request).await {
+        Ok(response) => {
+            let mut response = error_shape::of_response(response.map_into_boxed_body(), &path, &id);
+            put(response.headers_mut(), &path, &id);
+            Ok(response)
+        }
+        // A middleware within refused or failed: there is no request left to build an answer on, so the error carries the id.
+        Err(error) => {
+            Err(error_shape::of_error(&error, &path).for_request(&id).for_path(&path).into())
+        }
     }
-    Ok(response)
+}
+
+/// The headers that name the request: compute's clients look for a second one.
+pub fn put(headers: &mut HeaderMap, path: &str, id: &str) {
+    let Ok(value) = HeaderValue::from_str(id) else { return };
+    if path.starts_with("/compute") {
+        headers.insert(HeaderName::from_static("x-compute-request-id"), value.clone());
+    }
+    headers.insert(HeaderName::from_static("x-openstack-request-id"), value);
 }

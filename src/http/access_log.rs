@@ -1,0 +1,41 @@
+//! One line in the log per request.
+
+use std::time::Instant;
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::middleware::Next;
+
+use super::request_id;
+
+/// Middleware: says who asked what, and how it was answered. A server's fault is a warning.
+pub async fn record<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    // A duration for operators' eyes; nothing is decided by it.
+    let begun = Instant::now();
+    let request_id = request_id::of(request.request());
+    let method = request.method().clone();
+    let path = request.path().to_owned();
+    let query = request.query_string().to_owned();
+    let peer = request.peer_addr().map(|address| address.ip().to_string()).unwrap_or_default();
+    let result = next.call(request).await.map(ServiceResponse::map_into_boxed_body);
+    let status = match &result {
+        Ok(response) => response.status(),
+        Err(error) => error.as_response_error().status_code(),
+    };
+    let level = match (status.is_server_error(), path.as_str()) {
+        (true, _) => log::Level::Warn,
+        (false, "/healthcheck") => log::Level::Debug,
+        (false, _) => log::Level::Info,
+    };
+    let target = if query.is_empty() { path } else { format!("{path}?{query}") };
+    log::log!(
+        level,
+        request_id = request_id,
+        method = method.as_str(),
+        status = status.as_u16(),
+        milliseconds = begun.elapsed().as_millis() as u64,
+        peer = peer;
+        "{target}"
+    );
+    result
+}

@@ -1,0 +1,3 @@
+//! The Compute API, v2.1 with microversions.
+
+pub mod versions;

@@ -1,0 +1,60 @@
+//! Gives errors that the web framework makes (unknown paths, wrong methods, bodies that do not parse) the form of the path's API.
+
+use actix_web::HttpResponse;
+use actix_web::ResponseError;
+use actix_web::body::BoxBody;
+use actix_web::dev::ServiceResponse;
+use actix_web::http::{StatusCode, header};
+
+use super::error::{ApiError, ErrorForm};
+
+/// The answer, its body replaced when it is an error without the form of the path's API.
+pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &str) -> ServiceResponse<BoxBody> {
+    let status = response.status();
+    if !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let replacement = match response.response().error() {
+        Some(error) => match error.as_error::<ApiError>() {
+            // Only this form's body names the request, which whoever made the error did not know.
+            Some(known) if known.form == ErrorForm::Placement && known.request_id.is_none() => known.clone(),
+            Some(_) => return response,
+            None => of_error(error, path),
+        },
+        None if response.headers().contains_key(header::CONTENT_TYPE) => return response,
+        None => ApiError::new(ErrorForm::for_path(path), status, usual_message(status)),
+    };
+    let error = replacement.for_request(request_id);
+    let mut shaped: HttpResponse = error.error_response();
+    for (name, value) in response.headers() {
+        if ![header::CONTENT_TYPE, header::CONTENT_LENGTH].contains(name) && !shaped.headers().contains_key(name) {
+            shaped.headers_mut().append(name.clone(), value.clone());
+        }
+    }
+    response.into_response(shaped)
+}
+
+/// Any error as the path's API says it. What a server's fault was stays in the log.
+pub fn of_error(error: &actix_web::Error, path: &str) -> ApiError {
+    if let Some(known) = error.as_error::<ApiError>() {
+        return known.clone();
+    }
+    let status = error.as_response_error().status_code();
+    let message = match status.is_server_error() {
+        true => {
+            log::error!("a request to {path} failed: {error}");
+            usual_message(status).to_owned()
+        }
+        false => error.to_string(),
+    };
+    ApiError::new(ErrorForm::for_path(path), status, message)
+}
+
+fn usual_message(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND => "The resource could not be found.",
+        StatusCode::METHOD_NOT_ALLOWED => "The method is not allowed for this resource.",
+        StatusCode::INTERNAL_SERVER_ERROR => "Unexpected API Error. The request id is in the answer's headers and in the log.",
+        other => other.canonical_reason().unwrap_or("Error"),
+    }
+}

@@ -1,0 +1,96 @@
+//! Bounds at the door: how many requests are in flight, and how large a body may be.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::error::{JsonPayloadError, PathError, QueryPayloadError};
+use actix_web::http::StatusCode;
+use actix_web::middleware::Next;
+use actix_web::{HttpRequest, web};
+
+use super::error::{ApiError, ErrorForm};
+
+/// Seconds after which a refused client may try again.
+const RETRY_AFTER: u32 = 1;
+
+/// Counts the requests that all workers have in hand. Cheap to clone; clones count together.
+#[derive(Clone)]
+pub struct InFlight {
+    now: Arc<AtomicUsize>,
+    most: usize,
+}
+
+impl InFlight {
+    /// At most `most` requests at once. The sending of an answer's body is not counted.
+    pub fn new(most: usize) -> InFlight {
+        InFlight { now: Arc::new(AtomicUsize::new(0)), most }
+    }
+
+    fn enter(&self) -> Option<Entered> {
+        let entered = Entered { now: self.now.clone() };
+        // Counted before it is judged, so that two that come at once cannot both be the last.
+        if self.now.fetch_add(1, Ordering::Relaxed) < self.most { Some(entered) } else { None }
+    }
+}
+
+/// One request in hand; leaving it, however, gives its place back.
+struct Entered {
+    now: Arc<AtomicUsize>,
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        self.now.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Middleware: refuses a request past the limit with 503. The health check is never refused.
+pub async fn admit<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let limit = request.app_data::<InFlight>().cloned();
+    let _entered = match limit {
+        Some(limit) if request.path() != "/healthcheck" => match limit.enter() {
+            Some(entered) => Some(entered),
+            None => {
+                let message = "Too many requests are in flight. Try again shortly.";
+                let mut error = ApiError::new(ErrorForm::for_path(request.path()), StatusCode::SERVICE_UNAVAILABLE, message);
+                error.retry_after = Some(RETRY_AFTER);
+                return Err(error.into());
+            }
+        },
+        _ => None,
+    };
+    Ok(next.call(request).await?.map_into_boxed_body())
+}
+
+/// Registers the bound on bodies that handlers take whole, in bytes, and the errors of bodies, paths and queries that do not
+/// parse. Handlers that take a body as a stream (an image's bytes) are not bound by it.
+pub fn configure_bodies(config: &mut web::ServiceConfig, max_body: usize) {
+    config
+        .app_data(web::PayloadConfig::new(max_body))
+        .app_data(web::JsonConfig::default().limit(max_body).content_type_required(false).error_handler(|e, r| json_error(&e, r).into()))
+        .app_data(web::PathConfig::default().error_handler(|e, r| path_error(&e, r).into()))
+        .app_data(web::QueryConfig::default().error_handler(|e, r| query_error(&e, r).into()));
+}
+
+fn json_error(error: &JsonPayloadError, request: &HttpRequest) -> ApiError {
+    let (status, message) = match error {
+        JsonPayloadError::Overflow { .. } | JsonPayloadError::OverflowKnownLength { .. } => {
+            (StatusCode::PAYLOAD_TOO_LARGE, "Request is too large.".to_owned())
+        }
+        JsonPayloadError::ContentType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.".to_owned()),
+        JsonPayloadError::Deserialize(reason) => (StatusCode::BAD_REQUEST, format!("Malformed request body: {reason}.")),
+        other => (StatusCode::BAD_REQUEST, format!("Malformed request body: {other}.")),
+    };
+    ApiError::new(ErrorForm::for_path(request.path()), status, message)
+}
+
+/// A path whose parts do not parse names nothing that exists.
+fn path_error(_: &PathError, request: &HttpRequest) -> ApiError {
+    ApiError::new(ErrorForm::for_path(request.path()), StatusCode::NOT_FOUND, "The resource could not be found.")
+}
+
+fn query_error(error: &QueryPayloadError, request: &HttpRequest) -> ApiError {
+    ApiError::new(ErrorForm::for_path(request.path()), StatusCode::BAD_REQUEST, format!("Invalid query: {error}."))
+}
