@@ -9,7 +9,10 @@ use actix_web::middleware::Next;
 use super::request_id;
 
 /// Middleware: says who asked what, and how it was answered. A server's fault is a warning.
-pub async fn record<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+pub async fn record<B: MessageBody + 'static>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     // A duration for operators' eyes; nothing is decided by it.
     let begun = Instant::now();
     let request_id = request_id::of(request.request());

@@ -20,7 +20,10 @@ pub fn of(request: &HttpRequest) -> String {
 
 /// The outermost middleware: gives the request its id, puts it into the answer's headers, and sees to it that every error
 /// has the form of the path's API, whoever made it.
-pub async fn assign<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+pub async fn assign<B: MessageBody + 'static>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let id = match request.app_data::<web::Data<Env>>() {
         Some(env) => format!("req-{}", env.uuid()),
         None => String::new(),
@@ -34,9 +37,7 @@ pub async fn assign<B: MessageBody + 'static>(request: ServiceRequest, next: Nex
             Ok(response)
         }
         // A middleware within refused or failed: there is no request left to build an answer on, so the error carries the id.
-        Err(error) => {
-            Err(error_shape::of_error(&error, &path).for_request(&id).for_path(&path).into())
-        }
+        Err(error) => Err(error_shape::of_error(&error, &path).for_request(&id).for_path(&path).into()),
     }
 }
 

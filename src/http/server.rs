@@ -62,7 +62,9 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
 /// versions.
 pub fn app(
     wiring: Wiring,
-) -> App<impl ServiceFactory<ServiceRequest, Config = (), Response = ServiceResponse<impl MessageBody>, Error = actix_web::Error, InitError = ()>> {
+) -> App<
+    impl ServiceFactory<ServiceRequest, Config = (), Response = ServiceResponse<impl MessageBody>, Error = actix_web::Error, InitError = ()>,
+> {
     App::new()
         .configure(move |config| configure(config, &wiring))
         .default_service(web::to(nothing_here))
@@ -94,7 +96,8 @@ fn configure(config: &mut web::ServiceConfig, wiring: &Wiring) {
 /// Serves on the listener with this many workers. The future ends after a graceful stop through the server's handle: requests
 /// at work get `grace` seconds.
 pub fn start(wiring: Wiring, listener: TcpListener, workers: usize, grace: u64) -> std::io::Result<Server> {
-    let server = HttpServer::new(move || app(wiring.clone())).workers(workers).disable_signals().shutdown_timeout(grace).listen(listener)?;
+    let server =
+        HttpServer::new(move || app(wiring.clone())).workers(workers).disable_signals().shutdown_timeout(grace).listen(listener)?;
     Ok(server.run())
 }
 

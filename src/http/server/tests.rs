@@ -30,7 +30,9 @@ fn wiring() -> Wiring {
                 HttpResponse::Ok().json(json!({"user": caller.0.user_id, "request": caller.0.request_id, "version": version.0.to_string()}))
             })))
             .service(web::resource("/compute/v2.1/panic").route(web::get().to(async || -> HttpResponse { panic!("out of cheese") })))
-            .service(web::resource("/compute/v2.1/echo").route(web::post().to(async |body: web::Json<Value>| HttpResponse::Ok().json(body))))
+            .service(
+                web::resource("/compute/v2.1/echo").route(web::post().to(async |body: web::Json<Value>| HttpResponse::Ok().json(body))),
+            )
             .service(web::resource("/compute/v2.1/slow").route(web::get().to(async || {
                 futures::future::pending::<()>().await;
                 HttpResponse::Ok()
@@ -76,7 +78,8 @@ fn header<'a>(headers: &'a [(String, String)], name: &str) -> &'a str {
 
 #[actix_web::test]
 async fn a_valid_token_names_the_caller_and_the_request_has_an_id() {
-    let (status, headers, body) = answer(&wiring(), get("/compute/v2.1/who").insert_header(("OpenStack-API-Version", "compute 2.56"))).await;
+    let (status, headers, body) =
+        answer(&wiring(), get("/compute/v2.1/who").insert_header(("OpenStack-API-Version", "compute 2.56"))).await;
     assert_eq!((status, &body["user"], &body["version"]), (200, &json!("alice"), &json!("2.56")));
     let id = header(&headers, "x-openstack-request-id");
     assert!(id.starts_with("req-") && id.len() == 40);
@@ -145,7 +148,11 @@ async fn errors_of_paths_methods_versions_and_bodies_have_the_apis_form() {
         (get("/compute/v2.1/who").insert_header(("OpenStack-API-Version", "compute new")), 400, "badRequest"),
         (post("{\"a\":"), 400, "badRequest"),
         (post("{\"a\": 1}"), 200, "a"),
-        (TestRequest::post().uri("/compute/v2.1/echo").insert_header(("X-Auth-Token", "good")).set_payload("[".repeat(2000)), 413, "overLimit"),
+        (
+            TestRequest::post().uri("/compute/v2.1/echo").insert_header(("X-Auth-Token", "good")).set_payload("[".repeat(2000)),
+            413,
+            "overLimit",
+        ),
     ] {
         let (got, headers, body) = answer(&wiring, request).await;
         assert_eq!((got, body.as_object().unwrap().keys().next().unwrap().as_str()), (status, name), "{body}");
@@ -181,7 +188,11 @@ async fn past_the_limit_requests_are_told_to_come_back() {
     assert_eq!((status, header(&headers, "retry-after"), body.pointer("/serviceUnavailable/code")), (503, "1", Some(&json!(503))));
     assert_eq!(answer(&wiring, TestRequest::get().uri("/healthcheck")).await.0, 200);
     slow.pop();
-    assert_eq!(call_service(&service, get("/compute/v2.1/who").to_request()).await.status().as_u16(), 200, "a place is given back however it ends");
+    assert_eq!(
+        call_service(&service, get("/compute/v2.1/who").to_request()).await.status().as_u16(),
+        200,
+        "a place is given back however it ends"
+    );
 }
 
 #[test]
