@@ -1,11 +1,16 @@
 //! The network service: networks, subnets, ports, and a binding of each port per host ("binding-extended").
 
+mod cidr;
+mod embedded;
+pub mod records;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ServiceError;
 use crate::domain::fence::Fence;
+pub use embedded::{BindingRequest, EmbeddedNetwork, PortFilter};
 
 /// One address of a port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

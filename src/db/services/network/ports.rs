@@ -1,0 +1,169 @@
+//! Ports and their addresses.
+
+use chrono::NaiveDateTime;
+use diesel::prelude::*;
+
+use super::Of;
+use super::schema::{port_addresses, port_bindings, ports};
+use crate::db::{Conn, DbError};
+
+/// A port without addresses and bindings.
+#[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = ports, treat_none_as_null = true)]
+pub struct PortRow {
+    pub id: String,
+    pub network_id: String,
+    pub name: String,
+    pub project_id: String,
+    pub description: String,
+    pub mac_address: String,
+    pub admin_state_up: bool,
+    pub device_id: String,
+    pub device_owner: String,
+    pub vnic_type: String,
+    pub profile: String,
+    pub security_groups: String,
+    pub allowed_address_pairs: String,
+    pub extra_dhcp_opts: String,
+    pub port_security_enabled: bool,
+    pub qos_policy_id: Option<String>,
+    pub tags: String,
+    pub revision_number: i32,
+    pub created_at: NaiveDateTime,
+    pub updated_at: NaiveDateTime,
+}
+
+/// One address of a port; `place` orders them within the port.
+#[derive(Clone, PartialEq, Eq, Debug, Queryable, Insertable)]
+#[diesel(table_name = port_addresses)]
+pub struct AddressRow {
+    pub subnet_id: String,
+    pub ip_address: String,
+    pub port_id: String,
+    pub place: i32,
+}
+
+/// What a listing asks for; an empty one asks for all.
+#[derive(Clone, Default, Debug)]
+pub struct Wanted {
+    pub device_id: Option<String>,
+    pub network_id: Option<String>,
+    pub project_id: Option<String>,
+    pub name: Option<String>,
+    pub id: Option<String>,
+}
+
+/// Adds a port.
+pub fn insert(conn: &mut Conn, row: &PortRow) -> Result<(), DbError> {
+    diesel::insert_into(ports::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+/// Ports in order of creation.
+pub fn list(conn: &mut Conn, wanted: &Wanted) -> Result<Vec<PortRow>, DbError> {
+    let mut query = ports::table.order(ports::number.asc()).select(PortRow::as_select()).into_boxed();
+    if let Some(device) = &wanted.device_id {
+        query = query.filter(ports::device_id.eq(device));
+    }
+    if let Some(network) = &wanted.network_id {
+        query = query.filter(ports::network_id.eq(network));
+    }
+    if let Some(project) = &wanted.project_id {
+        query = query.filter(ports::project_id.eq(project));
+    }
+    if let Some(name) = &wanted.name {
+        query = query.filter(ports::name.eq(name));
+    }
+    if let Some(id) = &wanted.id {
+        query = query.filter(ports::id.eq(id));
+    }
+    Ok(query.load(conn)?)
+}
+
+/// Ports that have a device or a binding, in order of creation.
+pub fn in_use(conn: &mut Conn) -> Result<Vec<PortRow>, DbError> {
+    let bound = port_bindings::table.select(port_bindings::port_id);
+    Ok(ports::table
+        .filter(ports::device_id.ne("").or(ports::id.eq_any(bound)))
+        .order(ports::number.asc())
+        .select(PortRow::as_select())
+        .load(conn)?)
+}
+
+/// One port.
+pub fn find(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
+    Ok(ports::table.filter(ports::id.eq(id)).select(PortRow::as_select()).first(conn).optional()?)
+}
+
+/// Raises the port's revision, which on PostgreSQL holds its row until the transaction ends, and gives the port as it is
+/// then: every change of a port or its bindings starts here.
+pub fn hold(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
+    diesel::update(ports::table.filter(ports::id.eq(id))).set(ports::revision_number.eq(ports::revision_number + 1)).execute(conn)?;
+    find(conn, id)
+}
+
+/// Writes all columns.
+pub fn save(conn: &mut Conn, row: &PortRow) -> Result<(), DbError> {
+    diesel::update(ports::table.filter(ports::id.eq(&row.id))).set(row).execute(conn)?;
+    Ok(())
+}
+
+/// Removes a port with its addresses and bindings.
+pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    diesel::delete(port_addresses::table.filter(port_addresses::port_id.eq(id))).execute(conn)?;
+    diesel::delete(port_bindings::table.filter(port_bindings::port_id.eq(id))).execute(conn)?;
+    diesel::delete(ports::table.filter(ports::id.eq(id))).execute(conn)?;
+    Ok(())
+}
+
+/// True when a port has this MAC address.
+pub fn mac_is_taken(conn: &mut Conn, mac: &str) -> Result<bool, DbError> {
+    let ports: i64 = ports::table.filter(ports::mac_address.eq(mac)).count().get_result(conn)?;
+    Ok(ports > 0)
+}
+
+/// How many ports a network has.
+pub fn count_on_network(conn: &mut Conn, network: &str) -> Result<i64, DbError> {
+    Ok(ports::table.filter(ports::network_id.eq(network)).count().get_result(conn)?)
+}
+
+/// How many ports name a security group.
+pub fn count_with_security_group(conn: &mut Conn, group: &str) -> Result<i64, DbError> {
+    Ok(ports::table.filter(ports::security_groups.like(format!("%{group}%"))).count().get_result(conn)?)
+}
+
+/// How many ports have a QoS policy of their own.
+pub fn count_with_qos_policy(conn: &mut Conn, policy: &str) -> Result<i64, DbError> {
+    Ok(ports::table.filter(ports::qos_policy_id.eq(policy)).count().get_result(conn)?)
+}
+
+/// Addresses of ports, in each port's order.
+pub fn addresses(conn: &mut Conn, of: Of<'_>) -> Result<Vec<AddressRow>, DbError> {
+    let query = port_addresses::table.order((port_addresses::port_id.asc(), port_addresses::place.asc()));
+    Ok(match of {
+        Of::All => query.load(conn)?,
+        Of::These(ports) => query.filter(port_addresses::port_id.eq_any(ports)).load(conn)?,
+    })
+}
+
+/// Every address that ports have in a subnet.
+pub fn addresses_of_subnet(conn: &mut Conn, subnet: &str) -> Result<Vec<String>, DbError> {
+    Ok(port_addresses::table.filter(port_addresses::subnet_id.eq(subnet)).select(port_addresses::ip_address).load(conn)?)
+}
+
+/// The port that has an address.
+pub fn holder_of_address(conn: &mut Conn, subnet: &str, ip: &str) -> Result<Option<String>, DbError> {
+    Ok(port_addresses::table.find((subnet, ip)).select(port_addresses::port_id).first(conn).optional()?)
+}
+
+/// Gives an address to a port. Conflict when a port has it.
+pub fn add_address(conn: &mut Conn, row: &AddressRow) -> Result<(), DbError> {
+    diesel::insert_into(port_addresses::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+/// Takes all addresses off a port.
+pub fn clear_addresses(conn: &mut Conn, port: &str) -> Result<(), DbError> {
+    diesel::delete(port_addresses::table.filter(port_addresses::port_id.eq(port))).execute(conn)?;
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! QoS policies and their rules.
+
+use chrono::NaiveDateTime;
+use diesel::prelude::*;
+
+use super::Of;
+use super::schema::{networks, qos_policies, qos_rules};
+use crate::db::{Conn, DbError};
+
+/// A policy.
+#[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = qos_policies)]
+pub struct PolicyRow {
+    pub id: String,
+    pub name: String,
+    pub project_id: String,
+    pub description: String,
+    pub shared: bool,
+    pub is_default: bool,
+    pub tags: String,
+    pub created_at: NaiveDateTime,
+    pub updated_at: NaiveDateTime,
+}
+
+/// A rule: `amount` is what its kind counts (kilobit or kilopacket per second, or a DSCP mark).
+#[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = qos_rules, treat_none_as_null = true)]
+pub struct RuleRow {
+    pub id: String,
+    pub policy_id: String,
+    pub kind: String,
+    pub direction: String,
+    pub amount: i64,
+    pub burst: Option<i64>,
+}
+
+/// Adds a policy.
+pub fn insert(conn: &mut Conn, row: &PolicyRow) -> Result<(), DbError> {
+    diesel::insert_into(qos_policies::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+/// Policies in order of creation.
+pub fn list(conn: &mut Conn) -> Result<Vec<PolicyRow>, DbError> {
+    Ok(qos_policies::table.order(qos_policies::number.asc()).select(PolicyRow::as_select()).load(conn)?)
+}
+
+/// One policy.
+pub fn find(conn: &mut Conn, id: &str) -> Result<Option<PolicyRow>, DbError> {
+    Ok(qos_policies::table.filter(qos_policies::id.eq(id)).select(PolicyRow::as_select()).first(conn).optional()?)
+}
+
+/// Writes all columns.
+pub fn save(conn: &mut Conn, row: &PolicyRow) -> Result<(), DbError> {
+    diesel::update(qos_policies::table.filter(qos_policies::id.eq(&row.id))).set(row).execute(conn)?;
+    Ok(())
+}
+
+/// Removes a policy with its rules.
+pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    diesel::delete(qos_rules::table.filter(qos_rules::policy_id.eq(id))).execute(conn)?;
+    diesel::delete(qos_policies::table.filter(qos_policies::id.eq(id))).execute(conn)?;
+    Ok(())
+}
+
+/// How many networks have the policy.
+pub fn count_networks(conn: &mut Conn, policy: &str) -> Result<i64, DbError> {
+    Ok(networks::table.filter(networks::qos_policy_id.eq(policy)).count().get_result(conn)?)
+}
+
+/// Adds a rule. Conflict when the policy has one of that kind and direction.
+pub fn insert_rule(conn: &mut Conn, row: &RuleRow) -> Result<(), DbError> {
+    diesel::insert_into(qos_rules::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+/// Rules in order of creation: all, or those of these policies.
+pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
+    let query = qos_rules::table.order(qos_rules::number.asc()).select(RuleRow::as_select());
+    Ok(match of {
+        Of::All => query.load(conn)?,
+        Of::These(policies) => query.filter(qos_rules::policy_id.eq_any(policies)).load(conn)?,
+    })
+}
+
+/// Writes all columns of a rule.
+pub fn save_rule(conn: &mut Conn, row: &RuleRow) -> Result<(), DbError> {
+    diesel::update(qos_rules::table.filter(qos_rules::id.eq(&row.id))).set(row).execute(conn)?;
+    Ok(())
+}
+
+/// Removes a rule.
+pub fn delete_rule(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    diesel::delete(qos_rules::table.filter(qos_rules::id.eq(id))).execute(conn)?;
+    Ok(())
+}

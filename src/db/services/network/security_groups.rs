@@ -1,0 +1,101 @@
+//! Security groups and their rules.
+
+use chrono::NaiveDateTime;
+use diesel::prelude::*;
+
+use super::Of;
+use super::schema::{security_group_rules, security_groups};
+use crate::db::{Conn, DbError};
+
+/// A security group; a unique index allows a project one default group.
+#[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = security_groups)]
+pub struct GroupRow {
+    pub id: String,
+    pub name: String,
+    pub project_id: String,
+    pub description: String,
+    pub stateful: bool,
+    pub is_default: bool,
+    pub tags: String,
+    pub created_at: NaiveDateTime,
+    pub updated_at: NaiveDateTime,
+}
+
+/// A rule of a group.
+#[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
+#[diesel(table_name = security_group_rules)]
+pub struct RuleRow {
+    pub id: String,
+    pub security_group_id: String,
+    pub project_id: String,
+    pub direction: String,
+    pub ethertype: String,
+    pub protocol: Option<String>,
+    pub port_range_min: Option<i32>,
+    pub port_range_max: Option<i32>,
+    pub remote_ip_prefix: Option<String>,
+    pub remote_group_id: Option<String>,
+    pub description: String,
+    pub created_at: NaiveDateTime,
+}
+
+/// Adds a group. Conflict when it is a second default one of its project.
+pub fn insert(conn: &mut Conn, row: &GroupRow) -> Result<(), DbError> {
+    diesel::insert_into(security_groups::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+/// Groups in order of creation.
+pub fn list(conn: &mut Conn) -> Result<Vec<GroupRow>, DbError> {
+    Ok(security_groups::table.order(security_groups::number.asc()).select(GroupRow::as_select()).load(conn)?)
+}
+
+/// One group.
+pub fn find(conn: &mut Conn, id: &str) -> Result<Option<GroupRow>, DbError> {
+    Ok(security_groups::table.filter(security_groups::id.eq(id)).select(GroupRow::as_select()).first(conn).optional()?)
+}
+
+/// The default group of a project.
+pub fn default_of(conn: &mut Conn, project: &str) -> Result<Option<GroupRow>, DbError> {
+    Ok(security_groups::table
+        .filter(security_groups::project_id.eq(project))
+        .filter(security_groups::is_default.eq(true))
+        .select(GroupRow::as_select())
+        .first(conn)
+        .optional()?)
+}
+
+/// Writes all columns.
+pub fn save(conn: &mut Conn, row: &GroupRow) -> Result<(), DbError> {
+    diesel::update(security_groups::table.filter(security_groups::id.eq(&row.id))).set(row).execute(conn)?;
+    Ok(())
+}
+
+/// Removes a group with its rules.
+pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    diesel::delete(security_group_rules::table.filter(security_group_rules::security_group_id.eq(id))).execute(conn)?;
+    diesel::delete(security_groups::table.filter(security_groups::id.eq(id))).execute(conn)?;
+    Ok(())
+}
+
+/// Adds a rule.
+pub fn insert_rule(conn: &mut Conn, row: &RuleRow) -> Result<(), DbError> {
+    diesel::insert_into(security_group_rules::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+/// Rules in order of creation: all, or those of these groups.
+pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
+    let query = security_group_rules::table.order(security_group_rules::number.asc()).select(RuleRow::as_select());
+    Ok(match of {
+        Of::All => query.load(conn)?,
+        Of::These(groups) => query.filter(security_group_rules::security_group_id.eq_any(groups)).load(conn)?,
+    })
+}
+
+/// Removes a rule.
+pub fn delete_rule(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    diesel::delete(security_group_rules::table.filter(security_group_rules::id.eq(id))).execute(conn)?;
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Subnets, and where in each the search for a free address starts.
+
+use chrono::NaiveDateTime;
+use diesel::prelude::*;
+
+use super::Of;
+use super::schema::{port_addresses, subnets};
+use crate::db::{Conn, DbError};
+
+/// A subnet.
+#[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = subnets, treat_none_as_null = true)]
+pub struct SubnetRow {
+    pub id: String,
+    pub network_id: String,
+    pub name: String,
+    pub project_id: String,
+    pub description: String,
+    pub ip_version: i32,
+    pub cidr: String,
+    pub gateway_ip: Option<String>,
+    pub allocation_pools: String,
+    pub dns_nameservers: String,
+    pub host_routes: String,
+    pub enable_dhcp: bool,
+    pub tags: String,
+    pub next_address: Option<String>,
+    pub created_at: NaiveDateTime,
+    pub updated_at: NaiveDateTime,
+}
+
+/// Adds a subnet.
+pub fn insert(conn: &mut Conn, row: &SubnetRow) -> Result<(), DbError> {
+    diesel::insert_into(subnets::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+/// Subnets in order of creation: all, or those of these networks.
+pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<SubnetRow>, DbError> {
+    let query = subnets::table.order(subnets::number.asc()).select(SubnetRow::as_select());
+    Ok(match of {
+        Of::All => query.load(conn)?,
+        Of::These(networks) => query.filter(subnets::network_id.eq_any(networks)).load(conn)?,
+    })
+}
+
+/// One subnet.
+pub fn find(conn: &mut Conn, id: &str) -> Result<Option<SubnetRow>, DbError> {
+    Ok(subnets::table.filter(subnets::id.eq(id)).select(SubnetRow::as_select()).first(conn).optional()?)
+}
+
+/// Writes all columns.
+pub fn save(conn: &mut Conn, row: &SubnetRow) -> Result<(), DbError> {
+    diesel::update(subnets::table.filter(subnets::id.eq(&row.id))).set(row).execute(conn)?;
+    Ok(())
+}
+
+/// Holds the subnet's row until the transaction ends, so that two searches for a free address on PostgreSQL never find the
+/// same one, and gives it as it is then. (On SQLite there is one writer.)
+pub fn hold(conn: &mut Conn, id: &str) -> Result<Option<SubnetRow>, DbError> {
+    diesel::update(subnets::table.filter(subnets::id.eq(id))).set(subnets::next_address.eq(subnets::next_address)).execute(conn)?;
+    find(conn, id)
+}
+
+/// Where the next search starts.
+pub fn set_next_address(conn: &mut Conn, id: &str, next: &str) -> Result<(), DbError> {
+    diesel::update(subnets::table.filter(subnets::id.eq(id))).set(subnets::next_address.eq(next)).execute(conn)?;
+    Ok(())
+}
+
+/// How many addresses of a subnet ports have.
+pub fn addresses_in_use(conn: &mut Conn, id: &str) -> Result<i64, DbError> {
+    Ok(port_addresses::table.filter(port_addresses::subnet_id.eq(id)).count().get_result(conn)?)
+}
+
+/// Removes a subnet without addresses.
+pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    diesel::delete(subnets::table.filter(subnets::id.eq(id))).execute(conn)?;
+    Ok(())
+}

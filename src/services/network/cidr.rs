@@ -1,0 +1,96 @@
+//! Address ranges of subnets, IPv4 and IPv6 alike: an address is a number, a range two of them.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// An address block in canonical form: no host bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cidr {
+    v6: bool,
+    first: u128,
+    last: u128,
+    prefix: u32,
+}
+
+impl Cidr {
+    /// Reads `10.0.0.0/24` or `fd00::/64`; host bits are dropped. None when it is neither.
+    pub fn parse(text: &str) -> Option<Cidr> {
+        let (address, prefix) = text.split_once('/')?;
+        let address: IpAddr = address.parse().ok()?;
+        let prefix: u32 = prefix.parse().ok()?;
+        let v6 = address.is_ipv6();
+        let bits = if v6 { 128 } else { 32 };
+        if prefix > bits {
+            return None;
+        }
+        let host = if prefix == 0 && v6 { u128::MAX } else { (1u128 << (bits - prefix)) - 1 };
+        let first = number(address) & !host;
+        Some(Cidr { v6, first, last: first | host, prefix })
+    }
+
+    /// 4 or 6.
+    pub fn version(&self) -> i32 {
+        if self.v6 { 6 } else { 4 }
+    }
+
+    /// True when the address is of this block, the network and broadcast addresses included.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        address.is_ipv6() == self.v6 && (self.first..=self.last).contains(&number(address))
+    }
+
+    /// True when a host may have the address.
+    pub fn is_usable(&self, address: IpAddr) -> bool {
+        self.contains(address) && self.usable().is_some_and(|(low, high)| (low..=high).contains(&number(address)))
+    }
+
+    /// True when the blocks share an address.
+    pub fn overlaps(&self, other: &Cidr) -> bool {
+        self.v6 == other.v6 && self.first <= other.last && other.first <= self.last
+    }
+
+    /// The first and last addresses that hosts may have; none in a block without any.
+    pub fn usable(&self) -> Option<(u128, u128)> {
+        let size = self.last - self.first;
+        match (self.v6, size) {
+            // Point to point and single addresses have neither network nor broadcast address (RFC 3021).
+            (_, 0 | 1) => Some((self.first, self.last)),
+            (false, _) => Some((self.first + 1, self.last - 1)),
+            (true, _) => Some((self.first + 1, self.last)),
+        }
+    }
+
+    /// The address of a number in this block's family.
+    pub fn address(&self, number: u128) -> IpAddr {
+        if self.v6 { IpAddr::V6(Ipv6Addr::from(number)) } else { IpAddr::V4(Ipv4Addr::from(number as u32)) }
+    }
+}
+
+impl std::fmt::Display for Cidr {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.address(self.first), self.prefix)
+    }
+}
+
+/// An address as a number; IPv4 in the low 32 bits.
+pub fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_canonical_and_know_their_hosts() {
+        let block = Cidr::parse("10.0.0.77/24").unwrap();
+        assert_eq!(block.to_string(), "10.0.0.0/24");
+        assert!(block.is_usable("10.0.0.1".parse().unwrap()) && block.is_usable("10.0.0.254".parse().unwrap()));
+        assert!(!block.is_usable("10.0.0.255".parse().unwrap()) && !block.contains("10.0.1.0".parse().unwrap()));
+        assert_eq!(Cidr::parse("fd00::5/64").unwrap().to_string(), "fd00::/64");
+        assert!(Cidr::parse("::/0").unwrap().overlaps(&Cidr::parse("fd00::/64").unwrap()));
+        assert_eq!(Cidr::parse("0.0.0.0/0").unwrap().usable().map(|(_, last)| last), Some(u128::from(u32::MAX) - 1));
+        assert!(["10.0.0.0", "10.0.0.0/33", "x/8", "10.0.0.0/-1"].into_iter().all(|text| Cidr::parse(text).is_none()));
+    }
+}

@@ -1,0 +1,154 @@
+//! Which addresses a port gets, and its MAC address.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use uuid::Uuid;
+
+use super::super::FixedIp;
+use super::super::cidr::{Cidr, number};
+use super::super::records::{SubnetRecord, WantedAddress};
+use super::{in_use, subnets};
+use crate::db::services::network::Of;
+use crate::db::services::network::ports::{self, AddressRow};
+use crate::db::services::network::subnets as table;
+use crate::db::services::read_id;
+use crate::db::{Conn, DbError};
+use crate::services::ServiceError;
+use crate::services::transaction::Refusal;
+
+/// Neighbours of the last address given out that are tried before all addresses in use are read.
+const TRIES: usize = 16;
+
+/// Gives a port its addresses: the wanted ones or, when the request leaves it open, one per IP version that the network has.
+pub(super) fn assign(conn: &mut Conn, port: Uuid, network: Uuid, wanted: Option<&[WantedAddress]>) -> Result<Vec<FixedIp>, Refusal> {
+    let mut available = Vec::new();
+    for row in table::list(conn, Of::These(&[network.to_string()]))? {
+        available.push(subnets::record(row)?);
+    }
+    let chosen = match wanted {
+        None => any(conn, network, &available)?,
+        Some(wanted) => {
+            let mut chosen = Vec::new();
+            for address in wanted {
+                chosen.push(one(conn, port, network, &available, address)?);
+            }
+            chosen
+        }
+    };
+    for (place, fixed) in chosen.iter().enumerate() {
+        let row = AddressRow {
+            subnet_id: fixed.subnet_id.to_string(),
+            ip_address: fixed.ip_address.clone(),
+            port_id: port.to_string(),
+            place: place as i32,
+        };
+        ports::add_address(conn, &row)?;
+    }
+    Ok(chosen)
+}
+
+/// The addresses of a port, in order.
+pub(super) fn fixed_ips(rows: Vec<AddressRow>) -> Result<Vec<FixedIp>, DbError> {
+    rows.into_iter()
+        .map(|row| Ok(FixedIp { subnet_id: read_id("port_addresses.subnet_id", &row.subnet_id)?, ip_address: row.ip_address }))
+        .collect()
+}
+
+/// A MAC address that no port has, made from the port's id so that a replay makes the same.
+pub(super) fn mac_address(conn: &mut Conn, port: Uuid) -> Result<String, DbError> {
+    let mut salt = 0u32;
+    loop {
+        let bytes = Uuid::new_v5(&port, &salt.to_be_bytes()).into_bytes();
+        let mac = format!("fa:16:3e:{:02x}:{:02x}:{:02x}", bytes[0], bytes[1], bytes[2]);
+        if !ports::mac_is_taken(conn, &mac)? {
+            return Ok(mac);
+        }
+        salt += 1;
+    }
+}
+
+fn any(conn: &mut Conn, network: Uuid, available: &[SubnetRecord]) -> Result<Vec<FixedIp>, Refusal> {
+    let mut chosen = Vec::new();
+    for version in [4, 6] {
+        let of_version: Vec<&SubnetRecord> = available.iter().filter(|subnet| subnet.ip_version == version).collect();
+        let mut found = None;
+        for subnet in &of_version {
+            found = next_free(conn, subnet)?;
+            if found.is_some() {
+                break;
+            }
+        }
+        match found {
+            Some(fixed) => chosen.push(fixed),
+            None if of_version.is_empty() => {}
+            None => return Err(in_use(format!("No more IP addresses available on network {network}."))),
+        }
+    }
+    Ok(chosen)
+}
+
+fn one(conn: &mut Conn, port: Uuid, network: Uuid, available: &[SubnetRecord], wanted: &WantedAddress) -> Result<FixedIp, Refusal> {
+    let invalid = |text: String| Refusal::Service(ServiceError::Invalid(text));
+    let subnet = wanted.subnet_id.map(|id| {
+        let known = available.iter().find(|subnet| subnet.id == id);
+        known.ok_or_else(|| invalid(format!("Subnet {id} is not one of network {network}.")))
+    });
+    let subnet = subnet.transpose()?;
+    let Some(text) = &wanted.ip_address else {
+        let Some(subnet) = subnet else { return Err(invalid("A fixed IP needs a subnet or an address.".into())) };
+        let found = next_free(conn, subnet)?;
+        return found.ok_or_else(|| in_use(format!("No more IP addresses available on subnet {}.", subnet.id)));
+    };
+    let address: IpAddr = text.parse().map_err(|_| invalid(format!("'{text}' is not a valid IP address.")))?;
+    let holds = |subnet: &&SubnetRecord| Cidr::parse(&subnet.cidr).is_some_and(|block| block.is_usable(address));
+    let subnet = match subnet {
+        Some(subnet) => Some(subnet).filter(holds),
+        None => available.iter().find(holds),
+    };
+    let subnet =
+        subnet.ok_or_else(|| invalid(format!("IP address {address} is not a valid IP for any of the subnets on network {network}.")))?;
+    if subnet.gateway_ip.as_deref() == Some(&address.to_string()) {
+        return Err(in_use(format!("IP address {address} is the gateway of subnet {}.", subnet.id)));
+    }
+    table::hold(conn, &subnet.id.to_string())?;
+    match ports::holder_of_address(conn, &subnet.id.to_string(), &address.to_string())? {
+        Some(holder) if holder != port.to_string() => {
+            Err(in_use(format!("IP address {address} already allocated in subnet {}", subnet.id)))
+        }
+        _ => Ok(FixedIp { subnet_id: subnet.id, ip_address: address.to_string() }),
+    }
+}
+
+/// The next free address after the last one given out, so that one just released is not at once somebody else's.
+fn next_free(conn: &mut Conn, subnet: &SubnetRecord) -> Result<Option<FixedIp>, Refusal> {
+    let id = subnet.id.to_string();
+    let Some(held) = table::hold(conn, &id)? else { return Ok(None) };
+    let block = Cidr::parse(&subnet.cidr).ok_or_else(|| DbError::unreadable("subnets.cidr", &subnet.cidr))?;
+    let pools = subnets::pools(subnet).ok_or_else(|| DbError::unreadable("subnets.allocation_pools", &subnet.cidr))?;
+    let Some(&(first, _)) = pools.first() else { return Ok(None) };
+    let hint = held.next_address.and_then(|text| text.parse::<IpAddr>().ok()).map(number);
+    let mut candidate = hint.filter(|n| pools.iter().any(|(start, end)| (start..=end).contains(&n))).unwrap_or(first);
+    for _ in 0..TRIES {
+        let text = block.address(candidate).to_string();
+        if ports::holder_of_address(conn, &id, &text)?.is_none() {
+            return Ok(Some(take(conn, subnet, &block, &pools, candidate)?));
+        }
+        candidate = following(&pools, candidate);
+    }
+    let taken: BTreeSet<u128> =
+        ports::addresses_of_subnet(conn, &id)?.iter().filter_map(|text| text.parse::<IpAddr>().ok()).map(number).collect();
+    let free = pools.iter().find_map(|(start, end)| (*start..=*end).find(|n| !taken.contains(n)));
+    free.map(|n| take(conn, subnet, &block, &pools, n)).transpose().map_err(Refusal::from)
+}
+
+fn take(conn: &mut Conn, subnet: &SubnetRecord, block: &Cidr, pools: &[(u128, u128)], chosen: u128) -> Result<FixedIp, DbError> {
+    table::set_next_address(conn, &subnet.id.to_string(), &block.address(following(pools, chosen)).to_string())?;
+    Ok(FixedIp { subnet_id: subnet.id, ip_address: block.address(chosen).to_string() })
+}
+
+/// The address after `n` in the pools; after the last one comes the first.
+fn following(pools: &[(u128, u128)], n: u128) -> u128 {
+    let at = pools.iter().position(|(start, end)| (*start..=*end).contains(&n)).unwrap_or(0);
+    if n < pools[at].1 { n + 1 } else { pools[(at + 1) % pools.len()].0 }
+}

@@ -1,0 +1,150 @@
+//! Bindings of ports to hosts: their one state machine, used under fences by `effects` and here by the API.
+
+use serde::Deserialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::super::PortBinding;
+use super::{EmbeddedNetwork, absent, assemble};
+use crate::db::services::network::bindings::{self as table, ACTIVE, BindingRow, INACTIVE};
+use crate::db::services::network::ports::{self, PortRow};
+use crate::db::{Conn, DbError};
+use crate::services::ServiceError;
+use crate::services::transaction::Refusal;
+
+/// The virtual interface that hosts of this control plane plug.
+const VIF_TYPE: &str = "ovs";
+
+/// A binding that an API caller asks for; what is left out is the port's.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BindingRequest {
+    pub host: String,
+    #[serde(default)]
+    pub vnic_type: Option<String>,
+    #[serde(default)]
+    pub profile: Option<Value>,
+}
+
+impl EmbeddedNetwork {
+    /// The bindings of a port.
+    pub async fn bindings(&self, port: Uuid) -> Result<Vec<PortBinding>, ServiceError> {
+        self.read(move |conn| Ok(assemble::port(conn, port)?.port.bindings)).await
+    }
+
+    /// Adds a binding for an API caller. Conflict when the host has one.
+    pub async fn add_binding(&self, port: Uuid, request: BindingRequest) -> Result<PortBinding, ServiceError> {
+        if request.host.is_empty() || request.profile.as_ref().is_some_and(|profile| !profile.is_object()) {
+            return Err(ServiceError::Invalid("A binding needs a host, and its profile is an object.".into()));
+        }
+        self.write(None, move |conn| {
+            let row = hold(conn, port)?;
+            if table::find(conn, &row.id, &request.host)?.is_some() {
+                return Err(ServiceError::Conflict(format!("Binding for port {port} on host {} already exists.", request.host)).into());
+            }
+            create(conn, &row, &request.host, request.vnic_type, request.profile)?;
+            one(conn, port, &request.host)
+        })
+        .await
+    }
+
+    /// Changes what a binding asks of its host's network.
+    pub async fn update_binding(
+        &self,
+        port: Uuid,
+        host: String,
+        vnic_type: Option<String>,
+        profile: Option<Value>,
+    ) -> Result<PortBinding, ServiceError> {
+        if profile.as_ref().is_some_and(|profile| !profile.is_object()) {
+            return Err(ServiceError::Invalid("A binding's profile is an object.".into()));
+        }
+        self.write(None, move |conn| {
+            hold(conn, port)?;
+            let now = one(conn, port, &host)?;
+            let profile = serde_json::to_string(&profile.unwrap_or(now.profile)).map_err(DbError::from)?;
+            table::set_details(conn, &port.to_string(), &host, &vnic_type.unwrap_or(now.vnic_type), &profile)?;
+            one(conn, port, &host)
+        })
+        .await
+    }
+
+    /// Makes a binding the active one for an API caller. Conflict when it is.
+    pub async fn switch_binding(&self, port: Uuid, host: String) -> Result<PortBinding, ServiceError> {
+        self.write(None, move |conn| {
+            let row = hold(conn, port)?;
+            if one(conn, port, &host)?.status == ACTIVE {
+                return Err(ServiceError::Conflict(format!("Binding for port {port} on host {host} is already active.")).into());
+            }
+            table::activate(conn, &row.id, &host)?;
+            one(conn, port, &host)
+        })
+        .await
+    }
+
+    /// Removes a binding for an API caller. Not found when there is none.
+    pub async fn remove_binding(&self, port: Uuid, host: String) -> Result<(), ServiceError> {
+        self.write(None, move |conn| {
+            hold(conn, port)?;
+            one(conn, port, &host)?;
+            table::delete(conn, &port.to_string(), &host)?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// The port, held until the transaction ends.
+pub(super) fn hold(conn: &mut Conn, port: Uuid) -> Result<PortRow, Refusal> {
+    ports::hold(conn, &port.to_string())?.ok_or_else(|| absent("Port", port))
+}
+
+/// A binding on the host: INACTIVE when the port has an active one, else ACTIVE. What is not given is as in the active
+/// binding, else as in the port.
+pub(super) fn create(
+    conn: &mut Conn,
+    port: &PortRow,
+    host: &str,
+    vnic_type: Option<String>,
+    profile: Option<Value>,
+) -> Result<(), DbError> {
+    let active = table::active(conn, &port.id)?;
+    let status = if active.is_some() { INACTIVE } else { ACTIVE };
+    let (like_vnic, like_profile) = match active {
+        Some(binding) => (binding.vnic_type, binding.profile),
+        None => (port.vnic_type.clone(), port.profile.clone()),
+    };
+    let row = BindingRow {
+        port_id: port.id.clone(),
+        host: host.to_owned(),
+        status: status.to_owned(),
+        vnic_type: vnic_type.unwrap_or(like_vnic),
+        vif_type: VIF_TYPE.to_owned(),
+        profile: profile.map_or(Ok(like_profile), |profile| serde_json::to_string(&profile))?,
+        plugged: false,
+    };
+    table::insert(conn, &row)
+}
+
+/// Binds the port to this one host, or to none: what `binding:host_id` of a port means. Inactive bindings elsewhere stay.
+pub(super) fn rebind(conn: &mut Conn, port: &PortRow, host: &str) -> Result<(), DbError> {
+    if let Some(active) = table::active(conn, &port.id)? {
+        if active.host == host {
+            return table::set_details(conn, &port.id, host, &port.vnic_type, &port.profile);
+        }
+        table::delete(conn, &port.id, &active.host)?;
+    }
+    if host.is_empty() {
+        return Ok(());
+    }
+    if table::find(conn, &port.id, host)?.is_some() {
+        table::activate(conn, &port.id, host)?;
+        return table::set_details(conn, &port.id, host, &port.vnic_type, &port.profile);
+    }
+    create(conn, port, host, None, None)
+}
+
+fn one(conn: &mut Conn, port: Uuid, host: &str) -> Result<PortBinding, Refusal> {
+    let row = table::find(conn, &port.to_string(), host)?.ok_or_else(|| absent("Binding", format!("for port {port} on host {host}")))?;
+    Ok(assemble::binding(row)?)
+}

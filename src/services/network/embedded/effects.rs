@@ -1,0 +1,210 @@
+//! What sagas, hosts and the compute API do with ports: each effect under its server's fence, and fine when repeated.
+
+use async_trait::async_trait;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::super::records::WantedAddress;
+use super::super::{Network, NetworkService, NewPort, Port};
+use super::ports::{Blank, blank_row};
+use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use};
+use crate::db::services::network::bindings as bound;
+use crate::db::services::network::networks::{self, NetworkRow};
+use crate::db::services::network::ports::{self, PortRow, Wanted};
+use crate::db::services::read_id;
+use crate::db::{Conn, DbError};
+use crate::domain::fence::Fence;
+use crate::services::ServiceError;
+use crate::services::transaction::Refusal;
+
+/// The owner that a port of a server names. The zone in it is informative; a port is bound before its zone is public.
+const DEVICE_OWNER: &str = "compute:nova";
+
+#[async_trait]
+impl NetworkService for EmbeddedNetwork {
+    async fn networks_for(&self, project_id: &str) -> Result<Vec<Network>, ServiceError> {
+        let project = project_id.to_owned();
+        self.read(move |conn| {
+            let usable = networks::list(conn)?.into_iter().filter(|n| n.shared || n.project_id == project);
+            Ok(usable.map(network).collect::<Result<_, DbError>>()?)
+        })
+        .await
+    }
+
+    async fn network(&self, id: Uuid) -> Result<Network, ServiceError> {
+        self.read(move |conn| {
+            let row = networks::find(conn, &id.to_string())?.ok_or_else(|| absent("Network", id))?;
+            Ok(network(row)?)
+        })
+        .await
+    }
+
+    async fn port(&self, id: Uuid) -> Result<Port, ServiceError> {
+        self.read(move |conn| Ok(assemble::port(conn, id)?.port)).await
+    }
+
+    async fn ports_of(&self, server: Uuid) -> Result<Vec<Port>, ServiceError> {
+        let wanted = Wanted { device_id: Some(server.to_string()), ..Wanted::default() };
+        self.read(move |conn| {
+            let rows = ports::list(conn, &wanted)?;
+            Ok(plain(conn, rows)?)
+        })
+        .await
+    }
+
+    async fn supports_extended_bindings(&self) -> Result<bool, ServiceError> {
+        // Asked of the store all the same: a service that is down does not say what it can do.
+        let supported = self.extended_bindings;
+        self.read(move |_| Ok(supported)).await
+    }
+
+    async fn create_port(&self, fence: Fence, port: NewPort) -> Result<Port, ServiceError> {
+        let mut port = port;
+        if port.security_groups.is_empty() {
+            port.security_groups = vec![self.default_security_group(port.project_id.clone()).await?];
+        }
+        let now = self.now();
+        self.write(Some(fence), move |conn| {
+            if let Some(row) = ports::find(conn, &port.id.to_string())? {
+                refuse_other_device(&row, fence.server)?;
+                return Ok(assemble::port(conn, port.id)?.port);
+            }
+            if networks::find(conn, &port.network_id.to_string())?.is_none() {
+                return Err(absent("Network", port.network_id));
+            }
+            let mac_address = addresses::mac_address(conn, port.id)?;
+            let blank = Blank { id: port.id, network: port.network_id, project_id: port.project_id, mac_address, now };
+            let mut row = blank_row(blank, &port.security_groups)?;
+            row.device_id = fence.server.to_string();
+            row.device_owner = DEVICE_OWNER.to_owned();
+            ports::insert(conn, &row)?;
+            let wanted = port.fixed_ip.map(|address| vec![WantedAddress { subnet_id: None, ip_address: Some(address) }]);
+            addresses::assign(conn, port.id, port.network_id, wanted.as_deref())?;
+            Ok(assemble::port(conn, port.id)?.port)
+        })
+        .await
+    }
+
+    async fn claim_port(&self, fence: Fence, port: Uuid) -> Result<Port, ServiceError> {
+        let now = self.now();
+        self.write(Some(fence), move |conn| {
+            let mut row = bindings::hold(conn, port)?;
+            refuse_other_device(&row, fence.server)?;
+            row.device_id = fence.server.to_string();
+            row.device_owner = DEVICE_OWNER.to_owned();
+            row.updated_at = now.naive_utc();
+            ports::save(conn, &row)?;
+            Ok(assemble::port(conn, port)?.port)
+        })
+        .await
+    }
+
+    async fn release_port(&self, fence: Fence, port: Uuid) -> Result<(), ServiceError> {
+        let now = self.now();
+        self.write(Some(fence), move |conn| {
+            // A port that another device has was never ours, or is no longer: nothing to take back.
+            let held = ports::hold(conn, &port.to_string())?;
+            let Some(mut row) = held.filter(|row| row.device_id == fence.server.to_string()) else { return Ok(()) };
+            bound::clear(conn, &row.id)?;
+            row.device_id = String::new();
+            row.device_owner = String::new();
+            row.profile = json!({}).to_string();
+            row.updated_at = now.naive_utc();
+            ports::save(conn, &row)?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn delete_port(&self, fence: Fence, port: Uuid) -> Result<(), ServiceError> {
+        self.write(Some(fence), move |conn| {
+            let held = ports::hold(conn, &port.to_string())?;
+            if let Some(row) = held.filter(|row| is_free_for(row, fence.server)) {
+                ports::delete(conn, &row.id)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn create_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError> {
+        let host = host.to_owned();
+        self.write(Some(fence), move |conn| {
+            let row = bindings::hold(conn, port)?;
+            refuse_other_device(&row, fence.server)?;
+            if bound::find(conn, &row.id, &host)?.is_none() {
+                bindings::create(conn, &row, &host, None, None)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn activate_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError> {
+        let host = host.to_owned();
+        self.write(Some(fence), move |conn| {
+            let row = bindings::hold(conn, port)?;
+            refuse_other_device(&row, fence.server)?;
+            if bound::find(conn, &row.id, &host)?.is_none() {
+                return Err(absent("Binding", format!("for port {port} on host {host}")));
+            }
+            bound::activate(conn, &row.id, &host)?;
+            Ok(())
+        })
+        .await
+    }
+
+    async fn delete_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError> {
+        let host = host.to_owned();
+        self.write(Some(fence), move |conn| {
+            // Released and taken by another device meanwhile: its binding is not ours to remove.
+            let held = ports::hold(conn, &port.to_string())?;
+            if let Some(row) = held.filter(|row| is_free_for(row, fence.server)) {
+                bound::delete(conn, &row.id, &host)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn set_plugged(&self, port: Uuid, host: &str, plugged: bool) -> Result<(), ServiceError> {
+        let host = host.to_owned();
+        self.write(None, move |conn| {
+            let known = bound::set_plugged(conn, &port.to_string(), &host, plugged)?;
+            // What is gone is unplugged.
+            if plugged && !known {
+                return Err(absent("Binding", format!("for port {port} on host {host}")));
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    async fn ports_in_use(&self) -> Result<Vec<Port>, ServiceError> {
+        self.read(|conn| {
+            let rows = ports::in_use(conn)?;
+            Ok(plain(conn, rows)?)
+        })
+        .await
+    }
+}
+
+fn network(row: NetworkRow) -> Result<Network, DbError> {
+    Ok(Network { id: read_id("networks.id", &row.id)?, name: row.name, project_id: row.project_id, shared: row.shared })
+}
+
+fn plain(conn: &mut Conn, rows: Vec<PortRow>) -> Result<Vec<Port>, DbError> {
+    Ok(assemble::records(conn, rows)?.into_iter().map(|record| record.port).collect())
+}
+
+/// True when no other device has the port.
+fn is_free_for(row: &PortRow, server: Uuid) -> bool {
+    row.device_id.is_empty() || row.device_id == server.to_string()
+}
+
+fn refuse_other_device(row: &PortRow, server: Uuid) -> Result<(), Refusal> {
+    if is_free_for(row, server) {
+        return Ok(());
+    }
+    Err(in_use(format!("Port {} is still in use.", row.id)))
+}

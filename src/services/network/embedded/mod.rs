@@ -1,0 +1,84 @@
+//! The network service over the services database, one file per subject. `effects` is what sagas and hosts use, under
+//! fences; the others are the API's.
+
+mod addresses;
+mod assemble;
+mod bindings;
+mod effects;
+mod networks;
+mod ports;
+mod qos;
+mod security_groups;
+mod subnets;
+#[cfg(test)]
+mod tests;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+pub use crate::db::services::network::ports::Wanted as PortFilter;
+use crate::db::{Conn, Db};
+use crate::domain::fence::Fence;
+use crate::services::ServiceError;
+use crate::services::transaction::{self, Refusal};
+pub use bindings::BindingRequest;
+
+const SERVICE: &str = "network";
+
+/// The network service of this program. Cheap to clone.
+#[derive(Clone)]
+pub struct EmbeddedNetwork {
+    db: Db,
+    extended_bindings: bool,
+}
+
+impl EmbeddedNetwork {
+    /// The network service over the services database.
+    pub fn new(db: Db) -> EmbeddedNetwork {
+        EmbeddedNetwork { db, extended_bindings: true }
+    }
+
+    /// The same without the extension "Port Bindings Extended", as an old deployment has it: a cross-cell move is refused.
+    #[must_use]
+    pub fn without_extended_bindings(mut self) -> EmbeddedNetwork {
+        self.extended_bindings = false;
+        self
+    }
+
+    /// True when a port may have a binding per host.
+    pub fn has_extended_bindings(&self) -> bool {
+        self.extended_bindings
+    }
+
+    fn now(&self) -> DateTime<Utc> {
+        self.db.env().now()
+    }
+
+    fn new_id(&self) -> Uuid {
+        self.db.env().uuid()
+    }
+
+    async fn read<T, F>(&self, work: F) -> Result<T, ServiceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+    {
+        transaction::read(&self.db, SERVICE, work).await
+    }
+
+    async fn write<T, F>(&self, fence: Option<Fence>, work: F) -> Result<T, ServiceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+    {
+        transaction::write(&self.db, SERVICE, fence, work).await
+    }
+}
+
+fn absent(what: &str, id: impl std::fmt::Display) -> Refusal {
+    ServiceError::NotFound(format!("{what} {id} could not be found.")).into()
+}
+
+fn in_use(why: String) -> Refusal {
+    ServiceError::Conflict(why).into()
+}

@@ -1,0 +1,307 @@
+//! Ports as the API makes, changes and deletes them.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::super::FixedIp;
+use super::super::records::{Attributes, NetworkRecord, PortRecord, Scope, WantedAddress, guard, patched, take_id, take_owner};
+use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, networks, qos, security_groups};
+use crate::db::services::network::bindings::ACTIVE;
+use crate::db::services::network::ports::{self as table, PortRow, Wanted};
+use crate::db::{Conn, DbError};
+use crate::services::ServiceError;
+use crate::services::transaction::Refusal;
+
+/// What a request may say of a port.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+struct Settable {
+    name: String,
+    description: String,
+    admin_state_up: bool,
+    device_id: String,
+    device_owner: String,
+    mac_address: Option<String>,
+    fixed_ips: Option<Vec<WantedAddress>>,
+    security_groups: Option<Vec<Uuid>>,
+    allowed_address_pairs: Vec<Value>,
+    extra_dhcp_opts: Option<Vec<Value>>,
+    port_security_enabled: bool,
+    qos_policy_id: Option<Uuid>,
+    tags: Vec<String>,
+    #[serde(rename = "binding:host_id")]
+    host: Option<String>,
+    #[serde(rename = "binding:vnic_type")]
+    vnic_type: String,
+    #[serde(rename = "binding:profile")]
+    profile: Option<serde_json::Map<String, Value>>,
+}
+
+const CHANGEABLE: &[&str] = &[
+    "name",
+    "description",
+    "admin_state_up",
+    "device_id",
+    "device_owner",
+    "mac_address",
+    "fixed_ips",
+    "security_groups",
+    "allowed_address_pairs",
+    "extra_dhcp_opts",
+    "port_security_enabled",
+    "qos_policy_id",
+    "tags",
+    "binding:host_id",
+    "binding:vnic_type",
+    "binding:profile",
+];
+const ADMIN_ONLY: &[&str] = &["binding:host_id", "binding:profile"];
+const VNIC_TYPES: &[&str] =
+    &["normal", "direct", "macvtap", "direct-physical", "baremetal", "virtio-forwarder", "smart-nic", "vdpa", "remote-managed"];
+
+impl EmbeddedNetwork {
+    /// Ports that the caller may see, in order of creation.
+    pub async fn ports(&self, scope: Scope, wanted: Wanted) -> Result<Vec<PortRecord>, ServiceError> {
+        let mut wanted = wanted;
+        if !scope.admin {
+            if wanted.project_id.as_ref().is_some_and(|project| *project != scope.project_id) {
+                return Ok(Vec::new());
+            }
+            wanted.project_id = Some(scope.project_id);
+        }
+        self.read(move |conn| {
+            let rows = table::list(conn, &wanted)?;
+            Ok(assemble::records(conn, rows)?)
+        })
+        .await
+    }
+
+    /// One port.
+    pub async fn port_record(&self, scope: Scope, id: Uuid) -> Result<PortRecord, ServiceError> {
+        self.read(move |conn| visible(conn, &scope, id)).await
+    }
+
+    /// Makes a port on a network that the caller may use.
+    pub async fn add_port(&self, scope: Scope, mut attributes: Attributes) -> Result<PortRecord, ServiceError> {
+        let project_id = take_owner(&scope, &mut attributes)?;
+        let network = take_id(&mut attributes, "network_id")?;
+        let blank = blank_settable();
+        let wanted = patched(&blank, &attributes, CHANGEABLE)?;
+        guard(&scope, &blank, &wanted, ADMIN_ONLY)?;
+        check_vnic_type(&wanted.vnic_type)?;
+        let groups = match &wanted.security_groups {
+            Some(groups) => groups.clone(),
+            None => vec![self.default_security_group(project_id.clone()).await?],
+        };
+        let (id, now) = (self.new_id(), self.now());
+        self.write(None, move |conn| {
+            let on: NetworkRecord = networks::visible(conn, &scope, network)?;
+            qos::check_policy(conn, &scope, wanted.qos_policy_id)?;
+            security_groups::check(conn, &scope, &groups)?;
+            let mac_address = match &wanted.mac_address {
+                Some(mac) => free_mac(conn, mac)?,
+                None => addresses::mac_address(conn, id)?,
+            };
+            let mut row = blank_row(Blank { id, network, project_id, mac_address, now }, &groups)?;
+            write_attributes(&mut row, &wanted, now)?;
+            row.port_security_enabled =
+                row.port_security_enabled && (on.port_security_enabled || attributes.contains_key("port_security_enabled"));
+            table::insert(conn, &row)?;
+            addresses::assign(conn, id, network, wanted.fixed_ips.as_deref())?;
+            if let Some(host) = wanted.host.as_deref().filter(|host| !host.is_empty()) {
+                bindings::create(conn, &row, host, None, None)?;
+            }
+            assemble::port(conn, id)
+        })
+        .await
+    }
+
+    /// Changes a port.
+    pub async fn update_port(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<PortRecord, ServiceError> {
+        let now = self.now();
+        self.write(None, move |conn| {
+            visible(conn, &scope, id)?;
+            let mut row = bindings::hold(conn, id)?;
+            let record = assemble::port(conn, id)?;
+            let before = settable(&record);
+            let after = patched(&before, &attributes, CHANGEABLE)?;
+            guard(&scope, &before, &after, ADMIN_ONLY)?;
+            check_vnic_type(&after.vnic_type)?;
+            qos::check_policy(conn, &scope, after.qos_policy_id)?;
+            if let Some(mac) = after.mac_address.as_ref().filter(|mac| **mac != row.mac_address) {
+                row.mac_address = free_mac(conn, mac)?;
+            }
+            if after.security_groups != before.security_groups {
+                let groups = after.security_groups.clone().unwrap_or_default();
+                security_groups::check(conn, &scope, &groups)?;
+                row.security_groups = serde_json::to_string(&groups).map_err(DbError::from)?;
+            }
+            write_attributes(&mut row, &after, now)?;
+            table::save(conn, &row)?;
+            if after.fixed_ips != before.fixed_ips {
+                move_addresses(conn, &record, after.fixed_ips.unwrap_or_default())?;
+            }
+            if ["binding:host_id", "binding:profile", "binding:vnic_type"].into_iter().any(|name| attributes.contains_key(name)) {
+                bindings::rebind(conn, &row, &after.host.unwrap_or_default())?;
+            }
+            assemble::port(conn, id)
+        })
+        .await
+    }
+
+    /// Deletes a port. Conflict when a router has it.
+    pub async fn remove_port(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
+        self.write(None, move |conn| {
+            let record = visible(conn, &scope, id)?;
+            if record.port.device_owner.starts_with("network:") {
+                return Err(in_use(format!("Port {id} cannot be deleted directly: it belongs to {}.", record.port.device_owner)));
+            }
+            bindings::hold(conn, id)?;
+            table::delete(conn, &id.to_string())?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// What every new port needs.
+pub(super) struct Blank {
+    pub(super) id: Uuid,
+    pub(super) network: Uuid,
+    pub(super) project_id: String,
+    pub(super) mac_address: String,
+    pub(super) now: DateTime<Utc>,
+}
+
+/// An ordinary port without a device.
+pub(super) fn blank_row(blank: Blank, security_groups: &[Uuid]) -> Result<PortRow, DbError> {
+    let empty_list = json!([]).to_string();
+    Ok(PortRow {
+        id: blank.id.to_string(),
+        network_id: blank.network.to_string(),
+        name: String::new(),
+        project_id: blank.project_id,
+        description: String::new(),
+        mac_address: blank.mac_address,
+        admin_state_up: true,
+        device_id: String::new(),
+        device_owner: String::new(),
+        vnic_type: "normal".to_owned(),
+        profile: json!({}).to_string(),
+        security_groups: serde_json::to_string(security_groups)?,
+        allowed_address_pairs: empty_list.clone(),
+        extra_dhcp_opts: empty_list.clone(),
+        port_security_enabled: true,
+        qos_policy_id: None,
+        tags: empty_list,
+        revision_number: 1,
+        created_at: blank.now.naive_utc(),
+        updated_at: blank.now.naive_utc(),
+    })
+}
+
+fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<PortRecord, Refusal> {
+    let record = assemble::port(conn, id)?;
+    if scope.may_see(&record.port.project_id, false) {
+        return Ok(record);
+    }
+    Err(absent("Port", id))
+}
+
+fn blank_settable() -> Settable {
+    Settable {
+        name: String::new(),
+        description: String::new(),
+        admin_state_up: true,
+        device_id: String::new(),
+        device_owner: String::new(),
+        mac_address: None,
+        fixed_ips: None,
+        security_groups: None,
+        allowed_address_pairs: Vec::new(),
+        extra_dhcp_opts: None,
+        port_security_enabled: true,
+        qos_policy_id: None,
+        tags: Vec::new(),
+        host: None,
+        vnic_type: "normal".to_owned(),
+        profile: None,
+    }
+}
+
+fn settable(record: &PortRecord) -> Settable {
+    let port = &record.port;
+    let active = port.bindings.iter().find(|binding| binding.status == ACTIVE);
+    let wanted = |fixed: &FixedIp| WantedAddress { subnet_id: Some(fixed.subnet_id), ip_address: Some(fixed.ip_address.clone()) };
+    Settable {
+        name: port.name.clone(),
+        description: record.description.clone(),
+        admin_state_up: port.admin_state_up,
+        device_id: port.device_id.clone(),
+        device_owner: port.device_owner.clone(),
+        mac_address: Some(port.mac_address.clone()),
+        fixed_ips: Some(port.fixed_ips.iter().map(wanted).collect()),
+        security_groups: Some(port.security_groups.clone()),
+        allowed_address_pairs: record.allowed_address_pairs.clone(),
+        extra_dhcp_opts: Some(record.extra_dhcp_opts.clone()),
+        port_security_enabled: record.port_security_enabled,
+        qos_policy_id: record.qos_policy_id,
+        tags: port.tags.clone(),
+        host: active.map(|binding| binding.host.clone()),
+        vnic_type: active.map_or_else(|| record.vnic_type.clone(), |binding| binding.vnic_type.clone()),
+        profile: active.map_or(&record.profile, |binding| &binding.profile).as_object().cloned(),
+    }
+}
+
+fn write_attributes(row: &mut PortRow, wanted: &Settable, now: DateTime<Utc>) -> Result<(), DbError> {
+    row.name.clone_from(&wanted.name);
+    row.description.clone_from(&wanted.description);
+    row.admin_state_up = wanted.admin_state_up;
+    row.device_id.clone_from(&wanted.device_id);
+    row.device_owner.clone_from(&wanted.device_owner);
+    row.vnic_type.clone_from(&wanted.vnic_type);
+    row.profile = serde_json::to_string(&wanted.profile.clone().unwrap_or_default())?;
+    row.allowed_address_pairs = serde_json::to_string(&wanted.allowed_address_pairs)?;
+    row.extra_dhcp_opts = serde_json::to_string(&wanted.extra_dhcp_opts.clone().unwrap_or_default())?;
+    row.port_security_enabled = wanted.port_security_enabled;
+    row.qos_policy_id = wanted.qos_policy_id.map(|id| id.to_string());
+    row.tags = serde_json::to_string(&wanted.tags)?;
+    row.updated_at = now.naive_utc();
+    Ok(())
+}
+
+fn move_addresses(conn: &mut Conn, record: &PortRecord, wanted: Vec<WantedAddress>) -> Result<(), Refusal> {
+    let port = &record.port;
+    // An address of a subnet that the port is on already stays the one it has.
+    let keep = |address: WantedAddress| match (&address.ip_address, address.subnet_id) {
+        (None, Some(subnet)) => {
+            let held = port.fixed_ips.iter().find(|fixed| fixed.subnet_id == subnet).map(|fixed| fixed.ip_address.clone());
+            WantedAddress { subnet_id: Some(subnet), ip_address: held }
+        }
+        _ => address,
+    };
+    let wanted: Vec<WantedAddress> = wanted.into_iter().map(keep).collect();
+    table::clear_addresses(conn, &port.id.to_string())?;
+    addresses::assign(conn, port.id, port.network_id, Some(&wanted))?;
+    Ok(())
+}
+
+fn free_mac(conn: &mut Conn, mac: &str) -> Result<String, Refusal> {
+    let mac = mac.to_ascii_lowercase();
+    let sound = mac.split(':').count() == 6 && mac.split(':').all(|part| part.len() == 2 && u8::from_str_radix(part, 16).is_ok());
+    if !sound {
+        return Err(ServiceError::Invalid(format!("Invalid input for mac_address. Reason: '{mac}' is not a valid MAC address.")).into());
+    }
+    if table::mac_is_taken(conn, &mac)? {
+        return Err(in_use(format!("Unable to complete operation. The mac address {mac} is in use.")));
+    }
+    Ok(mac)
+}
+
+fn check_vnic_type(vnic_type: &str) -> Result<(), ServiceError> {
+    if VNIC_TYPES.contains(&vnic_type) {
+        return Ok(());
+    }
+    Err(ServiceError::Invalid(format!("Invalid input for binding:vnic_type. Reason: '{vnic_type}' is not in {VNIC_TYPES:?}.")))
+}

@@ -1,0 +1,276 @@
+//! QoS policies, their rules, and what they make a port ask of its host (qos-ports.md C1).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::super::records::{Attributes, QosPolicy, QosRule, QosRuleKind, Scope, guard, patched, take_owner};
+use super::{EmbeddedNetwork, absent, in_use};
+use crate::db::services::network::qos::{self as table, PolicyRow, RuleRow};
+use crate::db::services::network::{Of, ports};
+use crate::db::services::read_id;
+use crate::db::{Conn, DbError};
+use crate::services::ServiceError;
+use crate::services::transaction::Refusal;
+
+const CHANGEABLE: &[&str] = &["name", "description", "shared", "is_default", "tags"];
+
+impl EmbeddedNetwork {
+    /// Policies that the caller may use, with rules, in order of creation.
+    pub async fn qos_policies(&self, scope: Scope) -> Result<Vec<QosPolicy>, ServiceError> {
+        self.read(move |conn| {
+            let rows = table::list(conn)?.into_iter().filter(|row| scope.may_see(&row.project_id, row.shared)).collect();
+            Ok(records(conn, rows, Of::All)?)
+        })
+        .await
+    }
+
+    /// One policy.
+    pub async fn qos_policy(&self, scope: Scope, id: Uuid) -> Result<QosPolicy, ServiceError> {
+        self.read(move |conn| visible(conn, &scope, id)).await
+    }
+
+    /// Makes a policy without rules; administrators only.
+    pub async fn create_qos_policy(&self, scope: Scope, mut attributes: Attributes) -> Result<QosPolicy, ServiceError> {
+        administrators_only(&scope)?;
+        let project_id = take_owner(&scope, &mut attributes)?;
+        let now = self.now();
+        let blank = QosPolicy {
+            id: self.new_id(),
+            name: String::new(),
+            project_id,
+            description: String::new(),
+            shared: false,
+            is_default: false,
+            tags: Vec::new(),
+            rules: Vec::new(),
+            created_at: now,
+            updated_at: now,
+        };
+        let policy = patched(&blank, &attributes, CHANGEABLE)?;
+        self.write(None, move |conn| {
+            table::insert(conn, &row(&policy)?)?;
+            Ok(policy)
+        })
+        .await
+    }
+
+    /// Changes a policy; administrators only.
+    pub async fn update_qos_policy(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<QosPolicy, ServiceError> {
+        administrators_only(&scope)?;
+        let now = self.now();
+        self.write(None, move |conn| {
+            let before = visible(conn, &scope, id)?;
+            let mut after = patched(&before, &attributes, CHANGEABLE)?;
+            guard(&scope, &before, &after, CHANGEABLE)?;
+            after.updated_at = now;
+            table::save(conn, &row(&after)?)?;
+            Ok(after)
+        })
+        .await
+    }
+
+    /// Deletes a policy. Conflict while a port or a network has it.
+    pub async fn delete_qos_policy(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
+        administrators_only(&scope)?;
+        self.write(None, move |conn| {
+            visible(conn, &scope, id)?;
+            let text = id.to_string();
+            if ports::count_with_qos_policy(conn, &text)? + table::count_networks(conn, &text)? > 0 {
+                return Err(in_use(format!("QoS Policy {id} is used by a port or a network.")));
+            }
+            table::delete(conn, &text)?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Adds a rule; administrators only. Conflict when the policy has one of that kind and direction.
+    pub async fn create_qos_rule(
+        &self,
+        scope: Scope,
+        policy: Uuid,
+        kind: QosRuleKind,
+        attributes: Attributes,
+    ) -> Result<QosRule, ServiceError> {
+        administrators_only(&scope)?;
+        let direction = if kind == QosRuleKind::MinimumPacketRate { "any" } else { "egress" };
+        let blank = QosRule { id: self.new_id(), policy_id: policy, kind, direction: direction.into(), amount: -1, burst: None };
+        let rule = with_attributes(blank, attributes)?;
+        self.write(None, move |conn| {
+            let known = visible(conn, &scope, policy)?.rules;
+            if known.iter().any(|other| other.kind == kind && other.direction == rule.direction) {
+                return Err(in_use(format!("Rule of type {} already exists in QoS Policy {policy}.", kind.name())));
+            }
+            table::insert_rule(conn, &rule_row(&rule))?;
+            Ok(rule)
+        })
+        .await
+    }
+
+    /// Changes a rule; administrators only.
+    pub async fn update_qos_rule(&self, scope: Scope, policy: Uuid, id: Uuid, attributes: Attributes) -> Result<QosRule, ServiceError> {
+        administrators_only(&scope)?;
+        self.write(None, move |conn| {
+            let rule = with_attributes(rule_of(conn, &scope, policy, id)?, attributes)?;
+            table::save_rule(conn, &rule_row(&rule))?;
+            Ok(rule)
+        })
+        .await
+    }
+
+    /// Removes a rule; administrators only.
+    pub async fn delete_qos_rule(&self, scope: Scope, policy: Uuid, id: Uuid) -> Result<(), ServiceError> {
+        administrators_only(&scope)?;
+        self.write(None, move |conn| {
+            rule_of(conn, &scope, policy, id)?;
+            table::delete_rule(conn, &id.to_string())?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Refuses a policy that the caller may not use.
+pub(super) fn check_policy(conn: &mut Conn, scope: &Scope, policy: Option<Uuid>) -> Result<(), Refusal> {
+    policy.map_or(Ok(()), |id| visible(conn, scope, id).map(|_| ()))
+}
+
+/// A rule as callers see it.
+pub(super) fn rule(row: RuleRow) -> Result<QosRule, DbError> {
+    Ok(QosRule {
+        id: read_id("qos_rules.id", &row.id)?,
+        policy_id: read_id("qos_rules.policy_id", &row.policy_id)?,
+        kind: QosRuleKind::parse(&row.kind).ok_or_else(|| DbError::unreadable("qos_rules.kind", &row.kind))?,
+        direction: row.direction,
+        amount: row.amount,
+        burst: row.burst,
+    })
+}
+
+/// What a port with these rules asks of its host's network: one group for bandwidth, one for packet rates, each with an id
+/// made of the port's and its rules'. None when no rule guarantees anything.
+pub(super) fn resource_request(port: Uuid, vnic_type: &str, physical_network: Option<&str>, rules: &[QosRule]) -> Option<Value> {
+    let vnic = format!("CUSTOM_VNIC_TYPE_{}", custom(vnic_type));
+    let mut groups = Vec::new();
+    for kind in [QosRuleKind::MinimumBandwidth, QosRuleKind::MinimumPacketRate] {
+        let of_kind: Vec<&QosRule> = rules.iter().filter(|rule| rule.kind == kind && rule.amount > 0).collect();
+        if of_kind.is_empty() {
+            continue;
+        }
+        let names: Vec<String> = of_kind.iter().map(|rule| rule.id.to_string()).collect();
+        let resources: BTreeMap<&str, i64> = of_kind.iter().map(|rule| (resource_class(kind, &rule.direction), rule.amount)).collect();
+        let physnet =
+            physical_network.filter(|_| kind == QosRuleKind::MinimumBandwidth).map(|name| format!("CUSTOM_PHYSNET_{}", custom(name)));
+        let required: Vec<String> = physnet.into_iter().chain([vnic.clone()]).collect();
+        groups.push(json!({"id": Uuid::new_v5(&port, names.join(" ").as_bytes()), "resources": resources, "required": required}));
+    }
+    if groups.is_empty() {
+        return None;
+    }
+    let same_subtree: Vec<Value> = groups.iter().map(|group| group["id"].clone()).collect();
+    Some(json!({"request_groups": groups, "same_subtree": same_subtree}))
+}
+
+fn resource_class(kind: QosRuleKind, direction: &str) -> &'static str {
+    match (kind, direction) {
+        (QosRuleKind::MinimumPacketRate, "egress") => "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC",
+        (QosRuleKind::MinimumPacketRate, "ingress") => "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC",
+        (QosRuleKind::MinimumPacketRate, _) => "NET_PACKET_RATE_KILOPACKET_PER_SEC",
+        (_, "ingress") => "NET_BW_IGR_KILOBIT_PER_SEC",
+        _ => "NET_BW_EGR_KILOBIT_PER_SEC",
+    }
+}
+
+/// A name as traits spell it.
+fn custom(name: &str) -> String {
+    name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
+}
+
+fn administrators_only(scope: &Scope) -> Result<(), ServiceError> {
+    if scope.admin { Ok(()) } else { Err(ServiceError::Forbidden("Changing QoS policies is disallowed by policy".into())) }
+}
+
+fn with_attributes(mut rule: QosRule, attributes: Attributes) -> Result<QosRule, ServiceError> {
+    let (amount, burst) = rule.kind.attributes();
+    let mut changes = Attributes::new();
+    for (name, value) in attributes {
+        let column = match name.as_str() {
+            "direction" => "direction",
+            name if name == amount => "amount",
+            name if Some(name) == burst => "burst",
+            other => return Err(ServiceError::Invalid(format!("Unrecognized attribute '{other}' for a {} rule", rule.kind.name()))),
+        };
+        changes.insert(column.to_owned(), value);
+    }
+    rule = patched(&rule, &changes, &["direction", "amount", "burst"])?;
+    let directions: &[&str] =
+        if rule.kind == QosRuleKind::MinimumPacketRate { &["egress", "ingress", "any"] } else { &["egress", "ingress"] };
+    if !directions.contains(&rule.direction.as_str()) {
+        return Err(ServiceError::Invalid(format!("Invalid input for direction. Reason: '{}' is not in {directions:?}.", rule.direction)));
+    }
+    if rule.amount < 0 || rule.burst.is_some_and(|burst| burst < 0) {
+        return Err(ServiceError::Invalid(format!("A {} rule needs {amount}, a number that is not negative", rule.kind.name())));
+    }
+    Ok(rule)
+}
+
+fn rule_of(conn: &mut Conn, scope: &Scope, policy: Uuid, id: Uuid) -> Result<QosRule, Refusal> {
+    let found = visible(conn, scope, policy)?.rules.into_iter().find(|rule| rule.id == id);
+    found.ok_or_else(|| absent("QoS rule", id))
+}
+
+fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<QosPolicy, Refusal> {
+    let row = table::find(conn, &id.to_string())?.filter(|row| scope.may_see(&row.project_id, row.shared));
+    let row = row.ok_or_else(|| absent("QoS policy", id))?;
+    records(conn, vec![row], Of::These(&[id.to_string()]))?.pop().ok_or_else(|| absent("QoS policy", id))
+}
+
+fn records(conn: &mut Conn, rows: Vec<PolicyRow>, of: Of<'_>) -> Result<Vec<QosPolicy>, DbError> {
+    let mut rules: BTreeMap<String, Vec<QosRule>> = BTreeMap::new();
+    for row in table::rules(conn, of)? {
+        rules.entry(row.policy_id.clone()).or_default().push(rule(row)?);
+    }
+    rows.into_iter()
+        .map(|row| {
+            Ok(QosPolicy {
+                id: read_id("qos_policies.id", &row.id)?,
+                rules: rules.remove(&row.id).unwrap_or_default(),
+                name: row.name,
+                project_id: row.project_id,
+                description: row.description,
+                shared: row.shared,
+                is_default: row.is_default,
+                tags: serde_json::from_str(&row.tags)?,
+                created_at: row.created_at.and_utc(),
+                updated_at: row.updated_at.and_utc(),
+            })
+        })
+        .collect()
+}
+
+fn row(policy: &QosPolicy) -> Result<PolicyRow, DbError> {
+    Ok(PolicyRow {
+        id: policy.id.to_string(),
+        name: policy.name.clone(),
+        project_id: policy.project_id.clone(),
+        description: policy.description.clone(),
+        shared: policy.shared,
+        is_default: policy.is_default,
+        tags: serde_json::to_string(&policy.tags)?,
+        created_at: policy.created_at.naive_utc(),
+        updated_at: policy.updated_at.naive_utc(),
+    })
+}
+
+fn rule_row(rule: &QosRule) -> RuleRow {
+    RuleRow {
+        id: rule.id.to_string(),
+        policy_id: rule.policy_id.to_string(),
+        kind: rule.kind.name().to_owned(),
+        direction: rule.direction.clone(),
+        amount: rule.amount,
+        burst: rule.burst,
+    }
+}

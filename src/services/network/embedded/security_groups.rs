@@ -1,0 +1,332 @@
+//! Security groups and rules. Every project has a group named `default`, made when it is first needed.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::super::cidr::Cidr;
+use super::super::records::{Attributes, Scope, SecurityGroup, SecurityGroupRule, patched, take_id, take_owner};
+use super::{EmbeddedNetwork, absent, in_use};
+use crate::db::services::network::security_groups::{self as table, GroupRow, RuleRow};
+use crate::db::services::network::{Of, ports};
+use crate::db::services::read_id;
+use crate::db::{Conn, DbError};
+use crate::services::ServiceError;
+use crate::services::transaction::Refusal;
+
+const DEFAULT: &str = "default";
+const CHANGEABLE: &[&str] = &["name", "description", "stateful", "tags"];
+const OF_RULE: &[&str] =
+    &["direction", "ethertype", "protocol", "port_range_min", "port_range_max", "remote_ip_prefix", "remote_group_id", "description"];
+
+impl EmbeddedNetwork {
+    /// The project's default group; made with its rules when there is none.
+    pub async fn default_security_group(&self, project: String) -> Result<Uuid, ServiceError> {
+        let of = project.clone();
+        if let Some(id) = self.read(move |conn| default_id(conn, &of)).await? {
+            return Ok(id);
+        }
+        let group = self.new_group(DEFAULT, project.clone(), "Default security group");
+        let rules = self.rules_of_new_group(&group, true);
+        let of = project.clone();
+        let made = self
+            .write(None, move |conn| match default_id(conn, &of)? {
+                Some(id) => Ok(id),
+                None => {
+                    insert(conn, &group, true, &rules)?;
+                    Ok(group.id)
+                }
+            })
+            .await;
+        match made {
+            // Another request made it between the look and the write.
+            Err(ServiceError::Conflict(why)) => self.read(move |conn| default_id(conn, &project)).await?.ok_or(ServiceError::Conflict(why)),
+            other => other,
+        }
+    }
+
+    /// Groups that the caller may see, with rules, in order of creation.
+    pub async fn security_groups(&self, scope: Scope) -> Result<Vec<SecurityGroup>, ServiceError> {
+        self.default_security_group(scope.project_id.clone()).await?;
+        self.read(move |conn| {
+            let rows = table::list(conn)?.into_iter().filter(|row| scope.may_see(&row.project_id, false)).collect();
+            Ok(records(conn, rows, Of::All)?)
+        })
+        .await
+    }
+
+    /// One group.
+    pub async fn security_group(&self, scope: Scope, id: Uuid) -> Result<SecurityGroup, ServiceError> {
+        self.read(move |conn| Ok(visible(conn, &scope, id)?.0)).await
+    }
+
+    /// Makes a group that lets everything out and nothing in.
+    pub async fn create_security_group(&self, scope: Scope, mut attributes: Attributes) -> Result<SecurityGroup, ServiceError> {
+        let project = take_owner(&scope, &mut attributes)?;
+        self.default_security_group(project.clone()).await?;
+        let group = patched(&self.new_group("", project, ""), &attributes, CHANGEABLE)?;
+        if group.name == DEFAULT {
+            return Err(ServiceError::Conflict("Default security group already exists.".into()));
+        }
+        let rules = self.rules_of_new_group(&group, false);
+        self.write(None, move |conn| {
+            insert(conn, &group, false, &rules)?;
+            Ok(visible(conn, &scope, group.id)?.0)
+        })
+        .await
+    }
+
+    /// Changes a group. The default group keeps its name.
+    pub async fn update_security_group(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<SecurityGroup, ServiceError> {
+        let now = self.now();
+        self.write(None, move |conn| {
+            let (before, is_default) = visible(conn, &scope, id)?;
+            let mut after = patched(&before, &attributes, CHANGEABLE)?;
+            if is_default && after.name != before.name {
+                return Err(in_use("Updating the name of the default security group is not allowed.".into()));
+            }
+            after.updated_at = now;
+            table::save(conn, &row(&after, is_default)?)?;
+            Ok(after)
+        })
+        .await
+    }
+
+    /// Deletes a group. Conflict when a port names it or it is a project's default.
+    pub async fn delete_security_group(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
+        self.write(None, move |conn| {
+            let (_, is_default) = visible(conn, &scope, id)?;
+            if is_default && !scope.admin {
+                return Err(in_use("Insufficient rights for removing default security group.".into()));
+            }
+            if ports::count_with_security_group(conn, &id.to_string())? > 0 {
+                return Err(in_use(format!("Security Group {id} in use.")));
+            }
+            table::delete(conn, &id.to_string())?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Adds a rule. Conflict when the group has the same one.
+    pub async fn create_security_group_rule(&self, scope: Scope, mut attributes: Attributes) -> Result<SecurityGroupRule, ServiceError> {
+        let project_id = take_owner(&scope, &mut attributes)?;
+        let group = take_id(&mut attributes, "security_group_id")?;
+        if !attributes.contains_key("direction") {
+            return Err(ServiceError::Invalid("Failed to parse request. Required attribute 'direction' not specified".into()));
+        }
+        // Clients send an empty text or null for "any".
+        attributes.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
+        let blank = new_rule(self.new_id(), group, &project_id, ("ingress", "IPv4"), None, self.now());
+        let rule = patched(&blank, &attributes, OF_RULE)?;
+        check_rule(&rule)?;
+        self.write(None, move |conn| {
+            let (group, _) = visible(conn, &scope, rule.security_group_id)?;
+            if let Some(remote) = rule.remote_group_id {
+                visible(conn, &scope, remote)?;
+            }
+            let same = |other: &&SecurityGroupRule| {
+                SecurityGroupRule { id: rule.id, created_at: rule.created_at, description: rule.description.clone(), ..(*other).clone() }
+                    == rule
+            };
+            if let Some(other) = group.security_group_rules.iter().find(same) {
+                return Err(in_use(format!("Security group rule already exists. Rule id is {}.", other.id)));
+            }
+            table::insert_rule(conn, &rule_row(&rule))?;
+            Ok(rule)
+        })
+        .await
+    }
+
+    /// Removes a rule.
+    pub async fn delete_security_group_rule(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
+        self.write(None, move |conn| {
+            let known =
+                table::rules(conn, Of::All)?.into_iter().find(|row| row.id == id.to_string() && scope.may_see(&row.project_id, false));
+            if known.is_none() {
+                return Err(absent("Security group rule", id));
+            }
+            table::delete_rule(conn, &id.to_string())?;
+            Ok(())
+        })
+        .await
+    }
+
+    fn new_group(&self, name: &str, project_id: String, description: &str) -> SecurityGroup {
+        let now = self.now();
+        SecurityGroup {
+            id: self.new_id(),
+            name: name.to_owned(),
+            project_id,
+            description: description.to_owned(),
+            stateful: true,
+            tags: Vec::new(),
+            security_group_rules: Vec::new(),
+            created_at: now,
+            updated_at: now,
+        }
+    }
+
+    /// Everything may leave; into a default group comes what its members send.
+    fn rules_of_new_group(&self, group: &SecurityGroup, is_default: bool) -> Vec<SecurityGroupRule> {
+        let mut kinds = vec![(("egress", "IPv4"), None), (("egress", "IPv6"), None)];
+        if is_default {
+            kinds.extend([(("ingress", "IPv4"), Some(group.id)), (("ingress", "IPv6"), Some(group.id))]);
+        }
+        let made = |(kind, remote)| new_rule(self.new_id(), group.id, &group.project_id, kind, remote, group.created_at);
+        kinds.into_iter().map(made).collect()
+    }
+}
+
+/// Refuses groups that the caller may not use.
+pub(super) fn check(conn: &mut Conn, scope: &Scope, groups: &[Uuid]) -> Result<(), Refusal> {
+    for group in groups {
+        visible(conn, scope, *group)?;
+    }
+    Ok(())
+}
+
+fn default_id(conn: &mut Conn, project: &str) -> Result<Option<Uuid>, Refusal> {
+    Ok(table::default_of(conn, project)?.map(|row| read_id("security_groups.id", &row.id)).transpose()?)
+}
+
+fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<(SecurityGroup, bool), Refusal> {
+    let row = table::find(conn, &id.to_string())?.filter(|row| scope.may_see(&row.project_id, false));
+    let row = row.ok_or_else(|| absent("Security group", id))?;
+    let is_default = row.is_default;
+    let record = records(conn, vec![row], Of::These(&[id.to_string()]))?.pop().ok_or_else(|| absent("Security group", id))?;
+    Ok((record, is_default))
+}
+
+fn records(conn: &mut Conn, rows: Vec<GroupRow>, of: Of<'_>) -> Result<Vec<SecurityGroup>, DbError> {
+    let mut rules: BTreeMap<String, Vec<SecurityGroupRule>> = BTreeMap::new();
+    for row in table::rules(conn, of)? {
+        rules.entry(row.security_group_id.clone()).or_default().push(rule(row)?);
+    }
+    rows.into_iter()
+        .map(|row| {
+            Ok(SecurityGroup {
+                id: read_id("security_groups.id", &row.id)?,
+                security_group_rules: rules.remove(&row.id).unwrap_or_default(),
+                name: row.name,
+                project_id: row.project_id,
+                description: row.description,
+                stateful: row.stateful,
+                tags: serde_json::from_str(&row.tags)?,
+                created_at: row.created_at.and_utc(),
+                updated_at: row.updated_at.and_utc(),
+            })
+        })
+        .collect()
+}
+
+fn insert(conn: &mut Conn, group: &SecurityGroup, is_default: bool, rules: &[SecurityGroupRule]) -> Result<(), DbError> {
+    table::insert(conn, &row(group, is_default)?)?;
+    for rule in rules {
+        table::insert_rule(conn, &rule_row(rule))?;
+    }
+    Ok(())
+}
+
+fn new_rule(
+    id: Uuid,
+    group: Uuid,
+    project_id: &str,
+    (direction, ethertype): (&str, &str),
+    remote: Option<Uuid>,
+    now: DateTime<Utc>,
+) -> SecurityGroupRule {
+    SecurityGroupRule {
+        id,
+        security_group_id: group,
+        project_id: project_id.to_owned(),
+        direction: direction.to_owned(),
+        ethertype: ethertype.to_owned(),
+        protocol: None,
+        port_range_min: None,
+        port_range_max: None,
+        remote_ip_prefix: None,
+        remote_group_id: remote,
+        description: String::new(),
+        created_at: now,
+    }
+}
+
+fn check_rule(rule: &SecurityGroupRule) -> Result<(), ServiceError> {
+    let invalid = |text: String| Err(ServiceError::Invalid(text));
+    if !["ingress", "egress"].contains(&rule.direction.as_str()) {
+        return invalid(format!("Invalid input for direction. Reason: '{}' is not in ['ingress', 'egress'].", rule.direction));
+    }
+    if !["IPv4", "IPv6"].contains(&rule.ethertype.as_str()) {
+        return invalid(format!("Invalid input for ethertype. Reason: '{}' is not in ['IPv4', 'IPv6'].", rule.ethertype));
+    }
+    if let (Some(low), Some(high)) = (rule.port_range_min, rule.port_range_max) {
+        if low > high {
+            return invalid("For TCP/UDP protocols, port_range_min must be <= port_range_max".into());
+        }
+    }
+    if [rule.port_range_min, rule.port_range_max].into_iter().flatten().any(|port| !(0..=65535).contains(&port)) {
+        return invalid("A port is between 0 and 65535".into());
+    }
+    if rule.protocol.is_none() && (rule.port_range_min.is_some() || rule.port_range_max.is_some()) {
+        return invalid("Must also specify protocol if port range is given.".into());
+    }
+    if rule.remote_ip_prefix.is_some() && rule.remote_group_id.is_some() {
+        return invalid("Only remote_ip_prefix or remote_group_id may be provided.".into());
+    }
+    match &rule.remote_ip_prefix {
+        Some(prefix) if Cidr::parse(prefix).is_none() && prefix.parse::<std::net::IpAddr>().is_err() => {
+            invalid(format!("Invalid input for remote_ip_prefix. Reason: '{prefix}' is not a valid CIDR."))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn rule(row: RuleRow) -> Result<SecurityGroupRule, DbError> {
+    Ok(SecurityGroupRule {
+        id: read_id("security_group_rules.id", &row.id)?,
+        security_group_id: read_id("security_group_rules.security_group_id", &row.security_group_id)?,
+        project_id: row.project_id,
+        direction: row.direction,
+        ethertype: row.ethertype,
+        protocol: row.protocol,
+        port_range_min: row.port_range_min,
+        port_range_max: row.port_range_max,
+        remote_ip_prefix: row.remote_ip_prefix,
+        remote_group_id: row.remote_group_id.as_deref().map(|id| read_id("security_group_rules.remote_group_id", id)).transpose()?,
+        description: row.description,
+        created_at: row.created_at.and_utc(),
+    })
+}
+
+fn rule_row(rule: &SecurityGroupRule) -> RuleRow {
+    RuleRow {
+        id: rule.id.to_string(),
+        security_group_id: rule.security_group_id.to_string(),
+        project_id: rule.project_id.clone(),
+        direction: rule.direction.clone(),
+        ethertype: rule.ethertype.clone(),
+        protocol: rule.protocol.clone(),
+        port_range_min: rule.port_range_min,
+        port_range_max: rule.port_range_max,
+        remote_ip_prefix: rule.remote_ip_prefix.clone(),
+        remote_group_id: rule.remote_group_id.map(|id| id.to_string()),
+        description: rule.description.clone(),
+        created_at: rule.created_at.naive_utc(),
+    }
+}
+
+fn row(group: &SecurityGroup, is_default: bool) -> Result<GroupRow, DbError> {
+    Ok(GroupRow {
+        id: group.id.to_string(),
+        name: group.name.clone(),
+        project_id: group.project_id.clone(),
+        description: group.description.clone(),
+        stateful: group.stateful,
+        is_default,
+        tags: serde_json::to_string(&group.tags)?,
+        created_at: group.created_at.naive_utc(),
+        updated_at: group.updated_at.naive_utc(),
+    })
+}

@@ -1,0 +1,235 @@
+//! Subnets: their blocks, gateways and allocation pools.
+
+use std::net::IpAddr;
+
+use uuid::Uuid;
+
+use super::super::cidr::{Cidr, number};
+use super::super::records::{AllocationPool, Attributes, Scope, SubnetRecord, patched, take_id, take_owner};
+use super::networks::visible;
+use super::{EmbeddedNetwork, absent, in_use};
+use crate::db::services::network::subnets::{self as table, SubnetRow};
+use crate::db::services::network::{Of, networks};
+use crate::db::services::read_id;
+use crate::db::{Conn, DbError};
+use crate::services::ServiceError;
+use crate::services::transaction::Refusal;
+
+const CHANGEABLE: &[&str] =
+    &["name", "description", "gateway_ip", "allocation_pools", "dns_nameservers", "host_routes", "enable_dhcp", "tags"];
+
+impl EmbeddedNetwork {
+    /// Subnets of the networks that the caller may use, in order of creation.
+    pub async fn subnets(&self, scope: Scope) -> Result<Vec<SubnetRecord>, ServiceError> {
+        self.read(move |conn| {
+            let usable: Vec<String> =
+                networks::list(conn)?.into_iter().filter(|n| scope.may_see(&n.project_id, n.shared || n.external)).map(|n| n.id).collect();
+            let rows = table::list(conn, Of::These(&usable))?;
+            Ok(rows.into_iter().map(record).collect::<Result<_, DbError>>()?)
+        })
+        .await
+    }
+
+    /// One subnet.
+    pub async fn subnet(&self, scope: Scope, id: Uuid) -> Result<SubnetRecord, ServiceError> {
+        self.read(move |conn| find(conn, &scope, id)).await
+    }
+
+    /// Makes a subnet; what the request leaves out follows from the block: the first address is the gateway's, the rest the pool.
+    pub async fn create_subnet(&self, scope: Scope, mut attributes: Attributes) -> Result<SubnetRecord, ServiceError> {
+        let project_id = take_owner(&scope, &mut attributes)?;
+        let network_id = take_id(&mut attributes, "network_id")?;
+        let block = take_block(&mut attributes)?;
+        let now = self.now();
+        let blank = SubnetRecord {
+            id: self.new_id(),
+            network_id,
+            name: String::new(),
+            project_id,
+            description: String::new(),
+            ip_version: block.version(),
+            cidr: block.to_string(),
+            gateway_ip: block.usable().map(|(first, _)| block.address(first).to_string()),
+            allocation_pools: Vec::new(),
+            dns_nameservers: Vec::new(),
+            host_routes: Vec::new(),
+            enable_dhcp: true,
+            tags: Vec::new(),
+            created_at: now,
+            updated_at: now,
+        };
+        let mut subnet = patched(&blank, &attributes, CHANGEABLE)?;
+        if subnet.allocation_pools.is_empty() {
+            subnet.allocation_pools = default_pools(&block, subnet.gateway_ip.as_deref());
+        }
+        check(&block, &subnet)?;
+        self.write(None, move |conn| {
+            let network = visible(conn, &scope, network_id)?;
+            if !scope.may_change(&network.project_id) {
+                return Err(ServiceError::Forbidden(format!("Adding a subnet to network {network_id} is disallowed by policy")).into());
+            }
+            for other in table::list(conn, Of::These(&[network_id.to_string()]))? {
+                if Cidr::parse(&other.cidr).is_some_and(|other| other.overlaps(&block)) {
+                    let text = format!("Requested subnet with cidr: {block} for network: {network_id} overlaps with another subnet.");
+                    return Err(ServiceError::Invalid(text).into());
+                }
+            }
+            table::insert(conn, &row(&subnet, None)?)?;
+            Ok(subnet)
+        })
+        .await
+    }
+
+    /// Changes a subnet.
+    pub async fn update_subnet(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<SubnetRecord, ServiceError> {
+        let now = self.now();
+        self.write(None, move |conn| {
+            let before = changeable(conn, &scope, id)?;
+            let held = table::hold(conn, &id.to_string())?.ok_or_else(|| absent("Subnet", id))?;
+            let mut after = patched(&before, &attributes, CHANGEABLE)?;
+            let block = Cidr::parse(&after.cidr).ok_or_else(|| DbError::unreadable("subnets.cidr", &after.cidr))?;
+            check(&block, &after)?;
+            after.updated_at = now;
+            table::save(conn, &row(&after, held.next_address)?)?;
+            Ok(after)
+        })
+        .await
+    }
+
+    /// Deletes a subnet. Conflict while ports have addresses of it.
+    pub async fn delete_subnet(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
+        self.write(None, move |conn| {
+            changeable(conn, &scope, id)?;
+            let id = id.to_string();
+            table::hold(conn, &id)?;
+            if table::addresses_in_use(conn, &id)? > 0 {
+                let text =
+                    format!("Unable to complete operation on subnet {id}: One or more ports have an IP allocation from this subnet.");
+                return Err(in_use(text));
+            }
+            table::delete(conn, &id)?;
+            Ok(())
+        })
+        .await
+    }
+}
+
+fn find(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, Refusal> {
+    let row = table::find(conn, &id.to_string())?.ok_or_else(|| absent("Subnet", id))?;
+    let subnet = record(row)?;
+    visible(conn, scope, subnet.network_id).map_err(|_| absent("Subnet", id))?;
+    Ok(subnet)
+}
+
+fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, Refusal> {
+    let subnet = find(conn, scope, id)?;
+    if scope.may_change(&subnet.project_id) {
+        return Ok(subnet);
+    }
+    Err(ServiceError::Forbidden(format!("Changing subnet {id} is disallowed by policy")).into())
+}
+
+fn take_block(attributes: &mut Attributes) -> Result<Cidr, ServiceError> {
+    let text = match attributes.remove("cidr") {
+        Some(serde_json::Value::String(text)) => text,
+        _ => return Err(ServiceError::Invalid("Failed to parse request. Required attribute 'cidr' not specified".into())),
+    };
+    let block = Cidr::parse(&text)
+        .ok_or_else(|| ServiceError::Invalid(format!("Invalid input for cidr. Reason: '{text}' is not a valid IP subnet.")))?;
+    match attributes.remove("ip_version") {
+        Some(version) if version.as_i64() != Some(i64::from(block.version())) && version.as_str() != Some(&block.version().to_string()) => {
+            Err(ServiceError::Invalid(format!("Invalid input for ip_version: {version} is not the version of {block}")))
+        }
+        _ => Ok(block),
+    }
+}
+
+fn default_pools(block: &Cidr, gateway: Option<&str>) -> Vec<AllocationPool> {
+    let Some((first, last)) = block.usable() else { return Vec::new() };
+    let pool = |start: u128, end: u128| AllocationPool { start: block.address(start).to_string(), end: block.address(end).to_string() };
+    match gateway.and_then(|text| text.parse::<IpAddr>().ok()).map(number) {
+        Some(gateway) if (first..=last).contains(&gateway) => {
+            let below = (gateway > first).then(|| pool(first, gateway - 1));
+            let above = (gateway < last).then(|| pool(gateway + 1, last));
+            below.into_iter().chain(above).collect()
+        }
+        _ => vec![pool(first, last)],
+    }
+}
+
+fn check(block: &Cidr, subnet: &SubnetRecord) -> Result<(), ServiceError> {
+    let invalid = |text: String| Err(ServiceError::Invalid(text));
+    let gateway = match &subnet.gateway_ip {
+        None => None,
+        Some(text) => match text.parse::<IpAddr>() {
+            Ok(address) if block.contains(address) => Some(number(address)),
+            _ => return invalid(format!("Invalid input for gateway_ip. Reason: '{text}' is not an address of {block}.")),
+        },
+    };
+    let mut ranges = pools(subnet).ok_or_else(|| ServiceError::Invalid("Invalid input for allocation_pools: not addresses".into()))?;
+    ranges.sort_unstable();
+    for pool in &subnet.allocation_pools {
+        let inside = [&pool.start, &pool.end].into_iter().all(|text| text.parse().is_ok_and(|address| block.is_usable(address)));
+        if !inside {
+            return invalid(format!("The allocation pool {}-{} spans beyond the subnet cidr {block}.", pool.start, pool.end));
+        }
+    }
+    if ranges.iter().any(|(start, end)| start > end || gateway.is_some_and(|gateway| (*start..=*end).contains(&gateway))) {
+        return invalid("An allocation pool ends before it starts or contains the gateway.".into());
+    }
+    if ranges.windows(2).any(|pair| pair[0].1 >= pair[1].0) {
+        return invalid("Allocation pools overlap.".into());
+    }
+    match subnet.dns_nameservers.iter().find(|text| text.parse::<IpAddr>().is_err()) {
+        Some(text) => invalid(format!("Invalid input for dns_nameservers. Reason: '{text}' is not a valid IP address.")),
+        None => Ok(()),
+    }
+}
+
+/// A subnet's pools as numbers; none when one is not made of addresses.
+pub(super) fn pools(subnet: &SubnetRecord) -> Option<Vec<(u128, u128)>> {
+    let read = |text: &str| text.parse::<IpAddr>().ok().map(number);
+    subnet.allocation_pools.iter().map(|pool| Some((read(&pool.start)?, read(&pool.end)?))).collect()
+}
+
+/// A row as callers see it.
+pub(super) fn record(row: SubnetRow) -> Result<SubnetRecord, DbError> {
+    Ok(SubnetRecord {
+        id: read_id("subnets.id", &row.id)?,
+        network_id: read_id("subnets.network_id", &row.network_id)?,
+        name: row.name,
+        project_id: row.project_id,
+        description: row.description,
+        ip_version: row.ip_version,
+        cidr: row.cidr,
+        gateway_ip: row.gateway_ip,
+        allocation_pools: serde_json::from_str(&row.allocation_pools)?,
+        dns_nameservers: serde_json::from_str(&row.dns_nameservers)?,
+        host_routes: serde_json::from_str(&row.host_routes)?,
+        enable_dhcp: row.enable_dhcp,
+        tags: serde_json::from_str(&row.tags)?,
+        created_at: row.created_at.and_utc(),
+        updated_at: row.updated_at.and_utc(),
+    })
+}
+
+fn row(subnet: &SubnetRecord, next_address: Option<String>) -> Result<SubnetRow, DbError> {
+    Ok(SubnetRow {
+        id: subnet.id.to_string(),
+        network_id: subnet.network_id.to_string(),
+        name: subnet.name.clone(),
+        project_id: subnet.project_id.clone(),
+        description: subnet.description.clone(),
+        ip_version: subnet.ip_version,
+        cidr: subnet.cidr.clone(),
+        gateway_ip: subnet.gateway_ip.clone(),
+        allocation_pools: serde_json::to_string(&subnet.allocation_pools)?,
+        dns_nameservers: serde_json::to_string(&subnet.dns_nameservers)?,
+        host_routes: serde_json::to_string(&subnet.host_routes)?,
+        enable_dhcp: subnet.enable_dhcp,
+        tags: serde_json::to_string(&subnet.tags)?,
+        next_address,
+        created_at: subnet.created_at.naive_utc(),
+        updated_at: subnet.updated_at.naive_utc(),
+    })
+}

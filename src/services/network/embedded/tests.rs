@@ -1,0 +1,271 @@
+//! An address and a MAC belong to one port, a port has at most one active binding, effects may come twice or late.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::super::records::{Attributes, QosRuleKind, Scope};
+use super::super::{NetworkService, NewPort, Port};
+use super::*;
+use crate::db::Schema;
+use crate::env::{Blocking, Env, RandomIds, SystemClock};
+
+fn inline() -> EmbeddedNetwork {
+    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    EmbeddedNetwork::new(Db::open("services", "", Schema::Services, &env).unwrap())
+}
+
+fn attributes(value: Value) -> Attributes {
+    value.as_object().unwrap().clone()
+}
+
+fn admin() -> Scope {
+    Scope::admin("ops")
+}
+
+fn member(project: &str) -> Scope {
+    Scope { project_id: project.into(), admin: false }
+}
+
+async fn network_with(network: &EmbeddedNetwork, cidrs: &[&str]) -> Uuid {
+    let made = network.create_network(admin(), attributes(json!({"name": "private", "shared": true}))).await.unwrap();
+    for cidr in cidrs {
+        network.create_subnet(admin(), attributes(json!({"network_id": made.id, "cidr": cidr}))).await.unwrap();
+    }
+    made.id
+}
+
+fn new_port(network: &EmbeddedNetwork, on: Uuid) -> NewPort {
+    NewPort { id: network.new_id(), network_id: on, project_id: "demo".into(), fixed_ip: None, security_groups: vec![] }
+}
+
+fn fence(server: Uuid, attempt: i64) -> Fence {
+    Fence { server, epoch: 1, attempt }
+}
+
+fn hosts(port: &Port) -> Vec<(&str, &str)> {
+    port.bindings.iter().map(|binding| (binding.host.as_str(), binding.status.as_str())).collect()
+}
+
+#[tokio::test]
+async fn a_cross_cell_move_binds_at_the_target_switches_and_leaves_the_source() {
+    let network = inline();
+    let on = network_with(&network, &["10.0.0.0/24", "fd00::/64"]).await;
+    let server = network.new_id();
+    let wanted = new_port(&network, on);
+    for _ in 0..2 {
+        let made = network.create_port(fence(server, 1), wanted.clone()).await.unwrap();
+        let ips: Vec<&str> = made.fixed_ips.iter().map(|fixed| fixed.ip_address.as_str()).collect();
+        assert_eq!((ips, made.network_name.as_str(), made.status.as_str()), (vec!["10.0.0.2", "fd00::2"], "private", "DOWN"));
+        assert!(made.mac_address.starts_with("fa:16:3e:") && made.security_groups.len() == 1);
+    }
+    let port = wanted.id;
+    for _ in 0..2 {
+        network.create_binding(fence(server, 2), port, "cell1-host1").await.unwrap();
+    }
+    network.set_plugged(port, "cell1-host1", true).await.unwrap();
+    assert_eq!(network.port(port).await.unwrap().status, "ACTIVE");
+    for _ in 0..2 {
+        network.create_binding(fence(server, 3), port, "cell2-host1").await.unwrap();
+    }
+    assert_eq!(hosts(&network.port(port).await.unwrap()), [("cell1-host1", "ACTIVE"), ("cell2-host1", "INACTIVE")]);
+    for _ in 0..2 {
+        network.activate_binding(fence(server, 4), port, "cell2-host1").await.unwrap();
+    }
+    let moved = network.port(port).await.unwrap();
+    assert_eq!(hosts(&moved), [("cell1-host1", "INACTIVE"), ("cell2-host1", "ACTIVE")]);
+    assert_eq!(moved.status, "DOWN", "only the active binding's plug counts");
+    network.set_plugged(port, "cell2-host1", true).await.unwrap();
+    for _ in 0..2 {
+        network.delete_binding(fence(server, 5), port, "cell1-host1").await.unwrap();
+    }
+    let confirmed = network.port(port).await.unwrap();
+    assert_eq!((hosts(&confirmed), confirmed.status.as_str()), (vec![("cell2-host1", "ACTIVE")], "ACTIVE"));
+    // A late effect of the past does nothing, and says so.
+    let late = network.create_binding(fence(server, 4), port, "cell1-host1").await;
+    assert!(matches!(late, Err(ServiceError::Stale(_))), "{late:?}");
+    assert_eq!(network.port(port).await.unwrap(), confirmed);
+    assert_eq!(network.ports_of(server).await.unwrap(), [confirmed.clone()]);
+    assert_eq!(network.ports_in_use().await.unwrap(), [confirmed]);
+    for _ in 0..2 {
+        network.delete_port(fence(server, 6), port).await.unwrap();
+    }
+    assert!(matches!(network.port(port).await, Err(ServiceError::NotFound(_))));
+    // What is gone is unplugged; it cannot be plugged.
+    network.set_plugged(port, "cell2-host1", false).await.unwrap();
+    assert!(matches!(network.set_plugged(port, "cell2-host1", true).await, Err(ServiceError::NotFound(_))));
+}
+
+#[tokio::test]
+async fn a_port_of_the_user_is_claimed_and_released_but_never_taken_from_another_server() {
+    let network = inline();
+    let on = network_with(&network, &["10.0.0.0/24"]).await;
+    let port = network.add_port(member("demo"), attributes(json!({"network_id": on, "name": "mine"}))).await.unwrap().port.id;
+    let (first, second) = (network.new_id(), network.new_id());
+    for _ in 0..2 {
+        network.claim_port(fence(first, 1), port).await.unwrap();
+    }
+    network.create_binding(fence(first, 2), port, "host1").await.unwrap();
+    assert!(matches!(network.claim_port(fence(second, 1), port).await, Err(ServiceError::Conflict(_))));
+    network.release_port(fence(second, 2), port).await.unwrap();
+    network.delete_binding(fence(second, 2), port, "host1").await.unwrap();
+    network.delete_port(fence(second, 2), port).await.unwrap();
+    let held = network.port(port).await.unwrap();
+    assert_eq!((held.device_id.as_str(), hosts(&held)), (first.to_string().as_str(), vec![("host1", "ACTIVE")]));
+    for _ in 0..2 {
+        network.release_port(fence(first, 3), port).await.unwrap();
+    }
+    let free = network.port(port).await.unwrap();
+    assert_eq!((free.device_id.as_str(), free.device_owner.as_str(), free.bindings.len(), free.name.as_str()), ("", "", 0, "mine"));
+}
+
+#[tokio::test]
+async fn addresses_run_out_and_are_refused_when_taken_outside_or_the_gateways() {
+    let network = inline();
+    let on = network_with(&network, &["10.0.0.0/29"]).await;
+    let server = network.new_id();
+    let at = |address: &str| NewPort { fixed_ip: Some(address.into()), ..new_port(&network, on) };
+    network.create_port(fence(server, 1), at("10.0.0.4")).await.unwrap();
+    assert!(matches!(network.create_port(fence(server, 1), at("10.0.0.4")).await, Err(ServiceError::Conflict(_))));
+    assert!(matches!(network.create_port(fence(server, 1), at("10.0.0.1")).await, Err(ServiceError::Conflict(_))));
+    assert!(matches!(network.create_port(fence(server, 1), at("10.0.1.4")).await, Err(ServiceError::Invalid(_))));
+    let mut made = Vec::new();
+    for _ in 0..4 {
+        made.push(network.create_port(fence(server, 1), new_port(&network, on)).await.unwrap());
+    }
+    let ips: Vec<&str> = made.iter().map(|port| port.fixed_ips[0].ip_address.as_str()).collect();
+    assert_eq!(ips, ["10.0.0.2", "10.0.0.3", "10.0.0.5", "10.0.0.6"]);
+    let full = network.create_port(fence(server, 1), new_port(&network, on)).await;
+    assert!(matches!(&full, Err(ServiceError::Conflict(why)) if why.starts_with("No more IP addresses")), "{full:?}");
+    network.delete_port(fence(server, 2), made[1].id).await.unwrap();
+    let again = network.create_port(fence(server, 3), new_port(&network, on)).await.unwrap();
+    assert_eq!(again.fixed_ips[0].ip_address, "10.0.0.3");
+}
+
+#[tokio::test]
+async fn a_minimum_bandwidth_policy_makes_a_port_ask_for_resources() {
+    let network = inline();
+    let policy = network.create_qos_policy(admin(), attributes(json!({"name": "gold", "shared": true}))).await.unwrap();
+    let on =
+        network.create_network(admin(), attributes(json!({"shared": true, "provider:physical_network": "physnet2"}))).await.unwrap().id;
+    let wanted = attributes(json!({"network_id": on, "qos_policy_id": policy.id}));
+    let port = network.add_port(member("demo"), wanted).await.unwrap().port;
+    assert_eq!(port.resource_request, None);
+    let rule = |kind, body| network.create_qos_rule(admin(), policy.id, kind, attributes(body));
+    rule(QosRuleKind::MinimumBandwidth, json!({"min_kbps": 1000})).await.unwrap();
+    rule(QosRuleKind::MinimumBandwidth, json!({"min_kbps": 500, "direction": "ingress"})).await.unwrap();
+    rule(QosRuleKind::MinimumPacketRate, json!({"min_kpps": 7})).await.unwrap();
+    let twice = rule(QosRuleKind::MinimumBandwidth, json!({"min_kbps": 1})).await;
+    assert!(matches!(twice, Err(ServiceError::Conflict(_))), "{twice:?}");
+    let asked = network.port(port.id).await.unwrap().resource_request.unwrap();
+    let groups = asked["request_groups"].as_array().unwrap();
+    assert_eq!(groups[0]["resources"], json!({"NET_BW_EGR_KILOBIT_PER_SEC": 1000, "NET_BW_IGR_KILOBIT_PER_SEC": 500}));
+    assert_eq!(groups[0]["required"], json!(["CUSTOM_PHYSNET_PHYSNET2", "CUSTOM_VNIC_TYPE_NORMAL"]));
+    assert_eq!(groups[1]["resources"], json!({"NET_PACKET_RATE_KILOPACKET_PER_SEC": 7}));
+    assert_eq!(asked["same_subtree"], json!([groups[0]["id"], groups[1]["id"]]));
+    assert!(matches!(network.delete_qos_policy(admin(), policy.id).await, Err(ServiceError::Conflict(_))));
+}
+
+#[tokio::test]
+async fn projects_see_their_own_and_what_is_shared_and_change_only_their_own() {
+    let network = inline();
+    let shared = network_with(&network, &["10.0.0.0/24"]).await;
+    let own = network.create_network(member("a"), attributes(json!({"name": "own"}))).await.unwrap().id;
+    let seen: Vec<Uuid> = network.networks(member("a")).await.unwrap().iter().map(|n| n.id).collect();
+    assert_eq!(seen, [shared, own]);
+    assert!(matches!(network.network_record(member("b"), own).await, Err(ServiceError::NotFound(_))));
+    assert!(matches!(network.delete_network(member("b"), shared).await, Err(ServiceError::Forbidden(_))));
+    let share = network.update_network(member("a"), own, attributes(json!({"shared": true}))).await;
+    assert!(matches!(share, Err(ServiceError::Forbidden(_))), "{share:?}");
+    let wrong = network.update_network(member("a"), own, attributes(json!({"mtu": "big"}))).await;
+    assert!(matches!(&wrong, Err(ServiceError::Invalid(why)) if why.contains("mtu")), "{wrong:?}");
+    let port = network.add_port(member("a"), attributes(json!({"network_id": own}))).await.unwrap().port.id;
+    assert!(network.ports(member("b"), PortFilter::default()).await.unwrap().is_empty());
+    let bind = network.update_port(member("a"), port, attributes(json!({"binding:host_id": "host1"}))).await;
+    assert!(matches!(bind, Err(ServiceError::Forbidden(_))), "{bind:?}");
+    let default = network.security_groups(member("a")).await.unwrap();
+    assert_eq!((default.len(), default[0].name.as_str(), default[0].security_group_rules.len()), (1, "default", 4));
+    assert!(matches!(network.delete_security_group(member("a"), default[0].id).await, Err(ServiceError::Conflict(_))));
+}
+
+/// One random effect on the bindings of two ports over three hosts.
+#[derive(Clone, Debug)]
+enum Effect {
+    Bind(usize, usize),
+    Activate(usize, usize),
+    Unbind(usize, usize),
+    Plug(usize, usize, bool),
+}
+
+fn effect() -> impl Strategy<Value = Effect> {
+    prop_oneof![
+        (0usize..2, 0usize..3).prop_map(|(port, host)| Effect::Bind(port, host)),
+        (0usize..2, 0usize..3).prop_map(|(port, host)| Effect::Activate(port, host)),
+        (0usize..2, 0usize..3).prop_map(|(port, host)| Effect::Unbind(port, host)),
+        (0usize..2, 0usize..3, any::<bool>()).prop_map(|(port, host, plugged)| Effect::Plug(port, host, plugged)),
+    ]
+}
+
+async fn play(effects: Vec<Effect>) {
+    let network = inline();
+    let on = network_with(&network, &["10.0.0.0/24"]).await;
+    let (server, names) = (network.new_id(), ["h0", "h1", "h2"]);
+    let mut ports = Vec::new();
+    for _ in 0..2 {
+        ports.push(network.create_port(fence(server, 1), new_port(&network, on)).await.unwrap().id);
+    }
+    for effect in effects {
+        let before = network.ports_of(server).await.unwrap();
+        let outcome = match effect {
+            Effect::Bind(port, host) => network.create_binding(fence(server, 1), ports[port], names[host]).await,
+            Effect::Activate(port, host) => network.activate_binding(fence(server, 1), ports[port], names[host]).await,
+            Effect::Unbind(port, host) => network.delete_binding(fence(server, 1), ports[port], names[host]).await,
+            Effect::Plug(port, host, plugged) => network.set_plugged(ports[port], names[host], plugged).await,
+        };
+        let after = network.ports_of(server).await.unwrap();
+        assert!(outcome.is_ok() || before == after, "a refused effect left something behind");
+        for port in &after {
+            let active: Vec<_> = port.bindings.iter().filter(|binding| binding.status == "ACTIVE").collect();
+            assert!(active.len() <= 1);
+            assert_eq!(port.status == "ACTIVE", active.iter().any(|binding| binding.plugged));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn a_port_never_has_two_active_bindings(effects in prop::collection::vec(effect(), 1..20)) {
+        futures::executor::block_on(play(effects));
+    }
+}
+
+/// Many ports at once: every address and MAC once, and a first default group that all share.
+async fn race(url: &str) {
+    let network = EmbeddedNetwork::new(Db::open("services", url, Schema::Services, &Env::system()).unwrap());
+    let on = network_with(&network, &["10.9.0.0/24"]).await;
+    let made = (0..24).map(|_| {
+        let network = network.clone();
+        async move { network.create_port(fence(network.new_id(), 1), new_port(&network, on)).await.unwrap() }
+    });
+    let made = futures::future::join_all(made).await;
+    let count = |part: fn(&Port) -> String| made.iter().map(part).collect::<BTreeSet<_>>().len();
+    assert_eq!(count(|port| port.fixed_ips[0].ip_address.clone()), 24);
+    assert_eq!(count(|port| port.mac_address.clone()), 24);
+    assert_eq!(count(|port| port.security_groups[0].to_string()), 1);
+}
+
+#[tokio::test]
+async fn ports_made_at_once_on_sqlite_share_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    race(dir.path().join("services.db").to_str().unwrap()).await;
+}
+
+#[tokio::test]
+async fn ports_made_at_once_on_postgres_share_nothing() {
+    if let Some(url) = crate::db::fixture::fresh_postgres() {
+        race(&url).await;
+    }
+}

@@ -1,0 +1,272 @@
+//! The network service's things as its API speaks of them: serde gives the API's attribute names. Requests are maps of
+//! attributes that are laid over a thing and read back, so a wrong type is refused with the attribute's name.
+
+use chrono::{DateTime, Utc};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Port, ServiceError};
+
+/// Attributes of a request body.
+pub type Attributes = serde_json::Map<String, Value>;
+
+/// For whom something is done.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scope {
+    pub project_id: String,
+    pub admin: bool,
+}
+
+impl Scope {
+    /// An administrator, in this project.
+    pub fn admin(project_id: &str) -> Scope {
+        Scope { project_id: project_id.to_owned(), admin: true }
+    }
+
+    /// True for what the project owns, what is shared, and for an administrator.
+    pub fn may_see(&self, owner: &str, shared: bool) -> bool {
+        self.admin || shared || self.project_id == owner
+    }
+
+    /// True for what the project owns, and for an administrator.
+    pub fn may_change(&self, owner: &str) -> bool {
+        self.may_see(owner, false)
+    }
+}
+
+/// A network.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NetworkRecord {
+    pub id: Uuid,
+    pub name: String,
+    pub project_id: String,
+    pub description: String,
+    pub admin_state_up: bool,
+    pub shared: bool,
+    #[serde(rename = "router:external")]
+    pub external: bool,
+    pub mtu: i32,
+    #[serde(rename = "provider:network_type")]
+    pub network_type: Option<String>,
+    #[serde(rename = "provider:physical_network")]
+    pub physical_network: Option<String>,
+    #[serde(rename = "provider:segmentation_id")]
+    pub segmentation_id: Option<i32>,
+    pub qos_policy_id: Option<Uuid>,
+    pub port_security_enabled: bool,
+    pub tags: Vec<String>,
+    /// Ids of its subnets, in order of creation.
+    pub subnets: Vec<Uuid>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// First and last address of a range from which ports get theirs.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AllocationPool {
+    pub start: String,
+    pub end: String,
+}
+
+/// A subnet.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SubnetRecord {
+    pub id: Uuid,
+    pub network_id: Uuid,
+    pub name: String,
+    pub project_id: String,
+    pub description: String,
+    pub ip_version: i32,
+    pub cidr: String,
+    pub gateway_ip: Option<String>,
+    pub allocation_pools: Vec<AllocationPool>,
+    pub dns_nameservers: Vec<String>,
+    pub host_routes: Vec<Value>,
+    pub enable_dhcp: bool,
+    pub tags: Vec<String>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A port with what only its own API shows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PortRecord {
+    pub port: Port,
+    pub description: String,
+    /// What a binding is made with.
+    pub vnic_type: String,
+    pub profile: Value,
+    pub allowed_address_pairs: Vec<Value>,
+    pub extra_dhcp_opts: Vec<Value>,
+    pub port_security_enabled: bool,
+    pub qos_policy_id: Option<Uuid>,
+    pub qos_network_policy_id: Option<Uuid>,
+    pub revision_number: i32,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// An address that a request wants for a port: exact, or any of a subnet.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WantedAddress {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub subnet_id: Option<Uuid>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ip_address: Option<String>,
+}
+
+/// A security group.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SecurityGroup {
+    pub id: Uuid,
+    pub name: String,
+    pub project_id: String,
+    pub description: String,
+    pub stateful: bool,
+    pub tags: Vec<String>,
+    pub security_group_rules: Vec<SecurityGroupRule>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// A rule of a security group.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SecurityGroupRule {
+    pub id: Uuid,
+    pub security_group_id: Uuid,
+    pub project_id: String,
+    /// `ingress` or `egress`.
+    pub direction: String,
+    /// `IPv4` or `IPv6`.
+    pub ethertype: String,
+    pub protocol: Option<String>,
+    pub port_range_min: Option<i32>,
+    pub port_range_max: Option<i32>,
+    pub remote_ip_prefix: Option<String>,
+    pub remote_group_id: Option<Uuid>,
+    pub description: String,
+    pub created_at: DateTime<Utc>,
+}
+
+/// A QoS policy.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct QosPolicy {
+    pub id: Uuid,
+    pub name: String,
+    pub project_id: String,
+    pub description: String,
+    pub shared: bool,
+    pub is_default: bool,
+    pub tags: Vec<String>,
+    pub rules: Vec<QosRule>,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+}
+
+/// What a rule of a QoS policy is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QosRuleKind {
+    BandwidthLimit,
+    MinimumBandwidth,
+    PacketRateLimit,
+    MinimumPacketRate,
+}
+
+impl QosRuleKind {
+    /// All kinds, with the API's names.
+    pub const ALL: [QosRuleKind; 4] =
+        [QosRuleKind::BandwidthLimit, QosRuleKind::MinimumBandwidth, QosRuleKind::PacketRateLimit, QosRuleKind::MinimumPacketRate];
+
+    /// The API's name; its collection is this and `_rules`.
+    pub fn name(self) -> &'static str {
+        match self {
+            QosRuleKind::BandwidthLimit => "bandwidth_limit",
+            QosRuleKind::MinimumBandwidth => "minimum_bandwidth",
+            QosRuleKind::PacketRateLimit => "packet_rate_limit",
+            QosRuleKind::MinimumPacketRate => "minimum_packet_rate",
+        }
+    }
+
+    /// The kind of an API name.
+    pub fn parse(name: &str) -> Option<QosRuleKind> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The attributes of its amount and, where there is one, its burst.
+    pub fn attributes(self) -> (&'static str, Option<&'static str>) {
+        match self {
+            QosRuleKind::BandwidthLimit => ("max_kbps", Some("max_burst_kbps")),
+            QosRuleKind::MinimumBandwidth => ("min_kbps", None),
+            QosRuleKind::PacketRateLimit => ("max_kpps", Some("max_burst_kpps")),
+            QosRuleKind::MinimumPacketRate => ("min_kpps", None),
+        }
+    }
+}
+
+/// A rule of a QoS policy.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct QosRule {
+    pub id: Uuid,
+    pub policy_id: Uuid,
+    pub kind: QosRuleKind,
+    /// `egress`, `ingress` or, for packet rates, `any`.
+    pub direction: String,
+    /// Kilobit or kilopacket per second.
+    pub amount: i64,
+    pub burst: Option<i64>,
+}
+
+/// Lays `changes` over `current`. Invalid for an attribute that is not of `allowed` or has the wrong type.
+pub(super) fn patched<T: Serialize + DeserializeOwned>(current: &T, changes: &Attributes, allowed: &[&str]) -> Result<T, ServiceError> {
+    let mut value = serde_json::to_value(current).map_err(|e| ServiceError::Invalid(e.to_string()))?;
+    for (name, new) in changes {
+        if !allowed.contains(&name.as_str()) {
+            return Err(ServiceError::Invalid(format!("Unrecognized or unchangeable attribute '{name}'")));
+        }
+        value[name.as_str()] = new.clone();
+        // One at a time, so that the message can name the attribute.
+        if let Err(error) = T::deserialize(&value) {
+            return Err(ServiceError::Invalid(format!("Invalid input for {name}. Reason: {error}.")));
+        }
+    }
+    serde_json::from_value(value).map_err(|e| ServiceError::Invalid(e.to_string()))
+}
+
+/// Refuses when someone who is not an administrator would change one of `names`.
+pub(super) fn guard<T: Serialize>(scope: &Scope, before: &T, after: &T, names: &[&str]) -> Result<(), ServiceError> {
+    if scope.admin {
+        return Ok(());
+    }
+    let read = |thing: &T| serde_json::to_value(thing).map_err(|e| ServiceError::Invalid(e.to_string()));
+    let (before, after) = (read(before)?, read(after)?);
+    match names.iter().find(|name| before[**name] != after[**name]) {
+        Some(name) => Err(ServiceError::Forbidden(format!("Setting {name} is disallowed by policy"))),
+        None => Ok(()),
+    }
+}
+
+/// Takes the owner out of a creation's attributes: the caller's project, or another one that an administrator names.
+pub(super) fn take_owner(scope: &Scope, attributes: &mut Attributes) -> Result<String, ServiceError> {
+    let named = [attributes.remove("project_id"), attributes.remove("tenant_id")].into_iter().flatten().next();
+    match named {
+        None => Ok(scope.project_id.clone()),
+        Some(Value::String(project)) if project == scope.project_id || scope.admin => Ok(project),
+        Some(Value::String(_)) => Err(ServiceError::Forbidden("Creating something for another project is disallowed by policy".into())),
+        Some(other) => Err(ServiceError::Invalid(format!("Invalid input for project_id: {other} is not a string."))),
+    }
+}
+
+/// Takes an id that a creation must name.
+pub(super) fn take_id(attributes: &mut Attributes, name: &str) -> Result<Uuid, ServiceError> {
+    match attributes.remove(name) {
+        Some(Value::String(text)) => Uuid::parse_str(&text)
+            .map_err(|_| ServiceError::Invalid(format!("Invalid input for {name}. Reason: '{text}' is not a valid UUID."))),
+        Some(other) => Err(ServiceError::Invalid(format!("Invalid input for {name}: {other} is not a UUID."))),
+        None => Err(ServiceError::Invalid(format!("Failed to parse request. Required attribute '{name}' not specified"))),
+    }
+}
