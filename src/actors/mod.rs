@@ -2,5 +2,6 @@
 
 pub mod address;
 pub mod notifier;
+pub mod compute_host;
 pub mod scheduler;
 pub mod supervision;

@@ -1,0 +1,232 @@
+//! What each command does to a guest. Every one may be repeated, and copes with an earlier one that was broken off.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::core::{CommandError, Core, unless_overtaken};
+use super::lanes::Admission;
+use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
+use crate::domain::host_protocol::{HostCommand, HostReply};
+use crate::services::ServiceError;
+use crate::virt::{GuestRecord, Operation, StopCause};
+
+/// How often a port is looked at while the host waits for its plugging.
+const PLUG_POLL: Duration = Duration::from_millis(50);
+
+type Outcome = Result<HostReply, CommandError>;
+
+impl Core {
+    pub(super) async fn perform(&self, admission: &Admission, operation: Uuid, command: &HostCommand) -> Outcome {
+        let server = admission.fence.server;
+        match command {
+            HostCommand::StopGuest { grace_ms } => self.stop_guest(admission, operation, Duration::from_millis(*grace_ms)).await,
+            HostCommand::UploadSnapshot { image_id } => self.upload_snapshot(admission, operation, *image_id).await,
+            HostCommand::ExportDisks => self.export_disks(admission, operation).await,
+            HostCommand::DropExport => self.drop_export(server).await,
+            HostCommand::ReleaseGuest => self.release_guest(admission).await,
+            HostCommand::PrepareGuest { spec } => self.prepare_guest(admission, operation, spec).await,
+            HostCommand::StartGuest => self.start_guest(admission).await,
+            HostCommand::RemoveGuest => self.remove_guest(admission, operation).await,
+            HostCommand::CleanDisks => self.clean_disks(server).await,
+            HostCommand::RebootGuest { grace_ms } => self.reboot_guest(admission, operation, Duration::from_millis(*grace_ms)).await,
+            HostCommand::AttachVolume { volume } => self.attach_volume(admission, volume).await,
+            HostCommand::DetachVolume { volume_id } => self.detach_volume(admission, *volume_id).await,
+            HostCommand::AttachVif { vif } => self.attach_vif(admission, vif).await,
+            HostCommand::DetachVif { port_id } => self.detach_vif(admission, *port_id).await,
+            HostCommand::Claim { .. } | HostCommand::DropClaim { .. } | HostCommand::MoveClaim { .. } | HostCommand::Fence => {
+                Err(CommandError::Failed("a claim is not a guest's command".into()))
+            }
+        }
+    }
+
+    /// The guest or what it left, if anything.
+    pub(super) async fn guest(&self, server: Uuid) -> Result<Option<GuestRecord>, CommandError> {
+        self.virt(move |hypervisor| hypervisor.guest(server)).await
+    }
+
+    async fn defined_guest(&self, server: Uuid) -> Result<GuestRecord, CommandError> {
+        let guest = self.guest(server).await?.filter(|guest| guest.defined);
+        guest.ok_or_else(|| CommandError::Refused(format!("server {server} has no guest on host {}", self.host())))
+    }
+
+    /// Powers off: within `grace` in good order, else by cutting the power. Gives whether it ran before.
+    async fn power_off(&self, admission: &Admission, operation: Uuid, grace: Duration) -> Result<bool, CommandError> {
+        let server = admission.fence.server;
+        let runs = self.guest(server).await?.is_some_and(|guest| guest.runs());
+        let own_way = self.parts.options.latency(Operation::GuestShutdown);
+        let orderly = !grace.is_zero() && own_way <= grace;
+        if runs {
+            self.wait(admission, own_way.min(grace)).await?;
+            self.latency(admission, Operation::PowerOff).await?;
+        }
+        self.virt(move |hypervisor| hypervisor.stop(server, StopCause::Operation(operation), orderly)).await
+    }
+
+    /// Plugs the interfaces, waits for the network to say so, and powers on.
+    pub(super) async fn power_on(&self, admission: &Admission, guest: GuestRecord) -> Result<(), CommandError> {
+        let (server, epoch) = (admission.fence.server, admission.fence.epoch);
+        self.plug(admission, &guest.spec.vifs).await?;
+        let waiting = unless_overtaken(admission, self.wait_until_plugged(&guest.spec.vifs));
+        let patience = self.parts.options.vif_plug_timeout;
+        match tokio::time::timeout(patience, waiting).await {
+            Ok(outcome) => outcome??,
+            Err(_) => {
+                return Err(CommandError::Failed(format!("the network did not plug the ports of server {server} within {} s", patience.as_secs())));
+            }
+        }
+        self.latency(admission, Operation::Start).await?;
+        self.virt(move |hypervisor| hypervisor.start(server, epoch)).await
+    }
+
+    async fn stop_guest(&self, admission: &Admission, operation: Uuid, grace: Duration) -> Outcome {
+        Ok(HostReply::Stopped { was_running: self.power_off(admission, operation, grace).await? })
+    }
+
+    async fn start_guest(&self, admission: &Admission) -> Outcome {
+        let guest = self.defined_guest(admission.fence.server).await?;
+        // A running guest too: it then counts as started for this epoch.
+        self.power_on(admission, guest).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn reboot_guest(&self, admission: &Admission, operation: Uuid, grace: Duration) -> Outcome {
+        let guest = self.defined_guest(admission.fence.server).await?;
+        self.power_off(admission, operation, grace).await?;
+        self.power_on(admission, guest).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn release_guest(&self, admission: &Admission) -> Outcome {
+        let server = admission.fence.server;
+        let Some(guest) = self.guest(server).await?.filter(|guest| guest.defined) else { return Ok(HostReply::Done) };
+        if guest.runs() {
+            return Err(CommandError::Refused(format!("the guest of server {server} runs")));
+        }
+        for vif in &guest.spec.vifs {
+            self.unplug(vif.port_id).await?;
+        }
+        self.latency(admission, Operation::Undefine).await?;
+        self.virt(move |hypervisor| hypervisor.undefine(server)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn prepare_guest(&self, admission: &Admission, operation: Uuid, spec: &GuestSpec) -> Outcome {
+        let server = admission.fence.server;
+        if spec.server != server {
+            return Err(CommandError::Refused(format!("the guest is for server {} and the request for server {server}", spec.server)));
+        }
+        if self.guest(server).await?.is_some_and(|guest| guest.runs()) {
+            return Err(CommandError::Refused(format!("the guest of server {server} runs")));
+        }
+        self.latency(admission, Operation::Define).await?;
+        let built = async {
+            self.fetch_disks(admission, operation, spec).await?;
+            let owned = spec.clone();
+            self.virt(move |hypervisor| hypervisor.define(&owned)).await
+        };
+        if let Err(error) = built.await {
+            self.virt(move |hypervisor| hypervisor.discard_incoming(server)).await?;
+            return Err(error);
+        }
+        self.plug(admission, &spec.vifs).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn remove_guest(&self, admission: &Admission, operation: Uuid) -> Outcome {
+        let server = admission.fence.server;
+        let guest = self.guest(server).await?;
+        self.power_off(admission, operation, Duration::ZERO).await?;
+        for vif in guest.iter().flat_map(|guest| &guest.spec.vifs) {
+            // The binding goes with the guest; a network that does not answer must not keep a guest alive.
+            if let Err(CommandError::Failed(reason) | CommandError::Refused(reason)) = self.unplug(vif.port_id).await {
+                log::warn!(server:% = server, host = self.host(); "port {} stays plugged: {reason}", vif.port_id);
+            }
+        }
+        if guest.is_some() {
+            self.latency(admission, Operation::Undefine).await?;
+        }
+        self.virt(move |hypervisor| hypervisor.remove(server)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn clean_disks(&self, server: Uuid) -> Outcome {
+        if self.guest(server).await?.is_some_and(|guest| guest.defined) {
+            return Err(CommandError::Refused(format!("server {server} has a guest on host {}; its disks stay", self.host())));
+        }
+        self.virt(move |hypervisor| hypervisor.remove(server)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn attach_volume(&self, admission: &Admission, volume: &GuestVolume) -> Outcome {
+        self.latency(admission, Operation::Volume).await?;
+        let (server, volume) = (admission.fence.server, volume.clone());
+        self.virt(move |hypervisor| hypervisor.connect_volume(server, &volume)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn detach_volume(&self, admission: &Admission, volume: Uuid) -> Outcome {
+        self.latency(admission, Operation::Volume).await?;
+        let server = admission.fence.server;
+        self.virt(move |hypervisor| hypervisor.disconnect_volume(server, volume)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn attach_vif(&self, admission: &Admission, vif: &GuestVif) -> Outcome {
+        let (server, owned) = (admission.fence.server, vif.clone());
+        self.defined_guest(server).await?;
+        self.virt(move |hypervisor| hypervisor.add_vif(server, &owned)).await?;
+        self.plug(admission, std::slice::from_ref(vif)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn detach_vif(&self, admission: &Admission, port: Uuid) -> Outcome {
+        self.latency(admission, Operation::Vif).await?;
+        let server = admission.fence.server;
+        self.unplug(port).await?;
+        self.virt(move |hypervisor| hypervisor.remove_vif(server, port)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn plug(&self, admission: &Admission, vifs: &[GuestVif]) -> Result<(), CommandError> {
+        for vif in vifs {
+            self.latency(admission, Operation::Vif).await?;
+            match unless_overtaken(admission, self.parts.network.set_plugged(vif.port_id, self.host(), true)).await? {
+                Err(ServiceError::NotFound(_)) if self.port_is_gone(vif.port_id).await? => {
+                    log::warn!(host = self.host(); "port {} was deleted; its interface stays without a network", vif.port_id);
+                }
+                outcome => outcome?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn port_is_gone(&self, port: Uuid) -> Result<bool, CommandError> {
+        match self.parts.network.port(port).await {
+            Ok(_) => Ok(false),
+            Err(ServiceError::NotFound(_)) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn unplug(&self, port: Uuid) -> Result<(), CommandError> {
+        match self.parts.network.set_plugged(port, self.host(), false).await {
+            Ok(()) | Err(ServiceError::NotFound(_)) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn wait_until_plugged(&self, vifs: &[GuestVif]) -> Result<(), CommandError> {
+        for vif in vifs {
+            loop {
+                match self.parts.network.port(vif.port_id).await {
+                    Err(ServiceError::NotFound(_)) => break,
+                    Ok(port) if port.bindings.iter().any(|binding| binding.host == self.host() && binding.status == "ACTIVE" && binding.plugged) => break,
+                    Ok(_) => tokio::time::sleep(PLUG_POLL).await,
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
+}

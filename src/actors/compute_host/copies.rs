@@ -1,0 +1,214 @@
+//! Disks on their way: files read as one stream and written from one, in chunks, each disk with its SHA-256. Plain blocking
+//! readers and writers; `transfer` moves their chunks.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+
+use super::lanes::hex;
+use crate::domain::guest::{DiskManifest, DiskPart};
+use crate::virt::DiskFile;
+
+/// Bytes per read; a higher fence is noticed between two.
+const CHUNK: usize = 1 << 20;
+
+/// Reads disks one after another.
+pub(super) struct DiskReader {
+    waiting: VecDeque<DiskFile>,
+    current: Option<OpenDisk>,
+    parts: Vec<DiskPart>,
+    /// Of all bytes; needed only when there are several disks.
+    all: Option<Sha256>,
+}
+
+struct OpenDisk {
+    name: String,
+    file: File,
+    digest: Sha256,
+    size: u64,
+}
+
+impl DiskReader {
+    pub fn new(disks: Vec<DiskFile>) -> DiskReader {
+        let all = (disks.len() > 1).then(Sha256::new);
+        DiskReader { waiting: disks.into(), current: None, parts: Vec::new(), all }
+    }
+
+    /// The next bytes with the name of their disk; none after the last disk.
+    pub fn next_chunk(&mut self) -> io::Result<Option<(String, Bytes)>> {
+        loop {
+            let disk = match &mut self.current {
+                Some(disk) => disk,
+                None => {
+                    let Some(next) = self.waiting.pop_front() else { return Ok(None) };
+                    let file = File::open(&next.path)?;
+                    self.current.insert(OpenDisk { name: next.name, file, digest: Sha256::new(), size: 0 })
+                }
+            };
+            let mut chunk = Vec::with_capacity(CHUNK);
+            (&mut disk.file).take(CHUNK as u64).read_to_end(&mut chunk)?;
+            if chunk.is_empty() {
+                if let Some(done) = self.current.take() {
+                    self.parts.push(DiskPart { name: done.name, size: done.size, sha256: hex(&done.digest.finalize()) });
+                }
+                continue;
+            }
+            disk.digest.update(&chunk);
+            disk.size += chunk.len() as u64;
+            if let Some(all) = &mut self.all {
+                all.update(&chunk);
+            }
+            return Ok(Some((disk.name.clone(), Bytes::from(chunk))));
+        }
+    }
+
+    /// What was read, and the SHA-256 of all its bytes in hex. To be called after the last chunk.
+    pub fn finish(self) -> (DiskManifest, String) {
+        let all = match self.all {
+            Some(all) => hex(&all.finalize()),
+            None => self.parts.first().map_or_else(|| hex(&Sha256::digest(b"")), |part| part.sha256.clone()),
+        };
+        (DiskManifest { disks: self.parts }, all)
+    }
+}
+
+/// A disk that is to arrive.
+pub(super) struct Expected {
+    pub name: String,
+    /// Unknown for an image without a recorded size.
+    pub size: Option<u64>,
+    /// Unknown for an image without a recorded checksum.
+    pub sha256: Option<String>,
+}
+
+impl From<&DiskPart> for Expected {
+    fn from(part: &DiskPart) -> Expected {
+        Expected { name: part.name.clone(), size: Some(part.size), sha256: Some(part.sha256.clone()) }
+    }
+}
+
+/// Why arriving disks are not taken.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CopyError {
+    /// The bytes are not the ones that were sent.
+    #[error("{0}")]
+    Mismatch(String),
+    /// The host cannot store them.
+    #[error("cannot store {0}: {1}")]
+    Store(String, io::Error),
+}
+
+/// Writes arriving bytes into the expected disks and verifies each.
+pub(super) struct DiskWriter {
+    dir: PathBuf,
+    waiting: VecDeque<Expected>,
+    current: Option<(Expected, OpenDisk)>,
+}
+
+impl DiskWriter {
+    pub fn new(dir: PathBuf, expected: Vec<Expected>) -> DiskWriter {
+        DiskWriter { dir, waiting: expected.into(), current: None }
+    }
+
+    /// Takes the next bytes.
+    pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), CopyError> {
+        while !bytes.is_empty() {
+            let Some((expected, disk)) = self.open()? else {
+                return Err(CopyError::Mismatch("more bytes arrived than the disks hold".into()));
+            };
+            let room = expected.size.map_or(u64::MAX, |size| size - disk.size);
+            let (now, rest) = bytes.split_at(usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len()));
+            disk.file.write_all(now).map_err(|error| CopyError::Store(disk.name.clone(), error))?;
+            disk.digest.update(now);
+            disk.size += now.len() as u64;
+            bytes = rest;
+            if expected.size == Some(disk.size) {
+                self.close()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says that no more bytes come.
+    pub fn finish(mut self) -> Result<(), CopyError> {
+        while self.open()?.is_some() {
+            self.close()?;
+        }
+        Ok(())
+    }
+
+    fn open(&mut self) -> Result<Option<(&Expected, &mut OpenDisk)>, CopyError> {
+        // A disk of no bytes is complete as soon as it is open.
+        while self.current.is_none() {
+            let Some(expected) = self.waiting.pop_front() else { return Ok(None) };
+            let store = |error| CopyError::Store(expected.name.clone(), error);
+            let file = File::create(self.dir.join(&expected.name)).map_err(store)?;
+            let empty = expected.size == Some(0);
+            let disk = OpenDisk { name: expected.name.clone(), file, digest: Sha256::new(), size: 0 };
+            self.current = Some((expected, disk));
+            if empty {
+                self.close()?;
+            }
+        }
+        Ok(self.current.as_mut().map(|(expected, disk)| (&*expected, disk)))
+    }
+
+    fn close(&mut self) -> Result<(), CopyError> {
+        let Some((expected, disk)) = self.current.take() else { return Ok(()) };
+        disk.file.sync_all().map_err(|error| CopyError::Store(disk.name.clone(), error))?;
+        if let Some(size) = expected.size.filter(|size| *size != disk.size) {
+            return Err(CopyError::Mismatch(format!("{} arrived with {} of {size} bytes", disk.name, disk.size)));
+        }
+        let arrived = hex(&disk.digest.finalize());
+        match expected.sha256 {
+            Some(sent) if sent != arrived => {
+                Err(CopyError::Mismatch(format!("the checksum of {} does not match: sent {sent}, arrived {arrived}", disk.name)))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn disks_arrive_as_they_were_sent_or_not_at_all() {
+        let (source, target) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let disks: Vec<_> = [("disk", 3 * CHUNK / 2), ("disk.eph0", 0), ("disk.swap", 7)]
+            .into_iter()
+            .map(|(name, size)| {
+                let path = source.path().join(name);
+                std::fs::write(&path, vec![name.len() as u8; size]).unwrap();
+                DiskFile { name: name.into(), path, size: size as u64 }
+            })
+            .collect();
+        let mut reader = DiskReader::new(disks);
+        let mut sent = Vec::new();
+        while let Some((_, chunk)) = reader.next_chunk().unwrap() {
+            sent.extend_from_slice(&chunk);
+        }
+        let (manifest, all) = reader.finish();
+        assert_eq!(all, hex(&Sha256::digest(&sent)));
+
+        let writer = || DiskWriter::new(target.path().to_owned(), manifest.disks.iter().map(Expected::from).collect());
+        let arrive = |bytes: &[u8]| {
+            let mut writer = writer();
+            bytes.chunks(1000).try_for_each(|chunk| writer.take(chunk)).and_then(|()| writer.finish())
+        };
+        arrive(&sent).unwrap();
+        for part in &manifest.disks {
+            assert_eq!(std::fs::read(target.path().join(&part.name)).unwrap(), std::fs::read(source.path().join(&part.name)).unwrap());
+        }
+        assert!(matches!(arrive(&sent[1..]), Err(CopyError::Mismatch(_))));
+        assert!(matches!(arrive(&[&sent[..], b"x"].concat()), Err(CopyError::Mismatch(_))));
+        let mut changed = sent.clone();
+        changed[5] ^= 1;
+        assert!(matches!(arrive(&changed), Err(CopyError::Mismatch(_))));
+    }
+}

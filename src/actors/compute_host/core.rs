@@ -1,0 +1,327 @@
+//! A host's way of obeying: from a request through its lane to a reply. No mailbox here; the actor only carries messages
+//! in and replies out.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::RwLock;
+use uuid::Uuid;
+
+use super::lanes::{Admission, Entry, Lanes, digest};
+use super::memory::MemoryStore;
+use super::{HostParts, HostPlace};
+use crate::domain::fence::Fence;
+use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use crate::services::ServiceError;
+use crate::virt::files::Durability;
+use crate::virt::{Hypervisor, Operation, StopCause, VirtError};
+
+/// What the incarnations of one host share: its place, its driver, and the gate that keeps a dead incarnation's last
+/// blocking calls from overlapping with its successor's first.
+pub struct HostSite {
+    /// Where it lives.
+    pub place: HostPlace,
+    /// Its driver.
+    pub hypervisor: Arc<dyn Hypervisor>,
+    generation: AtomicU64,
+    gate: Arc<RwLock<()>>,
+}
+
+impl HostSite {
+    /// A host's site before its first incarnation.
+    pub fn new(place: HostPlace, hypervisor: Arc<dyn Hypervisor>) -> Arc<HostSite> {
+        Arc::new(HostSite { place, hypervisor, generation: AtomicU64::new(0), gate: Arc::new(RwLock::new(())) })
+    }
+
+    /// Makes every earlier incarnation powerless: it begins no further blocking call, and those that run have ended when
+    /// this returns. Gives the new generation.
+    pub async fn take_over(&self) -> u64 {
+        let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
+        drop(self.gate.write().await);
+        generation
+    }
+}
+
+/// Why a command ends without a reply of its own.
+pub(super) enum CommandError {
+    /// A higher fence cancelled it.
+    Overtaken,
+    /// Definitely not done, nothing is left.
+    Refused(String),
+    /// Begun and failed.
+    Failed(String),
+}
+
+impl CommandError {
+    /// The host's own disk failed.
+    pub fn io(what: &str, error: &io::Error) -> CommandError {
+        CommandError::Failed(format!("{what}: {error}"))
+    }
+}
+
+impl From<VirtError> for CommandError {
+    fn from(error: VirtError) -> CommandError {
+        match error {
+            VirtError::NoGuest(_) | VirtError::Refused(_) => CommandError::Refused(error.to_string()),
+            VirtError::Io { .. } => CommandError::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<ServiceError> for CommandError {
+    fn from(error: ServiceError) -> CommandError {
+        CommandError::Failed(error.to_string())
+    }
+}
+
+/// One incarnation of a host.
+pub(super) struct Core {
+    pub parts: HostParts,
+    pub lanes: Arc<Lanes>,
+    store: Arc<MemoryStore>,
+    generation: u64,
+}
+
+impl Core {
+    /// Takes the site over from the incarnation before, reads its memory, and notes that no guest runs.
+    pub async fn start(parts: HostParts) -> Result<Core, String> {
+        let generation = parts.site.take_over().await;
+        let (site, durability) = (parts.site.clone(), Durability::of(&parts.env));
+        let opened = parts.env.run_blocking(move || {
+            let opened = MemoryStore::open(&site.place.memory_dir(), durability).map_err(|e| format!("its memory cannot be read: {e}"))?;
+            site.hypervisor.interrupted(true).map_err(|e| e.to_string())?;
+            Ok::<_, String>(opened)
+        });
+        let (store, memories) = opened.await?;
+        let lanes = Lanes::new(parts.options.claimable(&parts.capacity), memories);
+        Ok(Core { parts, lanes, store: Arc::new(store), generation })
+    }
+
+    pub fn host(&self) -> &str {
+        &self.parts.site.place.host
+    }
+
+    /// Obeys a request, or answers why not.
+    pub async fn obey(&self, request: HostRequest) -> HostReply {
+        let digest = digest(&request.command);
+        loop {
+            match self.lanes.admit(request.fence, digest.clone()) {
+                Entry::Answer(reply) => return reply,
+                Entry::Join(mut reply) => {
+                    let joined = reply.wait_for(Option::is_some).await.ok().and_then(|reply| reply.clone());
+                    // It ended without a reply: this one takes its place.
+                    if let Some(reply) = joined {
+                        return reply;
+                    }
+                }
+                Entry::Run(admission) => {
+                    let reply = self.run(&admission, &request).await;
+                    admission.publish(reply.clone());
+                    return reply;
+                }
+            }
+        }
+    }
+
+    async fn run(&self, admission: &Admission, request: &HostRequest) -> HostReply {
+        let _turn = admission.turn.lock().await;
+        if let Some(stale) = admission.stale() {
+            return stale;
+        }
+        let HostRequest { fence, operation, ref command } = *request;
+        let outcome = match command {
+            HostCommand::Claim { .. } | HostCommand::DropClaim { .. } | HostCommand::MoveClaim { .. } | HostCommand::Fence => {
+                self.remember_only(admission, fence, command).await
+            }
+            _ => self.act(admission, operation, command).await,
+        };
+        let reply = match outcome {
+            Ok(reply) => reply,
+            Err(CommandError::Refused(reason)) => HostReply::Refused { reason },
+            Err(CommandError::Failed(reason)) => HostReply::Failed { reason },
+            Err(CommandError::Overtaken) => {
+                let (epoch, attempt) = self.lanes.fence(fence.server);
+                HostReply::Stale { epoch, attempt }
+            }
+        };
+        if !matches!(reply, HostReply::Done | HostReply::Stopped { .. } | HostReply::Exported { .. }) {
+            log::info!(server:% = fence.server, operation:% = operation, host = self.host(); "the host did not do {}: {reply:?}", name_of(command));
+        }
+        reply
+    }
+
+    /// Commands whose whole effect is in the host's memory: one durable write carries the fence, the effect and the reply.
+    async fn remember_only(&self, admission: &Admission, fence: Fence, command: &HostCommand) -> Result<HostReply, CommandError> {
+        let server = fence.server;
+        let before = self.lanes.change_claims(server, |_| ());
+        match command {
+            HostCommand::Claim { holder, resources } => {
+                if let Err(reason) = self.lanes.claim(server, *holder, *resources) {
+                    self.record(server, true).await?;
+                    return Err(CommandError::Refused(reason));
+                }
+            }
+            HostCommand::DropClaim { holder } => {
+                self.lanes.change_claims(server, |claims| {
+                    claims.remove(holder);
+                });
+            }
+            HostCommand::MoveClaim { holder, new_holder } => {
+                self.lanes.change_claims(server, |claims| {
+                    if let Some(amount) = claims.remove(holder) {
+                        claims.insert(*new_holder, amount);
+                    }
+                });
+            }
+            _ => {}
+        }
+        let reply = match command {
+            HostCommand::Fence => HostReply::Stopped { was_running: self.guest(server).await?.is_some_and(|guest| guest.runs()) },
+            _ => HostReply::Done,
+        };
+        // Whether a guest runs changes without a request, so that answer is never given from memory.
+        if !matches!(command, HostCommand::Fence) {
+            admission.remember(&reply);
+        }
+        if let Err(error) = self.record(server, true).await {
+            self.lanes.change_claims(server, |claims| *claims = before);
+            admission.forget();
+            return Err(error);
+        }
+        Ok(reply)
+    }
+
+    /// Commands with an effect in the world: the fence is durable before it, the reply is remembered after it.
+    async fn act(&self, admission: &Admission, operation: Uuid, command: &HostCommand) -> Result<HostReply, CommandError> {
+        let server = admission.fence.server;
+        self.raise(server).await?;
+        let reply = self.perform(admission, operation, command).await?;
+        // A start is never answered from memory: after a loss of the host the guest would still be off.
+        if !matches!(command, HostCommand::StartGuest) && admission.remember(&reply) {
+            // Without a flush: a forgotten reply only makes the command run again, and all of them may.
+            if let Err(CommandError::Failed(reason)) = self.record(server, false).await {
+                log::warn!(server:% = server, host = self.host(); "a reply is not remembered: {reason}");
+            }
+        }
+        Ok(reply)
+    }
+
+    /// Makes the fence obeyed for the server durable, if it is not.
+    pub async fn raise(&self, server: Uuid) -> Result<(), CommandError> {
+        match self.lanes.memory(server) {
+            (_, false) => Ok(()),
+            (_, true) => self.record(server, true).await,
+        }
+    }
+
+    async fn record(&self, server: Uuid, flush: bool) -> Result<(), CommandError> {
+        let (memory, _) = self.lanes.memory(server);
+        let (store, fence) = (self.store.clone(), memory.fence);
+        let recorded = self.blocking(move || store.record(server, &memory, flush)).await?;
+        recorded.map_err(|error| CommandError::io("the host cannot record what it obeys", &error))?;
+        if flush {
+            self.lanes.recorded(server, fence);
+        }
+        Ok(())
+    }
+
+    /// Runs blocking work, unless a successor of this incarnation has started.
+    pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, CommandError> {
+        let site = &self.parts.site;
+        let permit = site.gate.clone().read_owned().await;
+        if site.generation.load(Ordering::SeqCst) != self.generation {
+            return Err(CommandError::Failed("the host was restarted meanwhile".into()));
+        }
+        let work = move || {
+            let _permit = permit;
+            work()
+        };
+        Ok(self.parts.env.run_blocking(work).await)
+    }
+
+    /// One call of the driver.
+    pub async fn virt<T, F>(&self, call: F) -> Result<T, CommandError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&dyn Hypervisor) -> Result<T, VirtError> + Send + 'static,
+    {
+        let hypervisor = self.parts.site.hypervisor.clone();
+        Ok(self.blocking(move || call(&*hypervisor)).await??)
+    }
+
+    /// Lets the configured time of an operation pass; a higher fence ends the wait.
+    pub async fn latency(&self, admission: &Admission, operation: Operation) -> Result<(), CommandError> {
+        self.wait(admission, self.parts.options.latency(operation)).await
+    }
+
+    /// Waits, unless a higher fence overtakes the request.
+    pub async fn wait(&self, admission: &Admission, time: Duration) -> Result<(), CommandError> {
+        if time.is_zero() {
+            return Ok(());
+        }
+        unless_overtaken(admission, tokio::time::sleep(time)).await
+    }
+
+    /// Asks for the guests that ran when the host went away, and starts those that it may run. Those that it may not stay off
+    /// and are asked for again later.
+    pub async fn resume(&self) {
+        let guests = match self.virt(|hypervisor| hypervisor.guests()).await {
+            Ok(guests) => guests,
+            Err(CommandError::Failed(reason) | CommandError::Refused(reason)) => {
+                log::warn!(host = self.host(); "the host cannot look for interrupted guests: {reason}");
+                return;
+            }
+            Err(CommandError::Overtaken) => return,
+        };
+        let interrupted = guests.into_iter().filter(|guest| guest.defined && guest.stopped_by == Some(StopCause::HostDown));
+        for guest in interrupted {
+            let server = guest.spec.server;
+            let place = &self.parts.site.place;
+            let asked = self.parts.oracle.may_run(&place.cell, &place.host, server);
+            let answer = tokio::time::timeout(self.parts.options.oracle_patience, asked).await;
+            let Ok(Some((epoch, attempt))) = answer else { continue };
+            self.resume_guest(Fence { server, epoch, attempt }).await;
+        }
+    }
+
+    async fn resume_guest(&self, fence: Fence) {
+        // Not a command's digest: the reply to one must not stand in for the start, nor the start for a reply.
+        let Entry::Run(admission) = self.lanes.admit(fence, "resume".to_owned()) else { return };
+        let _turn = admission.turn.lock().await;
+        if admission.stale().is_some() {
+            return;
+        }
+        let started = async {
+            self.raise(fence.server).await?;
+            let guest = self.guest(fence.server).await?;
+            match guest.filter(|guest| guest.defined && guest.stopped_by == Some(StopCause::HostDown)) {
+                None => Ok(()),
+                Some(guest) => self.power_on(&admission, guest).await,
+            }
+        };
+        match started.await {
+            Ok(()) => log::info!(server:% = fence.server, host = self.host(); "the guest runs again after its host came back"),
+            Err(CommandError::Refused(reason) | CommandError::Failed(reason)) => {
+                log::warn!(server:% = fence.server, host = self.host(); "the guest cannot be started again: {reason}");
+            }
+            Err(CommandError::Overtaken) => {}
+        }
+    }
+}
+
+/// Runs `work` to its end unless a higher fence overtakes the request; then the work is dropped where it stands.
+pub(super) async fn unless_overtaken<T>(admission: &Admission, work: impl Future<Output = T>) -> Result<T, CommandError> {
+    tokio::select! {
+        biased;
+        () = admission.overtaken() => Err(CommandError::Overtaken),
+        value = work => Ok(value),
+    }
+}
+
+/// A command's name in logs.
+fn name_of(command: &HostCommand) -> String {
+    let text = format!("{command:?}");
+    text.split([' ', '(']).next().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,268 @@
+//! The order of requests on a host: one lane per server. A lane refuses what a higher fence has overtaken, answers a
+//! repeated request with the remembered reply or lets it join the one that runs, and tells running requests that they are
+//! overtaken. Lanes of different servers know nothing of each other but the room they share.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::memory::ServerMemory;
+use crate::domain::fence::Fence;
+use crate::domain::flavor::Resources;
+use crate::domain::host_protocol::{HostCommand, HostReply};
+
+/// How far a copy is.
+#[derive(Default)]
+pub(super) struct Progress {
+    pub operation: Uuid,
+    pub done: AtomicU64,
+    pub total: AtomicU64,
+}
+
+impl Progress {
+    pub fn advance(&self, bytes: usize) {
+        self.done.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+#[derive(Default)]
+struct Lane {
+    memory: ServerMemory,
+    /// The fence that is on the disk.
+    recorded: (i64, i64),
+    tickets: Vec<Ticket>,
+    turn: Arc<tokio::sync::Mutex<()>>,
+    progress: Option<Arc<Progress>>,
+}
+
+struct Ticket {
+    id: u64,
+    fence: (i64, i64),
+    digest: String,
+    overtaken: watch::Sender<bool>,
+    reply: watch::Receiver<Option<HostReply>>,
+}
+
+/// All lanes of a host.
+pub(super) struct Lanes {
+    /// What may be claimed in all.
+    limit: Resources,
+    inner: Mutex<Inner>,
+}
+
+struct Inner {
+    lanes: BTreeMap<Uuid, Lane>,
+    next_ticket: u64,
+}
+
+/// What becomes of a request that arrives.
+pub(super) enum Entry {
+    /// Its answer is known.
+    Answer(HostReply),
+    /// The same request runs; its reply will be here, or the channel closes without one.
+    Join(watch::Receiver<Option<HostReply>>),
+    /// It is to be run, once it has its turn.
+    Run(Admission),
+}
+
+/// A request's place in its lane, until dropped.
+pub(super) struct Admission {
+    lanes: Arc<Lanes>,
+    id: u64,
+    pub fence: Fence,
+    pub digest: String,
+    pub turn: Arc<tokio::sync::Mutex<()>>,
+    overtaken: watch::Receiver<bool>,
+    reply: watch::Sender<Option<HostReply>>,
+}
+
+/// The digest under which a command's reply is remembered.
+pub(super) fn digest(command: &HostCommand) -> String {
+    let text = serde_json::to_vec(command).unwrap_or_default();
+    hex(&Sha256::digest(&text))
+}
+
+/// Bytes in hexadecimal.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn stale((epoch, attempt): (i64, i64)) -> HostReply {
+    HostReply::Stale { epoch, attempt }
+}
+
+impl Lanes {
+    /// Lanes with the memories read from the disk; `limit` is capacity times ratio.
+    pub fn new(limit: Resources, memories: BTreeMap<Uuid, ServerMemory>) -> Arc<Lanes> {
+        let lane = |memory: ServerMemory| Lane { recorded: memory.fence, memory, ..Lane::default() };
+        let lanes = memories.into_iter().map(|(server, memory)| (server, lane(memory))).collect();
+        Arc::new(Lanes { limit, inner: Mutex::new(Inner { lanes, next_ticket: 0 }) })
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with<T>(&self, server: Uuid, work: impl FnOnce(&mut Lane) -> T) -> T {
+        work(self.inner().lanes.entry(server).or_default())
+    }
+
+    /// Lets a request in, or answers it.
+    pub fn admit(self: &Arc<Self>, fence: Fence, digest: String) -> Entry {
+        let mut inner = self.inner();
+        let Inner { lanes, next_ticket } = &mut *inner;
+        let lane = lanes.entry(fence.server).or_default();
+        if fence.is_below(lane.memory.fence) {
+            return Entry::Answer(stale(lane.memory.fence));
+        }
+        if fence.pair() == lane.memory.fence {
+            if let Some(same) = lane.tickets.iter().find(|ticket| ticket.fence == fence.pair() && ticket.digest == digest) {
+                return Entry::Join(same.reply.clone());
+            }
+            if let Some(reply) = lane.memory.replies.get(&digest) {
+                return Entry::Answer(reply.clone());
+            }
+        } else {
+            lane.memory.fence = fence.pair();
+            lane.memory.replies.clear();
+            for ticket in &lane.tickets {
+                ticket.overtaken.send_replace(true);
+            }
+        }
+        *next_ticket += 1;
+        let (overtaken_sender, overtaken) = watch::channel(false);
+        let (reply, reply_receiver) = watch::channel(None);
+        let ticket =
+            Ticket { id: *next_ticket, fence: fence.pair(), digest: digest.clone(), overtaken: overtaken_sender, reply: reply_receiver };
+        let (id, turn) = (ticket.id, lane.turn.clone());
+        lane.tickets.push(ticket);
+        Entry::Run(Admission { lanes: self.clone(), id, fence, digest, turn, overtaken, reply })
+    }
+
+    /// Takes room under `holder`, replacing what it holds. Gives what it held before, or says what is too small.
+    pub fn claim(&self, server: Uuid, holder: Uuid, wanted: Resources) -> Result<Option<Resources>, String> {
+        let mut inner = self.inner();
+        let mut held = Resources::default();
+        for (owner, lane) in &inner.lanes {
+            for (key, amount) in &lane.memory.claims {
+                if (*owner, *key) != (server, holder) {
+                    held.vcpu += amount.vcpu;
+                    held.memory_mb += amount.memory_mb;
+                    held.disk_gb += amount.disk_gb;
+                }
+            }
+        }
+        let limit = self.limit;
+        let classes = [
+            ("VCPU", wanted.vcpu, limit.vcpu - held.vcpu),
+            ("MEMORY_MB", wanted.memory_mb, limit.memory_mb - held.memory_mb),
+            ("DISK_GB", wanted.disk_gb, limit.disk_gb - held.disk_gb),
+        ];
+        if let Some((class, wanted, free)) = classes.into_iter().find(|(_, wanted, free)| *wanted > 0 && wanted > free) {
+            return Err(format!("the claim does not fit: {wanted} {class} are wanted and {} are free", free.max(0)));
+        }
+        Ok(inner.lanes.entry(server).or_default().memory.claims.insert(holder, wanted))
+    }
+
+    /// Changes a server's claims in a way that takes no room. Gives the claims as they were.
+    pub fn change_claims(&self, server: Uuid, change: impl FnOnce(&mut BTreeMap<Uuid, Resources>)) -> BTreeMap<Uuid, Resources> {
+        self.with(server, |lane| {
+            let before = lane.memory.claims.clone();
+            change(&mut lane.memory.claims);
+            before
+        })
+    }
+
+    /// Every claim on the host, in order.
+    pub fn claims(&self) -> Vec<(Uuid, Resources)> {
+        let inner = self.inner();
+        inner.lanes.values().flat_map(|lane| lane.memory.claims.iter().map(|(holder, amount)| (*holder, *amount))).collect()
+    }
+
+    /// The server's memory, and whether its fence still has to be recorded.
+    pub fn memory(&self, server: Uuid) -> (ServerMemory, bool) {
+        self.with(server, |lane| (lane.memory.clone(), lane.recorded < lane.memory.fence))
+    }
+
+    /// The highest fence obeyed for the server.
+    pub fn fence(&self, server: Uuid) -> (i64, i64) {
+        self.inner().lanes.get(&server).map_or((0, 0), |lane| lane.memory.fence)
+    }
+
+    /// A memory with this fence is on the disk.
+    pub fn recorded(&self, server: Uuid, fence: (i64, i64)) {
+        self.with(server, |lane| lane.recorded = lane.recorded.max(fence));
+    }
+
+    /// Starts counting a copy for the server.
+    pub fn begin_progress(&self, server: Uuid, operation: Uuid, total: u64) -> Arc<Progress> {
+        let progress = Arc::new(Progress { operation, done: AtomicU64::new(0), total: AtomicU64::new(total) });
+        self.with(server, |lane| lane.progress = Some(progress.clone()));
+        progress
+    }
+
+    /// Bytes done and in all of the operation's latest copy; zeros when it has copied nothing here.
+    pub fn progress(&self, operation: Uuid) -> (u64, u64) {
+        let inner = self.inner();
+        let found = inner.lanes.values().filter_map(|lane| lane.progress.as_ref()).find(|progress| progress.operation == operation);
+        found.map_or((0, 0), |progress| (progress.done.load(Ordering::Relaxed), progress.total.load(Ordering::Relaxed)))
+    }
+}
+
+impl Admission {
+    /// The refusal for this request when a higher fence has overtaken it.
+    pub fn stale(&self) -> Option<HostReply> {
+        let highest = self.lanes.fence(self.fence.server);
+        self.fence.is_below(highest).then(|| stale(highest))
+    }
+
+    /// True once a higher fence has overtaken this request.
+    pub fn is_overtaken(&self) -> bool {
+        *self.overtaken.borrow()
+    }
+
+    /// Waits until a higher fence overtakes this request.
+    pub async fn overtaken(&self) {
+        let mut watch = self.overtaken.clone();
+        if watch.wait_for(|overtaken| *overtaken).await.is_err() {
+            futures::future::pending::<()>().await;
+        }
+    }
+
+    /// Remembers the reply for repeated requests. False when a higher fence rules already.
+    pub fn remember(&self, reply: &HostReply) -> bool {
+        self.lanes.with(self.fence.server, |lane| {
+            let current = lane.memory.fence == self.fence.pair();
+            if current {
+                lane.memory.replies.insert(self.digest.clone(), reply.clone());
+            }
+            current
+        })
+    }
+
+    /// Takes back what `remember` did: the effect could not be recorded.
+    pub fn forget(&self) {
+        self.lanes.with(self.fence.server, |lane| lane.memory.replies.remove(&self.digest));
+    }
+
+    /// Gives the reply to those who have joined.
+    pub fn publish(&self, reply: HostReply) {
+        self.reply.send_replace(Some(reply));
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let id = self.id;
+        self.lanes.with(self.fence.server, |lane| lane.tickets.retain(|ticket| ticket.id != id));
+    }
+}

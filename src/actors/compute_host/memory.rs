@@ -1,0 +1,110 @@
+//! What a host must not forget about a server: the highest fence it has obeyed, the room that is claimed, and the replies
+//! given under that fence. One small log per server, the last whole line counts; it outlives the guest, so that a late
+//! request is still refused.
+
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::domain::flavor::Resources;
+use crate::domain::host_protocol::HostReply;
+use crate::virt::files::{self, Durability};
+
+/// Lines after which a log is written anew.
+const LINES_MAX: u32 = 32;
+const SUFFIX: &str = ".log";
+
+/// A host's memory of one server.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct ServerMemory {
+    /// The highest pair obeyed.
+    pub fence: (i64, i64),
+    /// Room held, by the claim's key.
+    pub claims: BTreeMap<Uuid, Resources>,
+    /// Replies given under `fence`, by the command's digest.
+    pub replies: BTreeMap<String, HostReply>,
+}
+
+/// The logs of one host.
+pub(super) struct MemoryStore {
+    dir: PathBuf,
+    durability: Durability,
+    /// Lines in each log that this process has written; a log that is not in here is written anew first.
+    lines: Mutex<BTreeMap<Uuid, u32>>,
+}
+
+impl MemoryStore {
+    /// Opens the logs in `dir` and reads them.
+    pub fn open(dir: &Path, durability: Durability) -> io::Result<(MemoryStore, BTreeMap<Uuid, ServerMemory>)> {
+        fs::create_dir_all(dir)?;
+        let mut memories = BTreeMap::new();
+        for name in files::names_in(dir)? {
+            let Some(server) = name.strip_suffix(SUFFIX).and_then(|stem| stem.parse::<Uuid>().ok()) else { continue };
+            let text = fs::read(dir.join(&name))?;
+            // A torn last line was never answered for, so the line before it is the truth.
+            let last = text.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice::<ServerMemory>(line).ok());
+            let memory = last.ok_or_else(|| io::Error::other(format!("the memory of server {server} cannot be read")))?;
+            memories.insert(server, memory);
+        }
+        Ok((MemoryStore { dir: dir.to_owned(), durability, lines: Mutex::new(BTreeMap::new()) }, memories))
+    }
+
+    /// Records the memory of a server. With `flush` it survives a power cut when this returns; without it, at least the
+    /// state recorded before does. One call at a time per server.
+    pub fn record(&self, server: Uuid, memory: &ServerMemory, flush: bool) -> io::Result<()> {
+        let mut line = serde_json::to_vec(memory)?;
+        line.push(b'\n');
+        let name = format!("{server}{SUFFIX}");
+        let lines = self.lines().remove(&server);
+        let written = match lines {
+            Some(count) if count < LINES_MAX => {
+                let mut file = OpenOptions::new().append(true).open(self.dir.join(&name))?;
+                file.write_all(&line)?;
+                if flush {
+                    self.durability.flush(&file)?;
+                }
+                count + 1
+            }
+            _ => {
+                self.durability.replace(&self.dir, &name, &line)?;
+                1
+            }
+        };
+        // Only now: after a failed append the log may end in a torn line, and must be written anew.
+        self.lines().insert(server, written);
+        Ok(())
+    }
+
+    fn lines(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, u32>> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_whole_line_counts_after_any_crash() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Uuid::from_u128(1);
+        let memory = |attempt| ServerMemory { fence: (1, attempt), ..ServerMemory::default() };
+        let (store, _) = MemoryStore::open(dir.path(), Durability::Flushed).unwrap();
+        for attempt in 1..=100 {
+            store.record(server, &memory(attempt), attempt % 2 == 0).unwrap();
+        }
+        let path = dir.path().join(format!("{server}.log"));
+        assert!(fs::read_to_string(&path).unwrap().lines().count() <= LINES_MAX as usize + 1);
+        OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"fence\":[1,10").unwrap();
+        let (store, memories) = MemoryStore::open(dir.path(), Durability::Flushed).unwrap();
+        assert_eq!(memories[&server], memory(100));
+        store.record(server, &memory(101), true).unwrap();
+        let (_, memories) = MemoryStore::open(dir.path(), Durability::Flushed).unwrap();
+        assert_eq!(memories[&server], memory(101));
+    }
+}

@@ -1,0 +1,78 @@
+//! What a host says of itself when asked.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::core::{CommandError, Core};
+use super::transfer::EXPORTED_BY;
+use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReport};
+use crate::domain::server::PowerState;
+use crate::virt::{GuestRecord, files};
+
+impl Core {
+    pub(super) async fn answer(&self, query: HostQuery) -> Result<HostAnswer, CommandError> {
+        match query {
+            HostQuery::Progress { operation } => {
+                let (done, total) = self.lanes.progress(operation);
+                Ok(HostAnswer::Progress { done, total })
+            }
+            HostQuery::Report { checksums } => Ok(HostAnswer::Report(self.report(checksums).await?)),
+        }
+    }
+
+    async fn report(&self, checksums: bool) -> Result<HostReport, CommandError> {
+        let (guests, incoming) = self.virt(|hypervisor| Ok((hypervisor.guests()?, hypervisor.leftovers()?))).await?;
+        let mut reports: BTreeMap<Uuid, GuestReport> = BTreeMap::new();
+        for guest in guests {
+            let server = guest.spec.server;
+            let mut report = self.guest_report(server, Some(&guest));
+            if checksums && !guest.runs() {
+                let disks = self.virt(move |hypervisor| hypervisor.disks(server)).await?;
+                let (manifest, _) = self.checksums(None, disks).await?;
+                report.disks = manifest.disks.into_iter().map(|part| (part.name, part.sha256)).collect();
+            }
+            reports.insert(server, report);
+        }
+        for (server, leftover) in incoming.into_iter().chain(self.exports().await?) {
+            reports.entry(server).or_insert_with(|| self.guest_report(server, None)).leftovers.push(leftover);
+        }
+        Ok(HostReport {
+            host: self.host().to_owned(),
+            capacity: self.parts.capacity,
+            claims: self.lanes.claims(),
+            guests: reports.into_values().collect(),
+        })
+    }
+
+    fn guest_report(&self, server: Uuid, guest: Option<&GuestRecord>) -> GuestReport {
+        GuestReport {
+            server,
+            defined: guest.is_some_and(|guest| guest.defined),
+            power_state: guest.map_or(PowerState::NoState, |guest| guest.power_state),
+            started_epoch: guest.map_or(0, |guest| guest.started_epoch),
+            fence: self.lanes.fence(server),
+            volumes: guest.iter().flat_map(|guest| &guest.spec.volumes).map(|volume| volume.volume_id).collect(),
+            ports: guest.iter().flat_map(|guest| &guest.spec.vifs).map(|vif| vif.port_id).collect(),
+            disks: Vec::new(),
+            leftovers: Vec::new(),
+        }
+    }
+
+    /// This host's exports in the cell's transfer area.
+    async fn exports(&self) -> Result<Vec<(Uuid, String)>, CommandError> {
+        let place = self.parts.site.place.clone();
+        let listed = self.blocking(move || {
+            let mut found = Vec::new();
+            for name in files::names_in(&place.transfer_area())? {
+                let Ok(server) = name.parse::<Uuid>() else { continue };
+                let by = std::fs::read_to_string(place.transfer_dir(server).join(EXPORTED_BY)).unwrap_or_default();
+                if by == place.host {
+                    found.push((server, format!("transfer/{server}")));
+                }
+            }
+            Ok::<_, std::io::Error>(found)
+        });
+        listed.await?.map_err(|error| CommandError::io("the transfer area cannot be listed", &error))
+    }
+}

@@ -1,0 +1,301 @@
+//! Disks between hosts: out as a snapshot image or into the cell's transfer area, in from either, verified.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::StreamExt;
+use uuid::Uuid;
+
+use super::copies::{CopyError, DiskReader, DiskWriter, Expected};
+use super::core::{CommandError, Core, unless_overtaken};
+use super::lanes::{Admission, Progress};
+use crate::domain::guest::{DiskManifest, DiskSource, GuestSpec};
+use crate::domain::host_protocol::HostReply;
+use crate::env::Env;
+use crate::services::ServiceError;
+use crate::services::image::ImageData;
+use crate::virt::hypervisor::ROOT;
+use crate::virt::{DiskFile, Operation, files};
+
+/// Who left an export in the transfer area.
+pub(super) const EXPORTED_BY: &str = "exported-by";
+/// Bytes gathered before they are written.
+const GATHER: usize = 1 << 20;
+
+type Outcome = Result<HostReply, CommandError>;
+type Sent = Arc<Mutex<Option<(DiskManifest, String)>>>;
+
+impl Core {
+    pub(super) async fn upload_snapshot(&self, admission: &Admission, operation: Uuid, image: Uuid) -> Outcome {
+        let disks = self.disks_at_rest(admission).await?;
+        let progress = self.lanes.begin_progress(admission.fence.server, operation, disks.iter().map(|disk| disk.size).sum());
+        let sent = Sent::default();
+        let stream = outgoing(self.parts.env.clone(), disks.clone(), progress, sent.clone());
+        let stored = match unless_overtaken(admission, self.parts.images.upload(image, stream)).await? {
+            Ok(stored) => stored,
+            // Bytes are there already: an earlier attempt may have come through and lost its reply.
+            Err(ServiceError::Conflict(reason)) => return self.uploaded_before(admission, image, disks, reason).await,
+            Err(error @ ServiceError::Unavailable { .. }) => return Err(error.into()),
+            Err(error) => return Err(CommandError::Refused(error.to_string())),
+        };
+        let sent = sent.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match sent {
+            Some((manifest, sha256)) if sha256 == stored => Ok(HostReply::Exported { manifest }),
+            _ => Err(CommandError::Failed(format!("image {image} does not hold the bytes that were sent"))),
+        }
+    }
+
+    async fn uploaded_before(&self, admission: &Admission, image: Uuid, disks: Vec<DiskFile>, reason: String) -> Outcome {
+        let (manifest, sha256) = self.checksums(Some(admission), disks).await?;
+        match self.parts.images.image(image).await {
+            Ok(known) if known.os_hash_value.as_ref() == Some(&sha256) => Ok(HostReply::Exported { manifest }),
+            _ => Err(CommandError::Refused(reason)),
+        }
+    }
+
+    /// Reads disks only for their checksums: the manifest, and the checksum of all bytes.
+    pub(super) async fn checksums(&self, admission: Option<&Admission>, disks: Vec<DiskFile>) -> Result<(DiskManifest, String), CommandError> {
+        let mut reader = DiskReader::new(disks);
+        loop {
+            let (back, chunk) = self
+                .blocking(move || {
+                    let chunk = reader.next_chunk();
+                    (reader, chunk)
+                })
+                .await?;
+            reader = back;
+            match chunk {
+                Err(error) => return Err(CommandError::io("a disk cannot be read", &error)),
+                Ok(None) => return Ok(reader.finish()),
+                Ok(Some(_)) if admission.is_some_and(Admission::is_overtaken) => return Err(CommandError::Overtaken),
+                Ok(Some(_)) => {}
+            }
+        }
+    }
+
+    pub(super) async fn export_disks(&self, admission: &Admission, operation: Uuid) -> Outcome {
+        let server = admission.fence.server;
+        let disks = self.disks_at_rest(admission).await?;
+        let progress = self.lanes.begin_progress(server, operation, disks.iter().map(|disk| disk.size).sum());
+        let (dir, host) = (self.parts.site.place.transfer_dir(server), self.host().to_owned());
+        let failed = |error: std::io::Error| CommandError::io("the disks cannot be put into the transfer area", &error);
+        let opened = dir.clone();
+        self.blocking(move || {
+            files::remove_tree(&opened)?;
+            std::fs::create_dir_all(&opened)?;
+            std::fs::write(opened.join(EXPORTED_BY), host)
+        })
+        .await?
+        .map_err(failed)?;
+        let mut reader = DiskReader::new(disks.clone());
+        let mut files: Vec<std::fs::File> = Vec::new();
+        let names: Vec<String> = disks.into_iter().map(|disk| disk.name).collect();
+        let create = dir.clone();
+        let made = names.clone();
+        files.extend(
+            self.blocking(move || made.iter().map(|name| std::fs::File::create(create.join(name))).collect::<std::io::Result<Vec<_>>>())
+                .await?
+                .map_err(failed)?,
+        );
+        loop {
+            if admission.is_overtaken() {
+                return Err(CommandError::Overtaken);
+            }
+            let (names, counter) = (names.clone(), progress.clone());
+            let (back, open, more) = self
+                .blocking(move || {
+                    let more = copy_chunk(&mut reader, &names, &mut files, &counter);
+                    (reader, files, more)
+                })
+                .await?;
+            (reader, files) = (back, open);
+            if !more.map_err(failed)? {
+                return Ok(HostReply::Exported { manifest: reader.finish().0 });
+            }
+        }
+    }
+
+    pub(super) async fn drop_export(&self, server: Uuid) -> Outcome {
+        let dir = self.parts.site.place.transfer_dir(server);
+        let removed = self.blocking(move || files::remove_tree(&dir)).await?;
+        removed.map_err(|error| CommandError::io("the transfer area cannot be cleared", &error))?;
+        self.virt(move |hypervisor| hypervisor.discard_incoming(server)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn disks_at_rest(&self, admission: &Admission) -> Result<Vec<DiskFile>, CommandError> {
+        let server = admission.fence.server;
+        match self.guest(server).await? {
+            None => return Err(CommandError::Refused(format!("server {server} has no guest on host {}", self.host()))),
+            Some(guest) if guest.runs() => {
+                return Err(CommandError::Refused(format!("the guest of server {server} runs; its disks are not at rest")));
+            }
+            Some(_) => {}
+        }
+        self.latency(admission, Operation::CopyDisks).await?;
+        self.virt(move |hypervisor| hypervisor.disks(server)).await
+    }
+
+    /// Brings a new guest's disks into the driver's incoming directory, verified.
+    pub(super) async fn fetch_disks(&self, admission: &Admission, operation: Uuid, spec: &GuestSpec) -> Result<(), CommandError> {
+        let server = spec.server;
+        match &spec.disks {
+            DiskSource::Kept => return Ok(()),
+            DiskSource::Volume => {}
+            DiskSource::Image { image_id } => {
+                let dir = self.incoming(admission, server).await?;
+                return self.download(admission, operation, *image_id, dir, None).await;
+            }
+            DiskSource::Snapshot { image_id: Some(image_id), manifest } => {
+                let dir = self.incoming(admission, server).await?;
+                return self.download(admission, operation, *image_id, dir, Some(manifest)).await;
+            }
+            DiskSource::Snapshot { image_id: None, manifest } => {
+                if !manifest.disks.is_empty() {
+                    return Err(CommandError::Refused("the snapshot names disks and has no image to carry them".into()));
+                }
+            }
+            DiskSource::Transfer { manifest, .. } => {
+                let dir = self.incoming(admission, server).await?;
+                return self.import(admission, operation, server, dir, manifest).await;
+            }
+        }
+        self.virt(move |hypervisor| hypervisor.clear_incoming(server)).await.map(|_| ())
+    }
+
+    async fn incoming(&self, admission: &Admission, server: Uuid) -> Result<PathBuf, CommandError> {
+        self.latency(admission, Operation::CopyDisks).await?;
+        self.virt(move |hypervisor| hypervisor.clear_incoming(server)).await
+    }
+
+    async fn download(
+        &self,
+        admission: &Admission,
+        operation: Uuid,
+        image: Uuid,
+        dir: PathBuf,
+        manifest: Option<&DiskManifest>,
+    ) -> Result<(), CommandError> {
+        let (about, mut data) = match unless_overtaken(admission, self.parts.images.download(image)).await? {
+            Ok(found) => found,
+            Err(error @ ServiceError::Unavailable { .. }) => return Err(error.into()),
+            Err(error) => return Err(CommandError::Refused(format!("image {image} cannot be fetched: {error}"))),
+        };
+        let size = about.size.and_then(|size| u64::try_from(size).ok());
+        let expected = match manifest {
+            Some(manifest) => manifest.disks.iter().map(Expected::from).collect(),
+            None => vec![Expected { name: ROOT.to_owned(), size, sha256: about.os_hash_value }],
+        };
+        let progress = self.lanes.begin_progress(admission.fence.server, operation, size.unwrap_or(0));
+        let what = format!("image {image}");
+        let mut writer = DiskWriter::new(dir, expected);
+        let mut gathered = Vec::new();
+        loop {
+            let next = unless_overtaken(admission, data.next()).await?;
+            let ended = next.is_none();
+            if let Some(bytes) = next {
+                let bytes = bytes.map_err(|error| CommandError::Failed(format!("{what} stopped arriving: {error}")))?;
+                progress.advance(bytes.len());
+                gathered.extend_from_slice(&bytes);
+            }
+            if ended || gathered.len() >= GATHER {
+                writer = self.store(&what, writer, std::mem::take(&mut gathered)).await?;
+            }
+            if ended {
+                return self.close(&what, writer).await;
+            }
+        }
+    }
+
+    async fn import(
+        &self,
+        admission: &Admission,
+        operation: Uuid,
+        server: Uuid,
+        dir: PathBuf,
+        manifest: &DiskManifest,
+    ) -> Result<(), CommandError> {
+        let source = self.parts.site.place.transfer_dir(server);
+        let total = manifest.disks.iter().map(|disk| disk.size).sum();
+        let progress = self.lanes.begin_progress(server, operation, total);
+        let disks = manifest.disks.iter().map(|part| exported(&source, &part.name, part.size)).collect();
+        let mut reader = DiskReader::new(disks);
+        let mut writer = DiskWriter::new(dir, manifest.disks.iter().map(Expected::from).collect());
+        let what = "the export";
+        loop {
+            if admission.is_overtaken() {
+                return Err(CommandError::Overtaken);
+            }
+            let (back, chunk) = self
+                .blocking(move || {
+                    let chunk = reader.next_chunk();
+                    (reader, chunk)
+                })
+                .await?;
+            reader = back;
+            match chunk.map_err(|error| CommandError::Refused(format!("{what} cannot be read: {error}")))? {
+                None => return self.close(what, writer).await,
+                Some((_, bytes)) => {
+                    progress.advance(bytes.len());
+                    writer = self.store(what, writer, bytes.into()).await?;
+                }
+            }
+        }
+    }
+
+    async fn store(&self, what: &str, mut writer: DiskWriter, bytes: Vec<u8>) -> Result<DiskWriter, CommandError> {
+        let stored = self.blocking(move || writer.take(&bytes).map(|()| writer)).await?;
+        stored.map_err(|error| not_taken(what, &error))
+    }
+
+    async fn close(&self, what: &str, writer: DiskWriter) -> Result<(), CommandError> {
+        self.blocking(move || writer.finish()).await?.map_err(|error| not_taken(what, &error))
+    }
+}
+
+fn not_taken(what: &str, error: &CopyError) -> CommandError {
+    CommandError::Refused(format!("{what} is not taken: {error}"))
+}
+
+fn exported(dir: &Path, name: &str, size: u64) -> DiskFile {
+    DiskFile { name: name.to_owned(), path: dir.join(name), size }
+}
+
+fn copy_chunk(reader: &mut DiskReader, names: &[String], files: &mut [std::fs::File], progress: &Progress) -> std::io::Result<bool> {
+    use std::io::Write;
+    let Some((name, bytes)) = reader.next_chunk()? else { return Ok(false) };
+    if let Some((_, file)) = names.iter().zip(files).find(|(known, _)| **known == name) {
+        file.write_all(&bytes)?;
+    }
+    progress.done.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+    Ok(true)
+}
+
+/// The disks as one stream; when it has ended, `sent` holds what it carried.
+fn outgoing(env: Env, disks: Vec<DiskFile>, progress: Arc<Progress>, sent: Sent) -> ImageData {
+    let state = Some(DiskReader::new(disks));
+    Box::pin(futures::stream::unfold(state, move |state| {
+        let (env, progress, sent) = (env.clone(), progress.clone(), sent.clone());
+        async move {
+            let mut reader = state?;
+            let (reader, chunk) = env
+                .run_blocking(move || {
+                    let chunk = reader.next_chunk();
+                    (reader, chunk)
+                })
+                .await;
+            match chunk {
+                Ok(Some((_, bytes))) => {
+                    progress.advance(bytes.len());
+                    Some((Ok(bytes), Some(reader)))
+                }
+                Ok(None) => {
+                    *sent.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader.finish());
+                    None
+                }
+                Err(error) => Some((Err(error), None)),
+            }
+        }
+    }))
+}
