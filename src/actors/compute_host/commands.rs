@@ -72,7 +72,10 @@ impl Core {
         match tokio::time::timeout(patience, waiting).await {
             Ok(outcome) => outcome??,
             Err(_) => {
-                return Err(CommandError::Failed(format!("the network did not plug the ports of server {server} within {} s", patience.as_secs())));
+                return Err(CommandError::Failed(format!(
+                    "the network did not plug the ports of server {server} within {} s",
+                    patience.as_secs()
+                )));
             }
         }
         self.latency(admission, Operation::Start).await?;
@@ -221,7 +224,14 @@ impl Core {
             loop {
                 match self.parts.network.port(vif.port_id).await {
                     Err(ServiceError::NotFound(_)) => break,
-                    Ok(port) if port.bindings.iter().any(|binding| binding.host == self.host() && binding.status == "ACTIVE" && binding.plugged) => break,
+                    Ok(port)
+                        if port
+                            .bindings
+                            .iter()
+                            .any(|binding| binding.host == self.host() && binding.status == "ACTIVE" && binding.plugged) =>
+                    {
+                        break;
+                    }
                     Ok(_) => tokio::time::sleep(PLUG_POLL).await,
                     Err(error) => return Err(error.into()),
                 }

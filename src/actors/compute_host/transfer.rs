@@ -55,7 +55,11 @@ impl Core {
     }
 
     /// Reads disks only for their checksums: the manifest, and the checksum of all bytes.
-    pub(super) async fn checksums(&self, admission: Option<&Admission>, disks: Vec<DiskFile>) -> Result<(DiskManifest, String), CommandError> {
+    pub(super) async fn checksums(
+        &self,
+        admission: Option<&Admission>,
+        disks: Vec<DiskFile>,
+    ) -> Result<(DiskManifest, String), CommandError> {
         let mut reader = DiskReader::new(disks);
         loop {
             let (back, chunk) = self
