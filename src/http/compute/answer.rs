@@ -1,0 +1,93 @@
+//! Answers of the compute API that many resources share: refusals, links and times.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse};
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+
+use crate::db::DbError;
+use crate::http::base_url;
+use crate::http::error::{ApiError, ErrorForm};
+
+/// What handlers give.
+pub type Answer = Result<HttpResponse, ApiError>;
+
+/// 400.
+pub fn bad_request(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorForm::Compute, StatusCode::BAD_REQUEST, message)
+}
+
+/// 403.
+pub fn forbidden(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, message)
+}
+
+/// 404.
+pub fn not_found(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, message)
+}
+
+/// 404 for what a microversion does not have: to its clients the path does not exist.
+pub fn no_such_resource() -> ApiError {
+    not_found("The resource could not be found.")
+}
+
+/// 409.
+pub fn conflict(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorForm::Compute, StatusCode::CONFLICT, message)
+}
+
+/// 503, worth trying again soon.
+pub fn unavailable(message: impl Into<String>) -> ApiError {
+    let mut error = ApiError::new(ErrorForm::Compute, StatusCode::SERVICE_UNAVAILABLE, message);
+    error.retry_after = Some(5);
+    error
+}
+
+/// 500; what went wrong is in the log, under the request's id.
+pub fn fault(error: &dyn std::fmt::Display) -> ApiError {
+    log::error!("{error}");
+    ApiError::new(ErrorForm::Compute, StatusCode::INTERNAL_SERVER_ERROR, "Unexpected API Error. The log has the reason.")
+}
+
+impl From<DbError> for ApiError {
+    /// What a database says, in compute's form.
+    fn from(error: DbError) -> ApiError {
+        match &error {
+            DbError::NotFound(what) => not_found(format!("{what} could not be found.")),
+            DbError::Conflict(why) => conflict(why.clone()),
+            DbError::Stale(..) | DbError::WrongState { .. } => conflict(error.to_string()),
+            DbError::Unavailable { .. } => unavailable(error.to_string()),
+            DbError::Defect(_) => fault(&error),
+        }
+    }
+}
+
+/// 200 with a body.
+pub fn ok(body: &Value) -> Answer {
+    Ok(HttpResponse::Ok().json(body))
+}
+
+/// A status without a body.
+pub fn empty(status: StatusCode) -> Answer {
+    Ok(HttpResponse::new(status))
+}
+
+/// A moment as most compute resources write it: no zone, six digits.
+pub fn moment(at: DateTime<Utc>) -> String {
+    at.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()
+}
+
+/// The same of what may never have happened.
+pub fn moment_or_null(at: Option<DateTime<Utc>>) -> Value {
+    at.map_or(Value::Null, |at| Value::String(moment(at)))
+}
+
+/// A resource's `self` and `bookmark` links.
+pub fn links(request: &HttpRequest, collection: &str, id: &str) -> Value {
+    let base = base_url::of(request);
+    json!([
+        {"rel": "self", "href": format!("{base}/compute/v2.1/{collection}/{id}")},
+        {"rel": "bookmark", "href": format!("{base}/compute/{collection}/{id}")},
+    ])
+}

@@ -1,0 +1,91 @@
+//! `/extensions`: the list by which old clients learn what is here. Microversions have replaced it, so it never changes.
+
+use actix_web::web;
+use serde_json::{Value, json};
+
+use super::answer::{Answer, no_such_resource, ok};
+use super::query::Query;
+use crate::domain::policy::Target;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+use crate::http::policy_file::PolicyEnforcer;
+
+/// Routes.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/extensions").route(web::get().to(list)))
+        .service(web::resource("/extensions/{alias}").route(web::get().to(show)));
+}
+
+async fn list(caller: Caller, version: ApiVersion, policy: web::Data<PolicyEnforcer>, request: actix_web::HttpRequest) -> Answer {
+    allow(&policy, &caller)?;
+    if version.at_least(102) {
+        Query::of(&request)?.only(&[])?;
+    }
+    let all: Vec<Value> = EXTENSIONS.iter().map(view).collect();
+    ok(&json!({"extensions": all}))
+}
+
+async fn show(caller: Caller, policy: web::Data<PolicyEnforcer>, alias: web::Path<String>) -> Answer {
+    allow(&policy, &caller)?;
+    let found = EXTENSIONS.iter().find(|(known, ..)| *known == alias.as_str()).ok_or_else(no_such_resource)?;
+    ok(&json!({"extension": view(found)}))
+}
+
+fn allow(policy: &PolicyEnforcer, caller: &Caller) -> Result<(), ApiError> {
+    policy.authorize("os_compute_api:extensions", &caller.0, &Target::own(&caller.0))
+}
+
+type Extension = (&'static str, &'static str, &'static str);
+
+fn view((alias, name, description): &Extension) -> Value {
+    json!({
+        "alias": alias,
+        "name": name,
+        "description": description,
+        "namespace": "http://docs.openstack.org/compute/ext/fake_xml",
+        "updated": "2014-12-03T00:00:00Z",
+        "links": [],
+    })
+}
+
+/// Alias, name and description.
+const EXTENSIONS: &[Extension] = &[
+    ("OS-DCF", "DiskConfig", "Whether a server's disk grows with its flavor."),
+    ("OS-EXT-AZ", "ExtendedAvailabilityZone", "The zone of a server."),
+    ("OS-EXT-IPS", "ExtendedIps", "The type of each of a server's addresses."),
+    ("OS-EXT-IPS-MAC", "ExtendedIpsMac", "The hardware address of each of a server's addresses."),
+    ("OS-EXT-SRV-ATTR", "ExtendedServerAttributes", "The host and the hypervisor of a server."),
+    ("OS-EXT-STS", "ExtendedStatus", "The states behind a server's status."),
+    ("OS-FLV-DISABLED", "FlavorDisabled", "Whether a flavor may be used."),
+    ("OS-FLV-EXT-DATA", "FlavorExtraData", "The ephemeral disk of a flavor."),
+    ("OS-SCH-HNT", "SchedulerHints", "Hints to the scheduler when a server is created."),
+    ("OS-SRV-USG", "ServerUsage", "When a server was launched and when it ended."),
+    ("flavors", "Flavors", "Flavors."),
+    ("os-aggregates", "Aggregates", "Groups of hosts."),
+    ("os-availability-zone", "AvailabilityZone", "Availability zones."),
+    ("os-block-device-mapping", "BlockDeviceMapping", "Servers that boot from volumes."),
+    ("os-extended-volumes", "ExtendedVolumes", "The volumes of a server."),
+    ("os-flavor-access", "FlavorAccess", "Flavors that only some projects see."),
+    ("os-flavor-extra-specs", "FlavorExtraSpecs", "Extra specs of flavors."),
+    ("os-flavor-manage", "FlavorManage", "Making and removing flavors."),
+    ("os-flavor-rxtx", "FlavorRxtx", "The network factor of a flavor."),
+    ("os-hosts", "Hosts", "Hosts."),
+    ("os-hypervisors", "Hypervisors", "Hypervisors."),
+    ("os-instance-actions", "InstanceActions", "What was done to a server."),
+    ("os-keypairs", "Keypairs", "Key pairs."),
+    ("os-migrate-server", "MigrateServer", "Moving a server to another host."),
+    ("os-migrations", "Migrations", "Moves of servers."),
+    ("os-quota-class-sets", "QuotaClasses", "Quotas for everybody who has none of their own."),
+    ("os-quota-sets", "Quotas", "Quotas of projects."),
+    ("os-server-groups", "ServerGroups", "Servers to keep together or apart."),
+    ("os-server-start-stop", "ServerStartStop", "Starting and stopping a server."),
+    ("os-services", "Services", "Services."),
+    ("os-simple-tenant-usage", "SimpleTenantUsage", "What projects used over time."),
+    ("os-used-limits", "UsedLimits", "What is used of the limits."),
+    ("os-user-data", "UserData", "Data for a server to read at its first boot."),
+    ("os-volumes", "Volumes", "Attaching volumes."),
+    ("servers", "Servers", "Servers."),
+    ("versions", "Versions", "Versions of the API."),
+];

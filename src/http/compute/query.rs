@@ -1,0 +1,146 @@
+//! Query strings: which parameters a microversion knows, and paging.
+
+use actix_web::HttpRequest;
+use actix_web::web::Query as Pairs;
+use chrono::{DateTime, NaiveDateTime, Utc};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::answer::bad_request;
+use super::schema::strict_bool;
+use crate::http::base_url;
+use crate::http::error::ApiError;
+
+/// The most that one page holds.
+pub const MAX_LIMIT: usize = 1000;
+
+/// A request's parameters, in their order.
+pub struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    /// Takes the request's parameters.
+    pub fn of(request: &HttpRequest) -> Result<Query, ApiError> {
+        let pairs = Pairs::<Vec<(String, String)>>::from_query(request.query_string());
+        Ok(Query { pairs: pairs.map_err(|error| bad_request(format!("Invalid query: {error}.")))?.into_inner() })
+    }
+
+    /// 400 when a parameter is none of these; for the microversions that refuse unknown ones.
+    pub fn only(&self, known: &[&str]) -> Result<(), ApiError> {
+        match self.pairs.iter().find(|(key, _)| !known.contains(&key.as_str())) {
+            Some((key, _)) => Err(bad_request(format!("Additional properties are not allowed ('{key}' was unexpected)"))),
+            None => Ok(()),
+        }
+    }
+
+    /// The first value of a parameter.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.pairs.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Every value of a parameter.
+    pub fn all(&self, key: &str) -> Vec<&str> {
+        self.pairs.iter().filter(|(known, _)| known == key).map(|(_, value)| value.as_str()).collect()
+    }
+
+    /// A flag; false when it is not there.
+    pub fn flag(&self, key: &str) -> Result<bool, ApiError> {
+        self.get(key).map_or(Ok(false), strict_bool)
+    }
+
+    /// A whole number that is not negative.
+    pub fn number(&self, key: &str) -> Result<Option<usize>, ApiError> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        match text.parse() {
+            Ok(number) => Ok(Some(number)),
+            Err(_) => Err(bad_request(format!("Invalid input for query parameters {key}. Value: {text}. It is not a whole number."))),
+        }
+    }
+
+    /// A moment in ISO 8601; without a zone it is in UTC.
+    pub fn moment(&self, key: &str) -> Result<Option<DateTime<Utc>>, ApiError> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        // In a query a plus sign arrives as a blank unless the client escaped it.
+        parse_moment(&text.replace(' ', "+")).or_else(|| parse_moment(text)).map(Some).ok_or_else(|| {
+            bad_request(format!("Invalid input for query parameters {key}. Value: {text}. It is not a date and time in ISO 8601."))
+        })
+    }
+
+    /// An id; 400 when it is not a UUID.
+    pub fn uuid(&self, key: &str) -> Result<Option<Uuid>, ApiError> {
+        let Some(text) = self.get(key) else { return Ok(None) };
+        match Uuid::parse_str(text) {
+            Ok(uuid) => Ok(Some(uuid)),
+            Err(_) => Err(bad_request(format!("Invalid input for query parameters {key}. Value: {text}. It is not a UUID."))),
+        }
+    }
+
+    /// Which page is asked for.
+    pub fn page(&self) -> Result<Page, ApiError> {
+        let limit = match self.number("limit")? {
+            None | Some(0) => MAX_LIMIT,
+            Some(limit) => limit.min(MAX_LIMIT),
+        };
+        Ok(Page { limit, marker: self.get("marker").map(str::to_owned) })
+    }
+}
+
+/// Reads a date and time in ISO 8601, with or without a zone.
+pub fn parse_moment(text: &str) -> Option<DateTime<Utc>> {
+    if let Ok(at) = DateTime::parse_from_rfc3339(text) {
+        return Some(at.with_timezone(&Utc));
+    }
+    let naive = text.trim_end_matches('Z');
+    ["%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M"]
+        .iter()
+        .find_map(|format| NaiveDateTime::parse_from_str(naive, format).ok())
+        .or_else(|| chrono::NaiveDate::parse_from_str(naive, "%Y-%m-%d").ok().and_then(|day| day.and_hms_opt(0, 0, 0)))
+        .map(|at| at.and_utc())
+        .or_else(|| DateTime::parse_from_str(text, "%Y-%m-%dT%H:%M:%S%.f%z").ok().map(|at| at.with_timezone(&Utc)))
+}
+
+/// A page of a list.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Page {
+    /// How many at most; at least 1.
+    pub limit: usize,
+    /// The page begins after this one.
+    pub marker: Option<String>,
+}
+
+impl Page {
+    /// The page's part of a whole list in its order; 400 when no element carries the marker.
+    pub fn cut<T>(&self, mut all: Vec<T>, id: impl Fn(&T) -> String) -> Result<Vec<T>, ApiError> {
+        if let Some(marker) = &self.marker {
+            let Some(at) = all.iter().position(|element| id(element) == *marker) else {
+                return Err(bad_request(format!("Marker {marker} could not be found.")));
+            };
+            all.drain(..=at);
+        }
+        all.truncate(self.limit);
+        Ok(all)
+    }
+
+    /// The link to the page after a full one; none after the last.
+    pub fn next(&self, request: &HttpRequest, query: &Query, collection: &str, held: usize, last: Option<String>) -> Option<Value> {
+        let last = last.filter(|_| held == self.limit)?;
+        let mut pairs: Vec<(&str, &str)> =
+            query.pairs.iter().filter(|(key, _)| key != "marker").map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        pairs.push(("marker", &last));
+        let text = pairs.iter().map(|(key, value)| format!("{}={}", escaped(key), escaped(value))).collect::<Vec<_>>().join("&");
+        Some(json!([{"rel": "next", "href": format!("{}/compute/v2.1/{collection}?{text}", base_url::of(request))}]))
+    }
+}
+
+/// Percent-encodes what may not stand in a query.
+fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
+            other => out.push_str(&format!("%{other:02X}")),
+        }
+    }
+    out
+}
