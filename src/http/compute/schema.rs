@@ -99,5 +99,7 @@ pub fn as_integer(value: &Value, field: &str) -> Result<i32, ApiError> {
         // 4.0 is an integer to JSON schemas.
         other => other.as_i64().or_else(|| other.as_f64().map(|float| float as i64)).and_then(|number| i32::try_from(number).ok()),
     };
-    number.ok_or_else(|| bad_request(format!("Invalid input for field/attribute {field}. Value: {value}. It is not an integer that can be stored.")))
+    number.ok_or_else(|| {
+        bad_request(format!("Invalid input for field/attribute {field}. Value: {value}. It is not an integer that can be stored."))
+    })
 }
