@@ -2,6 +2,9 @@
 
 pub mod address;
 pub mod compute_host;
+pub mod conductor;
+pub mod migration;
 pub mod notifier;
+pub mod runner;
 pub mod scheduler;
 pub mod supervision;

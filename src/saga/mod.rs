@@ -1,5 +1,30 @@
-//! The runner's pure core, the journal's format and one file per saga, over traits for hosts, cells and services.
-//! No actix, no diesel, no clock.
+//! Sagas: every operation that spans participants, declared as a table of steps (architecture §5).
+//!
+//! Read a saga from top to bottom in its own file ([`cross_cell_resize`] first). [`machine`] is the pure core that decides
+//! what comes next, [`step`] how a table is written, [`context`] what travels from step to step, [`world`] what a step can
+//! reach, [`tables`] the register of all sagas. The actor that runs a saga is `actors::migration`. No actix, no diesel, no
+//! clock here.
 
+pub mod accept;
+pub mod confirm;
+pub mod context;
+pub mod create;
+pub mod cross_cell_resize;
+pub mod debt;
+pub mod delete;
+pub mod error;
+pub mod guest_move;
+pub mod history;
+pub mod machine;
 pub mod notifications;
+pub mod power;
+pub mod rebuild;
+pub mod refusal;
+pub mod resize;
+pub mod revert;
+pub mod same_cell_resize;
 pub mod scheduling;
+pub mod step;
+pub mod tables;
+pub mod volume_attachment;
+pub mod world;

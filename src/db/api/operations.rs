@@ -195,6 +195,59 @@ impl Operations {
         self.db.write(move |conn| append_in(conn, append, now)).await
     }
 
+    /// Ends a saga that its first step refused: nothing of it is left but the record of it.
+    pub async fn abandon(&self, saga: Uuid, why: &str) -> Result<(), DbError> {
+        let (now, why) = (self.db.env().now(), why.to_owned());
+        self.db
+            .write(move |conn| {
+                let id = saga.to_string();
+                let changed = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(1)))
+                    .set((sagas::state.eq("unwound"), sagas::error.eq(&why), sagas::updated_at.eq(now.naive_utc())))
+                    .execute(conn)?;
+                if changed == 0 {
+                    return Err(lease_lost(saga));
+                }
+                let first = entries_of(conn, saga)?.pop().ok_or_else(|| DbError::NotFound(format!("journal of saga {saga}")))?;
+                insert_entry(conn, &id, &JournalEntry { seq: first.seq + 1, event: "failed".into(), error: Some(why), at: now, ..first })?;
+                diesel::delete(operations::table.filter(operations::saga_id.eq(&id))).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Holds a server at rest for the payment of a debt of an ended saga, under a new fence. None when an operation has it.
+    pub async fn hold(&self, saga: Uuid, server: Uuid) -> Result<Option<Fence>, DbError> {
+        let now = self.db.env().now().naive_utc();
+        let held = self
+            .db
+            .write(move |conn| {
+                diesel::insert_into(operations::table)
+                    .values((
+                        operations::server_uuid.eq(server.to_string()),
+                        operations::saga_id.eq(saga.to_string()),
+                        operations::started_at.eq(now),
+                    ))
+                    .execute(conn)?;
+                ownership::take_attempt(conn, server)
+            })
+            .await;
+        match held {
+            Ok(fence) => Ok(Some(fence)),
+            Err(DbError::Conflict(_)) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Ends a [`Operations::hold`].
+    pub async fn release(&self, saga: Uuid) -> Result<(), DbError> {
+        self.db
+            .write(move |conn| {
+                diesel::delete(operations::table.filter(operations::saga_id.eq(saga.to_string()))).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+
     /// Runs `work` in one commit with a check that the lease still holds.
     pub async fn under_lease<T, F>(&self, saga: Uuid, lease_epoch: i64, work: F) -> Result<T, DbError>
     where

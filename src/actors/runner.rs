@@ -1,0 +1,294 @@
+//! Drives one saga: commits to the journal, performs what is at hand under its deadline, and goes on with what
+//! [`Machine`] says. Everything it decides by stands in the journal, so a successor can go on from any commit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use uuid::Uuid;
+
+use crate::chaos::point::{Fault, FaultPoints, Moment, Point};
+use crate::db::DbError;
+use crate::db::api::debts::NewDebt;
+use crate::db::api::operations::{Append, JournalEntry, SagaRecord};
+use crate::domain::fence::Fence;
+use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::saga::context::Context;
+use crate::saga::error::StepError;
+use crate::saga::machine::{Cursor, Effect, Machine, Outcome, Side};
+use crate::saga::step::{Deadline, Step, Table};
+use crate::saga::tables::table_of;
+use crate::saga::world::World;
+
+/// How a run of a saga ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// Every step is done.
+    Done,
+    /// Every begun step is undone (or owed).
+    Unwound,
+    /// Another owner has it now: this one must not write.
+    Overtaken,
+    /// The journal could not be written: a successor must go on from what it holds.
+    Lost(String),
+}
+
+/// A saga in the hands of a runner.
+pub struct Flight {
+    pub machine: Machine,
+    pub context: Context,
+    lease_epoch: i64,
+    next_seq: i64,
+    /// Ends that the next commit writes.
+    pending: Vec<JournalEntry>,
+    owed: Vec<NewDebt>,
+}
+
+impl Flight {
+    /// A saga whose first step has just been done within the request.
+    pub fn accepted(mut context: Context, fence: Fence, at: chrono::DateTime<chrono::Utc>) -> Flight {
+        context.lease_epoch = 1;
+        let table = table_of(&context);
+        let mut machine = Machine::new();
+        machine.apply(&table, &Outcome::Ok);
+        let first = entry(1, table.steps[0].name, Side::Act, fence.attempt, "ok", None, at);
+        Flight { machine, context, lease_epoch: 1, next_seq: 2, pending: vec![first], owed: Vec::new() }
+    }
+
+    /// A saga taken over from a dead runner: the journal replayed. A side in doubt is at hand again.
+    pub fn resumed(record: &SagaRecord, entries: &[JournalEntry]) -> Result<Flight, DbError> {
+        let mut context: Context = serde_json::from_str(&record.context)?;
+        context.lease_epoch = record.lease.epoch;
+        let table = table_of(&context);
+        let machine = replay(&table, entries);
+        let next_seq = entries.last().map_or(0, |last| last.seq + 1);
+        Ok(Flight { machine, context, lease_epoch: record.lease.epoch, next_seq, pending: Vec::new(), owed: Vec::new() })
+    }
+
+    fn push(&mut self, step: &str, side: Side, attempt: i64, event: &str, error: Option<String>, at: chrono::DateTime<chrono::Utc>) -> i64 {
+        let seq = self.next_seq;
+        self.next_seq += 1;
+        self.pending.push(entry(seq, step, side, attempt, event, error, at));
+        seq
+    }
+
+    /// Writes what is pending; with `begins`, the last entry takes the next attempt.
+    async fn commit(&mut self, world: &World, step: &str, begins: bool, ends: bool) -> Result<Fence, DbError> {
+        let append = Append {
+            saga: self.context.saga,
+            server: self.context.server,
+            lease_epoch: self.lease_epoch,
+            entries: std::mem::take(&mut self.pending),
+            state: self.machine.state().to_owned(),
+            step: step.to_owned(),
+            context: Some(serde_json::to_string(&self.context)?),
+            error: self.machine.error.clone(),
+            begins,
+            ends,
+            owed: std::mem::take(&mut self.owed),
+        };
+        world.operations.append(append).await
+    }
+}
+
+/// The state that a journal stands for.
+pub fn replay(table: &Table, entries: &[JournalEntry]) -> Machine {
+    let mut machine = Machine::new();
+    for line in entries {
+        if let Some(outcome) = Outcome::parse(&line.event, line.error.as_deref()) {
+            machine.apply(table, &outcome);
+        }
+    }
+    machine
+}
+
+/// Runs a saga to its end, or until it must stop.
+pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> Ended {
+    let mut late: Vec<BoxFuture<'static, ()>> = Vec::new();
+    loop {
+        let table = table_of(&flight.context);
+        let Some((position, side)) = flight.machine.at_hand() else { break };
+        let step = &table.steps[position];
+        if flight.machine.tries > 0 {
+            if let Err(error) = flight.commit(&world, step.name, false, false).await {
+                return lost(&error);
+            }
+            tokio::time::sleep(world.settings.back_off(flight.machine.tries)).await;
+        }
+        flight.push(step.name, side, 0, "begun", None, world.env.now());
+        let fence = match flight.commit(&world, step.name, true, false).await {
+            Ok(fence) => fence,
+            Err(error) => return lost(&error),
+        };
+        let outcome = match perform(&world, &faults, step, side, &mut flight.context, fence, &mut late).await {
+            Performed::Ended(outcome) => outcome,
+            Performed::Overtaken(why) => {
+                log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, step = step.name; "another owner has this saga: {why}");
+                return Ended::Overtaken;
+            }
+        };
+        note(&world, &mut flight, &table, position, side, fence, &outcome);
+        if faults.at(&point(&flight.context, step, side, Moment::AfterJournal)) != Fault::None {
+            if let Err(error) = flight.commit(&world, step.name, false, false).await {
+                return lost(&error);
+            }
+            obey(faults.at(&point(&flight.context, step, side, Moment::AfterJournal))).await;
+        }
+    }
+    let word = flight.machine.state();
+    if let Err(error) = flight.commit(&world, word, false, true).await {
+        return lost(&error);
+    }
+    log::info!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(); "{} {word}", flight.context.kind);
+    futures::future::join_all(late).await;
+    if flight.machine.cursor == Cursor::Done { Ended::Done } else { Ended::Unwound }
+}
+
+/// Takes an outcome into the machine, the context and the lines to be written.
+fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side: Side, fence: Fence, outcome: &Outcome) {
+    let step = &table.steps[position];
+    let why = outcome.error().map(str::to_owned);
+    if let Some(why) = &why {
+        log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(), step = step.name, side = side.as_str(), attempt = fence.attempt; "{}: {why}", outcome.as_str());
+    }
+    if let (Outcome::NextCandidate(why), Some(target)) = (outcome, &flight.context.target) {
+        flight.context.refusals.push((target.host.clone(), why.clone()));
+    }
+    let seq = flight.push(step.name, side, fence.attempt, outcome.as_str(), why.clone(), world.env.now());
+    let effect = flight.machine.apply(table, outcome);
+    let given_up = matches!(flight.machine.cursor, Cursor::Undo(..)) && side == Side::Act && step.undo.work().is_none();
+    if step.service_depends && (given_up || effect != Effect::None) {
+        flight.context.service_lost = true;
+    }
+    if let Effect::Owe(_, owed_side) = effect {
+        let context = serde_json::to_string(&flight.context).unwrap_or_default();
+        flight.owed.push(NewDebt {
+            owed_seq: seq,
+            step: step.name.to_owned(),
+            side: owed_side.as_str().to_owned(),
+            context,
+            reason: why.unwrap_or_default(),
+        });
+    }
+    flight.context.error = flight.machine.error.clone();
+}
+
+enum Performed {
+    Ended(Outcome),
+    Overtaken(String),
+}
+
+async fn perform(
+    world: &Arc<World>,
+    faults: &FaultPoints,
+    step: &Step,
+    side: Side,
+    context: &mut Context,
+    fence: Fence,
+    late: &mut Vec<BoxFuture<'static, ()>>,
+) -> Performed {
+    let fault = faults.at(&point(context, step, side, Moment::BeforeEffect));
+    obey(fault).await;
+    match fault {
+        Fault::Refuse => return Performed::Ended(Outcome::Refused("an experiment refused this step".into())),
+        Fault::CompleteLate => {
+            tokio::spawn(in_the_background(world.clone(), *step, side, context.clone(), fence));
+            return Performed::Ended(Outcome::TimedOut("an experiment let the deadline pass".into()));
+        }
+        Fault::CompleteAfterEnd => {
+            late.push(Box::pin(in_the_background(world.clone(), *step, side, context.clone(), fence)));
+            return Performed::Ended(Outcome::TimedOut("an experiment let the deadline pass".into()));
+        }
+        Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze => {}
+    }
+    // A side that does not end well must leave no half-changed context behind.
+    let mut changed = context.clone();
+    let result = under_deadline(world, step, side, &mut changed, fence).await;
+    if fault == Fault::LoseReply {
+        return Performed::Ended(Outcome::Unknown("an experiment lost the reply".into()));
+    }
+    let outcome = match result {
+        Ok(Ok(())) => {
+            *context = changed;
+            Outcome::Ok
+        }
+        Ok(Err(StepError::Overtaken(why))) => return Performed::Overtaken(why),
+        Ok(Err(StepError::Refused(why))) => Outcome::Refused(why),
+        Ok(Err(StepError::NextCandidate(why))) => Outcome::NextCandidate(why),
+        Ok(Err(StepError::Unknown(why))) => Outcome::Unknown(why),
+        Ok(Err(StepError::GoForward(why))) => Outcome::GoForward(why),
+        Err(why) => Outcome::TimedOut(why),
+    };
+    obey(faults.at(&point(context, step, side, Moment::AfterEffect))).await;
+    Performed::Ended(outcome)
+}
+
+async fn in_the_background(world: Arc<World>, step: Step, side: Side, mut context: Context, fence: Fence) {
+    if let Some(work) = work_of(&step, side) {
+        // Its end interests nobody any more: what it did is what the undo and the audit find.
+        let _ = work(&world, &mut context, fence).await;
+    }
+}
+
+fn work_of(step: &Step, side: Side) -> Option<crate::saga::step::Work> {
+    match side {
+        Side::Act => Some(step.act),
+        Side::Undo => step.undo.work(),
+    }
+}
+
+/// Performs a side; `Err` when its deadline passed.
+async fn under_deadline(world: &Arc<World>, step: &Step, side: Side, context: &mut Context, fence: Fence) -> Result<Result<(), StepError>, String> {
+    let Some(work) = work_of(step, side) else { return Ok(Ok(())) };
+    let limit = world.settings.deadline(step);
+    let saga = context.saga;
+    let places: Vec<(String, String)> = [&context.source, &context.target].into_iter().flatten().map(|p| (p.cell.clone(), p.host.clone())).collect();
+    let running = work(world, context, fence);
+    tokio::pin!(running);
+    let by_progress = side == Side::Act && matches!(step.deadline, Deadline::WithoutProgress(_));
+    let mut seen = 0;
+    loop {
+        if let Ok(result) = tokio::time::timeout(limit, &mut running).await {
+            return Ok(result);
+        }
+        let moved = if by_progress { progress(world, &places, saga).await } else { 0 };
+        if moved <= seen {
+            return Err(format!("no end within {} s", limit.as_secs_f32()));
+        }
+        seen = moved;
+    }
+}
+
+/// Bytes that the hosts of a move have copied for it so far.
+async fn progress(world: &World, places: &[(String, String)], operation: Uuid) -> u64 {
+    let mut moved = 0;
+    for (cell, host) in places {
+        if let Ok(HostAnswer::Progress { done, .. }) = world.hosts.query(cell, host, HostQuery::Progress { operation }, Duration::from_secs(2)).await {
+            moved += done;
+        }
+    }
+    moved
+}
+
+fn point<'a>(context: &Context, step: &'a Step, side: Side, moment: Moment) -> Point<'a> {
+    Point { saga: context.kind.as_str(), server: context.server, step: step.name, side: side.as_str(), moment }
+}
+
+async fn obey(fault: Fault) {
+    match fault {
+        Fault::KillActor => panic!("an experiment kills this migration's actor"),
+        Fault::Freeze => futures::future::pending().await,
+        Fault::None | Fault::Refuse | Fault::LoseReply | Fault::CompleteLate | Fault::CompleteAfterEnd => {}
+    }
+}
+
+fn lost(error: &DbError) -> Ended {
+    match error {
+        DbError::Conflict(_) => Ended::Overtaken,
+        other => Ended::Lost(other.to_string()),
+    }
+}
+
+fn entry(seq: i64, step: &str, side: Side, attempt: i64, event: &str, error: Option<String>, at: chrono::DateTime<chrono::Utc>) -> JournalEntry {
+    JournalEntry { seq, step: step.to_owned(), side: side.as_str().to_owned(), attempt, event: event.to_owned(), error, at }
+}

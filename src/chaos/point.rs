@@ -1,0 +1,74 @@
+//! Fault points: the one hook through which an experiment or a test makes a saga's step fail (architecture §10). With
+//! nothing armed it costs one branch.
+
+use std::sync::{Arc, RwLock};
+
+use uuid::Uuid;
+
+/// When, around a side of a step, the runner asks.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Moment {
+    /// "Begun" is in the journal; the effect has not happened.
+    BeforeEffect,
+    /// The effect happened; its end is not in the journal.
+    AfterEffect,
+    /// The end is in the journal.
+    AfterJournal,
+}
+
+/// Where the runner is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Point<'a> {
+    pub saga: &'a str,
+    pub server: Uuid,
+    pub step: &'a str,
+    /// `act` or `undo`.
+    pub side: &'a str,
+    pub moment: Moment,
+}
+
+/// What happens there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// The step is refused without being tried.
+    Refuse,
+    /// The effect happens, and its reply is lost.
+    LoseReply,
+    /// The deadline passes at once, and the effect happens while the runner goes on.
+    CompleteLate,
+    /// The deadline passes at once, and the effect is tried only after the saga has ended.
+    CompleteAfterEnd,
+    /// The migration's actor dies here.
+    KillActor,
+    /// The runner stops here for ever, as when the process is killed.
+    Freeze,
+}
+
+/// Decides what happens at each point.
+pub trait FaultPlan: Send + Sync {
+    /// The fault at this point.
+    fn at(&self, point: &Point<'_>) -> Fault;
+}
+
+/// The hook: holds the plan, if any. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct FaultPoints {
+    plan: Arc<RwLock<Option<Arc<dyn FaultPlan>>>>,
+}
+
+impl FaultPoints {
+    /// Arms a plan, or disarms with none.
+    pub fn arm(&self, plan: Option<Arc<dyn FaultPlan>>) {
+        *self.plan.write().unwrap_or_else(std::sync::PoisonError::into_inner) = plan;
+    }
+
+    /// What happens here.
+    pub fn at(&self, point: &Point<'_>) -> Fault {
+        match self.plan.read().unwrap_or_else(std::sync::PoisonError::into_inner).as_ref() {
+            None => Fault::None,
+            Some(plan) => plan.at(point),
+        }
+    }
+}

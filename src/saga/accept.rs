@@ -1,0 +1,287 @@
+//! The first step of every operation on an existing server: under the hold of the operation's row, check that the server's
+//! state allows it, read what the saga needs, and set the task that users see. Its undo gives the server back.
+
+use uuid::Uuid;
+
+use super::context::{Context, Kind, Place, PortLink, Prior, Request, VolumeLink};
+use super::error::StepError;
+use super::history;
+use super::refusal::Refusal;
+use super::world::{CELL0, World};
+use crate::db::DbError;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::{Expected, InstanceChange};
+use crate::db::cell::instances::Instance;
+use crate::db::cell::migrations::Migration;
+use crate::domain::fence::Fence;
+use crate::domain::migration::MigrationStatus;
+use crate::domain::notification::Event;
+use crate::domain::server::{PowerState, TaskState, VmState};
+
+/// The states in which an operation is allowed (spec §1.6, §2.11, §3).
+fn allowed_states(request: &Request) -> &'static [VmState] {
+    use VmState::{Active, Building, Error, Resized, Stopped};
+    match request {
+        Request::Start => &[Stopped],
+        Request::Stop => &[Active, Error],
+        Request::Reboot { hard: false } => &[Active],
+        Request::Reboot { hard: true } | Request::Rebuild(_) => &[Active, Stopped, Error],
+        Request::Resize { .. } => &[Active, Stopped],
+        Request::Confirm { .. } | Request::Revert => &[Resized],
+        Request::AttachVolume { .. } | Request::DetachVolume { .. } => &[Active, Stopped, Resized],
+        Request::Create(_) | Request::Delete => &[Building, Active, Stopped, Resized, Error],
+    }
+}
+
+/// The word users know the operation by in state messages.
+fn verb(context: &Context) -> &'static str {
+    match &context.request {
+        Request::Confirm { .. } => "confirm_resize",
+        Request::Revert => "revert_resize",
+        _ => context.action(),
+    }
+}
+
+/// Checks and begins. Done again after a crash, it finds its own task and is fine with it.
+pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
+    let (cell, instance) = find(world, context.server).await?;
+    check_state(context, &instance)?;
+    read_server(world, context, &cell, &instance).await?;
+    check_host(world, context).await?;
+    let task = context.first_task_state();
+    let expected = Expected { vm_states: allowed_states(&context.request).to_vec(), task_states: vec![None, task] };
+    let change = InstanceChange { progress: Some(0), ..InstanceChange::task(task) };
+    let mut txn = CellTxn::new().instance_change_if(context.server, expected, change);
+    txn = history::action_started(txn, context);
+    if let (Request::Confirm { .. } | Request::Revert | Request::Delete, Some(migration)) = (&context.request, context.migration) {
+        let status = if context.request == Request::Revert { MigrationStatus::Reverting } else { MigrationStatus::Confirming };
+        txn = txn.migration_status(migration, status);
+    }
+    world.cell(&cell)?.apply(fence, txn).await.map_err(|error| match error {
+        DbError::WrongState { vm_state, task_state, .. } => Refusal::Conflict(wrong_state(context, vm_state, task_state)),
+        other => other.into(),
+    })
+}
+
+/// [`accept`] as a step's act: only a successor performs it, after a crash within the request.
+pub async fn accept_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    accept(world, context, fence).await.map_err(StepError::from)
+}
+
+/// The undo: the server is as before, or in ERROR when its guest could not be restored; action and fault say why.
+pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let Some((cell, instance)) = find(world, context.server).await.map(Some).or_else(|refusal| match refusal {
+        Refusal::NotFound(_) => Ok(None),
+        other => Err(StepError::from(other)),
+    })?
+    else {
+        return Ok(());
+    };
+    // An accept that never happened has read nothing: the record is as it was.
+    let prior = context.prior.clone().unwrap_or(Prior {
+        vm_state: instance.vm_state,
+        running: instance.power_state == PowerState::Running,
+        launched: instance.launched_at.is_some(),
+    });
+    let vm_state = if context.service_lost { VmState::Error } else { prior.vm_state };
+    let power = if prior.running && !context.service_lost { PowerState::Running } else { PowerState::Shutdown };
+    let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
+    let mut txn = CellTxn::new().instance_change(context.server, change);
+    if let (Kind::Confirm | Kind::Revert, Some(migration)) = (context.kind, context.migration) {
+        // Both may be asked for again (L12).
+        txn = txn.migration_status(migration, MigrationStatus::Finished);
+    }
+    txn = history::failed(txn, world, context, leading_event(context));
+    world.cell(&cell)?.apply(fence, txn).await?;
+    if let (Kind::Resize | Kind::Confirm | Kind::Revert, Some(place)) = (context.kind, context.source.clone()) {
+        let here = Place { cell, ..place };
+        history::emit(world, context, "accept", Event::MigrateServerError, &here).await;
+    }
+    Ok(())
+}
+
+/// The event under which users find how an operation ended (spec §2.7).
+pub fn leading_event(context: &Context) -> &'static str {
+    match context.kind {
+        Kind::Resize => "conductor_migrate_server",
+        Kind::Confirm if context.crosses_cells() => "conductor_confirm_snapshot_based_resize",
+        Kind::Confirm => "compute_confirm_resize",
+        Kind::Revert if context.crosses_cells() => "conductor_revert_snapshot_based_resize",
+        Kind::Revert => "compute_revert_resize",
+        Kind::Create => "compute__do_build_and_run_instance",
+        Kind::Delete => "compute_terminate_instance",
+        Kind::Start => "compute_start_instance",
+        Kind::Stop => "compute_stop_instance",
+        Kind::Reboot => "compute_reboot_instance",
+        Kind::Rebuild => "compute_rebuild_instance",
+        Kind::AttachVolume => "compute_attach_volume",
+        Kind::DetachVolume => "compute_detach_volume",
+    }
+}
+
+/// The record that the mapping names, with its cell's name.
+pub async fn find(world: &World, server: Uuid) -> Result<(String, Instance), Refusal> {
+    let missing = || Refusal::NotFound(format!("Instance {server} could not be found."));
+    let mapping = world.api.instance_mapping(server).await?.ok_or_else(missing)?;
+    let cell_uuid = mapping.cell_uuid.ok_or_else(|| Refusal::Conflict(format!("Instance {server} has no host yet.")))?;
+    let cell = world.cell_name(cell_uuid)?.to_owned();
+    match world.cell(&cell)?.instance(server).await {
+        Ok(instance) => Ok((cell, instance)),
+        Err(DbError::NotFound(_)) => Err(missing()),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// The task of the server that keeps another operation out, or `Ok(None)` when the one before is about to end.
+pub async fn busy_with(world: &World, context: &Context) -> Result<Option<TaskState>, Refusal> {
+    if context.kind == Kind::Create {
+        return Ok(None);
+    }
+    Ok(find(world, context.server).await?.1.task_state)
+}
+
+/// What a caller is told when another operation has the server.
+pub fn busy_message(context: &Context, task: Option<TaskState>) -> String {
+    match task {
+        Some(task) => format!("Cannot '{}' instance {} while it is in task_state {task}", verb(context), context.server),
+        None => format!("Cannot '{}' instance {} while another operation on it is in progress", verb(context), context.server),
+    }
+}
+
+fn wrong_state(context: &Context, vm_state: VmState, task_state: Option<TaskState>) -> String {
+    let state = match task_state {
+        Some(task) => format!("task_state {task}"),
+        None => format!("vm_state {vm_state}"),
+    };
+    format!("Cannot '{}' instance {} while it is in {state}", verb(context), context.server)
+}
+
+fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
+    let own = context.first_task_state();
+    let free = instance.task_state.is_none() || instance.task_state == own;
+    if !free || !allowed_states(&context.request).contains(&instance.vm_state) {
+        let task = if free { None } else { instance.task_state };
+        return Err(Refusal::Conflict(wrong_state(context, instance.vm_state, task)));
+    }
+    let needs_launch = !matches!(context.request, Request::Delete | Request::Rebuild(_) | Request::Reboot { .. });
+    if needs_launch && instance.launched_at.is_none() {
+        return Err(Refusal::Conflict(format!("Cannot '{}' instance {} while it has never been active", verb(context), context.server)));
+    }
+    Ok(())
+}
+
+/// Reads all that later steps need; after this a saga asks no record what it was like before.
+async fn read_server(world: &World, context: &mut Context, cell: &str, instance: &Instance) -> Result<(), Refusal> {
+    let db = world.cell(cell)?;
+    context.project_id = instance.project_id.clone();
+    context.user_id = instance.user_id.clone();
+    context.display_name = instance.display_name.clone();
+    context.volume_backed = instance.is_volume_backed();
+    context.prior = Some(Prior {
+        vm_state: instance.vm_state,
+        running: instance.power_state == PowerState::Running,
+        launched: instance.launched_at.is_some(),
+    });
+    context.request_spec = world.api.request_spec(context.server).await?;
+    context.old_flavor = Some(instance.flavor.clone());
+    let here = place_of(world, cell, instance).await?;
+    context.source = here.clone();
+    context.migration = Some(context.saga);
+    if instance.vm_state == VmState::Resized {
+        let migration = db.latest_migration(context.server, &[]).await?;
+        read_move(world, context, instance, here, migration).await?;
+    }
+    let network = db.info_cache(context.server).await?;
+    context.ports = network
+        .0
+        .iter()
+        .map(|vif| PortLink { port_id: vif.port_id, mac: vif.mac_address.clone(), made_for_server: vif.created_for_server })
+        .collect();
+    let devices = db.block_devices(context.server).await?;
+    context.volumes = devices
+        .iter()
+        .filter(|device| device.is_volume())
+        .filter_map(|device| Some((device, device.volume_id?, device.attachment_id?)))
+        .map(|(device, volume_id, attachment)| link(context, volume_id, attachment, device.device_name.clone(), device.boot_index))
+        .collect();
+    Ok(())
+}
+
+fn link(context: &Context, volume_id: Uuid, attachment: Uuid, device_name: Option<String>, boot_index: Option<i32>) -> VolumeLink {
+    let derived = |purpose: &str| context.derived_id(&format!("{purpose}:{volume_id}"));
+    // After a move the record names the target's attachment; a revert makes the source a new one.
+    let at_target = context.target.is_some();
+    VolumeLink {
+        volume_id,
+        device_name: device_name.unwrap_or_default(),
+        boot_index,
+        source_attachment: if at_target { derived("back") } else { attachment },
+        placeholder: derived("placeholder"),
+        target_attachment: if at_target { attachment } else { derived("target") },
+    }
+}
+
+/// What a confirm, a revert or a delete must know of the move before it: the server is at the move's target.
+async fn read_move(
+    world: &World,
+    context: &mut Context,
+    instance: &Instance,
+    here: Option<Place>,
+    migration: Option<Migration>,
+) -> Result<(), Refusal> {
+    let live = [MigrationStatus::Finished, MigrationStatus::Confirming, MigrationStatus::Reverting];
+    let Some(migration) = migration.filter(|migration| live.contains(&migration.status)) else {
+        if context.kind == Kind::Delete {
+            return Ok(());
+        }
+        return Err(Refusal::Invalid("Instance has not been resized.".into()));
+    };
+    let source_cell = world.cell_of_host(&migration.source_compute).await?;
+    let node = world.node_on(&source_cell, &migration.source_compute).await?;
+    context.source = Some(Place {
+        cell: source_cell,
+        host: migration.source_compute.clone(),
+        node: node.hypervisor_hostname.clone(),
+        provider: node.uuid,
+        availability_zone: world.zone_of(&migration.source_compute).await?,
+    });
+    context.target = here;
+    context.migration = Some(migration.uuid);
+    context.old_flavor = instance.old_flavor.clone();
+    context.new_flavor = Some(instance.flavor.clone());
+    if let (Some(prior), Some(old)) = (&mut context.prior, instance.old_vm_state) {
+        // A revert restores what was before the move; a confirm looks at the guest's power (spec §1.4, §1.5).
+        if context.kind == Kind::Revert {
+            prior.launched = true;
+            context.running_before_move = old == VmState::Active;
+        }
+    }
+    Ok(())
+}
+
+/// Where the record says the server is; none for one that never got a host.
+async fn place_of(world: &World, cell: &str, instance: &Instance) -> Result<Option<Place>, Refusal> {
+    let (Some(host), false) = (&instance.host, cell == CELL0) else { return Ok(None) };
+    let node = world.node_on(cell, host).await?;
+    Ok(Some(Place {
+        cell: cell.to_owned(),
+        host: host.clone(),
+        node: node.hypervisor_hostname.clone(),
+        provider: node.uuid,
+        availability_zone: instance.availability_zone.clone(),
+    }))
+}
+
+/// A move needs its source (spec §3: 409); a revert must not begin before it is known that it can end (L11, L34).
+async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
+    if !matches!(context.kind, Kind::Resize | Kind::Revert) {
+        return Ok(());
+    }
+    let Some(source) = &context.source else {
+        return Err(Refusal::Conflict(format!("Instance {} has no host.", context.server)));
+    };
+    if !world.hosts.is_alive(&source.cell, &source.host).await {
+        return Err(Refusal::Conflict(format!("Service is unavailable at this time: compute host {} is down.", source.host)));
+    }
+    Ok(())
+}

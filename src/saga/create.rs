@@ -1,0 +1,330 @@
+//! Create: a new server gets a host, ports, volumes and a guest. Users see the build request until the cell's record is
+//! complete; a create that fails ends as a record in ERROR in cell0 that holds nothing.
+
+use std::collections::BTreeMap;
+
+use super::context::{Context, CreateRequest, Place, PortLink, Request, VolumeLink};
+use super::error::StepError;
+use super::guest_move::{connect_volumes, fence_target, guest_spec, own, start_at_target};
+use super::history;
+use super::refusal::Refusal;
+use super::resize::{claim_next_alternate, release_destination, scheduling_error};
+use super::scheduling::{OperationKind, SchedulingError, SelectDestinations};
+use super::step::{Deadline, Step, Table, Undo, work};
+use super::world::{CELL0, World};
+use crate::db::cell::CellTxn;
+use crate::db::cell::block_devices::BlockDevice;
+use crate::db::cell::bundle::InstanceBundle;
+use crate::db::cell::instances::Instance;
+use crate::db::cell::network::VirtualInterface;
+use crate::domain::fence::Fence;
+use crate::domain::guest::DiskSource;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::server::{PowerState, VmState};
+use crate::services::network::{NewPort, Port};
+use crate::services::volume::NewVolume;
+
+/// The saga.
+pub const TABLE: Table = Table { steps: STEPS, chooses: Some("select_host") };
+
+const STEPS: &[Step] = &[
+    Step::reversible("accept", work!(accept_again), Undo::By(work!(bury_in_cell0))),
+    Step::reversible("select_host", work!(select_host), Undo::By(work!(release_destination))),
+    Step::reversible("claim_at_host", work!(claim_at_host), Undo::AtCandidate(work!(drop_claim))),
+    Step::reversible("make_ports", work!(make_ports), Undo::By(work!(give_up_ports))),
+    Step::reversible("make_volumes", work!(make_volumes), Undo::By(work!(give_up_volumes))).within(Deadline::Within(600)),
+    Step::reversible("prepare_guest", work!(prepare_guest), Undo::By(work!(remove_guest))).within(Deadline::WithoutProgress(60)),
+    // As in a move: no guest runs before a commit has named its owner.
+    Step::pivot("take_ownership", work!(take_ownership), Undo::By(work!(disown))),
+    Step::forward_or_back("start_guest", work!(start_at_target), Undo::By(work!(fence_target))).within(Deadline::Within(300)),
+    Step::forward("create_record", work!(create_record)),
+    Step::forward("publish_build", work!(publish_build)),
+];
+
+/// The mapping, the request spec and the build request, in one transaction: from here on the server exists.
+pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
+    let request = create_request(context)?.clone();
+    context.display_name = request.instance.display_name.clone();
+    context.project_id = request.instance.project_id.clone();
+    context.user_id = request.instance.user_id.clone();
+    context.volume_backed = request.instance.is_volume_backed();
+    context.new_flavor = Some(request.instance.flavor.clone());
+    context.request_spec = Some((*request.request_spec).clone());
+    context.prior = Some(super::context::Prior { vm_state: VmState::Building, running: true, launched: false });
+    world.api.create_server(fence, (*request.instance).clone(), (*request.request_spec).clone()).await.map_err(Refusal::from)
+}
+
+async fn accept_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    accept(world, context, fence).await.map_err(StepError::from)
+}
+
+/// Undo: the server is left as a record in ERROR with the reason, in the cell that has no hosts.
+async fn bury_in_cell0(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let request = create_request(context)?.clone();
+    if world.api.instance_mapping(context.server).await?.is_none() {
+        return Ok(());
+    }
+    let instance = Instance { vm_state: VmState::Error, task_state: None, power_state: PowerState::NoState, ..*request.instance };
+    let txn = history::action_started(CellTxn::new().import_bundle(InstanceBundle::new(instance), true), context);
+    let txn = history::failed(txn, world, context, super::accept::leading_event(context)).hidden(context.server, false);
+    world.cell(CELL0)?.apply(fence, txn).await?;
+    Ok(world.api.publish_build(fence, context.server, world.cell_uuid(CELL0)?).await?)
+}
+
+async fn select_host(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let spec = context.request_spec.clone().ok_or_else(|| StepError::Refused("no request spec".into()))?;
+    if !context.refusals.is_empty() {
+        return claim_next_alternate(world, context, fence, &spec).await;
+    }
+    let request = SelectDestinations {
+        resources: context.new_resources(),
+        required_traits: Vec::new(),
+        alternates: None,
+        operation: OperationKind::Create,
+        source: None,
+        ignore_hosts: Vec::new(),
+        forced_host: create_request(context)?.host.clone(),
+        requested_destination: None,
+        fence,
+        consumer: context.server,
+        claim: true,
+        request_spec: spec,
+    };
+    let selection = world.scheduling.select_destinations(request).await.map_err(scheduling_error)?;
+    context.target = Some(Place::from(&selection.primary));
+    context.alternates = selection.alternates;
+    Ok(())
+}
+
+async fn claim_at_host(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
+        world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {
+            SchedulingError::NoValidHost { reason } => StepError::NextCandidate(reason),
+            other => scheduling_error(other),
+        })?;
+    }
+    let claim = HostCommand::Claim { holder: context.server, resources: context.new_resources() };
+    world.ask(context, &target, fence, claim).await.map(drop).map_err(|error| match error {
+        StepError::Refused(why) | StepError::Unknown(why) => StepError::NextCandidate(why),
+        other => other,
+    })
+}
+
+async fn drop_claim(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let Some(target) = context.target.clone() else { return Ok(()) };
+    world.ask(context, &target, fence, HostCommand::DropClaim { holder: context.server }).await.map(drop)
+}
+
+/// Ports are made or taken, and bound to the host.
+async fn make_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let host = context.target()?.host.clone();
+    let project_id = context.project_id.clone();
+    let mut ports = Vec::new();
+    for wanted in create_request(context)?.networks.clone() {
+        let port = match wanted.network_id {
+            Some(network_id) => {
+                let new = NewPort {
+                    id: wanted.port_id,
+                    network_id,
+                    project_id: project_id.clone(),
+                    fixed_ip: wanted.fixed_ip,
+                    security_groups: Vec::new(),
+                };
+                world.network.create_port(fence, new).await?
+            }
+            None => world.network.claim_port(fence, wanted.port_id).await?,
+        };
+        world.network.create_binding(fence, port.id, &host).await?;
+        ports.push(PortLink { port_id: port.id, mac: port.mac_address, made_for_server: wanted.network_id.is_some() });
+    }
+    context.ports = ports;
+    Ok(())
+}
+
+async fn give_up_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    for wanted in &create_request(context)?.networks {
+        if wanted.network_id.is_some() {
+            world.network.delete_port(fence, wanted.port_id).await?;
+        } else {
+            world.network.release_port(fence, wanted.port_id).await?;
+        }
+    }
+    Ok(())
+}
+
+/// New volumes are made, and every volume is held for the host by an attachment.
+async fn make_volumes(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let host = context.target()?.host.clone();
+    let mut links = Vec::new();
+    for wanted in create_request(context)?.volumes.clone() {
+        if let Some(size_gb) = wanted.create_gb {
+            let volume = NewVolume {
+                id: wanted.volume_id,
+                name: None,
+                project_id: context.project_id.clone(),
+                user_id: context.user_id.clone(),
+                size_gb,
+                image_id: wanted.image_id,
+                volume_type: None,
+            };
+            world.volumes.create_volume(fence, volume).await?;
+        }
+        let attachment = context.derived_id(&format!("attachment:{}", wanted.volume_id));
+        world.volumes.create_attachment(fence, attachment, wanted.volume_id, Some(&host), Some(&wanted.device_name)).await?;
+        links.push(VolumeLink {
+            volume_id: wanted.volume_id,
+            device_name: wanted.device_name,
+            boot_index: wanted.boot_index,
+            source_attachment: attachment,
+            placeholder: attachment,
+            target_attachment: attachment,
+        });
+    }
+    context.volumes = links;
+    Ok(())
+}
+
+async fn give_up_volumes(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    for wanted in &create_request(context)?.volumes {
+        world.volumes.delete_attachment(fence, context.derived_id(&format!("attachment:{}", wanted.volume_id))).await?;
+        if wanted.create_gb.is_some() {
+            world.volumes.delete_volume(fence, wanted.volume_id).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn prepare_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let request = create_request(context)?.clone();
+    let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
+    let disks = match (&request.request_spec.image_id, context.volume_backed) {
+        (Some(image_id), false) => DiskSource::Image { image_id: *image_id },
+        _ => DiskSource::Volume,
+    };
+    let flavor = request.instance.flavor.clone();
+    let mut spec = guest_spec(world, context, &target, flavor, disks, volumes).await?;
+    spec.config_drive = request.config_drive;
+    world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
+}
+
+async fn remove_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    world.ask(context, &target, fence, HostCommand::RemoveGuest).await.map(drop)
+}
+
+async fn take_ownership(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    own(world, context, fence, Some(target)).await
+}
+
+async fn disown(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    own(world, context, fence, None).await
+}
+
+/// The record, complete and ACTIVE, with everything that belongs to it.
+async fn create_record(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let request = create_request(context)?.clone();
+    let now = world.env.now();
+    let instance = Instance {
+        host: Some(target.host.clone()),
+        node: Some(target.node.clone()),
+        availability_zone: target.availability_zone.clone(),
+        vm_state: VmState::Active,
+        task_state: None,
+        power_state: PowerState::Running,
+        launched_at: Some(now),
+        ..*request.instance.clone()
+    };
+    let ports = world.network.ports_of(context.server).await?;
+    let mut bundle = InstanceBundle::new(instance);
+    bundle.metadata = request.metadata.clone();
+    bundle.tags = request.tags.clone();
+    bundle.virtual_interfaces = ports
+        .iter()
+        .map(|port| VirtualInterface {
+            port_id: port.id,
+            instance_uuid: context.server,
+            created_at: now,
+            address: port.mac_address.clone(),
+            network_id: port.network_id,
+            tag: tag_of(&request, port),
+        })
+        .collect();
+    bundle.info_cache = Some(network_info(&request, &ports));
+    bundle.block_devices = block_devices(world, context, &request).await?;
+    // Written again after a crash, it replaces what is there: shown only by the next lines.
+    let txn = history::action_started(CellTxn::new().import_bundle(bundle, true), context);
+    let txn = history::event_started(txn, context, super::accept::leading_event(context), Some(&target));
+    let txn = history::succeeded(txn, context, Some(super::accept::leading_event(context))).hidden(context.server, false);
+    let known = world.cell(&target.cell)?.instance(context.server).await;
+    if !matches!(known, Ok(ref instance) if !instance.hidden) {
+        world.cell(&target.cell)?.apply(fence, txn).await?;
+    }
+    history::notify(world, context, "create_record", InstanceAction::Create, Phase::End, &target).await;
+    Ok(())
+}
+
+async fn publish_build(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let cell = world.cell_uuid(&context.target()?.cell)?;
+    Ok(world.api.publish_build(fence, context.server, cell).await?)
+}
+
+async fn block_devices(world: &World, context: &Context, request: &CreateRequest) -> Result<Vec<BlockDevice>, StepError> {
+    let now = world.env.now();
+    let attachments = world.volumes.attachments_of(context.server).await?;
+    let local = (!context.volume_backed).then(|| BlockDevice {
+        boot_index: Some(0),
+        device_name: Some("/dev/vda".into()),
+        source_type: "image".into(),
+        image_id: request.request_spec.image_id,
+        delete_on_termination: true,
+        ..BlockDevice::local(context.derived_id("device:root"), context.server, now)
+    });
+    let volumes = request.volumes.iter().map(|wanted| {
+        let id = context.derived_id(&format!("attachment:{}", wanted.volume_id));
+        let info = attachments.iter().find(|attachment| attachment.id == id).map(|attachment| attachment.connection_info.clone());
+        BlockDevice {
+            boot_index: wanted.boot_index,
+            device_name: Some(wanted.device_name.clone()),
+            attachment_id: Some(id),
+            connection_info: info,
+            volume_size: wanted.create_gb,
+            delete_on_termination: wanted.delete_on_termination,
+            image_id: wanted.image_id,
+            tag: wanted.tag.clone(),
+            ..BlockDevice::volume(context.derived_id(&format!("device:{}", wanted.volume_id)), context.server, wanted.volume_id, now)
+        }
+    });
+    Ok(local.into_iter().chain(volumes).collect())
+}
+
+fn network_info(request: &CreateRequest, ports: &[Port]) -> NetworkInfo {
+    let vif = |port: &Port| Vif {
+        port_id: port.id,
+        network_id: port.network_id,
+        network_name: port.network_name.clone(),
+        mac_address: port.mac_address.clone(),
+        fixed_ips: port.fixed_ips.iter().map(|ip| VifAddress { subnet_id: ip.subnet_id, address: ip.ip_address.clone() }).collect(),
+        created_for_server: request.networks.iter().any(|wanted| wanted.port_id == port.id && wanted.network_id.is_some()),
+        tag: tag_of(request, port),
+    };
+    // In the order of the request, which is the order of the guest's interfaces.
+    let by_id: BTreeMap<_, _> = ports.iter().map(|port| (port.id, port)).collect();
+    NetworkInfo(request.networks.iter().filter_map(|wanted| by_id.get(&wanted.port_id)).map(|port| vif(port)).collect())
+}
+
+fn tag_of(request: &CreateRequest, port: &Port) -> Option<String> {
+    request.networks.iter().find(|wanted| wanted.port_id == port.id).and_then(|wanted| wanted.tag.clone())
+}
+
+fn create_request(context: &Context) -> Result<&CreateRequest, StepError> {
+    match &context.request {
+        Request::Create(request) => Ok(request),
+        _ => Err(StepError::Refused("not a create".into())),
+    }
+}

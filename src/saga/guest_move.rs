@@ -1,0 +1,268 @@
+//! How a guest leaves its source host and arrives at its target: the steps that both moves share, with their undos
+//! (architecture §5, steps 10-16).
+
+use super::context::{Context, Place, VolumeLink};
+use super::error::StepError;
+use super::history;
+use super::world::World;
+use crate::db::api::ownership;
+use crate::db::cell::CellTxn;
+use crate::db::cell::block_devices::BlockDeviceChange;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::fence::Fence;
+use crate::domain::flavor::Flavor;
+use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
+use crate::domain::host_protocol::{HostCommand, HostReply};
+use crate::domain::migration::MigrationStatus;
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::server::{PowerState, TaskState};
+
+/// The source guest is stopped within its grace time.
+pub async fn stop_source_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    let txn = CellTxn::new().migration_status(context.move_id(), MigrationStatus::Migrating);
+    let txn = history::event_started(txn, context, source_event(context), Some(&source));
+    world.cell(&source.cell)?.apply(fence, txn).await?;
+    history::notify(world, context, "stop_source_guest", InstanceAction::Resize, Phase::Start, &source).await;
+    let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
+    world.ask(context, &source, fence, stop).await.map(drop).map_err(|error| match error {
+        StepError::Refused(why) => StepError::Refused(format!("Failed to power off instance: {why}")),
+        other => other,
+    })
+}
+
+/// Undo: the guest runs again if it ran.
+pub async fn start_source_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    if super::debt::lost_ownership(world, context, &source).await? {
+        return Ok(());
+    }
+    if context.ran_before() && !world.settings.recover_source_guest {
+        context.service_lost = true;
+        return Ok(());
+    }
+    if context.ran_before() {
+        world.ask(context, &source, fence, HostCommand::StartGuest).await?;
+    }
+    Ok(())
+}
+
+/// The name of the source's event (spec §2.7).
+pub fn source_event(context: &Context) -> &'static str {
+    if context.crosses_cells() { "compute_prep_snapshot_based_resize_at_source" } else { "compute_resize_instance" }
+}
+
+/// The name of the target's last event (spec §2.7).
+pub fn finish_event(context: &Context) -> &'static str {
+    if context.crosses_cells() { "compute_finish_snapshot_based_resize_at_dest" } else { "compute_finish_resize" }
+}
+
+/// The source host lets go: the guest is destroyed but its disks are kept, VIFs are unplugged, and each volume is held by
+/// an empty attachment (spec §2.10).
+pub async fn release_source_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    world.ask(context, &source, fence, HostCommand::ReleaseGuest).await?;
+    for volume in &context.volumes {
+        let mount = Some(volume.device_name.as_str());
+        world.volumes.create_attachment(fence, volume.placeholder, volume.volume_id, None, mount).await?;
+        world.volumes.delete_attachment(fence, volume.source_attachment).await?;
+    }
+    let change = InstanceChange { power_state: Some(PowerState::Shutdown), ..InstanceChange::task(Some(TaskState::ResizeMigrated)) };
+    let mut txn = CellTxn::new()
+        .instance_change(context.server, change)
+        .migration_status(context.move_id(), MigrationStatus::PostMigrating);
+    txn = attachments(world, context, &source.cell, txn, |volume| volume.placeholder).await?;
+    txn = history::event_done(txn, context, source_event(context), Some(&source));
+    world.cell(&source.cell)?.apply(fence, txn).await?;
+    history::notify(world, context, "release_source_guest", InstanceAction::Resize, Phase::End, &source).await;
+    Ok(())
+}
+
+/// Undo: the guest is defined again on its kept disks, with its volumes connected and its VIFs plugged. Whatever the act
+/// did or did not do before, the result is the same (L16).
+pub async fn define_source_guest_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    if super::debt::lost_ownership(world, context, &source).await? {
+        return Ok(());
+    }
+    let volumes = connect_volumes(world, context, fence, &source, |volume| volume.source_attachment).await?;
+    let flavor = context.old_flavor.clone().unwrap_or_default();
+    let spec = guest_spec(world, context, &source, flavor, DiskSource::Kept, volumes).await?;
+    world.ask(context, &source, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;
+    for volume in &context.volumes {
+        world.volumes.complete_attachment(fence, volume.source_attachment).await?;
+        world.volumes.delete_attachment(fence, volume.placeholder).await?;
+    }
+    let txn = attachments(world, context, &source.cell, CellTxn::new(), |volume| volume.source_attachment).await?;
+    Ok(world.cell(&source.cell)?.apply(fence, txn).await?)
+}
+
+/// The target's bindings become the active ones.
+pub async fn activate_target_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let host = context.target()?.host.clone();
+    activate_ports(world, context, fence, &host).await
+}
+
+/// Undo: the source's bindings are the active ones, whatever failed before (L15).
+pub async fn activate_source_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    if super::debt::lost_ownership(world, context, &source).await? {
+        return Ok(());
+    }
+    activate_ports(world, context, fence, &source.host).await
+}
+
+async fn activate_ports(world: &World, context: &Context, fence: Fence, host: &str) -> Result<(), StepError> {
+    for port in &context.ports {
+        world.network.create_binding(fence, port.port_id, host).await?;
+        world.network.activate_binding(fence, port.port_id, host).await?;
+    }
+    Ok(())
+}
+
+/// The target builds the guest from what the source left, connects its volumes, and does not start it.
+pub async fn prepare_at_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let home = context.source()?.cell.clone();
+    let here = Place { cell: home.clone(), ..target.clone() };
+    let txn = history::event_started(CellTxn::new(), context, finish_event(context), Some(&target));
+    world.cell(&home)?.apply(fence, txn).await?;
+    history::notify(world, context, "prepare_at_target", InstanceAction::ResizeFinish, Phase::Start, &here).await;
+    let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
+    let flavor = context.new_flavor.clone().unwrap_or_default();
+    let spec = guest_spec(world, context, &target, flavor, disks_for_target(context), volumes).await?;
+    world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
+}
+
+fn disks_for_target(context: &Context) -> DiskSource {
+    match &context.manifest {
+        None => DiskSource::Volume,
+        Some(manifest) if context.crosses_cells() => DiskSource::Snapshot { image_id: context.snapshot, manifest: manifest.clone() },
+        Some(manifest) => DiskSource::Transfer { migration: context.move_id(), manifest: manifest.clone() },
+    }
+}
+
+/// Undo: the target's guest and disks are removed; a late order to start it is refused by the fence.
+pub async fn remove_from_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    if super::debt::in_use_again(world, context, &target).await? {
+        return Ok(());
+    }
+    world.ask(context, &target, fence, HostCommand::RemoveGuest).await.map(drop)
+}
+
+/// The pivot: one commit names the target as the owner of the server's guest and raises the epoch (saga rule 4).
+pub async fn take_ownership(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let owner = context.target()?.clone();
+    own(world, context, fence, Some(owner)).await
+}
+
+/// Undo: one commit names the source again. It is reached only when the target has said "not running, fenced", when an
+/// operator has forced it down, or when the first commit did not happen.
+pub async fn hand_back_ownership(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let owner = context.source()?.clone();
+    own(world, context, fence, Some(owner)).await
+}
+
+/// Names an owner under the saga's lease.
+pub async fn own(world: &World, context: &Context, fence: Fence, owner: Option<Place>) -> Result<(), StepError> {
+    let commit = move |conn: &mut crate::db::Conn| {
+        ownership::hand_over(conn, fence, owner.as_ref().map(|owner| (owner.cell.as_str(), owner.host.as_str())))
+    };
+    world.operations.under_lease(context.saga, context.lease_epoch, commit).await.map_err(|error| match error {
+        crate::db::DbError::Conflict(why) => StepError::Overtaken(why),
+        other => other.into(),
+    })
+}
+
+/// The guest starts at its target if it ran before, under the new epoch, and its VIFs are plugged.
+pub async fn start_at_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    if context.ran_before() {
+        world.ask(context, &target, fence, HostCommand::StartGuest).await?;
+    }
+    for volume in &context.volumes {
+        world.volumes.complete_attachment(fence, volume.target_attachment).await?;
+    }
+    Ok(())
+}
+
+/// Undo, past the pivot: only the target's own word that the guest does not run, or an operator's that the host is off,
+/// lets the server go back. If the guest runs after all, the saga goes forward.
+pub async fn fence_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    match world.ask(context, &target, fence, HostCommand::Fence).await {
+        Ok(HostReply::Stopped { was_running: true }) => Err(StepError::GoForward(format!("the guest runs on {}", target.host))),
+        Ok(_) => Ok(()),
+        Err(StepError::Unknown(why)) => {
+            let service = world.cell(&target.cell)?.service_on(&target.host, "nova-compute").await?;
+            if service.forced_down { Ok(()) } else { Err(StepError::Unknown(why)) }
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// Gives each volume's attachment its connector for the place (made anew when it is gone); what the host needs to connect.
+pub async fn connect_volumes(
+    world: &World,
+    context: &Context,
+    fence: Fence,
+    place: &Place,
+    attachment: impl Fn(&VolumeLink) -> uuid::Uuid + Send,
+) -> Result<Vec<GuestVolume>, StepError> {
+    let mut connected = Vec::new();
+    for volume in &context.volumes {
+        let (id, mount) = (attachment(volume), Some(volume.device_name.as_str()));
+        world.volumes.create_attachment(fence, id, volume.volume_id, Some(&place.host), mount).await?;
+        let attachment = world.volumes.update_attachment(fence, id, &place.host, mount).await?;
+        connected.push(GuestVolume {
+            volume_id: volume.volume_id,
+            attachment_id: id,
+            device_name: volume.device_name.clone(),
+            boot_index: volume.boot_index,
+            connection_info: attachment.connection_info,
+        });
+    }
+    Ok(connected)
+}
+
+/// The guest as a host shall build it.
+pub async fn guest_spec(
+    world: &World,
+    context: &Context,
+    place: &Place,
+    flavor: Flavor,
+    disks: DiskSource,
+    volumes: Vec<GuestVolume>,
+) -> Result<GuestSpec, StepError> {
+    let instance_name = match world.cell(&place.cell)?.instance(context.server).await {
+        Ok(instance) => instance.instance_name(),
+        // A server that is being made has no record yet.
+        Err(crate::db::DbError::NotFound(_)) => format!("instance-{}", context.server.simple()),
+        Err(other) => return Err(other.into()),
+    };
+    let vifs = context.ports.iter().map(|port| GuestVif { port_id: port.port_id, mac: port.mac.clone() }).collect();
+    Ok(GuestSpec { server: context.server, instance_name, flavor, disks, volumes, vifs, config_drive: serde_json::Value::Null })
+}
+
+/// Adds to `txn` the attachment ids (and the connection info they stand for) of the record's volumes in a cell.
+pub async fn attachments(
+    world: &World,
+    context: &Context,
+    cell: &str,
+    mut txn: CellTxn,
+    attachment: impl Fn(&VolumeLink) -> uuid::Uuid + Send,
+) -> Result<CellTxn, StepError> {
+    if context.volumes.is_empty() {
+        return Ok(txn);
+    }
+    let known = world.volumes.attachments_of(context.server).await?;
+    for device in world.cell(cell)?.block_devices(context.server).await? {
+        let Some(volume) = context.volumes.iter().find(|volume| Some(volume.volume_id) == device.volume_id) else { continue };
+        let id = attachment(volume);
+        let info = known.iter().find(|attachment| attachment.id == id).map(|attachment| attachment.connection_info.clone());
+        let change = BlockDeviceChange { attachment_id: Some(Some(id)), connection_info: Some(info), ..BlockDeviceChange::default() };
+        txn = txn.block_device_change(device.uuid, change);
+    }
+    Ok(txn)
+}

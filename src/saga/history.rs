@@ -1,0 +1,145 @@
+//! What a saga tells the world of itself: instance actions and events, faults, and notifications (spec §2.3, §2.7, §2.8).
+
+use super::context::{Context, Place};
+use super::world::World;
+use crate::db::cell::CellTxn;
+use crate::db::cell::actions::{ActionKey, EventResult};
+use crate::db::cell::faults::Fault;
+use crate::db::cell::instances::Instance;
+use crate::domain::network_info::NetworkInfo;
+use crate::domain::notification::instance::{Fault as FaultPayload, InstanceFields, IpAddress};
+use crate::domain::notification::{Event, InstanceAction, Notification, Phase};
+
+/// The action that this operation is recorded under.
+pub fn key(context: &Context) -> ActionKey {
+    ActionKey { instance: context.server, request_id: context.caller.request_id.clone(), action: context.action().to_owned() }
+}
+
+/// Adds the beginning of the operation's action.
+pub fn action_started(txn: CellTxn, context: &Context) -> CellTxn {
+    txn.action_started(key(context), context.caller.user_id.clone(), context.caller.project_id.clone())
+}
+
+/// Adds the beginning of an event at a host.
+pub fn event_started(txn: CellTxn, context: &Context, event: &str, host: Option<&Place>) -> CellTxn {
+    txn.event_started(key(context), event.to_owned(), host.map(|place| place.host.clone()))
+}
+
+/// Adds the successful end of an event at a host.
+pub fn event_done(txn: CellTxn, context: &Context, event: &str, host: Option<&Place>) -> CellTxn {
+    txn.event_finished(key(context), event.to_owned(), host.map(|place| place.host.clone()), EventResult::Success)
+}
+
+/// Adds the successful end of the action and of its leading event.
+pub fn succeeded(txn: CellTxn, context: &Context, event: Option<&str>) -> CellTxn {
+    let txn = match event {
+        Some(event) => event_done(txn, context, event, None),
+        None => txn,
+    };
+    txn.action_finished(key(context), None)
+}
+
+/// Adds the failed end of the action and of its leading event, with a fault that says why.
+pub fn failed(txn: CellTxn, world: &World, context: &Context, event: &str) -> CellTxn {
+    let why = context.error.clone().unwrap_or_else(|| "the operation was undone".into());
+    let fault = Fault {
+        instance_uuid: context.server,
+        created_at: world.env.now(),
+        code: 500,
+        message: why.clone(),
+        details: Some(format!("{} {} failed: {why}", context.kind, context.saga)),
+        host: context.source.as_ref().map(|place| place.host.clone()),
+    };
+    let result = EventResult::Error { details: why.clone(), traceback: Some(why) };
+    txn.event_finished(key(context), event.to_owned(), None, result).fault(fault).action_finished(key(context), Some("Error".into()))
+}
+
+/// Tells consumers what happens to the server at a place. A notification that cannot be sent is logged: it must not fail
+/// what it speaks of.
+pub async fn notify(world: &World, context: &Context, step: &str, action: InstanceAction, phase: Phase, place: &Place) {
+    emit(world, context, step, Event::Instance(action, phase), place).await;
+}
+
+/// As [`notify`], for events that are no instance action.
+pub async fn emit(world: &World, context: &Context, step: &str, event: Event, place: &Place) {
+    let fields = match fields(world, context, place).await {
+        Ok(fields) => fields,
+        Err(error) => {
+            log::warn!(server:% = context.server, migration:% = context.saga; "{} carries no server fields: {error}", event.event_type());
+            return;
+        }
+    };
+    let notification = Notification {
+        operation: context.saga,
+        step: step.to_owned(),
+        event,
+        publisher_id: format!("nova-compute:{}", place.host),
+        payload: event.payload(context.server, fields.data()),
+    };
+    if let Err(error) = world.notifications.emit(notification).await {
+        log::warn!(server:% = context.server, migration:% = context.saga; "a notification was not recorded: {error}");
+    }
+}
+
+async fn fields(world: &World, context: &Context, place: &Place) -> Result<InstanceFields, super::error::StepError> {
+    let cell = world.cell(&place.cell)?;
+    let instance = cell.instance(context.server).await?;
+    let network = cell.info_cache(context.server).await?;
+    let metadata = cell.metadata(context.server).await?;
+    let mut fields = instance_fields(&instance, &network);
+    fields.metadata = metadata;
+    fields.request_id = Some(context.caller.request_id.clone());
+    fields.action_initiator_user = Some(context.caller.user_id.clone());
+    fields.action_initiator_project = Some(context.caller.project_id.clone());
+    fields.new_flavor = context.new_flavor.clone();
+    fields.fault =
+        context.error.as_ref().map(|why| FaultPayload { exception: "MigrationError".to_owned(), exception_message: why.clone() });
+    Ok(fields)
+}
+
+fn instance_fields(instance: &Instance, network: &NetworkInfo) -> InstanceFields {
+    let addresses = network.0.iter().flat_map(|vif| {
+        vif.fixed_ips.iter().map(|ip| IpAddress {
+            label: vif.network_name.clone(),
+            mac: vif.mac_address.clone(),
+            address: ip.address.clone(),
+            version: i32::from(ip.version()) as u8,
+            port_id: vif.port_id,
+            device_name: None,
+        })
+    });
+    InstanceFields {
+        uuid: instance.uuid,
+        user_id: instance.user_id.clone(),
+        tenant_id: instance.project_id.clone(),
+        display_name: instance.display_name.clone(),
+        display_description: instance.display_description.clone(),
+        host_name: instance.hostname.clone(),
+        host: instance.host.clone(),
+        node: instance.node.clone(),
+        availability_zone: instance.availability_zone.clone(),
+        flavor: instance.flavor.clone(),
+        image_uuid: uuid::Uuid::parse_str(&instance.image_ref).ok(),
+        key_name: instance.key_name.clone(),
+        created_at: Some(instance.created_at),
+        launched_at: instance.launched_at,
+        terminated_at: instance.terminated_at,
+        deleted_at: instance.deleted_at,
+        updated_at: instance.updated_at,
+        state: instance.vm_state,
+        task_state: instance.task_state,
+        power_state: instance.power_state,
+        progress: instance.progress,
+        locked: instance.locked,
+        locked_reason: instance.locked_reason.clone(),
+        metadata: std::collections::BTreeMap::new(),
+        ip_addresses: addresses.collect(),
+        block_devices: Vec::new(),
+        auto_disk_config: instance.auto_disk_config,
+        request_id: None,
+        action_initiator_user: None,
+        action_initiator_project: None,
+        fault: None,
+        new_flavor: None,
+    }
+}

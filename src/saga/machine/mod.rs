@@ -1,0 +1,256 @@
+//! The pure core of the saga runner: where a saga stands, and what an outcome makes of it. No input or output, no clock;
+//! the journal's entries replayed through it give the same state (reliability §4, layer 1).
+
+use crate::saga::step::{Class, Table, Undo};
+
+/// Tries of an undo or of a clean-up before it is owed as a debt.
+pub const TRIES_BEFORE_DEBT: u32 = 4;
+/// Tries of a step past the pivot that ended in doubt before the server is offered back.
+pub const TRIES_BEFORE_HAND_BACK: u32 = 3;
+
+/// Which side of a step is at hand.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Side {
+    Act,
+    Undo,
+}
+
+impl Side {
+    /// The journal's word.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Side::Act => "act",
+            Side::Undo => "undo",
+        }
+    }
+}
+
+/// How a side of a step ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    Ok,
+    Refused(String),
+    NextCandidate(String),
+    Unknown(String),
+    /// As unknown: the deadline passed.
+    TimedOut(String),
+    /// Of an undo past the pivot: the server runs at its target after all.
+    GoForward(String),
+}
+
+impl Outcome {
+    /// The journal's word.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::Refused(_) => "failed",
+            Outcome::NextCandidate(_) => "next_candidate",
+            Outcome::Unknown(_) => "unknown",
+            Outcome::TimedOut(_) => "timeout",
+            Outcome::GoForward(_) => "go_forward",
+        }
+    }
+
+    /// The outcome that a journal entry's words stand for; none for `begun` and entries that end nothing.
+    pub fn parse(event: &str, error: Option<&str>) -> Option<Outcome> {
+        let why = error.unwrap_or_default().to_owned();
+        match event {
+            "ok" => Some(Outcome::Ok),
+            "failed" => Some(Outcome::Refused(why)),
+            "next_candidate" => Some(Outcome::NextCandidate(why)),
+            "unknown" => Some(Outcome::Unknown(why)),
+            "timeout" => Some(Outcome::TimedOut(why)),
+            "go_forward" => Some(Outcome::GoForward(why)),
+            _ => None,
+        }
+    }
+
+    /// Why it did not succeed.
+    pub fn error(&self) -> Option<&str> {
+        match self {
+            Outcome::Ok => None,
+            Outcome::Refused(why)
+            | Outcome::NextCandidate(why)
+            | Outcome::Unknown(why)
+            | Outcome::TimedOut(why)
+            | Outcome::GoForward(why) => Some(why),
+        }
+    }
+}
+
+/// Why a saga goes backward.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Back {
+    /// It failed: to the beginning.
+    Unwind,
+    /// To the step that chooses, for another candidate.
+    NextCandidate,
+}
+
+/// Where a saga stands.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Cursor {
+    Act(usize),
+    Undo(usize, Back),
+    Done,
+    Unwound,
+}
+
+/// A saga's state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Machine {
+    pub cursor: Cursor,
+    /// Failed tries of the side at hand.
+    pub tries: u32,
+    /// The first reason for which the saga went backward for good.
+    pub error: Option<String>,
+}
+
+/// What an outcome makes the runner do besides going on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Nothing more.
+    None,
+    /// Record that this side of this step is owed.
+    Owe(usize, Side),
+}
+
+impl Machine {
+    /// A saga whose first step is at hand.
+    pub fn new() -> Machine {
+        Machine { cursor: Cursor::Act(0), tries: 0, error: None }
+    }
+
+    /// The step and side at hand; none at the end.
+    pub fn at_hand(&self) -> Option<(usize, Side)> {
+        match self.cursor {
+            Cursor::Act(step) => Some((step, Side::Act)),
+            Cursor::Undo(step, _) => Some((step, Side::Undo)),
+            Cursor::Done | Cursor::Unwound => None,
+        }
+    }
+
+    /// The word for operators.
+    pub fn state(&self) -> &'static str {
+        match self.cursor {
+            Cursor::Act(_) => "running",
+            Cursor::Undo(..) => "unwinding",
+            Cursor::Done => "done",
+            Cursor::Unwound => "unwound",
+        }
+    }
+
+    /// Takes in how the side at hand ended.
+    pub fn apply(&mut self, table: &Table, outcome: &Outcome) -> Effect {
+        match self.cursor {
+            Cursor::Act(step) => self.act_ended(table, step, outcome),
+            Cursor::Undo(step, back) => self.undo_ended(table, step, back, outcome),
+            Cursor::Done | Cursor::Unwound => Effect::None,
+        }
+    }
+
+    fn act_ended(&mut self, table: &Table, step: usize, outcome: &Outcome) -> Effect {
+        let Some(why) = outcome.error() else {
+            self.forward_to(table, step + 1);
+            return Effect::None;
+        };
+        let row = &table.steps[step];
+        let definite = matches!(outcome, Outcome::Refused(_) | Outcome::NextCandidate(_));
+        match row.class {
+            Class::Reversible if !definite && self.tries + 1 < row.tries => self.tries += 1,
+            Class::Reversible => {
+                let another = matches!(outcome, Outcome::NextCandidate(_)) && chooses_before(table, step);
+                self.back_from(table, step, if another { Back::NextCandidate } else { Back::Unwind }, why);
+            }
+            Class::Pivot if definite => self.back_from(table, step, Back::Unwind, why),
+            Class::Forward if row.undo.work().is_some() && (definite || self.tries + 1 >= TRIES_BEFORE_HAND_BACK) => {
+                self.back_from(table, step, Back::Unwind, why);
+            }
+            Class::Cleanup if self.tries + 1 >= TRIES_BEFORE_DEBT => {
+                self.forward_to(table, step + 1);
+                return Effect::Owe(step, Side::Act);
+            }
+            Class::Pivot | Class::Forward | Class::Cleanup => self.tries += 1,
+        }
+        Effect::None
+    }
+
+    fn undo_ended(&mut self, table: &Table, step: usize, back: Back, outcome: &Outcome) -> Effect {
+        match outcome {
+            Outcome::Ok => self.undone(table, step, back),
+            Outcome::GoForward(_) => {
+                self.error = None;
+                self.forward_to(table, step + 1);
+            }
+            Outcome::Refused(_) | Outcome::NextCandidate(_) | Outcome::Unknown(_) | Outcome::TimedOut(_) => match table.steps[step].class {
+                // Past the pivot nothing may be skipped: as long as the target cannot say that it is fenced, go forward again.
+                Class::Forward | Class::Cleanup => {
+                    self.error = None;
+                    self.cursor = Cursor::Act(step);
+                    self.tries = 0;
+                }
+                Class::Pivot => self.tries += 1,
+                // The first step's undo gives the server back to its user: it is tried until it is done.
+                Class::Reversible if step == 0 => self.tries += 1,
+                Class::Reversible if self.tries + 1 >= TRIES_BEFORE_DEBT => {
+                    // What another candidate would build upon must be clean; with a debt there, give up on candidates.
+                    let at_candidate = matches!(table.steps[step].undo, Undo::AtCandidate(_));
+                    let back = if at_candidate { back } else { Back::Unwind };
+                    if back == Back::Unwind && self.error.is_none() {
+                        self.error = outcome.error().map(str::to_owned);
+                    }
+                    self.undone(table, step, back);
+                    return Effect::Owe(step, Side::Undo);
+                }
+                Class::Reversible => self.tries += 1,
+            },
+        }
+        Effect::None
+    }
+
+    fn forward_to(&mut self, table: &Table, step: usize) {
+        self.tries = 0;
+        self.cursor = if step < table.steps.len() { Cursor::Act(step) } else { Cursor::Done };
+    }
+
+    fn back_from(&mut self, table: &Table, step: usize, back: Back, why: &str) {
+        if back == Back::Unwind && self.error.is_none() {
+            self.error = Some(why.to_owned());
+        }
+        self.tries = 0;
+        self.cursor = Cursor::Undo(step, back);
+        if table.steps[step].undo.work().is_none() {
+            self.undone(table, step, back);
+        }
+    }
+
+    /// Goes on to the next earlier step that has an undo.
+    fn undone(&mut self, table: &Table, step: usize, back: Back) {
+        self.tries = 0;
+        if back == Back::NextCandidate && table.chooses == Some(table.steps[step].name) {
+            self.cursor = Cursor::Act(step);
+            return;
+        }
+        let earlier = (0..step).rev().find(|&earlier| {
+            table.steps[earlier].undo.work().is_some()
+                || (back == Back::NextCandidate && table.chooses == Some(table.steps[earlier].name))
+        });
+        self.cursor = match earlier {
+            Some(earlier) => Cursor::Undo(earlier, back),
+            None => Cursor::Unwound,
+        };
+    }
+}
+
+impl Default for Machine {
+    fn default() -> Machine {
+        Machine::new()
+    }
+}
+
+fn chooses_before(table: &Table, step: usize) -> bool {
+    table.chooses.and_then(|name| table.position(name)).is_some_and(|chooser| chooser < step)
+}
+
+#[cfg(test)]
+mod tests;

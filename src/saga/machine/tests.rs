@@ -1,0 +1,169 @@
+//! Laws of the machine over any sequence of outcomes (reliability §4, layer 1; I9, I11).
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::saga::context::Context;
+use crate::saga::error::StepError;
+use crate::saga::step::{Step, work};
+use crate::saga::world::World;
+use crate::domain::fence::Fence;
+
+async fn nothing(_: &World, _: &mut Context, _: Fence) -> Result<(), StepError> {
+    Ok(())
+}
+
+const STEPS: &[Step] = &[
+    Step::reversible("accept", work!(nothing), Undo::By(work!(nothing))),
+    Step::reversible("note", work!(nothing), Undo::Nothing("it changes nothing")),
+    Step::reversible("choose", work!(nothing), Undo::By(work!(nothing))),
+    Step::reversible("reserve", work!(nothing), Undo::By(work!(nothing))),
+    Step::reversible("claim", work!(nothing), Undo::AtCandidate(work!(nothing))),
+    Step::reversible("copy", work!(nothing), Undo::By(work!(nothing))),
+    Step::pivot("commit", work!(nothing), Undo::By(work!(nothing))),
+    Step::forward_or_back("start", work!(nothing), Undo::By(work!(nothing))),
+    Step::forward("publish", work!(nothing)),
+    Step::cleanup("tidy", work!(nothing)),
+];
+const TABLE: Table = Table { steps: STEPS, chooses: Some("choose") };
+
+fn no(why: &str) -> Outcome {
+    Outcome::Refused(why.into())
+}
+
+fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
+    let one = prop_oneof![
+        6 => Just(Outcome::Ok),
+        1 => Just(no("no")),
+        1 => Just(Outcome::NextCandidate("full".into())),
+        1 => Just(Outcome::Unknown("silence".into())),
+        1 => Just(Outcome::TimedOut("late".into())),
+    ];
+    prop::collection::vec(one, 0..200)
+}
+
+#[test]
+fn all_ok_is_done() {
+    let mut machine = Machine::new();
+    for _ in STEPS {
+        machine.apply(&TABLE, &Outcome::Ok);
+    }
+    assert_eq!(machine.cursor, Cursor::Done);
+}
+
+#[test]
+fn a_failure_before_the_pivot_undoes_begun_steps_in_reverse() {
+    let mut machine = Machine::new();
+    for _ in 0..5 {
+        machine.apply(&TABLE, &Outcome::Ok);
+    }
+    machine.apply(&TABLE, &no("disk full"));
+    let mut undone = Vec::new();
+    while let Some((step, Side::Undo)) = machine.at_hand() {
+        undone.push(STEPS[step].name);
+        machine.apply(&TABLE, &Outcome::Ok);
+    }
+    assert_eq!(undone, ["copy", "claim", "reserve", "choose", "accept"]);
+    assert_eq!((machine.cursor, machine.error.as_deref()), (Cursor::Unwound, Some("disk full")));
+}
+
+#[test]
+fn a_refused_candidate_leads_back_to_the_choice() {
+    let mut machine = Machine::new();
+    for _ in 0..4 {
+        machine.apply(&TABLE, &Outcome::Ok);
+    }
+    machine.apply(&TABLE, &Outcome::NextCandidate("no room".into()));
+    for expected in ["claim", "reserve", "choose"] {
+        let (step, side) = machine.at_hand().unwrap();
+        assert_eq!((STEPS[step].name, side), (expected, Side::Undo));
+        machine.apply(&TABLE, &Outcome::Ok);
+    }
+    assert_eq!(machine.cursor, Cursor::Act(2));
+    assert_eq!(machine.error, None);
+}
+
+#[test]
+fn a_dead_candidate_is_owed_and_the_next_is_tried() {
+    let mut machine = Machine::new();
+    for _ in 0..4 {
+        machine.apply(&TABLE, &Outcome::Ok);
+    }
+    machine.apply(&TABLE, &Outcome::NextCandidate("dead".into()));
+    let mut owed = Vec::new();
+    for _ in 0..TRIES_BEFORE_DEBT {
+        owed.push(machine.apply(&TABLE, &Outcome::Unknown("dead".into())));
+    }
+    assert_eq!(owed.last(), Some(&Effect::Owe(4, Side::Undo)));
+    assert_eq!(machine.cursor, Cursor::Undo(3, Back::NextCandidate));
+}
+
+#[test]
+fn past_the_pivot_a_refused_start_hands_back_only_through_its_undo() {
+    let mut machine = Machine::new();
+    for _ in 0..7 {
+        machine.apply(&TABLE, &Outcome::Ok);
+    }
+    machine.apply(&TABLE, &no("spawn failed"));
+    assert_eq!(machine.cursor, Cursor::Undo(7, Back::Unwind));
+    // The target cannot be reached: nothing may be skipped, so the saga tries forward again.
+    machine.apply(&TABLE, &Outcome::Unknown("silence".into()));
+    assert_eq!(machine.cursor, Cursor::Act(7));
+    machine.apply(&TABLE, &no("spawn failed"));
+    // It says that the guest runs after all.
+    machine.apply(&TABLE, &Outcome::GoForward("it runs".into()));
+    assert_eq!((machine.cursor, machine.error.clone()), (Cursor::Act(8), None));
+}
+
+#[test]
+fn an_owed_clean_up_does_not_hold_the_saga() {
+    let mut machine = Machine::new();
+    for _ in 0..9 {
+        machine.apply(&TABLE, &Outcome::Ok);
+    }
+    let effects: Vec<Effect> = (0..TRIES_BEFORE_DEBT).map(|_| machine.apply(&TABLE, &Outcome::Unknown("silence".into()))).collect();
+    assert_eq!(effects.last(), Some(&Effect::Owe(9, Side::Act)));
+    assert_eq!(machine.cursor, Cursor::Done);
+}
+
+proptest! {
+    /// Whatever happens: undo runs downward only and only over begun steps, nothing before the pivot is undone after a
+    /// step past it has succeeded without a hand-back, and once everything answers the saga comes to rest.
+    #[test]
+    fn it_always_comes_to_rest(sequence in outcomes()) {
+        let mut machine = Machine::new();
+        let mut begun = 0;
+        for outcome in &sequence {
+            let Some((step, side)) = machine.at_hand() else { break };
+            match side {
+                Side::Act => begun = begun.max(step),
+                Side::Undo => {
+                    prop_assert!(step <= begun, "undo of {} which never began", STEPS[step].name);
+                    prop_assert!(STEPS[step].undo.work().is_some());
+                }
+            }
+            machine.apply(&TABLE, outcome);
+        }
+        for _ in 0..STEPS.len() * 2 {
+            machine.apply(&TABLE, &Outcome::Ok);
+        }
+        prop_assert!(matches!(machine.cursor, Cursor::Done | Cursor::Unwound));
+        prop_assert_eq!(machine.cursor == Cursor::Unwound, machine.error.is_some());
+    }
+
+    /// Every prefix of a journal can be resumed: the replay of what was applied is the same machine (I8).
+    #[test]
+    fn a_replayed_journal_is_the_same_machine(sequence in outcomes()) {
+        let mut machine = Machine::new();
+        let mut replayed = Machine::new();
+        for outcome in &sequence {
+            if machine.at_hand().is_none() {
+                break;
+            }
+            machine.apply(&TABLE, outcome);
+            let parsed = Outcome::parse(outcome.as_str(), outcome.error()).unwrap();
+            replayed.apply(&TABLE, &parsed);
+            prop_assert_eq!(&machine, &replayed);
+        }
+    }
+}

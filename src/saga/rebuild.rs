@@ -1,0 +1,120 @@
+//! Rebuild: the server keeps its id, addresses and volumes and gets a fresh root disk from an image, on its own host. It
+//! recovers a server in ERROR whose guest is gone (spec §2.11).
+
+use super::accept::{accept_again, give_back, leading_event};
+use super::context::{Context, Request};
+use super::error::StepError;
+use super::guest_move::{attachments, connect_volumes, guest_spec};
+use super::history;
+use super::power::stop_guest;
+use super::step::{Deadline, Step, Table, Undo, work};
+use super::world::World;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::fence::Fence;
+use crate::domain::guest::DiskSource;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::request_spec::RequestSpec;
+use crate::domain::server::{PowerState, VmState};
+
+/// The saga.
+pub const TABLE: Table = Table { steps: STEPS, chooses: None };
+
+const STEPS: &[Step] = &[
+    Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
+    Step::reversible("check_image", work!(check_image), Undo::Nothing("it changes nothing")),
+    Step::reversible("stop_guest", work!(stop_guest), Undo::By(work!(start_guest_again))).within(Deadline::Within(180)).serving(),
+    Step::reversible("build_guest", work!(build_guest), Undo::Nothing("the old root disk is gone: the server is in ERROR and can be rebuilt again"))
+        .within(Deadline::WithoutProgress(60))
+        .tried(3)
+        .serving(),
+    Step::reversible("start_guest", work!(start_guest), Undo::Nothing("a hard reboot starts it")).within(Deadline::Within(300)).tried(4).serving(),
+    Step::forward("finish_rebuild", work!(finish_rebuild)),
+];
+
+/// Before the old disk goes: there must be something to build from.
+async fn check_image(world: &World, context: &mut Context, _: Fence) -> Result<(), StepError> {
+    let image = world.images.image(request(context)?.image_id).await?;
+    if image.status != "active" {
+        return Err(StepError::Refused(format!("Image {} is {}, not active.", image.id, image.status)));
+    }
+    Ok(())
+}
+
+/// Undo: the old guest runs again; it is reached only while its disk is untouched.
+async fn start_guest_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    if context.ran_before() && !context.service_lost {
+        world.ask(context, &here, fence, HostCommand::StartGuest).await?;
+    }
+    Ok(())
+}
+
+async fn build_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let rebuild = request(context)?;
+    for port in &context.ports {
+        world.network.create_binding(fence, port.port_id, &here.host).await?;
+        world.network.activate_binding(fence, port.port_id, &here.host).await?;
+    }
+    let volumes = connect_volumes(world, context, fence, &here, |volume| volume.source_attachment).await?;
+    let disks = DiskSource::Image { image_id: rebuild.image_id };
+    let flavor = context.old_flavor.clone().unwrap_or_default();
+    let mut spec = guest_spec(world, context, &here, flavor, disks, volumes).await?;
+    spec.config_drive = rebuild.config_drive;
+    world.ask(context, &here, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;
+    for volume in &context.volumes {
+        world.volumes.complete_attachment(fence, volume.source_attachment).await?;
+    }
+    Ok(())
+}
+
+/// A server that was off stays off.
+async fn start_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    if starts(context) {
+        world.ask(context, &here, fence, HostCommand::StartGuest).await?;
+    }
+    Ok(())
+}
+
+fn starts(context: &Context) -> bool {
+    context.prior.as_ref().is_none_or(|prior| prior.vm_state != VmState::Stopped)
+}
+
+async fn finish_rebuild(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let rebuild = request(context)?;
+    let (vm_state, power) =
+        if starts(context) { (VmState::Active, PowerState::Running) } else { (VmState::Stopped, PowerState::Shutdown) };
+    let change = InstanceChange {
+        image_ref: Some(rebuild.image_id.to_string()),
+        display_name: rebuild.name.clone(),
+        display_description: rebuild.description.clone(),
+        key_name: rebuild.key_name.clone(),
+        power_state: Some(power),
+        launched_at: Some(Some(world.env.now())),
+        ..InstanceChange::states(vm_state, None)
+    };
+    let mut txn = CellTxn::new().instance_change(context.server, change);
+    if let Some(metadata) = rebuild.metadata {
+        txn = txn.replace_metadata(context.server, metadata);
+    }
+    txn = attachments(world, context, &here.cell, txn, |volume| volume.source_attachment).await?;
+    txn = history::succeeded(txn, context, Some(leading_event(context)));
+    if let Some(spec) = context.request_spec.clone() {
+        let spec = RequestSpec { image_id: Some(rebuild.image_id), ..spec };
+        world.api.publish_move(fence, context.server, world.cell_uuid(&here.cell)?, spec).await?;
+    }
+    world.cell(&here.cell)?.apply(fence, txn).await?;
+    history::notify(world, context, "finish_rebuild", InstanceAction::Rebuild, Phase::End, &here).await;
+    Ok(())
+}
+
+fn request(context: &Context) -> Result<super::context::RebuildRequest, StepError> {
+    match &context.request {
+        Request::Rebuild(rebuild) => Ok((**rebuild).clone()),
+        _ => Err(StepError::Refused("not a rebuild".into())),
+    }
+}

@@ -1,0 +1,145 @@
+//! How a saga is declared: a table of steps, each with its act, its undo and what may be done when it fails
+//! (architecture §5).
+
+use std::future::Future;
+use std::pin::Pin;
+
+use super::context::Context;
+use super::error::StepError;
+use super::world::World;
+use crate::domain::fence::Fence;
+
+/// A step's work. It may change the context; the change is journalled with the step's end.
+pub type Work = for<'a> fn(&'a World, &'a mut Context, Fence) -> Pin<Box<dyn Future<Output = Result<(), StepError>> + Send + 'a>>;
+
+/// What kind of step it is: what happens when its act does not succeed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    /// Before the pivot: any failure unwinds. An act whose end is unknown counts as begun.
+    Reversible,
+    /// The commit after which the saga goes forward. An unknown end is asked again until it is known; a definite
+    /// refusal unwinds.
+    Pivot,
+    /// After the pivot: retried with back-off until it is done. With an undo, a definite failure hands the server back.
+    Forward,
+    /// Leaves no user waiting: retried a few times, then owed as a debt while the saga goes on.
+    Cleanup,
+}
+
+/// How a step is undone.
+#[derive(Clone, Copy)]
+pub enum Undo {
+    /// By this work: idempotent, and it copes with an act that never happened, happened half, or still happens.
+    By(Work),
+    /// The same, where all that is left lies on the candidate host: while it is owed, another candidate may be tried.
+    AtCandidate(Work),
+    /// Not at all, for the stated reason.
+    Nothing(&'static str),
+}
+
+impl Undo {
+    /// The work, if there is any.
+    pub fn work(&self) -> Option<Work> {
+        match self {
+            Undo::By(work) | Undo::AtCandidate(work) => Some(*work),
+            Undo::Nothing(_) => None,
+        }
+    }
+}
+
+/// How long an act may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deadline {
+    /// In all, in seconds, unless the configuration names another figure for the step.
+    Within(u64),
+    /// Without progress, in seconds: a copy may take as long as it moves.
+    WithoutProgress(u64),
+}
+
+/// One row of a saga's table.
+#[derive(Clone, Copy)]
+pub struct Step {
+    /// The step's name in journals, logs and configuration.
+    pub name: &'static str,
+    pub class: Class,
+    pub deadline: Deadline,
+    pub act: Work,
+    pub undo: Undo,
+    /// The user's guest depends on it: while its undo (or its clean-up act) is owed, or when its act fails for good without
+    /// an undo, the server is in ERROR (rule 7).
+    pub service_depends: bool,
+    /// Tries of a reversible act whose end is unknown, before the saga unwinds.
+    pub tries: u32,
+}
+
+impl Step {
+    /// A step that can be undone, before the pivot.
+    pub const fn reversible(name: &'static str, act: Work, undo: Undo) -> Step {
+        Step { name, class: Class::Reversible, deadline: Deadline::Within(60), act, undo, service_depends: false, tries: 1 }
+    }
+
+    /// The commit after which the saga goes forward.
+    pub const fn pivot(name: &'static str, act: Work, undo: Undo) -> Step {
+        Step { name, class: Class::Pivot, deadline: Deadline::Within(60), act, undo, service_depends: false, tries: 1 }
+    }
+
+    /// A step that is retried until it is done.
+    pub const fn forward(name: &'static str, act: Work) -> Step {
+        Step { name, class: Class::Forward, deadline: Deadline::Within(60), act, undo: Undo::Nothing("past the pivot"), service_depends: false, tries: 1 }
+    }
+
+    /// A step past the pivot whose definite failure hands the server back.
+    pub const fn forward_or_back(name: &'static str, act: Work, undo: Undo) -> Step {
+        Step { name, class: Class::Forward, deadline: Deadline::Within(60), act, undo, service_depends: false, tries: 1 }
+    }
+
+    /// A step that may be owed.
+    pub const fn cleanup(name: &'static str, act: Work) -> Step {
+        Step { name, class: Class::Cleanup, deadline: Deadline::Within(60), act, undo: Undo::Nothing("it only removes what is of no use"), service_depends: false, tries: 1 }
+    }
+
+    /// With another deadline.
+    pub const fn within(self, deadline: Deadline) -> Step {
+        Step { deadline, ..self }
+    }
+
+    /// On which the user's guest depends.
+    pub const fn serving(self) -> Step {
+        Step { service_depends: true, ..self }
+    }
+
+    /// Tried this often while its end is unknown.
+    pub const fn tried(self, tries: u32) -> Step {
+        Step { tries, ..self }
+    }
+}
+
+/// A saga: its steps from top to bottom.
+#[derive(Clone, Copy)]
+pub struct Table {
+    pub steps: &'static [Step],
+    /// The step that chooses among candidates: a later step that refuses its candidate leads back here.
+    pub chooses: Option<&'static str>,
+}
+
+impl Table {
+    /// The position of a step.
+    pub fn position(&self, name: &str) -> Option<usize> {
+        self.steps.iter().position(|step| step.name == name)
+    }
+}
+
+/// Lets a table name an `async fn` as a step's work.
+macro_rules! work {
+    ($function:path) => {{
+        fn work<'a>(
+            world: &'a $crate::saga::world::World,
+            context: &'a mut $crate::saga::context::Context,
+            fence: $crate::domain::fence::Fence,
+        ) -> std::pin::Pin<Box<dyn std::future::Future<Output = Result<(), $crate::saga::error::StepError>> + Send + 'a>> {
+            Box::pin($function(world, context, fence))
+        }
+        work as $crate::saga::step::Work
+    }};
+}
+pub(crate) use work;

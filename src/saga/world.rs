@@ -1,0 +1,153 @@
+//! What a step can reach: the databases, the hosts and the services, each behind its own door. Nothing here can be used
+//! without saying for which server and under which fence.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::error::StepError;
+use super::notifications::Notifications;
+use super::scheduling::Scheduling;
+use super::step::{Deadline, Step};
+use crate::db::api::ApiDb;
+use crate::db::api::operations::Operations;
+use crate::db::cell::CellDb;
+use crate::db::cell::compute_nodes::ComputeNode;
+use crate::domain::fence::Fence;
+use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use crate::env::Env;
+use crate::saga::context::{Context, Place};
+use crate::services::image::ImageService;
+use crate::services::network::NetworkService;
+use crate::services::placement::PlacementService;
+use crate::services::volume::VolumeService;
+use crate::virt::{HostUnreachable, Hosts};
+
+/// The cell that keeps servers which never got a host.
+pub const CELL0: &str = "cell0";
+
+/// How sagas behave, from the configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Seconds per step that differ from the tables.
+    pub deadlines: BTreeMap<String, u64>,
+    /// Bring the source guest back when a move fails before the pivot (rule 7); without, the server goes to ERROR and its
+    /// user hard-reboots it.
+    pub recover_source_guest: bool,
+    /// How long a guest may take to stop by itself, in milliseconds.
+    pub shutdown_grace_ms: u64,
+    /// Pause before the second try; doubles with each.
+    pub back_off_first: Duration,
+    /// The longest pause between tries.
+    pub back_off_max: Duration,
+    /// A resize may stay on its host.
+    pub allow_resize_to_same_host: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            deadlines: BTreeMap::new(),
+            recover_source_guest: true,
+            shutdown_grace_ms: 60_000,
+            back_off_first: Duration::from_millis(50),
+            back_off_max: Duration::from_secs(10),
+            allow_resize_to_same_host: false,
+        }
+    }
+}
+
+impl Settings {
+    /// How long a step may take (or rest without progress).
+    pub fn deadline(&self, step: &Step) -> Duration {
+        let seconds = self.deadlines.get(step.name).copied().unwrap_or(match step.deadline {
+            Deadline::Within(seconds) | Deadline::WithoutProgress(seconds) => seconds,
+        });
+        Duration::from_secs(seconds)
+    }
+
+    /// The pause before try number `tries` + 1.
+    pub fn back_off(&self, tries: u32) -> Duration {
+        self.back_off_first.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(self.back_off_max)
+    }
+}
+
+/// A cell as sagas know it.
+#[derive(Clone)]
+pub struct CellRef {
+    pub uuid: Uuid,
+    pub db: CellDb,
+}
+
+/// Everything a step can reach.
+pub struct World {
+    pub env: Env,
+    pub operations: Operations,
+    pub api: ApiDb,
+    /// By name, [`CELL0`] among them.
+    pub cells: BTreeMap<String, CellRef>,
+    pub hosts: Arc<dyn Hosts>,
+    pub scheduling: Arc<dyn Scheduling>,
+    pub images: Arc<dyn ImageService>,
+    pub network: Arc<dyn NetworkService>,
+    pub volumes: Arc<dyn VolumeService>,
+    pub placement: Arc<dyn PlacementService>,
+    pub notifications: Arc<dyn Notifications>,
+    pub settings: Settings,
+}
+
+/// Longer than any step's own deadline: the runner's is the one that counts.
+const HOST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+impl World {
+    /// The database of a cell.
+    pub fn cell(&self, name: &str) -> Result<&CellDb, StepError> {
+        self.cells.get(name).map(|cell| &cell.db).ok_or_else(|| StepError::Refused(format!("cell {name} is not known here")))
+    }
+
+    /// The id of a cell.
+    pub fn cell_uuid(&self, name: &str) -> Result<Uuid, StepError> {
+        self.cells.get(name).map(|cell| cell.uuid).ok_or_else(|| StepError::Refused(format!("cell {name} is not known here")))
+    }
+
+    /// The name of a cell.
+    pub fn cell_name(&self, uuid: Uuid) -> Result<&str, StepError> {
+        let found = self.cells.iter().find(|(_, cell)| cell.uuid == uuid);
+        found.map(|(name, _)| name.as_str()).ok_or_else(|| StepError::Refused(format!("cell {uuid} is not known here")))
+    }
+
+    /// The cell that a host is mapped to.
+    pub async fn cell_of_host(&self, host: &str) -> Result<String, StepError> {
+        let mapping = self.api.host_mapping(host).await?.ok_or_else(|| StepError::Refused(format!("Compute host {host} could not be found.")))?;
+        self.cell_name(mapping.cell_uuid).map(str::to_owned)
+    }
+
+    /// The hypervisor of a host.
+    pub async fn node_on(&self, cell: &str, host: &str) -> Result<ComputeNode, StepError> {
+        let nodes = self.cell(cell)?.compute_nodes().await?;
+        nodes.into_iter().find(|node| node.host == host).ok_or_else(|| StepError::Refused(format!("Compute host {host} could not be found.")))
+    }
+
+    /// The zone that an aggregate puts a host in.
+    pub async fn zone_of(&self, host: &str) -> Result<Option<String>, StepError> {
+        let aggregates = self.api.aggregates().await?;
+        Ok(aggregates.into_iter().filter(|aggregate| aggregate.hosts.iter().any(|known| known == host)).find_map(|a| a.availability_zone().map(str::to_owned)))
+    }
+
+    /// Asks a host to do something for the context's server. A refusal, a failure and silence are errors.
+    pub async fn ask(&self, context: &Context, place: &Place, fence: Fence, command: HostCommand) -> Result<HostReply, StepError> {
+        let request = HostRequest { fence, operation: context.saga, command };
+        match self.hosts.request(&place.cell, &place.host, request, HOST_PATIENCE).await {
+            Ok(HostReply::Refused { reason } | HostReply::Failed { reason }) => Err(StepError::Refused(format!("host {}: {reason}", place.host))),
+            Ok(HostReply::Stale { epoch, attempt }) => {
+                Err(StepError::Overtaken(format!("host {} has obeyed fence ({epoch}, {attempt})", place.host)))
+            }
+            Ok(reply) => Ok(reply),
+            Err(error @ (HostUnreachable::NotDelivered(_) | HostUnreachable::Unknown(_))) => {
+                Err(StepError::Unknown(format!("host {}: {error}", place.host)))
+            }
+        }
+    }
+}
