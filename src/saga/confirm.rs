@@ -1,0 +1,119 @@
+//! Confirm: the server stays at the move's target, and what the source kept for a revert goes. Forward-only from its first
+//! effect; what needs a source that does not answer is owed and done when it returns (spec §1.4, §2.4; L12, L13).
+
+use std::collections::BTreeMap;
+
+use super::accept::{accept_again, give_back, leading_event};
+use super::context::Context;
+use super::cross_cell_resize::delete_hidden_records;
+use super::error::StepError;
+use super::history;
+use super::step::{Step, Table, Undo, work};
+use super::world::World;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::fence::Fence;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::migration::MigrationStatus;
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::server::VmState;
+use crate::services::placement::Allocations;
+
+/// The saga.
+pub const TABLE: Table = Table { steps: STEPS, chooses: None };
+
+const STEPS: &[Step] = &[
+    Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
+    Step::forward("begin_confirm", work!(begin_confirm)),
+    CLEAN_SOURCE_HOST,
+    RELEASE_SOURCE_PORTS,
+    RELEASE_SOURCE_VOLUMES,
+    DROP_SOURCE_ALLOCATION,
+    DELETE_SOURCE_RECORDS,
+    // Last, so that a user who sees the server ACTIVE finds nothing of the source.
+    Step::forward("finish_confirm", work!(finish_confirm)),
+];
+
+/// The kept disks and the room on the source host.
+pub const CLEAN_SOURCE_HOST: Step = Step::cleanup("clean_source_host", work!(clean_source_host));
+/// The source's port bindings.
+pub const RELEASE_SOURCE_PORTS: Step = Step::cleanup("release_source_ports", work!(release_source_ports));
+/// The empty attachments that held the volumes for a revert.
+pub const RELEASE_SOURCE_VOLUMES: Step = Step::cleanup("release_source_volumes", work!(release_source_volumes));
+/// The migration's allocation: always, whatever became of the host (spec C3).
+pub const DROP_SOURCE_ALLOCATION: Step = Step::forward("drop_source_allocation", work!(drop_source_allocation));
+/// The hidden records in the source cell.
+pub const DELETE_SOURCE_RECORDS: Step = Step::cleanup("delete_source_records", work!(delete_source_records));
+
+async fn begin_confirm(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.target()?.clone();
+    let txn = history::event_started(CellTxn::new(), context, leading_event(context), None);
+    let txn = history::event_started(txn, context, source_event(context), context.source.as_ref());
+    world.cell(&here.cell)?.apply(fence, txn).await?;
+    history::notify(world, context, "begin_confirm", InstanceAction::ResizeConfirm, Phase::Start, &here).await;
+    Ok(())
+}
+
+fn source_event(context: &Context) -> &'static str {
+    if context.crosses_cells() { "compute_confirm_snapshot_based_resize_at_source" } else { "compute_confirm_resize" }
+}
+
+/// The source of the move that is being ended; none when a server that was not resized is deleted.
+fn left_behind(context: &Context) -> Option<super::context::Place> {
+    context.target.as_ref().and(context.source.clone())
+}
+
+async fn clean_source_host(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let Some(source) = left_behind(context) else { return Ok(()) };
+    if super::debt::in_use_again(world, context, &source).await? {
+        return Ok(());
+    }
+    world.ask(context, &source, fence, HostCommand::RemoveGuest).await?;
+    super::guest_move::drop_claim(world, context, &source).await
+}
+
+async fn release_source_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let Some(source) = left_behind(context) else { return Ok(()) };
+    if super::debt::in_use_again(world, context, &source).await? {
+        return Ok(());
+    }
+    for port in &context.ports {
+        world.network.delete_binding(fence, port.port_id, &source.host).await?;
+    }
+    Ok(())
+}
+
+async fn release_source_volumes(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    for volume in &context.volumes {
+        world.volumes.delete_attachment(fence, volume.placeholder).await?;
+    }
+    Ok(())
+}
+
+async fn drop_source_allocation(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
+    let none = Allocations { allocations: BTreeMap::new(), ..held };
+    Ok(world.placement.replace_allocations(fence, vec![none]).await?)
+}
+
+async fn delete_source_records(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    if !context.crosses_cells() {
+        return Ok(());
+    }
+    let cell = context.source()?.cell.clone();
+    delete_hidden_records(world, context, fence, &cell).await
+}
+
+async fn finish_confirm(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.target()?.clone();
+    let vm_state = if context.ran_before() { VmState::Active } else { VmState::Stopped };
+    let mut txn = CellTxn::new()
+        .instance_change(context.server, InstanceChange::states(vm_state, None))
+        .clear_move_fields(context.server)
+        .migration_status(context.move_id(), MigrationStatus::Confirmed);
+    txn = history::event_done(txn, context, source_event(context), context.source.as_ref());
+    txn = history::succeeded(txn, context, Some(leading_event(context)));
+    world.cell(&here.cell)?.apply(fence, txn).await?;
+    history::notify(world, context, "finish_confirm", InstanceAction::ResizeConfirm, Phase::End, &here).await;
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Delete: forward-only. A server that waits for confirm is confirmed on the way (spec §2.6): the source goes first.
+
+use std::collections::BTreeMap;
+
+use super::accept::{accept_again, find, give_back, leading_event};
+use super::confirm::{CLEAN_SOURCE_HOST, DELETE_SOURCE_RECORDS, DROP_SOURCE_ALLOCATION, RELEASE_SOURCE_PORTS, RELEASE_SOURCE_VOLUMES};
+use super::context::Context;
+use super::error::StepError;
+use super::guest_move::{drop_claim, own};
+use super::history;
+use super::refusal::Refusal;
+use super::step::{Step, Table, Undo, work};
+use super::world::World;
+use crate::db::cell::CellTxn;
+use crate::domain::fence::Fence;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::migration::MigrationStatus;
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::services::placement::Allocations;
+
+/// The saga.
+pub const TABLE: Table = Table { steps: STEPS, chooses: None };
+
+const STEPS: &[Step] = &[
+    Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
+    Step::forward("begin_delete", work!(begin_delete)),
+    CLEAN_SOURCE_HOST,
+    RELEASE_SOURCE_PORTS,
+    RELEASE_SOURCE_VOLUMES,
+    DROP_SOURCE_ALLOCATION,
+    DELETE_SOURCE_RECORDS,
+    Step::cleanup("remove_guest", work!(remove_guest)),
+    Step::cleanup("release_ports", work!(release_ports)),
+    Step::cleanup("release_volumes", work!(release_volumes)),
+    Step::forward("drop_allocation", work!(drop_allocation)),
+    // Nobody may run it: a host that comes back with it is told so.
+    Step::forward("disown", work!(disown)),
+    Step::forward("delete_record", work!(delete_record)),
+];
+
+async fn begin_delete(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let Some(here) = context.here().cloned() else { return Ok(()) };
+    let txn = history::event_started(CellTxn::new(), context, leading_event(context), Some(&here));
+    world.cell(&here.cell)?.apply(fence, txn).await?;
+    history::notify(world, context, "begin_delete", InstanceAction::Delete, Phase::Start, &here).await;
+    Ok(())
+}
+
+async fn remove_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let Some(here) = context.here().cloned() else { return Ok(()) };
+    world.ask(context, &here, fence, HostCommand::RemoveGuest).await?;
+    drop_claim(world, context, &here).await
+}
+
+async fn release_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    for port in &context.ports {
+        if port.made_for_server {
+            world.network.delete_port(fence, port.port_id).await?;
+        } else {
+            world.network.release_port(fence, port.port_id).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn release_volumes(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    for attachment in world.volumes.attachments_of(context.server).await? {
+        world.volumes.delete_attachment(fence, attachment.id).await?;
+    }
+    for volume in &context.volumes_to_delete {
+        world.volumes.delete_volume(fence, *volume).await?;
+    }
+    Ok(())
+}
+
+async fn drop_allocation(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let Some(held) = world.placement.allocations_of(context.server).await? else { return Ok(()) };
+    let none = Allocations { allocations: BTreeMap::new(), ..held };
+    Ok(world.placement.replace_allocations(fence, vec![none]).await?)
+}
+
+async fn disown(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    own(world, context, fence, None).await
+}
+
+async fn delete_record(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    // The flag first: a list that misses the record must not take the mapping for a server that is lost.
+    world.api.set_queued_for_delete(fence, context.server, true).await?;
+    let cell = match find(world, context.server).await {
+        Ok((cell, _)) => cell,
+        Err(Refusal::NotFound(_)) => return Ok(()),
+        Err(other) => return Err(other.into()),
+    };
+    if let Some(here) = context.here().cloned() {
+        history::notify(world, context, "delete_record", InstanceAction::Delete, Phase::End, &here).await;
+    }
+    let mut txn = history::succeeded(CellTxn::new(), context, Some(leading_event(context)));
+    if context.target.is_some() {
+        txn = txn.migration_status(context.move_id(), MigrationStatus::Confirmed);
+    }
+    Ok(world.cell(&cell)?.apply(fence, txn.soft_delete_instance(context.server, world.env.now())).await?)
+}

@@ -1,0 +1,132 @@
+//! Start, stop and reboot: the guest stays where it is. A hard reboot defines it anew from what the control plane knows,
+//! on its kept disks and with fresh connections, and so recovers a server in ERROR (spec §2.11; L16).
+
+use super::accept::{accept_again, give_back, leading_event};
+use super::context::{Context, Request};
+use super::error::StepError;
+use super::guest_move::{activate_ports, attachments, connect_volumes, guest_spec};
+use super::history;
+use super::step::{Deadline, Step, Table, Undo, work};
+use super::world::World;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::fence::Fence;
+use crate::domain::guest::DiskSource;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::server::{PowerState, VmState};
+
+const NOT_UNDONE: Undo = Undo::Nothing("the guest's power is what its host says; the record follows it");
+
+/// Start.
+pub const START: Table = Table {
+    steps: &[
+        Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
+        Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
+        Step::reversible("start_guest", work!(start_guest), NOT_UNDONE).within(Deadline::Within(300)).tried(4),
+        Step::forward("record_running", work!(record_running)),
+    ],
+    chooses: None,
+};
+
+/// Stop.
+pub const STOP: Table = Table {
+    steps: &[
+        Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
+        Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
+        Step::reversible("stop_guest", work!(stop_guest), NOT_UNDONE).within(Deadline::Within(180)).tried(4),
+        Step::forward("record_stopped", work!(record_stopped)),
+    ],
+    chooses: None,
+};
+
+/// Soft reboot.
+pub const SOFT_REBOOT: Table = Table {
+    steps: &[
+        Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
+        Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
+        Step::reversible("reboot_guest", work!(reboot_guest), NOT_UNDONE).within(Deadline::Within(300)).tried(4),
+        Step::forward("record_running", work!(record_running)),
+    ],
+    chooses: None,
+};
+
+/// Hard reboot.
+pub const HARD_REBOOT: Table = Table {
+    steps: &[
+        Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
+        Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
+        Step::reversible("stop_guest", work!(stop_guest), NOT_UNDONE).within(Deadline::Within(180)).tried(4).serving(),
+        Step::reversible("define_guest", work!(define_guest), NOT_UNDONE).tried(4).serving(),
+        Step::reversible("start_guest", work!(start_guest), NOT_UNDONE).within(Deadline::Within(300)).tried(4).serving(),
+        Step::forward("record_running", work!(record_running)),
+    ],
+    chooses: None,
+};
+
+async fn begin(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let txn = history::event_started(CellTxn::new(), context, leading_event(context), Some(&here));
+    world.cell(&here.cell)?.apply(fence, txn).await?;
+    history::notify(world, context, "begin", action(context), Phase::Start, &here).await;
+    Ok(())
+}
+
+/// The guest stops within its grace time.
+pub async fn stop_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
+    world.ask(context, &here, fence, stop).await.map(drop)
+}
+
+async fn start_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    world.ask(context, &here, fence, HostCommand::StartGuest).await.map(drop)
+}
+
+async fn reboot_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let reboot = HostCommand::RebootGuest { grace_ms: world.settings.shutdown_grace_ms };
+    world.ask(context, &here, fence, reboot).await.map(drop)
+}
+
+/// The guest is defined from the record, its volumes and ports connected here and nowhere else.
+async fn define_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    activate_ports(world, context, fence, &here.host).await?;
+    let volumes = connect_volumes(world, context, fence, &here, |volume| volume.source_attachment).await?;
+    let disks = if context.has_local_disks() { DiskSource::Kept } else { DiskSource::Volume };
+    let flavor = context.old_flavor.clone().unwrap_or_default();
+    let spec = guest_spec(world, context, &here, flavor, disks, volumes).await?;
+    world.ask(context, &here, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;
+    for volume in &context.volumes {
+        world.volumes.complete_attachment(fence, volume.source_attachment).await?;
+    }
+    let txn = attachments(world, context, &here.cell, CellTxn::new(), |volume| volume.source_attachment).await?;
+    Ok(world.cell(&here.cell)?.apply(fence, txn).await?)
+}
+
+async fn record_running(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    record(world, context, fence, VmState::Active, PowerState::Running).await
+}
+
+async fn record_stopped(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    record(world, context, fence, VmState::Stopped, PowerState::Shutdown).await
+}
+
+async fn record(world: &World, context: &mut Context, fence: Fence, vm_state: VmState, power: PowerState) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
+    let txn = history::succeeded(CellTxn::new().instance_change(context.server, change), context, Some(leading_event(context)));
+    world.cell(&here.cell)?.apply(fence, txn).await?;
+    history::notify(world, context, "record", action(context), Phase::End, &here).await;
+    Ok(())
+}
+
+fn action(context: &Context) -> InstanceAction {
+    match context.request {
+        Request::Start => InstanceAction::PowerOn,
+        Request::Stop => InstanceAction::PowerOff,
+        _ => InstanceAction::Reboot,
+    }
+}

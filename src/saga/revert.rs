@@ -1,0 +1,278 @@
+//! Revert: the server goes back to the move's source, onto the disks that were kept there (spec §1.5, §2.5, §5.2).
+//!
+//! The target's guest is stopped first; its host's answer ("not running", under a fence that no later order passes below)
+//! is what allows the commit that names the source again. Until that commit everything is undone by starting the target's
+//! guest; after it the saga goes forward, and a target that does not answer owes its clean-up. Users see REVERT_RESIZE
+//! until all is done (L9).
+
+use super::accept::{accept_again, give_back, leading_event};
+use super::context::{Context, Place};
+use super::cross_cell_resize::delete_hidden_records;
+use super::error::StepError;
+use super::guest_move::{activate_ports, attachments, connect_volumes, drop_claim, guest_spec, own};
+use super::history;
+use super::resize::{ignore_missing, return_source_allocation};
+use super::step::{Deadline, Step, Table, Undo, work};
+use super::world::World;
+use crate::db::cell::CellTxn;
+use crate::db::cell::bundle::{InstanceBundle, UserFields};
+use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::fence::Fence;
+use crate::domain::guest::DiskSource;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::migration::MigrationStatus;
+use crate::domain::notification::{Event, InstanceAction, Phase};
+use crate::domain::request_spec::RequestSpec;
+use crate::domain::server::{PowerState, TaskState, VmState};
+
+/// The saga.
+pub const TABLE: Table = Table { steps: STEPS, chooses: None };
+
+const STEPS: &[Step] = &[
+    Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
+    Step::reversible("begin_revert", work!(begin_revert), Undo::Nothing("it only tells")),
+    // What users changed since the move must not be lost (L23), and volumes attached since must be held for the source.
+    Step::reversible("mirror_to_source", work!(mirror_to_source), Undo::Nothing("the hidden record is mirrored anew by the next revert")),
+    Step::reversible("stop_target_guest", work!(stop_target_guest), Undo::By(work!(start_target_guest)))
+        .within(Deadline::Within(180))
+        .serving(),
+    // Before the commit: that the source can have the guest again must be known while the way back is open.
+    Step::reversible("prepare_at_source", work!(prepare_at_source), Undo::By(work!(release_at_source))),
+    Step::reversible("activate_source_ports", work!(activate_source_ports), Undo::By(work!(activate_target_ports))).serving(),
+    Step::pivot("take_ownership_back", work!(take_ownership_back), Undo::By(work!(leave_ownership))),
+    // A source that cannot start it leaves the server in ERROR there, recoverable by hard reboot (spec §2.11).
+    Step::cleanup("start_at_source", work!(start_at_source)).within(Deadline::Within(300)).serving(),
+    Step::forward("return_allocation", work!(return_source_allocation)),
+    Step::cleanup("remove_target_guest", work!(remove_target_guest)),
+    Step::cleanup("release_target_ports", work!(release_target_ports)),
+    Step::cleanup("release_target_volumes", work!(release_target_volumes)),
+    Step::forward("publish_source", work!(publish_source)),
+    Step::cleanup("delete_target_records", work!(delete_target_records)),
+];
+
+async fn begin_revert(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.target()?.clone();
+    let txn = history::event_started(CellTxn::new(), context, leading_event(context), None);
+    world.cell(&here.cell)?.apply(fence, txn).await?;
+    history::notify(world, context, "begin_revert", InstanceAction::ResizeRevert, Phase::Start, &here).await;
+    Ok(())
+}
+
+async fn mirror_to_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    for volume in &context.volumes {
+        // Fine when the move made it; a volume attached since has none yet.
+        let mount = Some(volume.device_name.as_str());
+        world.volumes.create_attachment(fence, volume.placeholder, volume.volume_id, None, mount).await?;
+    }
+    if !context.crosses_cells() {
+        return Ok(());
+    }
+    let (source, target) = (context.source()?.clone(), context.target()?.clone());
+    let at_target = world.cell(&target.cell)?.export_bundle(context.server).await?;
+    let mut txn = CellTxn::new()
+        .instance_change(context.server, InstanceChange::task(Some(TaskState::ResizeReverting)))
+        .copy_user_fields(context.server, user_fields(&at_target))
+        .replace_block_devices(context.server, at_target.block_devices)
+        .merge_actions(context.server, at_target.actions);
+    if let Some(network) = at_target.info_cache {
+        txn = txn.info_cache(context.server, network);
+    }
+    for migration in at_target.migrations {
+        txn = txn.mirror_migration(migration);
+    }
+    Ok(world.cell(&source.cell)?.apply(fence, txn).await?)
+}
+
+fn user_fields(bundle: &InstanceBundle) -> UserFields {
+    let instance = &bundle.instance;
+    UserFields {
+        display_name: instance.display_name.clone(),
+        display_description: instance.display_description.clone(),
+        hostname: instance.hostname.clone(),
+        locked: instance.locked,
+        locked_by: instance.locked_by.clone(),
+        locked_reason: instance.locked_reason.clone(),
+        auto_disk_config: instance.auto_disk_config,
+        metadata: bundle.metadata.clone(),
+        tags: bundle.tags.clone(),
+    }
+}
+
+async fn stop_target_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
+    world.ask(context, &target, fence, stop).await.map(drop)
+}
+
+async fn start_target_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    if context.ran_before() && !super::debt::lost_ownership(world, context, &target).await? {
+        world.ask(context, &target, fence, HostCommand::StartGuest).await?;
+    }
+    Ok(())
+}
+
+/// The kept guest is defined again with the source's connections (L17), not started.
+async fn prepare_at_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    let volumes = connect_volumes(world, context, fence, &source, |volume| volume.source_attachment).await?;
+    let disks = if context.has_local_disks() { DiskSource::Kept } else { DiskSource::Volume };
+    let flavor = context.old_flavor.clone().unwrap_or_default();
+    let spec = guest_spec(world, context, &source, flavor, disks, volumes).await?;
+    world.ask(context, &source, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
+}
+
+/// Undo: the source holds disks and empty attachments only, as before.
+async fn release_at_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    if super::debt::in_use_again(world, context, &source).await? {
+        return Ok(());
+    }
+    world.ask(context, &source, fence, HostCommand::ReleaseGuest).await?;
+    for volume in &context.volumes {
+        world.volumes.delete_attachment(fence, volume.source_attachment).await?;
+    }
+    Ok(())
+}
+
+async fn activate_source_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let host = context.source()?.host.clone();
+    activate_ports(world, context, fence, &host).await
+}
+
+async fn activate_target_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    if super::debt::lost_ownership(world, context, &target).await? {
+        return Ok(());
+    }
+    activate_ports(world, context, fence, &target.host).await
+}
+
+/// The pivot: the source owns the guest again. The target's has been stopped under a fence of this very saga.
+async fn take_ownership_back(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    own(world, context, fence, Some(source)).await
+}
+
+/// Undo of a commit that did not happen.
+async fn leave_ownership(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    own(world, context, fence, Some(target)).await
+}
+
+async fn start_at_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    if super::debt::lost_ownership(world, context, &source).await? {
+        return Ok(());
+    }
+    if context.running_before_move {
+        world.ask(context, &source, fence, HostCommand::StartGuest).await?;
+    }
+    for volume in &context.volumes {
+        world.volumes.complete_attachment(fence, volume.source_attachment).await?;
+    }
+    Ok(())
+}
+
+async fn remove_target_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    if super::debt::in_use_again(world, context, &target).await? {
+        return Ok(());
+    }
+    world.ask(context, &target, fence, HostCommand::RemoveGuest).await?;
+    drop_claim(world, context, &target).await?;
+    history::emit(world, context, "remove_target_guest", Event::InstanceExists, &target).await;
+    Ok(())
+}
+
+async fn release_target_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    if super::debt::in_use_again(world, context, &target).await? {
+        return Ok(());
+    }
+    for port in &context.ports {
+        world.network.delete_binding(fence, port.port_id, &target.host).await?;
+    }
+    Ok(())
+}
+
+async fn release_target_volumes(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    for volume in &context.volumes {
+        world.volumes.delete_attachment(fence, volume.target_attachment).await?;
+        world.volumes.delete_attachment(fence, volume.placeholder).await?;
+    }
+    Ok(())
+}
+
+/// The user sees the source: its record unhidden, then the mapping and the request spec, then the target hidden (spec §5.5).
+/// The task goes last: a user who sees none finds the source everywhere.
+async fn publish_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let (source, target) = (context.source()?.clone(), context.target()?.clone());
+    let crosses = context.crosses_cells();
+    let mut txn = CellTxn::new()
+        .instance_change(context.server, back_at_source(world, context, &source))
+        .clear_move_fields(context.server)
+        .migration_status(context.move_id(), MigrationStatus::Reverted);
+    txn = attachments(world, context, &source.cell, txn, |volume| volume.source_attachment).await?;
+    if crosses && let Ok(history) = world.cell(&target.cell)?.history(context.server).await {
+        txn = txn.merge_actions(context.server, history);
+    }
+    for (event, place) in host_events(context, &source, &target) {
+        txn = history::event_done(txn, context, event, Some(place));
+    }
+    txn = if context.service_lost {
+        history::failed(txn, world, context, leading_event(context))
+    } else {
+        history::succeeded(txn, context, Some(leading_event(context)))
+    };
+    world.cell(&source.cell)?.apply(fence, txn).await?;
+    let spec = context.request_spec.clone().ok_or_else(|| StepError::Refused("the server has no request spec".into()))?;
+    let spec = RequestSpec { flavor: context.old_flavor.clone().unwrap_or_default(), ..spec };
+    world.api.publish_move(fence, context.server, world.cell_uuid(&source.cell)?, spec).await?;
+    if crosses {
+        ignore_missing(world.cell(&target.cell)?.set_hidden(fence, context.server, true).await)?;
+        world.cell(&source.cell)?.update_instance(fence, context.server, InstanceChange::task(None)).await?;
+    }
+    history::notify(world, context, "publish_source", InstanceAction::ResizeRevert, Phase::End, &source).await;
+    Ok(())
+}
+
+fn back_at_source(world: &World, context: &Context, source: &Place) -> InstanceChange {
+    let (vm_state, power) = match (context.service_lost, context.running_before_move) {
+        (true, _) => (VmState::Error, PowerState::Shutdown),
+        (false, true) => (VmState::Active, PowerState::Running),
+        (false, false) => (VmState::Stopped, PowerState::Shutdown),
+    };
+    // Across cells the mapping still names the target: the task stays until it does not.
+    let task = context.crosses_cells().then_some(TaskState::ResizeReverting);
+    InstanceChange {
+        hidden: Some(false),
+        host: Some(Some(source.host.clone())),
+        node: Some(Some(source.node.clone())),
+        availability_zone: Some(source.availability_zone.clone()),
+        flavor: context.old_flavor.clone(),
+        power_state: Some(power),
+        launched_at: Some(Some(world.env.now())),
+        ..InstanceChange::states(vm_state, task)
+    }
+}
+
+/// The hosts' events of a revert (spec §2.7).
+fn host_events<'a>(context: &Context, source: &'a Place, target: &'a Place) -> Vec<(&'static str, &'a Place)> {
+    if context.crosses_cells() {
+        vec![
+            ("compute_revert_snapshot_based_resize_at_dest", target),
+            ("compute_finish_revert_snapshot_based_resize_at_source", source),
+        ]
+    } else {
+        vec![("compute_finish_revert_resize", source)]
+    }
+}
+
+async fn delete_target_records(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    if !context.crosses_cells() {
+        return Ok(());
+    }
+    let cell = context.target()?.cell.clone();
+    delete_hidden_records(world, context, fence, &cell).await
+}
