@@ -122,7 +122,10 @@ pub fn leading_event(context: &Context) -> &'static str {
 /// The record that the mapping names, with its cell's name.
 pub async fn find(world: &World, server: Uuid) -> Result<(String, Instance), Refusal> {
     let missing = || Refusal::NotFound(format!("Instance {server} could not be found."));
-    let mapping = world.api.instance_mapping(server).await?.ok_or_else(missing)?;
+    let mapping = match world.api.instance_mapping(server).await {
+        Err(DbError::NotFound(_)) => return Err(missing()),
+        other => other?,
+    };
     let cell_uuid = mapping.cell_uuid.ok_or_else(|| Refusal::Conflict(format!("Instance {server} has no host yet.")))?;
     let cell = world.cell_name(cell_uuid)?.to_owned();
     match world.cell(&cell)?.instance(server).await {
@@ -182,7 +185,10 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, instance:
         running: instance.power_state == PowerState::Running,
         launched: instance.launched_at.is_some(),
     });
-    context.request_spec = world.api.request_spec(context.server).await?;
+    context.request_spec = match world.api.request_spec(context.server).await {
+        Err(DbError::NotFound(_)) => None,
+        other => Some(other?),
+    };
     context.old_flavor = Some(instance.flavor.clone());
     let here = place_of(world, cell, instance).await?;
     context.source = here.clone();
@@ -198,6 +204,7 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, instance:
         .map(|vif| PortLink { port_id: vif.port_id, mac: vif.mac_address.clone(), made_for_server: vif.created_for_server })
         .collect();
     let devices = db.block_devices(context.server).await?;
+    context.volumes_to_delete = devices.iter().filter(|device| device.delete_on_termination).filter_map(|device| device.volume_id).collect();
     context.volumes = devices
         .iter()
         .filter(|device| device.is_volume())

@@ -69,7 +69,7 @@ async fn clean_source_host(world: &World, context: &mut Context, fence: Fence) -
         return Ok(());
     }
     world.ask(context, &source, fence, HostCommand::RemoveGuest).await?;
-    super::guest_move::drop_claim(world, context, &source).await
+    super::guest_move::drop_claim(world, context, fence, &source).await
 }
 
 async fn release_source_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::db::cell::instances::Instance;
+use crate::db::cell::bundle::InstanceBundle;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::guest::DiskManifest;
@@ -108,8 +108,8 @@ pub enum Request {
 /// A server to make. Ports and volumes are named or described; ids of what is to be made are chosen already.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CreateRequest {
-    /// The record as the API shows it while no cell has it.
-    pub instance: Box<Instance>,
+    /// The record, its metadata and tags, as the API shows them while no cell has them.
+    pub instance: Box<InstanceBundle>,
     pub request_spec: Box<RequestSpec>,
     /// Networks to make a port on, or ports to use, in order.
     pub networks: Vec<RequestedNetwork>,
@@ -187,6 +187,8 @@ pub struct Context {
     pub new_flavor: Option<Flavor>,
     pub ports: Vec<PortLink>,
     pub volumes: Vec<VolumeLink>,
+    /// Volumes that a delete takes with it.
+    pub volumes_to_delete: Vec<Uuid>,
     /// The temporary image that carries the local disks.
     pub snapshot: Option<Uuid>,
     /// What the source wrote.
@@ -228,6 +230,7 @@ impl Context {
             new_flavor: None,
             ports: Vec::new(),
             volumes: Vec::new(),
+            volumes_to_delete: Vec::new(),
             snapshot: None,
             manifest: None,
             migration: None,

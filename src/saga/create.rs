@@ -12,6 +12,8 @@ use super::resize::{claim_next_alternate, release_destination, scheduling_error}
 use super::scheduling::{OperationKind, SchedulingError, SelectDestinations};
 use super::step::{Deadline, Step, Table, Undo, work};
 use super::world::{CELL0, World};
+use crate::db::DbError;
+use crate::db::api::publications::NewServer;
 use crate::db::cell::CellTxn;
 use crate::db::cell::block_devices::BlockDevice;
 use crate::db::cell::bundle::InstanceBundle;
@@ -44,16 +46,21 @@ const STEPS: &[Step] = &[
 ];
 
 /// The mapping, the request spec and the build request, in one transaction: from here on the server exists.
-pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
+pub async fn accept(world: &World, context: &mut Context, _: Fence) -> Result<(), Refusal> {
     let request = create_request(context)?.clone();
-    context.display_name = request.instance.display_name.clone();
-    context.project_id = request.instance.project_id.clone();
-    context.user_id = request.instance.user_id.clone();
-    context.volume_backed = request.instance.is_volume_backed();
-    context.new_flavor = Some(request.instance.flavor.clone());
+    context.display_name = request.instance.instance.display_name.clone();
+    context.project_id = request.instance.instance.project_id.clone();
+    context.user_id = request.instance.instance.user_id.clone();
+    context.volume_backed = request.instance.instance.is_volume_backed();
+    context.new_flavor = Some(request.instance.instance.flavor.clone());
     context.request_spec = Some((*request.request_spec).clone());
     context.prior = Some(super::context::Prior { vm_state: VmState::Building, running: true, launched: false });
-    world.api.create_server(fence, (*request.instance).clone(), (*request.request_spec).clone()).await.map_err(Refusal::from)
+    if world.api.instance_mapping(context.server).await.is_ok() {
+        // A successor's try: the transaction was committed before the crash.
+        return Ok(());
+    }
+    let server = NewServer { instance: (*request.instance).clone(), request_spec: (*request.request_spec).clone() };
+    world.api.create_servers(vec![server]).await.map_err(Refusal::from)
 }
 
 async fn accept_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
@@ -63,11 +70,15 @@ async fn accept_again(world: &World, context: &mut Context, fence: Fence) -> Res
 /// Undo: the server is left as a record in ERROR with the reason, in the cell that has no hosts.
 async fn bury_in_cell0(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let request = create_request(context)?.clone();
-    if world.api.instance_mapping(context.server).await?.is_none() {
-        return Ok(());
-    }
-    let instance = Instance { vm_state: VmState::Error, task_state: None, power_state: PowerState::NoState, ..*request.instance };
-    let txn = history::action_started(CellTxn::new().import_bundle(InstanceBundle::new(instance), true), context);
+    match world.api.instance_mapping(context.server).await {
+        Err(DbError::NotFound(_)) => return Ok(()),
+        other => other?,
+    };
+    let mut bundle = *request.instance;
+    bundle.instance = Instance { vm_state: VmState::Error, task_state: None, power_state: PowerState::NoState, hidden: true, ..bundle.instance };
+    let buried = matches!(world.cell(CELL0)?.instance(context.server).await, Ok(instance) if !instance.hidden);
+    let txn = if buried { CellTxn::new() } else { CellTxn::new().import_bundle(bundle, true) };
+    let txn = history::action_started(txn, context);
     let txn = history::failed(txn, world, context, super::accept::leading_event(context)).hidden(context.server, false);
     world.cell(CELL0)?.apply(fence, txn).await?;
     Ok(world.api.publish_build(fence, context.server, world.cell_uuid(CELL0)?).await?)
@@ -106,8 +117,7 @@ async fn claim_at_host(world: &World, context: &mut Context, fence: Fence) -> Re
             other => scheduling_error(other),
         })?;
     }
-    let claim = HostCommand::Claim { holder: context.server, resources: context.new_resources() };
-    world.ask(context, &target, fence, claim).await.map(drop).map_err(|error| match error {
+    super::guest_move::claim(world, context, fence, &target).await.map_err(|error| match error {
         StepError::Refused(why) | StepError::Unknown(why) => StepError::NextCandidate(why),
         other => other,
     })
@@ -115,7 +125,7 @@ async fn claim_at_host(world: &World, context: &mut Context, fence: Fence) -> Re
 
 async fn drop_claim(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let Some(target) = context.target.clone() else { return Ok(()) };
-    world.ask(context, &target, fence, HostCommand::DropClaim { holder: context.server }).await.map(drop)
+    super::guest_move::drop_claim(world, context, fence, &target).await
 }
 
 /// Ports are made or taken, and bound to the host.
@@ -205,7 +215,7 @@ async fn prepare_guest(world: &World, context: &mut Context, fence: Fence) -> Re
         (Some(image_id), false) => DiskSource::Image { image_id: *image_id },
         _ => DiskSource::Volume,
     };
-    let flavor = request.instance.flavor.clone();
+    let flavor = request.instance.instance.flavor.clone();
     let mut spec = guest_spec(world, context, &target, flavor, disks, volumes).await?;
     spec.config_drive = request.config_drive;
     world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
@@ -238,12 +248,10 @@ async fn create_record(world: &World, context: &mut Context, fence: Fence) -> Re
         task_state: None,
         power_state: PowerState::Running,
         launched_at: Some(now),
-        ..*request.instance.clone()
+        ..request.instance.instance.clone()
     };
     let ports = world.network.ports_of(context.server).await?;
-    let mut bundle = InstanceBundle::new(instance);
-    bundle.metadata = request.metadata.clone();
-    bundle.tags = request.tags.clone();
+    let mut bundle = InstanceBundle { instance, ..*request.instance.clone() };
     bundle.virtual_interfaces = ports
         .iter()
         .map(|port| VirtualInterface {

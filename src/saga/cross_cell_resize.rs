@@ -16,6 +16,7 @@ use super::history;
 use super::resize::*;
 use super::step::{Deadline, Step, Table, Undo, work};
 use super::world::World;
+use crate::db::DbError;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::db::cell::migrations::MigrationContext;
@@ -88,9 +89,10 @@ async fn delete_target_records(world: &World, context: &mut Context, fence: Fenc
 
 /// Removes the server's record from a cell that the mapping does not name. The visible record is never removed (L1).
 pub async fn delete_hidden_records(world: &World, context: &Context, fence: Fence, cell: &str) -> Result<(), StepError> {
-    let mapping = world.api.instance_mapping(context.server).await?;
-    if mapping.and_then(|mapping| mapping.cell_uuid) == Some(world.cell_uuid(cell)?) {
-        return Ok(());
+    match world.api.instance_mapping(context.server).await {
+        Ok(mapping) if mapping.cell_uuid == Some(world.cell_uuid(cell)?) => return Ok(()),
+        Ok(_) | Err(DbError::NotFound(_)) => {}
+        Err(error) => return Err(error.into()),
     }
     Ok(world.cell(cell)?.hard_delete_instance(fence, context.server).await?)
 }

@@ -9,6 +9,7 @@ use super::error::StepError;
 use super::guest_move::{drop_claim, own};
 use super::history;
 use super::refusal::Refusal;
+use super::resize::ignore_missing;
 use super::step::{Step, Table, Undo, work};
 use super::world::World;
 use crate::db::cell::CellTxn;
@@ -49,7 +50,7 @@ async fn begin_delete(world: &World, context: &mut Context, fence: Fence) -> Res
 async fn remove_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let Some(here) = context.here().cloned() else { return Ok(()) };
     world.ask(context, &here, fence, HostCommand::RemoveGuest).await?;
-    drop_claim(world, context, &here).await
+    drop_claim(world, context, fence, &here).await
 }
 
 async fn release_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
@@ -85,7 +86,7 @@ async fn disown(world: &World, context: &mut Context, fence: Fence) -> Result<()
 
 async fn delete_record(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     // The flag first: a list that misses the record must not take the mapping for a server that is lost.
-    world.api.set_queued_for_delete(fence, context.server, true).await?;
+    ignore_missing(world.api.set_queued_for_delete(context.server, true).await)?;
     let cell = match find(world, context.server).await {
         Ok((cell, _)) => cell,
         Err(Refusal::NotFound(_)) => return Ok(()),

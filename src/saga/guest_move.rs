@@ -17,6 +17,17 @@ use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, TaskState};
 
+/// The host takes room for the flavor that is wanted.
+pub async fn claim(world: &World, context: &Context, fence: Fence, place: &Place) -> Result<(), StepError> {
+    let claim = HostCommand::Claim { holder: context.server, resources: context.new_resources() };
+    world.ask(context, place, fence, claim).await.map(drop)
+}
+
+/// The host gives the server's room back.
+pub async fn drop_claim(world: &World, context: &Context, fence: Fence, place: &Place) -> Result<(), StepError> {
+    world.ask(context, place, fence, HostCommand::DropClaim { holder: context.server }).await.map(drop)
+}
+
 /// The source guest is stopped within its grace time.
 pub async fn stop_source_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
@@ -112,7 +123,8 @@ pub async fn activate_source_ports(world: &World, context: &mut Context, fence: 
     activate_ports(world, context, fence, &source.host).await
 }
 
-async fn activate_ports(world: &World, context: &Context, fence: Fence, host: &str) -> Result<(), StepError> {
+/// Makes the host's bindings the active ones, whether they exist or not.
+pub async fn activate_ports(world: &World, context: &Context, fence: Fence, host: &str) -> Result<(), StepError> {
     for port in &context.ports {
         world.network.create_binding(fence, port.port_id, host).await?;
         world.network.activate_binding(fence, port.port_id, host).await?;

@@ -29,7 +29,7 @@ impl From<DbError> for Refusal {
         match error {
             DbError::NotFound(_) => Refusal::NotFound(error.to_string()),
             DbError::Conflict(why) => Refusal::Conflict(why),
-            DbError::Stale(..) => Refusal::Conflict(error.to_string()),
+            DbError::Stale(..) | DbError::WrongState { .. } => Refusal::Conflict(error.to_string()),
             DbError::Unavailable { .. } | DbError::Defect(_) => Refusal::Unavailable(error.to_string()),
         }
     }

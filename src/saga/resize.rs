@@ -13,7 +13,6 @@ use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::migrations::{Migration, MigrationChange};
 use crate::domain::fence::Fence;
-use crate::domain::host_protocol::HostCommand;
 use crate::domain::migration::{MigrationStatus, MigrationType};
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;
@@ -43,8 +42,8 @@ pub async fn record_migration(world: &World, context: &mut Context, fence: Fence
         dest_host: None,
         old_flavor_id: old.id.clone(),
         new_flavor_id: new.id.clone(),
-        old_instance_type_id: world.api.flavor_number(&old.id).await?,
-        new_instance_type_id: world.api.flavor_number(&new.id).await?,
+        old_instance_type_id: flavor_number(world, &old.id).await?,
+        new_instance_type_id: flavor_number(world, &new.id).await?,
         cross_cell_move: false,
         hidden: false,
         user_id: context.caller.user_id.clone(),
@@ -54,6 +53,15 @@ pub async fn record_migration(world: &World, context: &mut Context, fence: Fence
     world.cell(&source.cell)?.apply(fence, txn).await?;
     context.new_flavor = Some(new);
     Ok(())
+}
+
+/// A flavor's number in the API database; 0 for one that has been deleted since the server got it.
+async fn flavor_number(world: &World, flavorid: &str) -> Result<i32, StepError> {
+    match world.api.flavor(flavorid).await {
+        Ok(record) => Ok(record.id),
+        Err(crate::db::DbError::NotFound(_)) => Ok(0),
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// Undo: the record stays and says that the move failed.
@@ -224,8 +232,7 @@ pub async fn claim_at_target(world: &World, context: &mut Context, fence: Fence)
             other => scheduling_error(other),
         })?;
     }
-    let claim = HostCommand::Claim { holder: context.server, resources: context.new_resources() };
-    world.ask(context, &target, fence, claim).await.map_err(|error| match error {
+    super::guest_move::claim(world, context, fence, &target).await.map_err(|error| match error {
         StepError::Refused(why) => StepError::NextCandidate(format!("Migration pre-check error: Pre-checks failed on host {}: {why}", target.host)),
         StepError::Unknown(why) => StepError::NextCandidate(format!("Migration pre-check error: host {} did not answer: {why}", target.host)),
         other => other,
@@ -241,7 +248,7 @@ pub async fn drop_claim_at_target(world: &World, context: &mut Context, fence: F
     if super::debt::in_use_again(world, context, &target).await? {
         return Ok(());
     }
-    world.ask(context, &target, fence, HostCommand::DropClaim { holder: context.server }).await.map(drop)
+    super::guest_move::drop_claim(world, context, fence, &target).await
 }
 
 /// The name of the target's first event (spec §2.7).

@@ -93,6 +93,8 @@ fn user_fields(bundle: &InstanceBundle) -> UserFields {
         locked_by: instance.locked_by.clone(),
         locked_reason: instance.locked_reason.clone(),
         auto_disk_config: instance.auto_disk_config,
+        access_ip_v4: instance.access_ip_v4.clone(),
+        access_ip_v6: instance.access_ip_v6.clone(),
         metadata: bundle.metadata.clone(),
         tags: bundle.tags.clone(),
     }
@@ -180,7 +182,7 @@ async fn remove_target_guest(world: &World, context: &mut Context, fence: Fence)
         return Ok(());
     }
     world.ask(context, &target, fence, HostCommand::RemoveGuest).await?;
-    drop_claim(world, context, &target).await?;
+    drop_claim(world, context, fence, &target).await?;
     history::emit(world, context, "remove_target_guest", Event::InstanceExists, &target).await;
     Ok(())
 }

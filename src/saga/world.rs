@@ -11,6 +11,7 @@ use super::error::StepError;
 use super::notifications::Notifications;
 use super::scheduling::Scheduling;
 use super::step::{Deadline, Step};
+use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
@@ -42,8 +43,8 @@ pub struct Settings {
     pub back_off_first: Duration,
     /// The longest pause between tries.
     pub back_off_max: Duration,
-    /// A resize may stay on its host.
-    pub allow_resize_to_same_host: bool,
+    /// How long paying one debt may take.
+    pub debt_deadline: Duration,
 }
 
 impl Default for Settings {
@@ -54,7 +55,7 @@ impl Default for Settings {
             shutdown_grace_ms: 60_000,
             back_off_first: Duration::from_millis(50),
             back_off_max: Duration::from_secs(10),
-            allow_resize_to_same_host: false,
+            debt_deadline: Duration::from_secs(30),
         }
     }
 }
@@ -120,7 +121,10 @@ impl World {
 
     /// The cell that a host is mapped to.
     pub async fn cell_of_host(&self, host: &str) -> Result<String, StepError> {
-        let mapping = self.api.host_mapping(host).await?.ok_or_else(|| StepError::Refused(format!("Compute host {host} could not be found.")))?;
+        let mapping = match self.api.host_mapping(host).await {
+            Err(DbError::NotFound(_)) => return Err(StepError::Refused(format!("Compute host {host} could not be found."))),
+            other => other?,
+        };
         self.cell_name(mapping.cell_uuid).map(str::to_owned)
     }
 
