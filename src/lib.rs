@@ -1,10 +1,13 @@
 //! cellshift: a multi-cell compute control plane that speaks the OpenStack Compute API.
 
 pub mod actors;
+pub mod cli;
+pub mod config;
 pub mod db;
 pub mod domain;
 pub mod env;
 pub mod http;
+pub mod logging;
 pub mod saga;
 pub mod services;
 pub mod virt;
