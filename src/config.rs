@@ -109,7 +109,12 @@ pub struct Api {
 
 impl Default for Api {
     fn default() -> Api {
-        Api { authentication: Authentication::Token, enable_instance_password: true, max_limit: 1000, list_records_by_skipping_down_cells: true }
+        Api {
+            authentication: Authentication::Token,
+            enable_instance_password: true,
+            max_limit: 1000,
+            list_records_by_skipping_down_cells: true,
+        }
     }
 }
 
