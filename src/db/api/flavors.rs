@@ -191,11 +191,7 @@ impl ApiDb {
         self.db
             .read(move |conn| {
                 let record = get(conn, &id)?;
-                Ok(access::table
-                    .filter(access::flavor_id.eq(record.id))
-                    .order(access::project_id)
-                    .select(access::project_id)
-                    .load(conn)?)
+                Ok(access::table.filter(access::flavor_id.eq(record.id)).order(access::project_id).select(access::project_id).load(conn)?)
             })
             .await
     }
@@ -211,7 +207,9 @@ impl ApiDb {
                 }
                 let given: i64 = access::table.find((record.id, &project)).count().get_result(conn)?;
                 if given > 0 {
-                    return Err(DbError::Conflict(format!("Flavor access already exists for flavor {id} and project {project} combination.")));
+                    return Err(DbError::Conflict(format!(
+                        "Flavor access already exists for flavor {id} and project {project} combination."
+                    )));
                 }
                 let row = (access::flavor_id.eq(record.id), access::project_id.eq(project));
                 diesel::insert_into(access::table).values(row).execute(conn)?;

@@ -176,4 +176,18 @@ diesel::table! {
 }
 
 diesel::joinable!(flavor_projects -> flavors (flavor_id));
-diesel::allow_tables_to_appear_in_same_query!(cell_mappings, host_mappings, instance_mappings, request_specs, build_requests, flavors, flavor_projects, key_pairs, server_groups, server_group_members, aggregates, aggregate_hosts, aggregate_metadata);
+diesel::allow_tables_to_appear_in_same_query!(
+    cell_mappings,
+    host_mappings,
+    instance_mappings,
+    request_specs,
+    build_requests,
+    flavors,
+    flavor_projects,
+    key_pairs,
+    server_groups,
+    server_group_members,
+    aggregates,
+    aggregate_hosts,
+    aggregate_metadata
+);
