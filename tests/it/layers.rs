@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use regex::Regex;
 
@@ -32,6 +33,9 @@ const CRATES: &[(&str, &[&str])] = &[("diesel", &["db"]), ("diesel_migrations", 
 const FORBIDDEN_NAMES: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "helper.rs", "types.rs", "misc.rs"];
 
 const MAX_LINES: usize = 600;
+
+static PLAIN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bcrate::(\w+(?:::\w+)?)").expect("a pattern"));
+static RELATIVE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b((?:super::)+)(\w+(?:::\w+)?)").expect("a pattern"));
 
 struct Source {
     path: PathBuf,
@@ -72,15 +76,12 @@ fn code(text: &str) -> String {
 fn crate_paths(source: &Source) -> BTreeSet<String> {
     let code = code(&source.text);
     let mut paths = BTreeSet::new();
-    let plain = Regex::new(r"\bcrate::(\w+(?:::\w+)?)").expect("a pattern");
-    paths.extend(plain.captures_iter(&code).map(|found| found[1].to_owned()));
-    let group = Regex::new(r"\bcrate::\{").expect("a pattern");
-    for start in group.find_iter(&code) {
-        paths.extend(group_members(&code[start.end()..]));
+    paths.extend(PLAIN.captures_iter(&code).map(|found| found[1].to_owned()));
+    for (start, opening) in code.match_indices("crate::{") {
+        paths.extend(group_members(&code[start + opening.len()..]));
     }
     // `super::super::db` from `saga/step.rs` reaches the root too.
-    let relative = Regex::new(r"\b((?:super::)+)(\w+(?:::\w+)?)").expect("a pattern");
-    for found in relative.captures_iter(&code) {
+    for found in RELATIVE.captures_iter(&code) {
         if found[1].len() / "super::".len() >= source.module.len() {
             paths.insert(found[2].to_owned());
         }
@@ -134,13 +135,14 @@ fn a_layer_uses_only_what_stands_below_it() {
 
 #[test]
 fn frameworks_stay_in_their_layers() {
+    let pattern = |name| Regex::new(&format!(r"(?m)(?:^|[^\w:]){name}::|^\s*(?:pub )?use {name}\b")).expect("a pattern");
+    let crates: Vec<_> = CRATES.iter().map(|(name, layers)| (name, pattern(name), layers)).collect();
     let mut wrong = Vec::new();
     for source in &sources("src") {
         let Some((layer, _)) = layer_of(source) else { continue };
         let code = code(&source.text);
-        for (name, layers) in CRATES {
-            let used = Regex::new(&format!(r"(?m)(?:^|[^\w:]){name}::|^\s*(?:pub )?use {name}\b")).expect("a pattern").is_match(&code);
-            if used && !layers.contains(layer) {
+        for (name, used, layers) in &crates {
+            if !layers.contains(layer) && used.is_match(&code) {
                 wrong.push(format!("{}: {layer} uses {name}", source.path.display()));
             }
         }

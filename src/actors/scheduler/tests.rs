@@ -124,7 +124,8 @@ async fn world_with(config: SchedulerConfig, cells: Cells) -> World {
 
 async fn world_over(db: Db, config: SchedulerConfig, cells: Cells) -> World {
     let inner = EmbeddedPlacement::new(db);
-    for host in cells.hosts.lock().unwrap().iter() {
+    let hosts = cells.hosts.lock().unwrap().clone();
+    for host in hosts {
         let vcpus = Inventory { total: 2, reserved: 0, min_unit: 1, max_unit: 2, step_size: 1, allocation_ratio: 1.0 };
         inner.ensure_provider(host.provider, &host.host, BTreeMap::from([("VCPU".to_owned(), vcpus)]), vec![]).await.unwrap();
     }

@@ -71,25 +71,27 @@ fn s6_the_cross_cell_weight() {
 
 #[test]
 fn s6_the_multiplier_and_its_override_by_aggregates() {
-    let key = "cross_cell_move_weight_multiplier";
-    let here =
-        |metadata: &[&[(&str, &str)]]| HostState { aggregates: metadata.iter().map(|m| aggregate(m)).collect(), ..host("cell1", "h9") };
+    // One aggregate for each value.
+    let here = |values: &[&str]| {
+        let aggregates = values.iter().map(|value| aggregate(&[("cross_cell_move_weight_multiplier", value)])).collect();
+        HostState { aggregates, ..host("cell1", "h9") }
+    };
     let there = host("cell2", "h2");
-    // multiplier configured, metadata of the home host's aggregates, who is first
-    let rows: &[(f64, &[&[(&str, &str)]], &str)] = &[
+    // multiplier configured, values in the home host's aggregates, who is first
+    let rows: &[(f64, &[&str], &str)] = &[
         (1_000_000.0, &[], "h9"),
         (-1.0, &[], "h2"),
         (0.0, &[], "h2"), // equal: by name
-        (1.0, &[&[(key, "-5")]], "h2"),
-        (1.0, &[&[(key, "3")], &[(key, "-5")]], "h2"), // the least of several
-        (1.0, &[&[(key, "much")]], "h9"),              // no number: as configured
-        (1.0, &[&[(key, "much")], &[(key, "-5")]], "h9"),
-        (1.0, &[&[(key, "NaN")]], "h9"),
+        (1.0, &["-5"], "h2"),
+        (1.0, &["3", "-5"], "h2"), // the least of several
+        (1.0, &["much"], "h9"),    // no number: as configured
+        (1.0, &["much", "-5"], "h9"),
+        (1.0, &["NaN"], "h9"),
     ];
-    for (multiplier, metadata, first) in rows {
+    for (multiplier, values, first) in rows {
         let config = SchedulerConfig { cross_cell_move_weight_multiplier: *multiplier, ..SchedulerConfig::default() };
-        let order = names(vec![there.clone(), here(metadata)], &request(resize_across()), "CrossCellWeigher", &config);
-        assert_eq!(order[0], *first, "{multiplier} {metadata:?}");
+        let order = names(vec![there.clone(), here(values)], &request(resize_across()), "CrossCellWeigher", &config);
+        assert_eq!(order[0], *first, "{multiplier} {values:?}");
     }
 }
 
