@@ -2,10 +2,13 @@
 
 pub mod actors;
 pub mod chaos;
+pub mod cli;
+pub mod config;
 pub mod db;
 pub mod domain;
 pub mod env;
 pub mod http;
+pub mod logging;
 pub mod saga;
 pub mod services;
 pub mod virt;

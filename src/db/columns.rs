@@ -18,11 +18,13 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::Conn;
+use super::cell::bundle::InstanceBundle;
 use crate::domain::flavor::Flavor;
 use crate::domain::migration::{MigrationStatus, MigrationType};
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, TaskState, VmState};
+use crate::domain::server_group::GroupPolicy;
 
 /// The backend that stands for both databases.
 pub(in crate::db) type Multi = <Conn as Connection>::Backend;
@@ -110,8 +112,8 @@ impl Texted for Uuid {
     }
 }
 
-is_texted!(name: VmState, TaskState, MigrationType, MigrationStatus);
-is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo);
+is_texted!(name: VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
+is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, InstanceBundle);
 
 fn parsed<T: Texted>(text: &str) -> deserialize::Result<T> {
     T::from_text(text).ok_or_else(|| format!("a {} column holds {text:?}", std::any::type_name::<T>()).into())
@@ -239,11 +241,11 @@ macro_rules! is_expression {
 }
 
 has_sql_type!(Name, Json, Moment, Power);
-is_expression!(Name: VmState, TaskState, MigrationType, MigrationStatus);
-is_expression!(Json: Flavor, StringList, RequestSpec, NetworkInfo);
+is_expression!(Name: VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
+is_expression!(Json: Flavor, StringList, RequestSpec, NetworkInfo, InstanceBundle);
 is_expression!(Power: PowerState);
-is_text_column!(Name: Uuid, VmState, TaskState, MigrationType, MigrationStatus);
-is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo);
+is_text_column!(Name: Uuid, VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
+is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, InstanceBundle);
 is_column!(Moment: DateTime<Utc>);
 is_column!(Power: PowerState);
 is_queryable!(Power: PowerState);

@@ -6,9 +6,14 @@ pub mod base_url;
 pub mod compute;
 pub mod error;
 mod error_shape;
+#[cfg(test)]
+pub mod fixture;
+pub mod identity;
+pub mod image;
 pub mod limits;
 pub mod microversion;
 pub mod panic;
 pub mod policy_file;
 pub mod request_id;
 pub mod server;
+pub mod volume;

@@ -191,25 +191,22 @@ impl Core {
         Ok(HostReply::Done)
     }
 
+    /// Plugs what is not plugged yet.
     async fn plug(&self, admission: &Admission, vifs: &[GuestVif]) -> Result<(), CommandError> {
         for vif in vifs {
-            self.latency(admission, Operation::Vif).await?;
-            match unless_overtaken(admission, self.parts.network.set_plugged(vif.port_id, self.host(), true)).await? {
-                Err(ServiceError::NotFound(_)) if self.port_is_gone(vif.port_id).await? => {
+            match unless_overtaken(admission, self.parts.network.port(vif.port_id)).await? {
+                Err(ServiceError::NotFound(_)) => {
                     log::warn!(host = self.host(); "port {} was deleted; its interface stays without a network", vif.port_id);
                 }
-                outcome => outcome?,
+                Ok(port) if port.bindings.iter().any(|binding| binding.host == self.host() && binding.plugged) => {}
+                Ok(_) => {
+                    self.latency(admission, Operation::Vif).await?;
+                    unless_overtaken(admission, self.parts.network.set_plugged(vif.port_id, self.host(), true)).await??;
+                }
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
-    }
-
-    async fn port_is_gone(&self, port: Uuid) -> Result<bool, CommandError> {
-        match self.parts.network.port(port).await {
-            Ok(_) => Ok(false),
-            Err(ServiceError::NotFound(_)) => Ok(true),
-            Err(error) => Err(error.into()),
-        }
     }
 
     async fn unplug(&self, port: Uuid) -> Result<(), CommandError> {

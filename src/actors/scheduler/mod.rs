@@ -8,6 +8,8 @@
 pub mod config;
 mod decision;
 pub mod filters;
+#[cfg(test)]
+mod fixtures;
 pub mod host_state;
 pub mod request;
 mod selection;

@@ -1,1 +1,421 @@
+//! The actor over the embedded placement and hand-made hosts: S1-S10, claims under concurrency, bounds.
 
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use actix::Actor;
+
+use super::fixtures::{aggregate, create, group, id, move_from, resize_across};
+use super::host_state::{HostState, HostsOfCells};
+use super::*;
+use crate::db::{Db, Schema};
+use crate::domain::server_group::{GroupPolicy, ServerGroup};
+use crate::env::{Blocking, Env, RandomIds, SystemClock};
+use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
+use crate::services::ServiceError;
+use crate::services::placement::EmbeddedPlacement;
+use crate::services::placement::{Allocations, Inventory, Provider};
+
+/// The cells' records, played by the test.
+#[derive(Default)]
+struct Cells {
+    hosts: Mutex<Vec<HostState>>,
+    silent: Mutex<Vec<String>>,
+    groups: Mutex<Vec<ServerGroup>>,
+    asked: Mutex<Vec<Option<Vec<String>>>>,
+    hang: bool,
+}
+
+#[async_trait]
+impl HostStates for Cells {
+    async fn host_states(&self, cells: Option<Vec<String>>) -> HostsOfCells {
+        if self.hang {
+            return futures::future::pending().await;
+        }
+        self.asked.lock().unwrap().push(cells.clone());
+        let silent = self.silent.lock().unwrap().clone();
+        let wanted =
+            |host: &&HostState| !silent.contains(&host.cell.name) && cells.as_ref().is_none_or(|cells| cells.contains(&host.cell.name));
+        HostsOfCells { hosts: self.hosts.lock().unwrap().iter().filter(wanted).cloned().collect(), silent_cells: silent.clone() }
+    }
+
+    async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String> {
+        Ok(self.groups.lock().unwrap().iter().find(|known| known.uuid == group).cloned())
+    }
+}
+
+/// Placement in which others take the last room of some hosts between the question and the claim.
+struct Crowded {
+    inner: EmbeddedPlacement,
+    rush: Mutex<Vec<Uuid>>,
+}
+
+#[async_trait]
+impl PlacementService for Crowded {
+    async fn ensure_provider(
+        &self,
+        uuid: Uuid,
+        name: &str,
+        stock: BTreeMap<String, Inventory>,
+        traits: Vec<String>,
+    ) -> Result<(), ServiceError> {
+        self.inner.ensure_provider(uuid, name, stock, traits).await
+    }
+
+    async fn candidates(
+        &self,
+        resources: BTreeMap<String, i64>,
+        required: Vec<String>,
+        limit: usize,
+    ) -> Result<Vec<Provider>, ServiceError> {
+        let candidates = self.inner.candidates(resources, required, limit).await;
+        let rush = std::mem::take(&mut *self.rush.lock().unwrap());
+        for provider in rush {
+            let everything = BTreeMap::from([(provider, BTreeMap::from([("VCPU".to_owned(), 2)]))]);
+            self.inner.replace_allocations(fence(Uuid::from_u128(7), 1), vec![stranger(provider, everything)]).await?;
+        }
+        candidates
+    }
+
+    async fn providers(&self) -> Result<Vec<Provider>, ServiceError> {
+        self.inner.providers().await
+    }
+
+    async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {
+        self.inner.allocations_of(consumer).await
+    }
+
+    async fn all_allocations(&self) -> Result<Vec<Allocations>, ServiceError> {
+        self.inner.all_allocations().await
+    }
+
+    async fn replace_allocations(&self, fence: crate::domain::fence::Fence, changes: Vec<Allocations>) -> Result<(), ServiceError> {
+        self.inner.replace_allocations(fence, changes).await
+    }
+}
+
+fn fence(server: Uuid, attempt: i64) -> crate::domain::fence::Fence {
+    crate::domain::fence::Fence { server, epoch: 0, attempt }
+}
+
+fn stranger(provider: Uuid, allocations: BTreeMap<Uuid, BTreeMap<String, i64>>) -> Allocations {
+    Allocations {
+        consumer: Uuid::new_v5(&provider, b"stranger"),
+        consumer_generation: None,
+        project_id: "other".into(),
+        user_id: "other".into(),
+        consumer_type: "INSTANCE".into(),
+        allocations,
+    }
+}
+
+struct World {
+    cells: Arc<Cells>,
+    placement: Arc<Crowded>,
+    scheduler: SchedulerHandle,
+}
+
+/// Hosts of 2 VCPUs each, behind a running scheduler.
+async fn world_with(config: SchedulerConfig, cells: Cells) -> World {
+    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    world_over(Db::open("services", "", Schema::Services, &env).unwrap(), config, cells).await
+}
+
+async fn world_over(db: Db, config: SchedulerConfig, cells: Cells) -> World {
+    let inner = EmbeddedPlacement::new(db);
+    let hosts = cells.hosts.lock().unwrap().clone();
+    for host in hosts {
+        let vcpus = Inventory { total: 2, reserved: 0, min_unit: 1, max_unit: 2, step_size: 1, allocation_ratio: 1.0 };
+        inner.ensure_provider(host.provider, &host.host, BTreeMap::from([("VCPU".to_owned(), vcpus)]), vec![]).await.unwrap();
+    }
+    let (cells, placement) = (Arc::new(cells), Arc::new(Crowded { inner, rush: Mutex::default() }));
+    let scheduler = Scheduler::new(config, placement.clone(), cells.clone()).unwrap().start();
+    World { cells, placement, scheduler: SchedulerHandle::new(Address::new(scheduler)) }
+}
+
+async fn world(hosts: &[(&str, &str)]) -> World {
+    world_with(SchedulerConfig::default(), cells(hosts)).await
+}
+
+fn cells(hosts: &[(&str, &str)]) -> Cells {
+    let hosts = hosts.iter().map(|(cell, name)| super::fixtures::host(cell, name)).collect();
+    Cells { hosts: Mutex::new(hosts), ..Cells::default() }
+}
+
+/// Two cells; the server of the fixtures' moves is on h1.
+const TWO_CELLS: &[(&str, &str)] = &[("cell1", "h1"), ("cell1", "h2"), ("cell2", "h3"), ("cell2", "h4")];
+
+impl World {
+    /// Changes a host as its cell sees it.
+    fn change(&self, name: &str, change: impl FnOnce(&mut HostState)) {
+        change(self.cells.hosts.lock().unwrap().iter_mut().find(|host| host.host == name).unwrap());
+    }
+
+    /// Others take all room of a host.
+    async fn fill(&self, name: &str) {
+        let all = BTreeMap::from([(id(name), BTreeMap::from([("VCPU".to_owned(), 2)]))]);
+        self.placement.replace_allocations(fence(id("filler"), 1), vec![stranger(id(name), all)]).await.unwrap();
+    }
+
+    async fn select(&self, asked: SelectDestinations) -> Result<Selection, SchedulingError> {
+        self.scheduler.select_destinations(asked).await
+    }
+
+    /// The hosts chosen: the primary, then the alternates.
+    async fn chosen(&self, asked: SelectDestinations) -> Vec<String> {
+        let selection = self.select(asked).await.unwrap();
+        std::iter::once(selection.primary).chain(selection.alternates).map(|candidate| candidate.host).collect()
+    }
+
+    async fn refusal(&self, asked: SelectDestinations) -> String {
+        match self.select(asked).await {
+            Err(SchedulingError::NoValidHost { reason }) => reason,
+            other => panic!("not a refusal: {other:?}"),
+        }
+    }
+
+    /// The hosts on which a server holds a claim.
+    async fn claims(&self, server: &str) -> Vec<String> {
+        let held = self.placement.allocations_of(id(server)).await.unwrap().map(|held| held.allocations).unwrap_or_default();
+        let providers = self.placement.providers().await.unwrap();
+        providers.into_iter().filter(|provider| held.contains_key(&provider.uuid)).map(|provider| provider.name).collect()
+    }
+}
+
+fn resize(allow_cross_cell_move: bool) -> SelectDestinations {
+    move_from(OperationKind::Resize, "cell1", "h1", RequestedDestination::of_move("cell1", None, allow_cross_cell_move))
+}
+
+fn migrate_to(host: &str, allow_cross_cell_move: bool) -> SelectDestinations {
+    let destination = RequestedDestination::of_move("cell1", Some(host.to_owned()), allow_cross_cell_move);
+    move_from(OperationKind::Migrate, "cell1", "h1", destination)
+}
+
+#[actix::test]
+async fn s1_a_move_that_may_not_cross_asks_only_its_cell() {
+    let world = world(TWO_CELLS).await;
+    assert_eq!(world.chosen(resize(false)).await, ["h2"]);
+    assert_eq!(world.cells.asked.lock().unwrap().clone(), [Some(vec!["cell1".to_owned()])]);
+    assert_eq!(world.claims("server").await, ["h2"]);
+    world.fill("h1").await;
+    world.change("h2", |host| host.up = false);
+    assert_eq!(
+        world.refusal(resize(false)).await,
+        "No valid host was found. There are not enough hosts available. Of 3 hosts with room: 2 in cells that were not asked or did not \
+         answer, ComputeFilter removed 1 (down)."
+    );
+    assert_eq!(world.claims("server").await, Vec::<String>::new(), "the former try's claim is given up");
+}
+
+#[actix::test]
+async fn s2_all_enabled_cells_are_asked_and_silent_ones_skipped() {
+    let world = world(TWO_CELLS).await;
+    assert_eq!(world.chosen(resize(true)).await, ["h2"]);
+    assert_eq!(world.cells.asked.lock().unwrap().clone(), [None]);
+    world.cells.silent.lock().unwrap().push("cell1".to_owned());
+    assert_eq!(world.chosen(resize(true)).await, ["h3", "h4"]);
+    world.cells.silent.lock().unwrap().clear();
+    for name in ["h1", "h2"] {
+        world.change(name, |host| host.cell.disabled = true);
+    }
+    assert_eq!(world.chosen(resize(true)).await, ["h3", "h4"], "a disabled source cell contributes no host");
+    *world.cells.silent.lock().unwrap() = vec!["cell2".to_owned()];
+    assert!(world.refusal(resize(true)).await.ends_with("; no answer from cell2."));
+}
+
+#[actix::test]
+async fn s3_a_named_host_is_the_only_attempt_and_still_filtered() {
+    let world = world(TWO_CELLS).await;
+    assert_eq!(world.chosen(migrate_to("h4", true)).await, ["h4"]);
+    assert_eq!(world.chosen(migrate_to("h2", true)).await, ["h2"]);
+    let reason = world.refusal(migrate_to("h4", false)).await;
+    assert!(reason.contains("in cells that were not asked"), "{reason}");
+    world.change("h4", |host| host.disabled = true);
+    let reason = world.refusal(migrate_to("h4", true)).await;
+    assert!(reason.contains("the request removed 3 (not the requested host h4), ComputeFilter removed 1 (disabled)"), "{reason}");
+    world.change("h4", |host| host.disabled = false);
+    world.placement.rush.lock().unwrap().push(id("h4"));
+    let reason = world.refusal(migrate_to("h4", true)).await;
+    assert!(reason.contains("lost to other claims 1"), "{reason}");
+    assert_eq!(world.claims("server").await, Vec::<String>::new(), "it never falls through to another host");
+}
+
+#[actix::test]
+async fn s4_the_source_host_is_left_out() {
+    let world = world(&[("cell1", "h1")]).await;
+    let reason = world.refusal(resize(true)).await;
+    assert!(reason.contains("Of 1 host with room: SourceHostFilter removed 1 (the server is on it)"), "{reason}");
+    let ignoring = SelectDestinations { ignore_hosts: vec!["h1".to_owned()], ..create("server") };
+    assert!(world.refusal(ignoring).await.contains("the request removed 1 (ignored on request)"));
+    let config = SchedulerConfig { allow_resize_to_same_host: true, ..SchedulerConfig::default() };
+    let world = world_with(config, cells(&[("cell1", "h1")])).await;
+    assert_eq!(world.chosen(resize(true)).await, ["h1"]);
+}
+
+#[actix::test]
+async fn s5_a_forced_host_counts_at_creation_only() {
+    let world = world(TWO_CELLS).await;
+    let mut forced = SelectDestinations { forced_host: Some("h4".to_owned()), ..create("server") };
+    forced.request_spec.flavor.extra_specs.insert("generation".to_owned(), "1".to_owned());
+    assert_eq!(world.chosen(forced.clone()).await, ["h4"], "preferences do not judge a forced host");
+    world.change("h4", |host| host.up = false);
+    assert!(world.refusal(forced).await.contains("ComputeFilter removed 1 (down)"));
+    let moved = SelectDestinations { forced_host: Some("h4".to_owned()), ..resize(true) };
+    assert_eq!(world.chosen(moved).await, ["h2"]);
+}
+
+#[actix::test]
+async fn s6_a_negative_multiplier_sends_moves_to_other_cells() {
+    let config = SchedulerConfig { cross_cell_move_weight_multiplier: -1.0, ..SchedulerConfig::default() };
+    let world = world_with(config, cells(TWO_CELLS)).await;
+    assert_eq!(world.chosen(resize(true)).await, ["h3", "h4"]);
+}
+
+#[actix::test]
+async fn s7_filters_beat_the_preference_for_the_source_cell() {
+    let world = world(TWO_CELLS).await;
+    world.change("h3", |host| host.aggregates.push(aggregate(&[("generation", "2")])));
+    let mut pinned = resize_across();
+    pinned.request_spec.flavor.extra_specs.insert("aggregate_instance_extra_specs:generation".to_owned(), "2".to_owned());
+    assert_eq!(world.chosen(pinned).await, ["h3"]);
+
+    let mut grouped = resize_across();
+    grouped.request_spec.instance_group = Some(id("group"));
+    let members: &[(&str, &[&str])] = &[("server", &["h1"]), ("a", &["h2"]), ("b", &["h3"])];
+    world.cells.groups.lock().unwrap().push(group(GroupPolicy::AntiAffinity, members));
+    assert_eq!(world.chosen(grouped).await, ["h4"], "members count in all cells");
+
+    let mut zoned = resize_across();
+    zoned.request_spec.availability_zone = Some("cell1".to_owned());
+    world.change("h2", |host| host.disabled = true);
+    let reason = world.refusal(zoned).await;
+    assert!(reason.contains("AvailabilityZoneFilter removed 2 (not in availability zone cell1)"), "{reason}");
+}
+
+#[actix::test]
+async fn s8_s9_alternates_are_of_the_primarys_cell_and_bounded() {
+    let hosts = [("cell1", "h1"), ("cell1", "h2"), ("cell1", "h3"), ("cell1", "h4"), ("cell1", "h5"), ("cell2", "h6"), ("cell2", "h7")];
+    let world = world(&hosts).await;
+    let look = SelectDestinations { claim: false, ..resize(true) };
+    assert_eq!(world.chosen(look.clone()).await, ["h2", "h3", "h4"], "three attempts in all");
+    let few = SelectDestinations { alternates: Some(1), ..look.clone() };
+    assert_eq!(world.chosen(few).await, ["h2", "h3"]);
+    for name in ["h2", "h3", "h4"] {
+        world.fill(name).await;
+    }
+    assert_eq!(world.chosen(look).await, ["h5"], "a primary in the source cell has no alternates elsewhere");
+    world.fill("h5").await;
+    let selection = world.select(resize(true)).await.unwrap();
+    assert_eq!((selection.primary.cell.as_str(), selection.primary.availability_zone.as_deref()), ("cell2", Some("cell2")));
+    let alternate = &selection.alternates[0];
+    assert_eq!(alternate.host, "h7");
+
+    // What a saga does when the primary refuses the server.
+    let asked = resize(true);
+    claim_candidate(world.placement.as_ref(), fence(id("server"), 2), id("server"), alternate, &asked.request_spec).await.unwrap();
+    assert_eq!(world.claims("server").await, ["h7"]);
+    assert!(matches!(world.select(asked).await, Err(SchedulingError::Stale { .. })), "attempt 1 is late now");
+    assert_eq!(world.claims("server").await, ["h7"]);
+}
+
+#[actix::test]
+async fn s8_a_lost_race_for_the_best_host_takes_the_next_best() {
+    let world = world(&[("cell1", "h1"), ("cell1", "h2"), ("cell1", "h3"), ("cell1", "h4")]).await;
+    world.placement.rush.lock().unwrap().push(id("h2"));
+    assert_eq!(world.chosen(resize(true)).await, ["h3", "h4"]);
+    assert_eq!(world.claims("server").await, ["h3"]);
+}
+
+#[actix::test]
+async fn s10_many_hosts_of_one_cell_do_not_hide_another() {
+    let config = SchedulerConfig { max_placement_results: 1, ..SchedulerConfig::default() };
+    let world = world_with(config, cells(TWO_CELLS)).await;
+    for only in ["h2", "h3", "h4"] {
+        assert_eq!(world.chosen(migrate_to(only, true)).await, [only], "however placement orders its answer");
+    }
+}
+
+#[actix::test]
+async fn no_room_anywhere_says_what_was_wanted() {
+    let world = world(TWO_CELLS).await;
+    let mut asked = create("server");
+    asked.resources.vcpu = 9;
+    asked.request_spec.flavor.extra_specs.insert("trait:CUSTOM_FAST".to_owned(), "required".to_owned());
+    assert_eq!(
+        world.refusal(asked).await,
+        "No valid host was found. There are not enough hosts available. No host has room for VCPU 9 and the traits CUSTOM_FAST."
+    );
+    let mut senseless = create("server");
+    senseless.request_spec.flavor.extra_specs.insert("trait:CUSTOM_FAST".to_owned(), "maybe".to_owned());
+    assert!(matches!(world.select(senseless).await, Err(SchedulingError::Invalid { .. })));
+}
+
+#[actix::test]
+async fn asking_again_leaves_one_claim_even_where_only_one_fits() {
+    let world = world(&[("cell1", "h1"), ("cell1", "h2")]).await;
+    let asked = SelectDestinations { resources: crate::domain::flavor::Resources { vcpu: 2, ..Default::default() }, ..resize(true) };
+    for _ in 0..2 {
+        assert_eq!(world.chosen(asked.clone()).await, ["h2"]);
+        assert_eq!(world.claims("server").await, ["h2"]);
+    }
+    let look = SelectDestinations { claim: false, consumer: id("nobody"), ..create("nobody") };
+    assert_eq!(world.chosen(look).await, ["h1"]);
+    assert_eq!(world.claims("nobody").await, Vec::<String>::new());
+}
+
+#[actix::test]
+async fn members_that_move_at_once_keep_apart() {
+    // On the blocking pool, so that decisions really interleave.
+    let directory = tempfile::tempdir().unwrap();
+    let url = directory.path().join("services.db").display().to_string();
+    let db = Db::open("services", &url, Schema::Services, &Env::system()).unwrap();
+    let world = world_over(db, SchedulerConfig::default(), cells(&[("cell1", "h1"), ("cell2", "h2")])).await;
+    let servers = ["a", "b", "c"];
+    let members: Vec<(&str, &[&str])> = servers.iter().map(|server| (*server, &[] as &[&str])).collect();
+    world.cells.groups.lock().unwrap().push(group(GroupPolicy::AntiAffinity, &members));
+    let asked = servers.map(|server| {
+        let mut asked = create(server);
+        asked.request_spec.instance_group = Some(id("group"));
+        world.select(asked)
+    });
+    let outcomes = futures::future::join_all(asked).await;
+    let mut hosts: Vec<String> = outcomes.into_iter().flatten().map(|selection| selection.primary.host).collect();
+    hosts.sort();
+    assert_eq!(hosts, ["h1", "h2"], "two hosts take two members, the third is refused");
+
+    // The late check sees claims too: each member's own host is fine, the other's is not.
+    let check = async |server: &str, host: &str| world.scheduler.check_group_policy(id("group"), id(server), host).await;
+    for server in servers {
+        for host in world.claims(server).await {
+            assert_eq!(check(server, &host).await, Ok(()));
+            let other = if host == "h1" { "h2" } else { "h1" };
+            assert!(matches!(check(server, other).await, Err(SchedulingError::NoValidHost { .. })));
+        }
+    }
+}
+
+#[actix::test]
+async fn waiting_is_bounded() {
+    tokio::time::pause();
+    let config = SchedulerConfig { max_in_flight: 1, deadline: 5, ..SchedulerConfig::default() };
+    let world = world_with(config, Cells { hang: true, ..cells(TWO_CELLS) }).await;
+    let outcomes = futures::future::join(world.select(resize(true)), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        world.select(create("other")).await
+    });
+    let (first, second) = outcomes.await;
+    assert_eq!(first, Err(SchedulingError::Unavailable { reason: "no decision within 5 s".to_owned() }));
+    assert_eq!(second, Err(SchedulingError::Unavailable { reason: "busy: too many requests at once".to_owned() }));
+}
+
+#[test]
+fn the_configuration_is_checked() {
+    let parse = |text: &str| toml::from_str::<SchedulerConfig>(text);
+    assert_eq!(parse("").unwrap(), SchedulerConfig::default());
+    assert!(SchedulerConfig::default().validate().is_ok());
+    assert!(parse("max_atempts = 2").is_err(), "an unknown key");
+    for wrong in ["max_attempts = 0", "filters = [\"NoFilter\"]", "ram_weight_multiplier = nan"] {
+        assert!(parse(wrong).unwrap().validate().is_err(), "{wrong}");
+    }
+}

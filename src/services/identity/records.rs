@@ -8,7 +8,8 @@ use crate::db::services::identity::{UserChanges, assignments, projects, roles, u
 #[derive(Clone, Default, Debug)]
 pub struct NewUser {
     pub name: String,
-    pub password: String,
+    /// Without one nobody can log in as this user.
+    pub password: Option<String>,
     pub description: String,
     pub email: Option<String>,
     pub enabled: bool,
@@ -62,7 +63,9 @@ impl EmbeddedIdentity {
 
     /// Makes a user; a conflict when the name is taken.
     pub async fn create_user(&self, user: NewUser) -> Result<User, ServiceError> {
-        let mut record = self.new_user(&named("user", &user.name)?, &user.password, user.default_project_id.as_deref()).await?;
+        // A password that nobody knows is as good as none.
+        let password = user.password.unwrap_or_else(|| self.new_id());
+        let mut record = self.new_user(&named("user", &user.name)?, &password, user.default_project_id.as_deref()).await?;
         record.description = user.description;
         record.email = user.email;
         record.enabled = user.enabled;

@@ -1,1 +1,180 @@
+//! Each filter alone, by tables.
 
+use super::super::fixtures::{aggregate, create, group, host, move_from, request, resize_across};
+use super::*;
+use crate::domain::server_group::GroupPolicy;
+use crate::saga::scheduling::{OperationKind, RequestedDestination};
+
+fn filter(name: &str, config: &SchedulerConfig) -> Box<dyn HostFilter> {
+    FILTERS.iter().find(|(known, _)| *known == name).map(|(_, make)| make(config)).unwrap()
+}
+
+fn passes(name: &str, host: &HostState, request: &Request) -> bool {
+    filter(name, &SchedulerConfig::default()).passes(host, request).is_ok()
+}
+
+#[test]
+fn every_filter_is_registered_under_its_own_name_and_unknown_names_are_refused() {
+    let config = SchedulerConfig::default();
+    for (name, make) in FILTERS {
+        assert_eq!(make(&config).name(), *name);
+    }
+    assert_eq!(enabled(&config).unwrap().len(), FILTERS.len());
+    let wrong = SchedulerConfig { filters: vec!["ComputeFilter".into(), "RamFilter".into()], ..config };
+    let error = enabled(&wrong).err().unwrap().to_string();
+    assert!(error.starts_with("[scheduler] filters: there is no RamFilter; known are ComputeFilter,"), "{error}");
+}
+
+#[test]
+fn a_host_must_be_up_and_in_use() {
+    let request = request(create("server"));
+    for (up, disabled, forced_down, pass) in
+        [(true, false, false, true), (false, false, false, false), (true, true, false, false), (true, false, true, false)]
+    {
+        let host = HostState { up, disabled, forced_down, ..host("cell1", "h1") };
+        assert_eq!(passes("ComputeFilter", &host, &request), pass, "{up} {disabled} {forced_down}");
+    }
+}
+
+#[test]
+fn a_disabled_cell_takes_only_moves_within_it() {
+    let mut host = host("cell1", "h2");
+    host.cell.disabled = true;
+    let within = move_from(OperationKind::Migrate, "cell1", "h1", RequestedDestination::of_move("cell1", None, false));
+    let from_outside = move_from(OperationKind::Migrate, "cell2", "h3", RequestedDestination::of_move("cell2", Some("h2".into()), true));
+    for (asked, pass) in [(create("server"), false), (within, true), (resize_across(), false), (from_outside, false)] {
+        assert_eq!(passes("CellEnabledFilter", &host, &request(asked.clone())), pass, "{asked:?}");
+    }
+}
+
+#[test]
+fn s4_a_move_leaves_its_host_unless_it_may_stay() {
+    use OperationKind::{Create, Migrate, Resize};
+    // operation, on the source host, configured permission, node's trait, passes
+    let rows = [
+        (Resize, true, false, false, false),
+        (Resize, true, true, false, true),
+        (Resize, true, false, true, false),
+        (Resize, false, false, false, true),
+        (Migrate, true, true, false, false),
+        (Migrate, true, false, true, true),
+        (Create, true, false, false, true),
+    ];
+    for (operation, at_home, allow_resize_to_same_host, can_migrate, pass) in rows {
+        let config = SchedulerConfig { allow_resize_to_same_host, ..SchedulerConfig::default() };
+        let mut host = host("cell1", if at_home { "h1" } else { "h2" });
+        if can_migrate {
+            host.traits.insert(source_host::SAME_HOST_COLD_MIGRATE.to_owned());
+        }
+        let request = request(move_from(operation, "cell1", "h1", RequestedDestination::of_move("cell1", None, true)));
+        let verdict = filter("SourceHostFilter", &config).passes(&host, &request);
+        assert_eq!(verdict.is_ok(), pass, "{operation:?} {at_home} {allow_resize_to_same_host} {can_migrate}");
+    }
+}
+
+#[test]
+fn a_pinned_zone_holds_and_no_zone_means_anywhere() {
+    let without_zone = HostState { aggregates: Vec::new(), ..host("cell1", "h1") };
+    let rows = [
+        (host("cell1", "h1"), None, true),
+        (host("cell1", "h1"), Some("cell1"), true),
+        (host("cell1", "h1"), Some("cell2"), false),
+        (without_zone.clone(), Some("nova"), true),
+        (without_zone, Some("cell1"), false),
+    ];
+    for (host, zone, pass) in rows {
+        let mut asked = create("server");
+        asked.request_spec.availability_zone = zone.map(str::to_owned);
+        assert_eq!(passes("AvailabilityZoneFilter", &host, &request(asked)), pass, "{:?} {zone:?}", host.availability_zone());
+    }
+}
+
+#[test]
+fn flavor_extra_specs_are_met_by_aggregates() {
+    let spec = "aggregate_instance_extra_specs:generation";
+    let host = HostState {
+        aggregates: vec![aggregate(&[("generation", "2, 3"), ("ssd", "true")]), aggregate(&[("zone", "a")])],
+        ..host("cell1", "h1")
+    };
+    for (specs, pass) in [
+        (vec![], true),
+        (vec![(spec, "2")], true),
+        (vec![(spec, "1")], false),
+        (vec![(spec, "<or> 1 <or> 3")], true),
+        (vec![(spec, "= 3")], true),
+        (vec![(spec, "2"), ("ssd", "true")], true),
+        (vec![(spec, "2"), ("ssd", "false")], false),
+        (vec![("aggregate_instance_extra_specs:missing", "1")], false),
+        (vec![("hw:cpu_policy", "dedicated")], true),
+    ] {
+        let mut asked = create("server");
+        asked.request_spec.flavor.extra_specs = specs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        assert_eq!(passes("AggregateInstanceExtraSpecsFilter", &host, &request(asked)), pass, "{specs:?}");
+    }
+}
+
+#[test]
+fn extra_spec_operators() {
+    // The aggregate's value, what the flavor wants, met
+    let rows = [
+        ("1", "1", true),
+        ("1", "2", false),
+        ("", "", true),
+        ("12", "= 11", true),
+        ("12", "= 13", false),
+        ("12", ">= 12.0", true),
+        ("12", "<= 11", false),
+        ("12", "== 12.0", true),
+        ("12", "!= 12", false),
+        ("twelve", "= 1", false),
+        ("12", "= one", false),
+        ("12", "==", false),
+        ("a", "s== a", true),
+        ("a", "s!= a", false),
+        ("a", "s< b", true),
+        ("b", "s<= a", false),
+        ("b", "s> a", true),
+        ("b", "s>= b", true),
+        ("gen2", "<in> gen", true),
+        ("gen2", "<in> old", false),
+        ("a b c", "<all-in> a c", true),
+        ("a b c", "<all-in> a d", false),
+        ("3", "<or> 2 <or> 3", true),
+        ("4", "<or> 2 <or> 3", false),
+        ("<or>", "<or> 2 <or> 3", false),
+        ("x", "<or>", false),
+        ("~ 1", "~ 1", true),
+    ];
+    for (value, wanted, met) in rows {
+        assert_eq!(extra_specs_ops::matches(value, wanted), met, "{value:?} {wanted:?}");
+    }
+}
+
+#[test]
+fn a_forbidden_trait_removes_its_hosts() {
+    let mut host = host("cell1", "h1");
+    host.traits.insert("CUSTOM_OLD".to_owned());
+    for (name, value, pass) in [("CUSTOM_OLD", "forbidden", false), ("CUSTOM_NEW", "forbidden", true), ("CUSTOM_OLD", "required", true)] {
+        let mut asked = create("server");
+        asked.request_spec.flavor.extra_specs.insert(format!("trait:{name}"), value.to_owned());
+        assert_eq!(passes("ForbiddenTraitsFilter", &host, &request(asked)), pass, "{name} {value}");
+    }
+}
+
+#[test]
+fn each_hard_group_policy_has_its_filter() {
+    use GroupPolicy as P;
+    let rows = [
+        (P::AntiAffinity, "h1", "ServerGroupAntiAffinityFilter", false),
+        (P::AntiAffinity, "h2", "ServerGroupAntiAffinityFilter", true),
+        (P::AntiAffinity, "h1", "ServerGroupAffinityFilter", true),
+        (P::Affinity, "h1", "ServerGroupAffinityFilter", true),
+        (P::Affinity, "h2", "ServerGroupAffinityFilter", false),
+        (P::SoftAntiAffinity, "h1", "ServerGroupAntiAffinityFilter", true),
+        (P::SoftAffinity, "h2", "ServerGroupAffinityFilter", true),
+    ];
+    for (policy, on, filter, pass) in rows {
+        let request = Request { group: Some(group(policy, &[("other", &["h1"]), ("server", &["h3"])])), ..request(create("server")) };
+        assert_eq!(passes(filter, &host("cell1", on), &request), pass, "{policy} {on} {filter}");
+    }
+}

@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::{Image, ImageData, ImageService};
-use crate::db::services::image::{self as rows, ImageMember, ImageQuery, ImageRow};
+pub use crate::db::services::image::ImageMember;
+use crate::db::services::image::{self as rows, ImageQuery, ImageRow};
 use crate::db::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
 use crate::env::Env;

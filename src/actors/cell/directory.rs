@@ -1,0 +1,175 @@
+//! How the hosts of a cell are reached: a handle over the addresses that the cell's actor keeps current, and one over the
+//! directories of all cells for the sagas.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use actix::dev::ToEnvelope;
+use actix::prelude::SendError;
+use actix::{Addr, Handler, Message};
+use async_trait::async_trait;
+use tokio::sync::{Semaphore, oneshot};
+use uuid::Uuid;
+
+use crate::actors::compute_host::{Ask, ComputeHost, Crash, Deliver, GuestWrite};
+use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use crate::virt::{HostUnreachable, Hosts};
+
+/// The hosts of one cell. Clones share what they know.
+#[derive(Clone, Default)]
+pub struct HostDirectory {
+    hosts: Arc<RwLock<BTreeMap<String, Door>>>,
+}
+
+#[derive(Clone)]
+enum Door {
+    /// Takes requests, so many at once.
+    Open { address: Addr<ComputeHost>, bound: Arc<Semaphore> },
+    /// Does not; the reason.
+    Closed(String),
+}
+
+impl HostDirectory {
+    /// Every host of the cell, in order, and whether it takes requests.
+    pub fn hosts(&self) -> Vec<(String, bool)> {
+        let known = self.hosts.read().unwrap_or_else(PoisonError::into_inner);
+        known.iter().map(|(name, door)| (name.clone(), door.is_open())).collect()
+    }
+
+    /// True while the host takes requests.
+    pub fn is_alive(&self, host: &str) -> bool {
+        self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host).is_some_and(Door::is_open)
+    }
+
+    /// Why a host takes no requests.
+    pub fn reason(&self, host: &str) -> Option<String> {
+        match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
+            Some(Door::Closed(reason)) => Some(reason.clone()),
+            _ => None,
+        }
+    }
+
+    /// Delivers a request and waits for the reply until the deadline. What has been delivered runs on after it.
+    pub async fn request(&self, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
+        let (address, bound) = self.open(host)?;
+        let permit = bound.try_acquire_owned().map_err(|_| HostUnreachable::NotDelivered(format!("host {host} is busy")))?;
+        let (reply, answer) = oneshot::channel();
+        deliver(host, &address, Deliver { request, reply, permit })?;
+        wait(host, answer, deadline).await
+    }
+
+    /// Asks and waits for the answer until the deadline.
+    pub async fn query(&self, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable> {
+        let (address, _) = self.open(host)?;
+        let (answer, told) = oneshot::channel();
+        deliver(host, &address, Ask { query, answer })?;
+        wait(host, told, deadline).await
+    }
+
+    /// Lets a running simulated guest write bytes to its disks and volumes; the inner error says why it does not.
+    pub async fn guest_write(
+        &self,
+        host: &str,
+        server: Uuid,
+        bytes: Vec<u8>,
+        deadline: Duration,
+    ) -> Result<Result<(), String>, HostUnreachable> {
+        let (address, _) = self.open(host)?;
+        let (done, written) = oneshot::channel();
+        deliver(host, &address, GuestWrite { server, bytes, done })?;
+        wait(host, written, deadline).await
+    }
+
+    /// For tests and experiments: the host panics.
+    pub fn crash(&self, host: &str) -> Result<(), HostUnreachable> {
+        deliver(host, &self.open(host)?.0, Crash)
+    }
+
+    /// The host takes requests at this address, at most `bound` at once.
+    pub(super) fn opened(&self, host: &str, address: Addr<ComputeHost>, bound: usize) {
+        self.set(host, Door::Open { address, bound: Arc::new(Semaphore::new(bound)) });
+    }
+
+    /// The host takes no requests.
+    pub(super) fn closed(&self, host: &str, reason: &str) {
+        self.set(host, Door::Closed(reason.to_owned()));
+    }
+
+    fn set(&self, host: &str, door: Door) {
+        self.hosts.write().unwrap_or_else(PoisonError::into_inner).insert(host.to_owned(), door);
+    }
+
+    fn open(&self, host: &str) -> Result<(Addr<ComputeHost>, Arc<Semaphore>), HostUnreachable> {
+        match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
+            Some(Door::Open { address, bound }) => Ok((address.clone(), bound.clone())),
+            Some(Door::Closed(reason)) => Err(HostUnreachable::NotDelivered(format!("host {host} is down: {reason}"))),
+            None => Err(HostUnreachable::NotDelivered(format!("there is no host {host} in this cell"))),
+        }
+    }
+}
+
+impl Door {
+    fn is_open(&self) -> bool {
+        matches!(self, Door::Open { address, .. } if address.connected())
+    }
+}
+
+fn deliver<M>(host: &str, address: &Addr<ComputeHost>, message: M) -> Result<(), HostUnreachable>
+where
+    M: Message<Result = ()> + Send + 'static,
+    ComputeHost: Handler<M>,
+    actix::Context<ComputeHost>: ToEnvelope<ComputeHost, M>,
+{
+    address.try_send(message).map_err(|error| {
+        HostUnreachable::NotDelivered(match error {
+            SendError::Full(_) => format!("host {host} is busy"),
+            SendError::Closed(_) => format!("host {host} has just died"),
+        })
+    })
+}
+
+async fn wait<T>(host: &str, answer: oneshot::Receiver<T>, deadline: Duration) -> Result<T, HostUnreachable> {
+    match tokio::time::timeout(deadline, answer).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(_)) => Err(HostUnreachable::Unknown(format!("host {host} died with the request"))),
+        Err(_) => Err(HostUnreachable::Unknown(format!("host {host} did not answer within {deadline:?}"))),
+    }
+}
+
+/// The hosts of all cells. Only controllers have this; no host does.
+#[derive(Clone, Default)]
+pub struct CellHosts {
+    cells: Arc<RwLock<BTreeMap<String, HostDirectory>>>,
+}
+
+impl CellHosts {
+    /// Adds a cell's hosts under its name.
+    pub fn add(&self, cell: &str, hosts: HostDirectory) {
+        self.cells.write().unwrap_or_else(PoisonError::into_inner).insert(cell.to_owned(), hosts);
+    }
+
+    /// A cell's hosts.
+    pub fn of(&self, cell: &str) -> Option<HostDirectory> {
+        self.cells.read().unwrap_or_else(PoisonError::into_inner).get(cell).cloned()
+    }
+
+    fn reach(&self, cell: &str) -> Result<HostDirectory, HostUnreachable> {
+        self.of(cell).ok_or_else(|| HostUnreachable::NotDelivered(format!("there is no cell {cell}")))
+    }
+}
+
+#[async_trait]
+impl Hosts for CellHosts {
+    async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
+        self.reach(cell)?.request(host, request, deadline).await
+    }
+
+    async fn query(&self, cell: &str, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable> {
+        self.reach(cell)?.query(host, query, deadline).await
+    }
+
+    async fn is_alive(&self, cell: &str, host: &str) -> bool {
+        self.of(cell).is_some_and(|hosts| hosts.is_alive(host))
+    }
+}

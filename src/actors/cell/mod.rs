@@ -1,0 +1,381 @@
+//! One cell: it supervises its compute hosts, keeps the directory through which they are reached, watches its database's
+//! health and records in it when each host was seen.
+//!
+//! What must outlive the actor (directory, health, the hosts' sites) is in its [`CellHandle`], which all others hold.
+
+mod directory;
+mod health;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use actix::WeakAddr;
+use actix::prelude::*;
+use uuid::Uuid;
+
+use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle};
+use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Shutdown, Verdict};
+use crate::db::cell::{CellDb, CellTxn};
+use crate::domain::flavor::Resources;
+use crate::env::Env;
+use crate::services::image::ImageService;
+use crate::services::network::NetworkService;
+use crate::virt::files::Durability;
+use crate::virt::simulated::Simulated;
+use crate::virt::{HostUnreachable, Hypervisor, VirtError};
+pub use directory::{CellHosts, HostDirectory};
+pub use health::{CellHealth, HealthReport, Standing};
+
+/// The power of a host goes off, for tests, the demo and experiments: its actor ends, and no guest runs when this is answered.
+#[derive(Message, Clone, Debug)]
+#[rtype(result = "Result<(), String>")]
+pub struct PowerOffHost {
+    /// Which.
+    pub host: String,
+    /// Whether the guests that ran may come back with it; without, they stay off until someone starts them.
+    pub resume_guests: bool,
+}
+
+/// The power of a host comes back; it asks for its guests. Fine when it is on.
+#[derive(Message, Clone, Debug)]
+#[rtype(result = "Result<(), String>")]
+pub struct PowerOnHost {
+    /// Which.
+    pub host: String,
+}
+
+/// How hosts get their drivers.
+pub type HypervisorFactory = Arc<dyn Fn(&HostPlace, &Env) -> Result<Arc<dyn Hypervisor>, VirtError> + Send + Sync>;
+
+/// Simulated guests below the host's directory.
+pub fn simulated_hypervisors() -> HypervisorFactory {
+    Arc::new(|place, env| Ok(Arc::new(Simulated::open(&place.guests_dir(), Durability::of(env))?)))
+}
+
+/// A host of a cell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostSpec {
+    /// Its name, unique over all cells.
+    pub name: String,
+    /// What it has, before ratios.
+    pub capacity: Resources,
+}
+
+/// How a cell behaves.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CellOptions {
+    /// How its hosts behave.
+    pub hosts: HostOptions,
+    /// How often a host may be restarted.
+    pub intensity: Intensity,
+    /// After how long a host that died too often is tried again.
+    pub revive_after: Duration,
+    /// How often hosts are recorded as seen.
+    pub heartbeat: Duration,
+    /// How often a database that is down is asked whether it is back.
+    pub probe_interval: Duration,
+    /// How long a call on the database may take before it speaks against the cell.
+    pub database_deadline: Duration,
+}
+
+impl Default for CellOptions {
+    fn default() -> CellOptions {
+        CellOptions {
+            hosts: HostOptions::default(),
+            intensity: Intensity::default(),
+            revive_after: Duration::from_secs(60),
+            heartbeat: Duration::from_secs(10),
+            probe_interval: Duration::from_secs(2),
+            database_deadline: Duration::from_secs(5),
+        }
+    }
+}
+
+/// How the rest of the controller holds a cell: cheap to clone, and good for every life of the cell's actor.
+#[derive(Clone)]
+pub struct CellHandle {
+    /// The cell mapping's id.
+    pub uuid: Uuid,
+    /// Its name.
+    pub name: String,
+    /// Its database.
+    pub db: CellDb,
+    /// Its database's health.
+    pub health: CellHealth,
+    /// Its hosts.
+    pub hosts: HostDirectory,
+    kept: Arc<Mutex<Kept>>,
+}
+
+/// What one life of the actor leaves to the next.
+#[derive(Default)]
+struct Kept {
+    sites: BTreeMap<String, Arc<HostSite>>,
+    powered_off: BTreeSet<String>,
+    actor: Option<WeakAddr<Cell>>,
+}
+
+impl CellHandle {
+    /// A cell whose actor has not started.
+    pub fn new(uuid: Uuid, name: &str, db: CellDb, env: &Env) -> CellHandle {
+        let (health, hosts) = (CellHealth::new(name, env), HostDirectory::default());
+        CellHandle { uuid, name: name.to_owned(), db, health, hosts, kept: Arc::default() }
+    }
+
+    /// See [`PowerOffHost`].
+    pub async fn power_off_host(&self, host: &str, resume_guests: bool) -> Result<(), HostUnreachable> {
+        self.tell(PowerOffHost { host: host.to_owned(), resume_guests }).await
+    }
+
+    /// See [`PowerOnHost`].
+    pub async fn power_on_host(&self, host: &str) -> Result<(), HostUnreachable> {
+        self.tell(PowerOnHost { host: host.to_owned() }).await
+    }
+
+    /// The driver of a host, once the cell has started: for tests and experiments.
+    pub fn hypervisor(&self, host: &str) -> Option<Arc<dyn Hypervisor>> {
+        self.kept().sites.get(host).map(|site| site.hypervisor.clone())
+    }
+
+    async fn tell<M>(&self, message: M) -> Result<(), HostUnreachable>
+    where
+        M: Message<Result = Result<(), String>> + Send + 'static,
+        Cell: Handler<M>,
+    {
+        let actor = self.kept().actor.as_ref().and_then(WeakAddr::upgrade);
+        let actor = actor.ok_or_else(|| HostUnreachable::NotDelivered(format!("cell {} has not started", self.name)))?;
+        match actor.send(message).await {
+            Ok(outcome) => outcome.map_err(HostUnreachable::NotDelivered),
+            Err(error) => Err(HostUnreachable::Unknown(format!("cell {}: {error}", self.name))),
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a cell's actor is made of.
+#[derive(Clone)]
+pub struct CellParts {
+    /// Clock, ids, blocking pool.
+    pub env: Env,
+    /// The handle that all others hold.
+    pub handle: CellHandle,
+    /// The cell's directory.
+    pub dir: PathBuf,
+    /// Its hosts.
+    pub hosts: Vec<HostSpec>,
+    /// How it behaves.
+    pub options: CellOptions,
+    /// Where images are.
+    pub images: Arc<dyn ImageService>,
+    /// Where ports are.
+    pub network: Arc<dyn NetworkService>,
+    /// Whom hosts ask after an interruption.
+    pub oracle: Arc<dyn OwnershipOracle>,
+    /// Where drivers come from.
+    pub hypervisors: HypervisorFactory,
+    /// Who hears of hosts that die too often.
+    pub escalations: Option<Recipient<Escalated>>,
+}
+
+/// The actor: one life of a cell.
+pub struct Cell {
+    parts: CellParts,
+    hosts: Option<Children<ComputeHost>>,
+    _guard: Option<DeathGuard>,
+}
+
+impl Cell {
+    /// A cell that has not started; `guard` reports its death.
+    pub fn new(parts: CellParts, guard: Option<DeathGuard>) -> Cell {
+        Cell { parts, hosts: None, _guard: guard }
+    }
+
+    fn spec_of(&self, host: &str) -> Option<&HostSpec> {
+        self.parts.hosts.iter().find(|spec| spec.name == host)
+    }
+
+    /// Starts a host's actor, opening its driver first when no life of this cell has done so.
+    fn start_host(&mut self, host: String, ctx: &mut Context<Self>) {
+        if self.parts.handle.kept().powered_off.contains(&host) {
+            self.parts.handle.hosts.closed(&host, "it is powered off");
+            return;
+        }
+        let site = self.parts.handle.kept().sites.get(&host).cloned();
+        let place = HostPlace { cell: self.parts.handle.name.clone(), host: host.clone(), cell_dir: self.parts.dir.clone() };
+        let (factory, env) = (self.parts.hypervisors.clone(), self.parts.env.clone());
+        let opening = async move {
+            match site {
+                Some(site) => Ok(site),
+                None => {
+                    let on_pool = env.clone();
+                    env.run_blocking(move || factory(&place, &on_pool).map(|driver| HostSite::new(place, driver))).await
+                }
+            }
+        };
+        // The mailbox waits: nothing else may start the same host meanwhile.
+        ctx.wait(opening.into_actor(self).map(move |opened, cell, ctx| match opened {
+            Ok(site) => cell.begin_host(site),
+            Err(error) => {
+                log::error!(host = host.as_str(); "host {host} cannot start: {error}");
+                cell.parts.handle.hosts.closed(&host, &error.to_string());
+                cell.revive_later(host, ctx);
+            }
+        }));
+    }
+
+    fn begin_host(&mut self, site: Arc<HostSite>) {
+        let host = site.place.host.clone();
+        let (Some(spec), Some(children)) = (self.spec_of(&host).cloned(), self.hosts.as_mut()) else { return };
+        self.parts.handle.kept().sites.insert(host.clone(), site.clone());
+        let host_parts = HostParts {
+            env: self.parts.env.clone(),
+            site,
+            capacity: spec.capacity,
+            options: self.parts.options.hosts.clone(),
+            images: self.parts.images.clone(),
+            network: self.parts.network.clone(),
+            oracle: self.parts.oracle.clone(),
+        };
+        let factory = Box::new(move |guard| ComputeHost::new(host_parts.clone(), Some(guard)).start());
+        let address = children.start(ChildSpec { name: host.clone(), intensity: self.parts.options.intensity, factory });
+        self.host_returned(&host, address);
+    }
+
+    fn host_returned(&self, host: &str, address: Addr<ComputeHost>) {
+        self.parts.handle.hosts.opened(host, address, self.parts.options.hosts.max_requests);
+    }
+
+    fn revive_later(&self, host: String, ctx: &mut Context<Self>) {
+        ctx.run_later(self.parts.options.revive_after, move |cell, ctx| {
+            let runs = cell.hosts.as_ref().is_some_and(|children| children.get(&host).is_some());
+            if !runs {
+                cell.start_host(host, ctx);
+            }
+        });
+    }
+
+    /// Records the hosts that take requests as seen now.
+    fn beat(&self, ctx: &mut Context<Self>) {
+        let (handle, deadline) = (self.parts.handle.clone(), self.parts.options.database_deadline);
+        let beating = async move {
+            let recorded = handle.health.call(deadline, record_seen(&handle)).await;
+            if let Err(error) = recorded {
+                log::debug!(cell = handle.name.as_str(); "hosts are not recorded as seen: {error}");
+            }
+        };
+        ctx.spawn(beating.into_actor(self));
+    }
+
+    fn probe(&self, ctx: &mut Context<Self>) {
+        let (handle, deadline) = (self.parts.handle.clone(), self.parts.options.database_deadline);
+        let probing = async move {
+            // Any answer will do: a connection that is handed out has been tried by its pool.
+            handle.health.probe(deadline, handle.db.db().read(|_| Ok(()))).await;
+        };
+        ctx.spawn(probing.into_actor(self));
+    }
+}
+
+async fn record_seen(handle: &CellHandle) -> Result<(), crate::db::DbError> {
+    let alive: BTreeSet<String> = handle.hosts.hosts().into_iter().filter(|(_, alive)| *alive).map(|(host, _)| host).collect();
+    let services = handle.db.services().await?;
+    let seen = services.into_iter().filter(|service| alive.contains(&service.host));
+    let txn = seen.fold(CellTxn::new(), |txn, service| txn.service_seen(service.uuid));
+    handle.db.apply_unfenced(txn).await
+}
+
+impl Actor for Cell {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.hosts = Some(Children::new(ctx.address().downgrade().recipient()));
+        self.parts.handle.kept().actor = Some(ctx.address().downgrade());
+        self.parts.handle.health.forget_probe();
+        for spec in self.parts.hosts.clone() {
+            self.parts.handle.hosts.closed(&spec.name, "its cell is starting");
+            self.start_host(spec.name, ctx);
+        }
+        ctx.run_later(Duration::ZERO, |cell, ctx| cell.beat(ctx));
+        ctx.run_interval(self.parts.options.heartbeat, |cell, ctx| cell.beat(ctx));
+        ctx.run_interval(self.parts.options.probe_interval, |cell, ctx| cell.probe(ctx));
+    }
+}
+
+impl Handler<ChildDied> for Cell {
+    type Result = ();
+
+    fn handle(&mut self, died: ChildDied, ctx: &mut Self::Context) {
+        let Some(children) = &mut self.hosts else { return };
+        match children.on_death(&died) {
+            Verdict::Nothing => {}
+            Verdict::Restarted(address) => {
+                self.host_returned(&died.name, address);
+                self.beat(ctx);
+            }
+            Verdict::TooOften(escalated) => {
+                log::error!(host = died.name.as_str(); "{}; it is left down", escalated.reason);
+                self.parts.handle.hosts.closed(&died.name, &escalated.reason);
+                if let Some(parent) = &self.parts.escalations {
+                    let name = format!("{}/{}", self.parts.handle.name, escalated.name);
+                    parent.do_send(Escalated { name, reason: escalated.reason });
+                }
+                self.revive_later(died.name, ctx);
+            }
+        }
+    }
+}
+
+impl Handler<PowerOffHost> for Cell {
+    type Result = ResponseActFuture<Self, Result<(), String>>;
+
+    fn handle(&mut self, PowerOffHost { host, resume_guests }: PowerOffHost, _: &mut Self::Context) -> Self::Result {
+        let site = self.parts.handle.kept().sites.get(&host).cloned();
+        let Some(site) = site else {
+            return Box::pin(actix::fut::ready(Err(format!("there is no host {host} in cell {}", self.parts.handle.name))));
+        };
+        self.parts.handle.kept().powered_off.insert(host.clone());
+        self.parts.handle.hosts.closed(&host, "it is powered off");
+        if let Some(children) = &mut self.hosts {
+            children.stop(&host);
+        }
+        let env = self.parts.env.clone();
+        let off = async move {
+            site.take_over().await;
+            let hypervisor = site.hypervisor.clone();
+            env.run_blocking(move || hypervisor.interrupted(resume_guests)).await.map_err(|error| error.to_string())
+        };
+        Box::pin(off.into_actor(self))
+    }
+}
+
+impl Handler<PowerOnHost> for Cell {
+    type Result = Result<(), String>;
+
+    fn handle(&mut self, PowerOnHost { host }: PowerOnHost, ctx: &mut Self::Context) -> Self::Result {
+        if self.spec_of(&host).is_none() {
+            return Err(format!("there is no host {host} in cell {}", self.parts.handle.name));
+        }
+        self.parts.handle.kept().powered_off.remove(&host);
+        let runs = self.hosts.as_ref().is_some_and(|children| children.get(&host).is_some());
+        if !runs {
+            self.start_host(host, ctx);
+            ctx.run_later(Duration::ZERO, |cell, ctx| cell.beat(ctx));
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Shutdown> for Cell {
+    type Result = ();
+
+    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}

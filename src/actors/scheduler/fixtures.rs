@@ -1,0 +1,95 @@
+//! Hosts and requests for the scheduler's tests: defaults that pass everything, changed by each test where it matters.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::host_state::{CellRef, HostAggregate, HostState};
+use super::request::Request;
+use crate::domain::fence::Fence;
+use crate::domain::flavor::{Flavor, Resources};
+use crate::domain::request_spec::RequestSpec;
+use crate::domain::server_group::{GroupPolicy, ServerGroup};
+use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestinations, SourceHost};
+
+/// An id that is the same for the same text.
+pub fn id(text: &str) -> Uuid {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes())
+}
+
+/// An aggregate with metadata.
+pub fn aggregate(metadata: &[(&str, &str)]) -> HostAggregate {
+    let metadata = metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    HostAggregate { name: "aggregate".to_owned(), metadata }
+}
+
+/// A host that is up, in a zone named as its cell.
+pub fn host(cell: &str, name: &str) -> HostState {
+    HostState {
+        cell: CellRef { name: cell.to_owned(), uuid: id(cell), disabled: false },
+        host: name.to_owned(),
+        node: name.to_owned(),
+        provider: id(name),
+        up: true,
+        aggregates: vec![aggregate(&[("availability_zone", cell)])],
+        ..HostState::default()
+    }
+}
+
+/// A new server that wants one VCPU anywhere.
+pub fn create(server: &str) -> SelectDestinations {
+    let request_spec = RequestSpec {
+        instance_uuid: id(server),
+        project_id: "demo".to_owned(),
+        user_id: "user".to_owned(),
+        flavor: Flavor { id: "1".to_owned(), name: "m1.tiny".to_owned(), vcpus: 1, ..Flavor::default() },
+        image_id: None,
+        is_bfv: false,
+        availability_zone: None,
+        instance_group: None,
+        scheduler_hints: BTreeMap::new(),
+        num_instances: 1,
+        has_resource_request: false,
+    };
+    SelectDestinations {
+        request_spec,
+        resources: Resources { vcpu: 1, ..Resources::default() },
+        required_traits: Vec::new(),
+        alternates: None,
+        operation: OperationKind::Create,
+        source: None,
+        ignore_hosts: Vec::new(),
+        forced_host: None,
+        requested_destination: None,
+        fence: Fence { server: id(server), epoch: 0, attempt: 1 },
+        consumer: id(server),
+        claim: true,
+    }
+}
+
+/// A move of a server that is on `cell`'s host `host`.
+pub fn move_from(operation: OperationKind, cell: &str, host: &str, destination: RequestedDestination) -> SelectDestinations {
+    SelectDestinations {
+        operation,
+        source: Some(SourceHost { cell: cell.to_owned(), host: host.to_owned() }),
+        requested_destination: Some(destination),
+        ..create("server")
+    }
+}
+
+/// A resize of a server on cell1's host h1 that may leave its cell.
+pub fn resize_across() -> SelectDestinations {
+    move_from(OperationKind::Resize, "cell1", "h1", RequestedDestination::of_move("cell1", None, true))
+}
+
+/// The request as filters see it.
+pub fn request(asked: SelectDestinations) -> Request {
+    Request { asked, group: None }
+}
+
+/// A group with members and their hosts.
+pub fn group(policy: GroupPolicy, members: &[(&str, &[&str])]) -> ServerGroup {
+    let hosts = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect();
+    let members = members.iter().map(|(member, on)| (id(member), hosts(on))).collect();
+    ServerGroup { uuid: id("group"), policy, max_server_per_host: 1, members }
+}

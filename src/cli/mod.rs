@@ -1,0 +1,3 @@
+//! What the subcommands do; `main` parses and dispatches.
+
+pub mod data_dir;

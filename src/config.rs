@@ -1,0 +1,426 @@
+//! Every option, its default and its meaning. The file is TOML; a key that is not known stops the start.
+//!
+//! Precedence: the command line, then the file, then the defaults here. `cellshift config` prints what is in force.
+
+mod seconds;
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::actors::notifier::NotifierConfig;
+use crate::actors::scheduler::config::SchedulerConfig;
+use crate::virt::hypervisor::Operation;
+pub use seconds::Seconds;
+
+/// Everything that an operator can choose.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where everything that must survive a restart is kept.
+    pub data_dir: PathBuf,
+    pub http: Http,
+    pub api: Api,
+    pub cells: Cells,
+    pub migration: Migration,
+    pub scheduler: SchedulerConfig,
+    pub notifications: NotifierConfig,
+    pub policy: Policy,
+    pub chaos: Chaos,
+    pub database: Database,
+    pub compute: Compute,
+    pub quota: Quota,
+    pub log: Log,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            data_dir: PathBuf::from("cellshift-data"),
+            http: Http::default(),
+            api: Api::default(),
+            cells: Cells::default(),
+            migration: Migration::default(),
+            scheduler: SchedulerConfig::default(),
+            notifications: NotifierConfig::default(),
+            policy: Policy::default(),
+            chaos: Chaos::default(),
+            database: Database::default(),
+            compute: Compute::default(),
+            quota: Quota::default(),
+            log: Log::default(),
+        }
+    }
+}
+
+/// The listener and its bounds.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Http {
+    /// Address and port. Anything but loopback is reachable by others.
+    pub listen: SocketAddr,
+    /// Threads that answer requests; 0 takes one per core.
+    pub workers: usize,
+    /// The largest request body in bytes; an image's data may be larger.
+    pub max_body_bytes: usize,
+    /// Requests in flight; past it the answer is 503 with Retry-After.
+    pub max_requests_in_flight: usize,
+    /// What requests at work get to finish when the service stops.
+    pub shutdown_grace: Seconds,
+}
+
+impl Default for Http {
+    fn default() -> Http {
+        Http {
+            listen: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8774),
+            workers: 0,
+            max_body_bytes: 1024 * 1024,
+            max_requests_in_flight: 512,
+            shutdown_grace: Seconds::whole(5),
+        }
+    }
+}
+
+/// Who may come in without a token.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Authentication {
+    /// Nobody.
+    Token,
+    /// Everybody, as the administrator: for a machine that only its owner reaches.
+    None,
+}
+
+/// The Compute API.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Api {
+    /// `token`, or `none`: requests without a token act as the administrator.
+    pub authentication: Authentication,
+    /// Answers to create, rebuild and rescue carry `adminPass`.
+    pub enable_instance_password: bool,
+    /// The most entries in one page of a list.
+    pub max_limit: u32,
+    /// Lists leave out cells that do not answer where partial entries are impossible; false fails them.
+    pub list_records_by_skipping_down_cells: bool,
+}
+
+impl Default for Api {
+    fn default() -> Api {
+        Api {
+            authentication: Authentication::Token,
+            enable_instance_password: true,
+            max_limit: 1000,
+            list_records_by_skipping_down_cells: true,
+        }
+    }
+}
+
+/// The cells and how their health is judged.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cells {
+    /// Cells beside cell0 that the first start makes; a later start adds what is missing and removes none.
+    pub count: u32,
+    /// Simulated hosts in each of them.
+    pub hosts_per_cell: u32,
+    /// How long one cell may take to answer a request.
+    pub timeout: Seconds,
+    /// How often a cell that is down is asked again.
+    pub probe_interval: Seconds,
+    /// Keep what was last seen of each server, and show it while its cell is down.
+    pub cache_down_servers: bool,
+    /// Count used cores and memory in placement, which also knows those in cells that are down.
+    pub count_usage_from_placement: bool,
+}
+
+impl Default for Cells {
+    fn default() -> Cells {
+        Cells {
+            count: 2,
+            hosts_per_cell: 2,
+            timeout: Seconds::whole(10),
+            probe_interval: Seconds::whole(5),
+            cache_down_servers: false,
+            count_usage_from_placement: false,
+        }
+    }
+}
+
+/// Moves of servers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Migration {
+    /// A resize that its user has not confirmed after this time is confirmed for them; 0 leaves it to them.
+    pub resize_confirm_window: Seconds,
+    /// When a move fails before its pivot, the source's guest runs again; false leaves the server in ERROR until its user
+    /// reboots it, as Nova does.
+    pub recover_source_guest: bool,
+    /// Operations at work at once; more wait.
+    pub max_in_flight: usize,
+    /// How long a controller's hold on an operation lasts without renewal.
+    pub lease: Seconds,
+    /// What a guest gets to power off by itself.
+    pub shutdown_grace: Seconds,
+    /// Pause before the second try of a step; doubles with each.
+    pub back_off_first: Seconds,
+    /// The longest pause between tries.
+    pub back_off_max: Seconds,
+    /// Whole seconds per step, by the step's name (for copies: without progress). Steps that are not named keep their own.
+    pub deadlines: BTreeMap<String, u64>,
+}
+
+impl Default for Migration {
+    fn default() -> Migration {
+        Migration {
+            resize_confirm_window: Seconds::whole(0),
+            recover_source_guest: true,
+            max_in_flight: 256,
+            lease: Seconds::whole(30),
+            shutdown_grace: Seconds::whole(60),
+            back_off_first: Seconds::millis(50),
+            back_off_max: Seconds::whole(10),
+            deadlines: BTreeMap::new(),
+        }
+    }
+}
+
+/// Who may do what.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// The YAML file of rules, read again when it changes; by default `policy.yaml` under the data directory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
+}
+
+/// Faults on purpose.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Chaos {
+    /// `/ops/v1/chaos` may inject faults into this service.
+    pub enabled: bool,
+}
+
+/// Where records are kept. What is not named is a SQLite file under the data directory.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Database {
+    /// The API's database: `postgres://…` or a SQLite file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub api: Option<String>,
+    /// The embedded services' database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub services: Option<String>,
+    /// Each cell's database, by the cell's name.
+    pub cells: BTreeMap<String, String>,
+}
+
+/// The simulated hosts.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Compute {
+    /// Cores of each host.
+    pub vcpus: u32,
+    /// Memory of each host, in MiB.
+    pub memory_mb: u32,
+    /// Disk of each host, in GiB.
+    pub disk_gb: u32,
+    /// How many virtual cores a core counts for.
+    pub cpu_allocation_ratio: f64,
+    /// The same for memory.
+    pub ram_allocation_ratio: f64,
+    /// The same for disk.
+    pub disk_allocation_ratio: f64,
+    /// How often a host reports that it is alive.
+    pub heartbeat: Seconds,
+    /// A host that has not reported for this long is down.
+    pub service_down_time: Seconds,
+    /// Milliseconds that a hypervisor operation takes, by its name; none unless named.
+    pub latency_ms: BTreeMap<Operation, u64>,
+}
+
+impl Default for Compute {
+    fn default() -> Compute {
+        Compute {
+            vcpus: 16,
+            memory_mb: 32_768,
+            disk_gb: 200,
+            cpu_allocation_ratio: 4.0,
+            ram_allocation_ratio: 1.0,
+            disk_allocation_ratio: 1.0,
+            heartbeat: Seconds::whole(10),
+            service_down_time: Seconds::whole(60),
+            latency_ms: BTreeMap::new(),
+        }
+    }
+}
+
+/// What a project may have unless it has its own limits; -1 is no limit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Quota {
+    pub instances: i64,
+    pub cores: i64,
+    /// In MiB.
+    pub ram: i64,
+    pub metadata_items: i64,
+    pub key_pairs: i64,
+    pub server_groups: i64,
+    pub server_group_members: i64,
+    pub injected_files: i64,
+    /// In bytes.
+    pub injected_file_content_bytes: i64,
+    /// In bytes.
+    pub injected_file_path_length: i64,
+}
+
+impl Default for Quota {
+    fn default() -> Quota {
+        Quota {
+            instances: 10,
+            cores: 20,
+            ram: 50 * 1024,
+            metadata_items: 128,
+            key_pairs: 100,
+            server_groups: 10,
+            server_group_members: 10,
+            injected_files: 5,
+            injected_file_content_bytes: 10 * 1024,
+            injected_file_path_length: 255,
+        }
+    }
+}
+
+/// How a line of the log looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// The log, on standard error.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// `error`, `warn`, `info`, `debug`, `trace`, `off`, or per module: `info,cellshift::saga=debug`.
+    pub level: String,
+    /// `text` or `json`; one event per line in both.
+    pub format: LogFormat,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log { level: "info".into(), format: LogFormat::Text }
+    }
+}
+
+/// Why a configuration is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("the configuration file {} cannot be read: {source}", path.display())]
+    Unreadable { path: PathBuf, source: std::io::Error },
+    #[error("the configuration file {} is refused: {reason}", path.display())]
+    Refused { path: PathBuf, reason: String },
+    #[error("{key} must be {must_be}")]
+    Value { key: String, must_be: &'static str },
+    #[error(transparent)]
+    Scheduler(#[from] crate::actors::scheduler::config::ConfigError),
+}
+
+/// What the command line says.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    pub data_dir: Option<PathBuf>,
+    pub listen: Option<SocketAddr>,
+    pub cells: Option<u32>,
+    pub hosts_per_cell: Option<u32>,
+}
+
+impl Config {
+    /// The configuration in force: defaults, the file if one is named, the command line; checked.
+    pub fn load(file: Option<&Path>, overrides: Overrides) -> Result<Config, ConfigError> {
+        let mut config = match file {
+            None => Config::default(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|source| ConfigError::Unreadable { path: path.to_owned(), source })?;
+                Config::parse(&text).map_err(|reason| ConfigError::Refused { path: path.to_owned(), reason })?
+            }
+        };
+        config.data_dir = overrides.data_dir.unwrap_or(config.data_dir);
+        config.http.listen = overrides.listen.unwrap_or(config.http.listen);
+        config.cells.count = overrides.cells.unwrap_or(config.cells.count);
+        config.cells.hosts_per_cell = overrides.hosts_per_cell.unwrap_or(config.cells.hosts_per_cell);
+        config.validate()?;
+        Ok(config)
+    }
+
+    /// Reads TOML; the error says the line, the key and what is known there.
+    pub fn parse(text: &str) -> Result<Config, String> {
+        toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
+    }
+
+    /// The same as TOML.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string_pretty(self)
+    }
+
+    /// Where the policy file is.
+    pub fn policy_file(&self) -> PathBuf {
+        self.policy.file.clone().unwrap_or_else(|| self.data_dir.join("policy.yaml"))
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let refuse = |wrong: bool, key: &str, must_be: &'static str| match wrong {
+            true => Err(ConfigError::Value { key: key.to_owned(), must_be }),
+            false => Ok(()),
+        };
+        let positive = [
+            ("http.max_body_bytes", self.http.max_body_bytes as u64),
+            ("http.max_requests_in_flight", self.http.max_requests_in_flight as u64),
+            ("api.max_limit", self.api.max_limit.into()),
+            ("migration.max_in_flight", self.migration.max_in_flight as u64),
+            ("compute.vcpus", self.compute.vcpus.into()),
+            ("compute.memory_mb", self.compute.memory_mb.into()),
+            ("compute.disk_gb", self.compute.disk_gb.into()),
+        ];
+        for (key, value) in positive {
+            refuse(value == 0, key, "at least 1")?;
+        }
+        let times = [
+            ("cells.timeout", self.cells.timeout),
+            ("cells.probe_interval", self.cells.probe_interval),
+            ("migration.lease", self.migration.lease),
+            ("migration.back_off_first", self.migration.back_off_first),
+            ("migration.back_off_max", self.migration.back_off_max),
+            ("compute.heartbeat", self.compute.heartbeat),
+            ("compute.service_down_time", self.compute.service_down_time),
+        ];
+        for (key, value) in times {
+            refuse(value.duration().is_zero(), key, "more than 0 seconds")?;
+        }
+        let ratios = [
+            ("compute.cpu_allocation_ratio", self.compute.cpu_allocation_ratio),
+            ("compute.ram_allocation_ratio", self.compute.ram_allocation_ratio),
+            ("compute.disk_allocation_ratio", self.compute.disk_allocation_ratio),
+        ];
+        for (key, value) in ratios {
+            refuse(!(value.is_finite() && value > 0.0), key, "a number above 0")?;
+        }
+        for (step, seconds) in &self.migration.deadlines {
+            refuse(*seconds == 0, &format!("migration.deadlines.{step}"), "at least 1 second")?;
+        }
+        refuse(!(1..=100).contains(&self.cells.count), "cells.count (--cells)", "between 1 and 100")?;
+        refuse(!(1..=1000).contains(&self.cells.hosts_per_cell), "cells.hosts_per_cell (--hosts-per-cell)", "between 1 and 1000")?;
+        let too_soon = self.compute.service_down_time.duration() <= self.compute.heartbeat.duration();
+        refuse(too_soon, "compute.service_down_time", "longer than compute.heartbeat")?;
+        self.scheduler.validate()?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,58 @@
+//! What a configuration file may say, and how a wrong one is refused.
+
+use super::*;
+
+fn load(text: &str) -> Result<Config, ConfigError> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cellshift.toml");
+    std::fs::write(&path, text).unwrap();
+    Config::load(Some(&path), Overrides::default())
+}
+
+#[test]
+fn what_is_printed_reads_back_the_same() {
+    let mut config = Config::default();
+    config.migration.deadlines.insert("upload_snapshot".into(), 90);
+    config.compute.latency_ms.insert(Operation::Start, 250);
+    config.database.cells.insert("cell1".into(), "postgres://db/cell1".into());
+    config.policy.file = Some("/etc/cellshift/policy.yaml".into());
+    let text = config.to_toml().unwrap();
+    assert_eq!(load(&text).unwrap(), config, "{text}");
+}
+
+#[test]
+fn the_command_line_beats_the_file_beats_the_defaults() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cellshift.toml");
+    std::fs::write(&path, "[cells]\ncount = 3\ntimeout = 0.5\n[http]\nlisten = \"127.0.0.1:1\"\n").unwrap();
+    let overrides = Overrides { listen: Some("127.0.0.1:2".parse().unwrap()), ..Overrides::default() };
+    let config = Config::load(Some(&path), overrides).unwrap();
+    assert_eq!((config.cells.count, config.cells.hosts_per_cell, config.http.listen.port()), (3, 2, 2));
+    assert_eq!(config.cells.timeout, Seconds::millis(500));
+}
+
+#[test]
+fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
+    for (text, parts) in [
+        ("[migration]\nresize_confirm_windw = 1\n", ["resize_confirm_windw", "resize_confirm_window"]),
+        ("[migrations]\n", ["migrations", "migration"]),
+        ("colour = 1\n", ["colour", "data_dir"]),
+        ("[http]\nlisten = \"here\"\n", ["listen", "socket address"]),
+        ("[http]\nmax_requests_in_flight = 0\n", ["http.max_requests_in_flight", "at least 1"]),
+        ("[cells]\ntimeout = -1\n", ["timeout", "0 or more"]),
+        ("[cells]\ncount = 0\n", ["--cells", "between 1 and 100"]),
+        ("[api]\nauthentication = \"maybe\"\n", ["maybe", "token"]),
+        ("[compute.latency_ms]\nstrt = 1\n", ["strt", "start"]),
+        ("[compute]\ncpu_allocation_ratio = nan\n", ["compute.cpu_allocation_ratio", "above 0"]),
+        ("[scheduler]\nfilters = [\"Nothing\"]\n", ["Nothing", "known are"]),
+        ("[migration.deadlines]\nupload_snapshot = 0\n", ["migration.deadlines.upload_snapshot", "at least 1"]),
+        ("[http\n", ["cellshift.toml", "line 1"]),
+    ] {
+        let error = load(text).unwrap_err().to_string();
+        for part in parts {
+            assert!(error.contains(part), "{text:?} gave {error:?}, without {part:?}");
+        }
+    }
+    let error = Config::load(Some(Path::new("/nowhere/cellshift.toml")), Overrides::default()).unwrap_err();
+    assert!(error.to_string().contains("/nowhere/cellshift.toml"));
+}

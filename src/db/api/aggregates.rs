@@ -1,0 +1,212 @@
+//! Host aggregates; the metadata key `availability_zone` makes one a zone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::ApiDb;
+use super::schema::{aggregate_hosts as hosts, aggregate_metadata as metadata, aggregates};
+use crate::db::columns::{Sql, StringMap};
+use crate::db::{Conn, DbError};
+
+/// The metadata key that names a zone.
+pub const ZONE_KEY: &str = "availability_zone";
+
+/// A host aggregate.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Aggregate {
+    pub id: i32,
+    pub uuid: Uuid,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: Option<DateTime<Utc>>,
+    /// Unique.
+    pub name: String,
+    pub hosts: BTreeSet<String>,
+    /// The zone is among them.
+    pub metadata: StringMap,
+}
+
+impl Aggregate {
+    /// The zone that its hosts are in.
+    pub fn availability_zone(&self) -> Option<&str> {
+        self.metadata.get(ZONE_KEY).map(String::as_str)
+    }
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = aggregates)]
+struct AggregateRow {
+    id: i32,
+    uuid: Uuid,
+    created_at: DateTime<Utc>,
+    updated_at: Option<DateTime<Utc>>,
+    name: String,
+}
+
+impl ApiDb {
+    /// A new aggregate, in a zone if one is named; Conflict when the name is taken.
+    pub async fn create_aggregate(&self, uuid: Uuid, name: &str, zone: Option<&str>) -> Result<Aggregate, DbError> {
+        let (name, zone, now) = (name.to_owned(), zone.map(str::to_owned), self.db.env().now());
+        self.db
+            .write(move |conn| {
+                name_is_free(conn, &name)?;
+                let row = (aggregates::uuid.eq(Sql(uuid)), aggregates::created_at.eq(Sql(now)), aggregates::name.eq(name));
+                let id: i32 = diesel::insert_into(aggregates::table).values(row).returning(aggregates::id).get_result(conn)?;
+                if let Some(zone) = zone {
+                    put_metadata(conn, id, ZONE_KEY, Some(&zone))?;
+                }
+                get(conn, id)
+            })
+            .await
+    }
+
+    /// Every aggregate, by number.
+    pub async fn aggregates(&self) -> Result<Vec<Aggregate>, DbError> {
+        self.db.read(all).await
+    }
+
+    /// One aggregate.
+    pub async fn aggregate(&self, id: i32) -> Result<Aggregate, DbError> {
+        self.db.read(move |conn| get(conn, id)).await
+    }
+
+    /// Renames an aggregate; Conflict when the name is taken.
+    pub async fn rename_aggregate(&self, id: i32, name: &str) -> Result<Aggregate, DbError> {
+        let name = name.to_owned();
+        self.change_aggregate(id, move |conn, present| {
+            if present.name != name {
+                name_is_free(conn, &name)?;
+                diesel::update(aggregates::table.find(id)).set(aggregates::name.eq(name)).execute(conn)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Sets metadata; a key without a value is removed. Conflict when a host would be in two zones.
+    pub async fn set_aggregate_metadata(&self, id: i32, values: BTreeMap<String, Option<String>>) -> Result<Aggregate, DbError> {
+        self.change_aggregate(id, move |conn, present| {
+            if let Some(Some(zone)) = values.get(ZONE_KEY) {
+                for host in &present.hosts {
+                    zone_is_free(conn, id, host, zone)?;
+                }
+            }
+            values.iter().try_for_each(|(key, value)| put_metadata(conn, id, key, value.as_deref()))
+        })
+        .await
+    }
+
+    /// Adds a host; Conflict when it is a member, or would be in two zones.
+    pub async fn add_aggregate_host(&self, id: i32, host: &str) -> Result<Aggregate, DbError> {
+        let host = host.to_owned();
+        self.change_aggregate(id, move |conn, present| {
+            if present.hosts.contains(&host) {
+                return Err(DbError::Conflict(format!("Aggregate {id} already has host {host}.")));
+            }
+            if let Some(zone) = present.availability_zone() {
+                zone_is_free(conn, id, &host, zone)?;
+            }
+            let row = (hosts::aggregate_id.eq(id), hosts::host.eq(host));
+            diesel::insert_into(hosts::table).values(row).execute(conn)?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Removes a host; [`DbError::NotFound`] when it is no member.
+    pub async fn remove_aggregate_host(&self, id: i32, host: &str) -> Result<Aggregate, DbError> {
+        let host = host.to_owned();
+        self.change_aggregate(id, move |conn, _| match diesel::delete(hosts::table.find((id, &host))).execute(conn)? {
+            0 => Err(DbError::NotFound(format!("Aggregate {id} host {host}"))),
+            _ => Ok(()),
+        })
+        .await
+    }
+
+    /// Removes an aggregate; Conflict while it has hosts.
+    pub async fn delete_aggregate(&self, id: i32) -> Result<(), DbError> {
+        self.db
+            .write(move |conn| {
+                if !get(conn, id)?.hosts.is_empty() {
+                    return Err(DbError::Conflict(format!("Cannot remove host aggregate {id}: it is not empty")));
+                }
+                diesel::delete(aggregates::table.find(id)).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+
+    async fn change_aggregate<F>(&self, id: i32, change: F) -> Result<Aggregate, DbError>
+    where
+        F: FnOnce(&mut Conn, &Aggregate) -> Result<(), DbError> + Send + 'static,
+    {
+        let now = self.db.env().now();
+        self.db
+            .write(move |conn| {
+                let present = get(conn, id)?;
+                change(conn, &present)?;
+                diesel::update(aggregates::table.find(id)).set(aggregates::updated_at.eq(Sql(Some(now)))).execute(conn)?;
+                get(conn, id)
+            })
+            .await
+    }
+}
+
+fn all(conn: &mut Conn) -> Result<Vec<Aggregate>, DbError> {
+    let rows: Vec<AggregateRow> = aggregates::table.order(aggregates::id).select(AggregateRow::as_select()).load(conn)?;
+    let mut members: BTreeMap<i32, BTreeSet<String>> = BTreeMap::new();
+    for (id, host) in hosts::table.select((hosts::aggregate_id, hosts::host)).load::<(i32, String)>(conn)? {
+        members.entry(id).or_default().insert(host);
+    }
+    let mut values: BTreeMap<i32, StringMap> = BTreeMap::new();
+    for (id, key, value) in metadata::table.load::<(i32, String, String)>(conn)? {
+        values.entry(id).or_default().insert(key, value);
+    }
+    let whole = |row: AggregateRow| Aggregate {
+        hosts: members.remove(&row.id).unwrap_or_default(),
+        metadata: values.remove(&row.id).unwrap_or_default(),
+        id: row.id,
+        uuid: row.uuid,
+        created_at: row.created_at,
+        updated_at: row.updated_at,
+        name: row.name,
+    };
+    Ok(rows.into_iter().map(whole).collect())
+}
+
+fn get(conn: &mut Conn, id: i32) -> Result<Aggregate, DbError> {
+    all(conn)?.into_iter().find(|aggregate| aggregate.id == id).ok_or_else(|| DbError::NotFound(format!("Aggregate {id}")))
+}
+
+fn name_is_free(conn: &mut Conn, name: &str) -> Result<(), DbError> {
+    let taken: i64 = aggregates::table.filter(aggregates::name.eq(name)).count().get_result(conn)?;
+    if taken > 0 { Err(DbError::Conflict(format!("Aggregate {name} already exists."))) } else { Ok(()) }
+}
+
+fn zone_is_free(conn: &mut Conn, id: i32, host: &str, zone: &str) -> Result<(), DbError> {
+    let other: Option<String> = hosts::table
+        .inner_join(metadata::table.on(metadata::aggregate_id.eq(hosts::aggregate_id)))
+        .filter(hosts::host.eq(host))
+        .filter(hosts::aggregate_id.ne(id))
+        .filter(metadata::key.eq(ZONE_KEY))
+        .filter(metadata::value.ne(zone))
+        .select(metadata::value)
+        .first(conn)
+        .optional()?;
+    match other {
+        Some(other) => Err(DbError::Conflict(format!("Host {host} is in availability zone {other} and cannot be in {zone} too"))),
+        None => Ok(()),
+    }
+}
+
+fn put_metadata(conn: &mut Conn, id: i32, key: &str, value: Option<&str>) -> Result<(), DbError> {
+    diesel::delete(metadata::table.find((id, key))).execute(conn)?;
+    if let Some(value) = value {
+        let row = (metadata::aggregate_id.eq(id), metadata::key.eq(key), metadata::value.eq(value));
+        diesel::insert_into(metadata::table).values(row).execute(conn)?;
+    }
+    Ok(())
+}

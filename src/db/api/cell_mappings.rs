@@ -1,0 +1,104 @@
+//! Cell mappings: which cells there are and where their databases are.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::ApiDb;
+use super::schema::{cell_mappings as cells, host_mappings, instance_mappings};
+use crate::db::columns::Sql;
+use crate::db::{Conn, DbError};
+
+/// The cell of servers that found no host: its uuid is all zeros.
+pub const CELL0: Uuid = Uuid::nil();
+
+/// A cell.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
+#[diesel(table_name = cells)]
+pub struct CellMapping {
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub uuid: Uuid,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub created_at: DateTime<Utc>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    pub updated_at: Option<DateTime<Utc>>,
+    /// Unique.
+    pub name: String,
+    /// A PostgreSQL URL or a SQLite file's path.
+    pub database_url: String,
+    /// Gets no new servers; its servers are still listed (down-cell A1).
+    pub disabled: bool,
+}
+
+/// What to change of a cell: `None` leaves a field as it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, AsChangeset)]
+#[diesel(table_name = cells)]
+pub struct CellMappingChange {
+    pub name: Option<String>,
+    pub database_url: Option<String>,
+    pub disabled: Option<bool>,
+}
+
+impl ApiDb {
+    /// A new cell; Conflict when its uuid or name is taken.
+    pub async fn create_cell_mapping(&self, cell: CellMapping) -> Result<(), DbError> {
+        self.db
+            .write(move |conn| {
+                diesel::insert_into(cells::table).values(cell).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Every cell, in the order of creation.
+    pub async fn cell_mappings(&self) -> Result<Vec<CellMapping>, DbError> {
+        self.db.read(|conn| Ok(cells::table.order(cells::id).select(CellMapping::as_select()).load(conn)?)).await
+    }
+
+    /// One cell.
+    pub async fn cell_mapping(&self, uuid: Uuid) -> Result<CellMapping, DbError> {
+        self.db.read(move |conn| get(conn, uuid)).await
+    }
+
+    /// Changes a cell.
+    pub async fn update_cell_mapping(&self, uuid: Uuid, change: CellMappingChange) -> Result<(), DbError> {
+        let now = self.db.env().now();
+        self.db
+            .write(move |conn| {
+                let row = cells::table.filter(cells::uuid.eq(Sql(uuid)));
+                match diesel::update(row).set((change, cells::updated_at.eq(Sql(Some(now))))).execute(conn)? {
+                    0 => Err(not_found(uuid)),
+                    _ => Ok(()),
+                }
+            })
+            .await
+    }
+
+    /// Removes a cell; Conflict while a host or a server is mapped to it.
+    pub async fn delete_cell_mapping(&self, uuid: Uuid) -> Result<(), DbError> {
+        self.db
+            .write(move |conn| {
+                let hosts: i64 = host_mappings::table.filter(host_mappings::cell_uuid.eq(Sql(uuid))).count().get_result(conn)?;
+                let servers: i64 =
+                    instance_mappings::table.filter(instance_mappings::cell_uuid.eq(Sql(Some(uuid)))).count().get_result(conn)?;
+                if hosts + servers > 0 {
+                    return Err(DbError::Conflict(format!("cell {uuid} has {hosts} hosts and {servers} servers")));
+                }
+                match diesel::delete(cells::table.filter(cells::uuid.eq(Sql(uuid)))).execute(conn)? {
+                    0 => Err(not_found(uuid)),
+                    _ => Ok(()),
+                }
+            })
+            .await
+    }
+}
+
+fn get(conn: &mut Conn, uuid: Uuid) -> Result<CellMapping, DbError> {
+    let found = cells::table.filter(cells::uuid.eq(Sql(uuid))).select(CellMapping::as_select()).first(conn).optional()?;
+    found.ok_or_else(|| not_found(uuid))
+}
+
+fn not_found(uuid: Uuid) -> DbError {
+    DbError::NotFound(format!("Cell mapping {uuid}"))
+}

@@ -1,0 +1,263 @@
+//! Flavors and which projects may use those that are not public.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::ApiDb;
+use super::schema::{flavor_projects as access, flavors};
+use crate::db::columns::{Sql, StringMap};
+use crate::db::{Conn, DbError};
+use crate::domain::flavor::Flavor;
+
+/// A flavor with its number, as migrations name it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct FlavorRecord {
+    /// Unique in this database.
+    pub id: i32,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: Option<DateTime<Utc>>,
+    pub flavor: Flavor,
+    /// `rxtx_factor`, which only old clients read.
+    pub rxtx_factor: f64,
+}
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = flavors)]
+struct FlavorRow {
+    #[diesel(skip_insertion)]
+    id: i32,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    created_at: DateTime<Utc>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    updated_at: Option<DateTime<Utc>>,
+    flavorid: String,
+    name: String,
+    vcpus: i32,
+    memory_mb: i32,
+    root_gb: i32,
+    ephemeral_gb: i32,
+    swap_mb: i32,
+    rxtx_factor: f64,
+    #[diesel(serialize_as = Sql<StringMap>)]
+    extra_specs: StringMap,
+    is_public: bool,
+    disabled: bool,
+    description: Option<String>,
+}
+
+impl From<FlavorRow> for FlavorRecord {
+    fn from(row: FlavorRow) -> FlavorRecord {
+        FlavorRecord {
+            id: row.id,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
+            rxtx_factor: row.rxtx_factor,
+            flavor: Flavor {
+                id: row.flavorid,
+                name: row.name,
+                vcpus: row.vcpus,
+                memory_mb: row.memory_mb,
+                root_gb: row.root_gb,
+                ephemeral_gb: row.ephemeral_gb,
+                swap_mb: row.swap_mb,
+                extra_specs: row.extra_specs,
+                is_public: row.is_public,
+                disabled: row.disabled,
+                description: row.description,
+            },
+        }
+    }
+}
+
+/// Whose flavors to list.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum FlavorScope {
+    /// Every one.
+    #[default]
+    All,
+    /// Public ones, and those that the project was given.
+    OfProject(String),
+    /// Only public ones.
+    Public,
+    /// Only those that are not.
+    Private,
+}
+
+impl ApiDb {
+    /// A new flavor; Conflict when its id or name is taken.
+    pub async fn create_flavor(&self, flavor: Flavor) -> Result<FlavorRecord, DbError> {
+        let now = self.db.env().now();
+        self.db
+            .write(move |conn| {
+                let taken: Option<String> = flavors::table
+                    .filter(flavors::flavorid.eq(&flavor.id).or(flavors::name.eq(&flavor.name)))
+                    .select(flavors::flavorid)
+                    .first(conn)
+                    .optional()?;
+                match taken {
+                    Some(id) if id == flavor.id => return Err(DbError::Conflict(format!("Flavor with ID {id} already exists."))),
+                    Some(_) => return Err(DbError::Conflict(format!("Flavor with name {} already exists.", flavor.name))),
+                    None => {}
+                }
+                let flavorid = flavor.id.clone();
+                diesel::insert_into(flavors::table).values(row_of(flavor, now)).execute(conn)?;
+                get(conn, &flavorid)
+            })
+            .await
+    }
+
+    /// Flavors by number.
+    pub async fn flavors(&self, scope: FlavorScope) -> Result<Vec<FlavorRecord>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut query = flavors::table.into_boxed();
+                query = match scope {
+                    FlavorScope::All => query,
+                    FlavorScope::Public => query.filter(flavors::is_public.eq(true)),
+                    FlavorScope::Private => query.filter(flavors::is_public.eq(false)),
+                    FlavorScope::OfProject(project) => {
+                        let given = access::table.filter(access::project_id.eq(project)).select(access::flavor_id);
+                        query.filter(flavors::is_public.eq(true).or(flavors::id.eq_any(given)))
+                    }
+                };
+                let rows: Vec<FlavorRow> = query.order(flavors::id).select(FlavorRow::as_select()).load(conn)?;
+                Ok(rows.into_iter().map(FlavorRecord::from).collect())
+            })
+            .await
+    }
+
+    /// The flavor that users call `flavorid`.
+    pub async fn flavor(&self, flavorid: &str) -> Result<FlavorRecord, DbError> {
+        let id = flavorid.to_owned();
+        self.db.read(move |conn| get(conn, &id)).await
+    }
+
+    /// True when the project may use the flavor.
+    pub async fn may_use_flavor(&self, flavorid: &str, project_id: &str) -> Result<bool, DbError> {
+        let (id, project) = (flavorid.to_owned(), project_id.to_owned());
+        self.db
+            .read(move |conn| {
+                let record = get(conn, &id)?;
+                let given: i64 = access::table.find((record.id, project)).count().get_result(conn)?;
+                Ok(record.flavor.is_public || given > 0)
+            })
+            .await
+    }
+
+    /// Changes the description.
+    pub async fn set_flavor_description(&self, flavorid: &str, description: Option<String>) -> Result<FlavorRecord, DbError> {
+        let (id, now) = (flavorid.to_owned(), self.db.env().now());
+        self.db
+            .write(move |conn| {
+                let set = (flavors::description.eq(description), flavors::updated_at.eq(Sql(Some(now))));
+                diesel::update(flavors::table.filter(flavors::flavorid.eq(&id))).set(set).execute(conn)?;
+                get(conn, &id)
+            })
+            .await
+    }
+
+    /// Changes the extra specs by `edit`; what it answers is stored.
+    pub async fn edit_extra_specs<F>(&self, flavorid: &str, edit: F) -> Result<StringMap, DbError>
+    where
+        F: FnOnce(StringMap) -> Result<StringMap, DbError> + Send + 'static,
+    {
+        let (id, now) = (flavorid.to_owned(), self.db.env().now());
+        self.db
+            .write(move |conn| {
+                let record = get(conn, &id)?;
+                let specs = edit(record.flavor.extra_specs)?;
+                let set = (flavors::extra_specs.eq(Sql(specs.clone())), flavors::updated_at.eq(Sql(Some(now))));
+                diesel::update(flavors::table.find(record.id)).set(set).execute(conn)?;
+                Ok(specs)
+            })
+            .await
+    }
+
+    /// Removes a flavor; servers keep their own copies.
+    pub async fn delete_flavor(&self, flavorid: &str) -> Result<(), DbError> {
+        let id = flavorid.to_owned();
+        self.db
+            .write(move |conn| match diesel::delete(flavors::table.filter(flavors::flavorid.eq(&id))).execute(conn)? {
+                0 => Err(not_found(&id)),
+                _ => Ok(()),
+            })
+            .await
+    }
+
+    /// The projects that a flavor was given to, sorted.
+    pub async fn flavor_access(&self, flavorid: &str) -> Result<Vec<String>, DbError> {
+        let id = flavorid.to_owned();
+        self.db
+            .read(move |conn| {
+                let record = get(conn, &id)?;
+                Ok(access::table.filter(access::flavor_id.eq(record.id)).order(access::project_id).select(access::project_id).load(conn)?)
+            })
+            .await
+    }
+
+    /// Gives a flavor to a project; Conflict when it has it, or the flavor is public.
+    pub async fn add_flavor_access(&self, flavorid: &str, project_id: &str) -> Result<(), DbError> {
+        let (id, project) = (flavorid.to_owned(), project_id.to_owned());
+        self.db
+            .write(move |conn| {
+                let record = get(conn, &id)?;
+                if record.flavor.is_public {
+                    return Err(DbError::Conflict("Can not add access to a public flavor.".to_owned()));
+                }
+                let given: i64 = access::table.find((record.id, &project)).count().get_result(conn)?;
+                if given > 0 {
+                    return Err(DbError::Conflict(format!(
+                        "Flavor access already exists for flavor {id} and project {project} combination."
+                    )));
+                }
+                let row = (access::flavor_id.eq(record.id), access::project_id.eq(project));
+                diesel::insert_into(access::table).values(row).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Takes a flavor from a project; [`DbError::NotFound`] when it does not have it.
+    pub async fn remove_flavor_access(&self, flavorid: &str, project_id: &str) -> Result<(), DbError> {
+        let (id, project) = (flavorid.to_owned(), project_id.to_owned());
+        self.db
+            .write(move |conn| {
+                let record = get(conn, &id)?;
+                match diesel::delete(access::table.find((record.id, &project))).execute(conn)? {
+                    0 => Err(DbError::NotFound(format!("Flavor access for {id} / {project} combination"))),
+                    _ => Ok(()),
+                }
+            })
+            .await
+    }
+}
+
+fn row_of(flavor: Flavor, now: DateTime<Utc>) -> FlavorRow {
+    FlavorRow {
+        id: 0,
+        created_at: now,
+        updated_at: None,
+        flavorid: flavor.id,
+        name: flavor.name,
+        vcpus: flavor.vcpus,
+        memory_mb: flavor.memory_mb,
+        root_gb: flavor.root_gb,
+        ephemeral_gb: flavor.ephemeral_gb,
+        swap_mb: flavor.swap_mb,
+        rxtx_factor: 1.0,
+        extra_specs: flavor.extra_specs,
+        is_public: flavor.is_public,
+        disabled: flavor.disabled,
+        description: flavor.description,
+    }
+}
+
+fn get(conn: &mut Conn, flavorid: &str) -> Result<FlavorRecord, DbError> {
+    let found = flavors::table.filter(flavors::flavorid.eq(flavorid)).select(FlavorRow::as_select()).first(conn).optional()?;
+    found.map(FlavorRecord::from).ok_or_else(|| not_found(flavorid))
+}
+
+fn not_found(flavorid: &str) -> DbError {
+    DbError::NotFound(format!("Flavor {flavorid}"))
+}

@@ -1,0 +1,79 @@
+//! Host mappings: the cell of each compute host.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::ApiDb;
+use super::schema::host_mappings as hosts;
+use crate::db::DbError;
+use crate::db::columns::Sql;
+
+/// A compute host's cell. Host names are unique over cells (S10).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
+#[diesel(table_name = hosts)]
+pub struct HostMapping {
+    pub host: String,
+    #[diesel(serialize_as = Sql<Uuid>)]
+    pub cell_uuid: Uuid,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub created_at: DateTime<Utc>,
+}
+
+impl ApiDb {
+    /// Maps a host; fine when it is mapped to that cell, Conflict when it is mapped to another.
+    pub async fn map_host(&self, host: &str, cell: Uuid) -> Result<(), DbError> {
+        let (host, now) = (host.to_owned(), self.db.env().now());
+        self.db
+            .write(move |conn| {
+                let present: Option<Uuid> = hosts::table.filter(hosts::host.eq(&host)).select(hosts::cell_uuid).first(conn).optional()?;
+                match present {
+                    Some(other) if other != cell => Err(DbError::Conflict(format!("host {host} is in cell {other}"))),
+                    Some(_) => Ok(()),
+                    None => {
+                        let row = HostMapping { host, cell_uuid: cell, created_at: now };
+                        diesel::insert_into(hosts::table).values(row).execute(conn)?;
+                        Ok(())
+                    }
+                }
+            })
+            .await
+    }
+
+    /// Every mapped host, by name.
+    pub async fn host_mappings(&self) -> Result<Vec<HostMapping>, DbError> {
+        self.db.read(|conn| Ok(hosts::table.order(hosts::host).select(HostMapping::as_select()).load(conn)?)).await
+    }
+
+    /// A host's mapping.
+    pub async fn host_mapping(&self, host: &str) -> Result<HostMapping, DbError> {
+        let host = host.to_owned();
+        self.db
+            .read(move |conn| {
+                let found = hosts::table.filter(hosts::host.eq(&host)).select(HostMapping::as_select()).first(conn).optional()?;
+                found.ok_or_else(|| DbError::NotFound(format!("Host {host}")))
+            })
+            .await
+    }
+
+    /// The hosts of a cell, by name: what is known of it while it is down (down-cell A3).
+    pub async fn hosts_of_cell(&self, cell: Uuid) -> Result<Vec<HostMapping>, DbError> {
+        self.db
+            .read(move |conn| {
+                Ok(hosts::table.filter(hosts::cell_uuid.eq(Sql(cell))).order(hosts::host).select(HostMapping::as_select()).load(conn)?)
+            })
+            .await
+    }
+
+    /// Removes a host's mapping; fine when there is none.
+    pub async fn unmap_host(&self, host: &str) -> Result<(), DbError> {
+        let host = host.to_owned();
+        self.db
+            .write(move |conn| {
+                diesel::delete(hosts::table.filter(hosts::host.eq(host))).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+}

@@ -1,0 +1,90 @@
+//! Key pairs: users' public keys.
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::ApiDb;
+use super::schema::key_pairs as keys;
+use crate::db::columns::Sql;
+use crate::db::{Conn, DbError};
+
+/// A public key of a user.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
+#[diesel(table_name = keys)]
+pub struct KeyPair {
+    #[diesel(skip_insertion)]
+    pub id: i32,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    pub created_at: DateTime<Utc>,
+    pub user_id: String,
+    /// Unique for the user.
+    pub name: String,
+    pub fingerprint: String,
+    pub public_key: String,
+    /// `ssh` or `x509`.
+    pub key_type: String,
+}
+
+impl ApiDb {
+    /// A new key pair; Conflict when the user has one of that name.
+    pub async fn create_key_pair(&self, key: KeyPair) -> Result<KeyPair, DbError> {
+        self.db
+            .write(move |conn| {
+                if find(conn, &key.user_id, &key.name)?.is_some() {
+                    return Err(DbError::Conflict(format!("Key pair '{}' already exists.", key.name)));
+                }
+                let (user, name) = (key.user_id.clone(), key.name.clone());
+                diesel::insert_into(keys::table).values(key).execute(conn)?;
+                find(conn, &user, &name)?.ok_or_else(|| not_found(&name))
+            })
+            .await
+    }
+
+    /// A user's key pairs by name, those after the name `marker`.
+    pub async fn key_pairs(&self, user_id: &str, marker: Option<&str>, limit: Option<i64>) -> Result<Vec<KeyPair>, DbError> {
+        let (user, marker) = (user_id.to_owned(), marker.map(str::to_owned));
+        self.db
+            .read(move |conn| {
+                let mut query = keys::table.filter(keys::user_id.eq(&user)).into_boxed();
+                if let Some(marker) = marker {
+                    find(conn, &user, &marker)?.ok_or_else(|| DbError::NotFound(format!("marker [{marker}]")))?;
+                    query = query.filter(keys::name.gt(marker));
+                }
+                if let Some(limit) = limit {
+                    query = query.limit(limit);
+                }
+                Ok(query.order(keys::name).select(KeyPair::as_select()).load(conn)?)
+            })
+            .await
+    }
+
+    /// A user's key pair.
+    pub async fn key_pair(&self, user_id: &str, name: &str) -> Result<KeyPair, DbError> {
+        let (user, name) = (user_id.to_owned(), name.to_owned());
+        self.db.read(move |conn| find(conn, &user, &name)?.ok_or_else(|| not_found(&name))).await
+    }
+
+    /// Removes a key pair; servers keep their own copies.
+    pub async fn delete_key_pair(&self, user_id: &str, name: &str) -> Result<(), DbError> {
+        let (user, name) = (user_id.to_owned(), name.to_owned());
+        self.db
+            .write(move |conn| {
+                let row = keys::table.filter(keys::user_id.eq(user)).filter(keys::name.eq(&name));
+                match diesel::delete(row).execute(conn)? {
+                    0 => Err(not_found(&name)),
+                    _ => Ok(()),
+                }
+            })
+            .await
+    }
+}
+
+fn find(conn: &mut Conn, user: &str, name: &str) -> Result<Option<KeyPair>, DbError> {
+    let row = keys::table.filter(keys::user_id.eq(user)).filter(keys::name.eq(name));
+    Ok(row.select(KeyPair::as_select()).first(conn).optional()?)
+}
+
+fn not_found(name: &str) -> DbError {
+    DbError::NotFound(format!("Keypair {name}"))
+}

@@ -1,0 +1,73 @@
+//! The commits by which users see a server anew: it is accepted, it is in a cell, it is in another cell. Each changes several
+//! records in one transaction.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::instance_mappings::InstanceMapping;
+use super::{ApiDb, build_requests, instance_mappings, request_specs, server_groups};
+use crate::db::cell::bundle::InstanceBundle;
+use crate::db::{Conn, DbError};
+use crate::domain::fence::Fence;
+use crate::domain::request_spec::RequestSpec;
+
+/// A server that is accepted.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NewServer {
+    /// As it shall be once a cell has it.
+    pub instance: InstanceBundle,
+    pub request_spec: RequestSpec,
+}
+
+impl ApiDb {
+    /// Accepts servers: for each its mapping (in no cell yet), request spec, build request and group membership; all of them
+    /// or none. [`DbError::NotFound`] when the group is gone.
+    pub async fn create_servers(&self, servers: Vec<NewServer>) -> Result<(), DbError> {
+        let now = self.db.env().now();
+        self.db.write(move |conn| servers.into_iter().try_for_each(|server| create(conn, server, now))).await
+    }
+
+    /// The server is in a cell: names the cell and drops the build request. The same call again changes nothing.
+    pub async fn publish_build(&self, fence: Fence, instance: Uuid, cell: Uuid) -> Result<(), DbError> {
+        let now = self.db.env().now();
+        self.db
+            .write_fenced(fence, move |conn| {
+                instance_mappings::set_cell(conn, instance, cell, now)?;
+                build_requests::delete(conn, instance)
+            })
+            .await
+    }
+
+    /// The server is in another cell, with another flavor: names the cell and saves the request spec.
+    pub async fn publish_move(&self, fence: Fence, instance: Uuid, cell: Uuid, spec: RequestSpec) -> Result<(), DbError> {
+        let now = self.db.env().now();
+        self.db
+            .write_fenced(fence, move |conn| {
+                instance_mappings::set_cell(conn, instance, cell, now)?;
+                request_specs::save(conn, &spec, now)
+            })
+            .await
+    }
+}
+
+/// The records of an accepted server, within the caller's transaction.
+pub(in crate::db) fn create(conn: &mut Conn, server: NewServer, now: DateTime<Utc>) -> Result<(), DbError> {
+    let NewServer { instance, request_spec } = server;
+    let uuid = instance.instance.uuid;
+    let mapping = InstanceMapping {
+        instance_uuid: uuid,
+        cell_uuid: None,
+        project_id: instance.instance.project_id.clone(),
+        user_id: Some(instance.instance.user_id.clone()),
+        queued_for_delete: Some(false),
+        created_at: now,
+        updated_at: None,
+    };
+    instance_mappings::insert(conn, mapping)?;
+    request_specs::insert(conn, &request_spec, now)?;
+    build_requests::insert(conn, &instance, now)?;
+    match request_spec.instance_group {
+        Some(group) => server_groups::add_member(conn, group, uuid),
+        None => Ok(()),
+    }
+}

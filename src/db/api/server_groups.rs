@@ -1,0 +1,159 @@
+//! Server groups with their members.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::ApiDb;
+use super::schema::{server_group_members as members, server_groups as groups};
+use crate::db::columns::Sql;
+use crate::db::{Conn, DbError};
+use crate::domain::server_group::GroupPolicy;
+
+/// A server group.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ServerGroupRecord {
+    pub uuid: Uuid,
+    pub created_at: DateTime<Utc>,
+    pub updated_at: Option<DateTime<Utc>>,
+    pub project_id: String,
+    pub user_id: String,
+    pub name: String,
+    pub policy: GroupPolicy,
+    /// `{"max_server_per_host": 3}`, or empty.
+    pub rules: serde_json::Value,
+    /// In the order in which they joined.
+    pub members: Vec<Uuid>,
+}
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = groups)]
+struct GroupRow {
+    #[diesel(serialize_as = Sql<Uuid>)]
+    uuid: Uuid,
+    #[diesel(serialize_as = Sql<DateTime<Utc>>)]
+    created_at: DateTime<Utc>,
+    #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
+    updated_at: Option<DateTime<Utc>>,
+    project_id: String,
+    user_id: String,
+    name: String,
+    policy: GroupPolicy,
+    #[diesel(serialize_as = Sql<serde_json::Value>)]
+    rules: serde_json::Value,
+}
+
+impl GroupRow {
+    fn with_members(self, members: Vec<Uuid>) -> ServerGroupRecord {
+        ServerGroupRecord {
+            uuid: self.uuid,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            project_id: self.project_id,
+            user_id: self.user_id,
+            name: self.name,
+            policy: self.policy,
+            rules: self.rules,
+            members,
+        }
+    }
+}
+
+impl ApiDb {
+    /// A new group, with its members if any.
+    pub async fn create_server_group(&self, group: ServerGroupRecord) -> Result<(), DbError> {
+        self.db
+            .write(move |conn| {
+                let ServerGroupRecord { uuid, created_at, updated_at, project_id, user_id, name, policy, rules, members } = group;
+                let row = GroupRow { uuid, created_at, updated_at, project_id, user_id, name, policy, rules };
+                diesel::insert_into(groups::table).values(row).execute(conn)?;
+                members.into_iter().try_for_each(|server| add_member(conn, uuid, server))
+            })
+            .await
+    }
+
+    /// The groups of a project, or all, in the order of creation.
+    pub async fn server_groups(&self, project_id: Option<&str>) -> Result<Vec<ServerGroupRecord>, DbError> {
+        let project = project_id.map(str::to_owned);
+        self.db
+            .read(move |conn| {
+                let mut query = groups::table.into_boxed();
+                if let Some(project) = project {
+                    query = query.filter(groups::project_id.eq(project));
+                }
+                let rows: Vec<GroupRow> = query.order(groups::id).select(GroupRow::as_select()).load(conn)?;
+                let pairs: Vec<(Uuid, Uuid)> =
+                    members::table.order(members::id).select((members::group_uuid, members::instance_uuid)).load(conn)?;
+                let mut by_group: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
+                for (group, server) in pairs {
+                    by_group.entry(group).or_default().push(server);
+                }
+                let whole = |row: GroupRow| {
+                    let servers = by_group.remove(&row.uuid).unwrap_or_default();
+                    row.with_members(servers)
+                };
+                Ok(rows.into_iter().map(whole).collect())
+            })
+            .await
+    }
+
+    /// One group.
+    pub async fn server_group(&self, uuid: Uuid) -> Result<ServerGroupRecord, DbError> {
+        self.db.read(move |conn| get(conn, uuid)).await
+    }
+
+    /// The group that a server is in.
+    pub async fn server_group_of(&self, instance: Uuid) -> Result<Option<ServerGroupRecord>, DbError> {
+        self.db
+            .read(move |conn| {
+                let group: Option<Uuid> =
+                    members::table.filter(members::instance_uuid.eq(Sql(instance))).select(members::group_uuid).first(conn).optional()?;
+                group.map(|uuid| get(conn, uuid)).transpose()
+            })
+            .await
+    }
+
+    /// Takes a server out of its group; fine when it is in none.
+    pub async fn leave_server_group(&self, instance: Uuid) -> Result<(), DbError> {
+        self.db
+            .write(move |conn| {
+                diesel::delete(members::table.filter(members::instance_uuid.eq(Sql(instance)))).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Removes a group with its memberships.
+    pub async fn delete_server_group(&self, uuid: Uuid) -> Result<(), DbError> {
+        self.db
+            .write(move |conn| match diesel::delete(groups::table.filter(groups::uuid.eq(Sql(uuid)))).execute(conn)? {
+                0 => Err(not_found(uuid)),
+                _ => Ok(()),
+            })
+            .await
+    }
+}
+
+fn get(conn: &mut Conn, uuid: Uuid) -> Result<ServerGroupRecord, DbError> {
+    let row: Option<GroupRow> = groups::table.filter(groups::uuid.eq(Sql(uuid))).select(GroupRow::as_select()).first(conn).optional()?;
+    let row = row.ok_or_else(|| not_found(uuid))?;
+    let servers = members::table.filter(members::group_uuid.eq(Sql(uuid))).order(members::id).select(members::instance_uuid).load(conn)?;
+    Ok(row.with_members(servers))
+}
+
+pub(in crate::db) fn add_member(conn: &mut Conn, group: Uuid, instance: Uuid) -> Result<(), DbError> {
+    let exists: i64 = groups::table.filter(groups::uuid.eq(Sql(group))).count().get_result(conn)?;
+    if exists == 0 {
+        return Err(not_found(group));
+    }
+    let row = (members::group_uuid.eq(Sql(group)), members::instance_uuid.eq(Sql(instance)));
+    diesel::insert_into(members::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+fn not_found(uuid: Uuid) -> DbError {
+    DbError::NotFound(format!("Instance group {uuid}"))
+}

@@ -1,0 +1,134 @@
+//! The identity, image and volume APIs behind the door, for tests: the embedded services over a fresh database.
+
+use std::sync::Arc;
+
+use actix_web::body::MessageBody;
+use actix_web::dev::{Service, ServiceResponse};
+use actix_web::http::Method;
+use actix_web::http::header::HeaderMap;
+use actix_web::test::TestRequest;
+use actix_web::web::Data;
+use actix_web::{Error, test};
+use bytes::Bytes;
+use serde_json::{Value, json};
+
+use super::limits::InFlight;
+use super::policy_file::PolicyEnforcer;
+use super::server::{Part, Wiring};
+use super::{identity, image, volume};
+use crate::db::{Db, Schema};
+use crate::env::{Blocking, Env, RandomIds, SystemClock};
+use crate::services::identity::{EmbeddedIdentity, ProjectRef, ScopeRequest, Target, UserRef};
+use crate::services::image::embedded::EmbeddedImage;
+use crate::services::volume::embedded::EmbeddedVolume;
+
+/// The services; projects `demo` (user demo, member) and `admin` (user admin), each user's password `secret`.
+pub struct World {
+    pub env: Env,
+    pub identity: Arc<EmbeddedIdentity>,
+    pub images: Arc<EmbeddedImage>,
+    pub volumes: Arc<EmbeddedVolume>,
+    pub folder: tempfile::TempDir,
+}
+
+/// Starts the services.
+pub async fn world() -> World {
+    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    let folder = tempfile::tempdir().unwrap();
+    let db = Db::open("services", "", Schema::Services, &env).unwrap();
+    let identity = Arc::new(EmbeddedIdentity::open(db.clone(), env.clone(), &folder.path().join("keys")).await.unwrap());
+    for (name, role) in [("demo", "member"), ("admin", "admin")] {
+        let project = identity.ensure_project(name).await.unwrap();
+        let user = identity.ensure_user(name, "secret", None).await.unwrap();
+        identity.ensure_assignment(&user, Target::Project(project.id), role).await.unwrap();
+    }
+    let images = Arc::new(EmbeddedImage::open(db.clone(), env.clone(), &folder.path().join("images")).await.unwrap());
+    let volumes = EmbeddedVolume::open(db, env.clone(), &folder.path().join("volumes"), images.clone()).await.unwrap();
+    World { env, identity, images, volumes: Arc::new(volumes), folder }
+}
+
+/// The HTTP application over a [`World`]'s services, as `actix_web::test` drives it.
+macro_rules! app {
+    ($world:expr) => {
+        actix_web::test::init_service(crate::http::server::app($world.wiring())).await
+    };
+}
+pub(crate) use app;
+
+/// What came back.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub bytes: Bytes,
+}
+
+impl Answer {
+    /// The body, which must be JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.bytes).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).unwrap().to_str().unwrap()
+    }
+}
+
+/// Sends a request.
+pub async fn send<R, B: MessageBody>(app: &impl Service<R, Response = ServiceResponse<B>, Error = Error>, request: R) -> Answer {
+    let (status, headers, body) = match app.call(request).await {
+        Ok(response) => {
+            let (status, headers) = (response.status(), response.headers().clone());
+            (status, headers, test::read_body(response).await)
+        }
+        Err(error) => {
+            let response = error.error_response();
+            let (status, headers) = (response.status(), response.headers().clone());
+            (status, headers, actix_web::body::to_bytes(response.into_body()).await.unwrap())
+        }
+    };
+    Answer { status: status.as_u16(), headers, bytes: body }
+}
+
+/// A request with a token, and a JSON body unless it is null.
+pub fn request(method: Method, token: &str, path: &str, body: Value) -> TestRequest {
+    let request = TestRequest::default().method(method).uri(path).insert_header(("Host", "cloud:8774"));
+    let request = if token.is_empty() { request } else { request.insert_header(("X-Auth-Token", token)) };
+    if body.is_null() { request } else { request.set_json(body) }
+}
+
+/// The body with which the client logs in by names, scoped to the project of the user's name.
+pub fn login(name: &str, password: &str) -> Value {
+    let domain = json!({"name": "Default"});
+    json!({"auth": {
+        "identity": {"methods": ["password"], "password": {"user": {"name": name, "domain": domain, "password": password}}},
+        "scope": {"project": {"name": name, "domain": domain}},
+    }})
+}
+
+impl World {
+    /// The door with the three APIs behind it.
+    pub fn wiring(&self) -> Wiring {
+        let (identity, images, volumes) = (self.identity.clone(), self.images.clone(), self.volumes.clone());
+        let parts: Part = Arc::new(move |config| {
+            config.app_data(Data::from(identity.clone())).app_data(Data::from(images.clone())).app_data(Data::from(volumes.clone()));
+            config.configure(identity::configure).configure(image::configure).configure(volume::configure);
+        });
+        Wiring {
+            env: self.env.clone(),
+            authenticator: self.identity.clone(),
+            policy: Arc::new(PolicyEnforcer::built_in().unwrap()),
+            anonymous: None,
+            in_flight: InFlight::new(100),
+            max_body: 1 << 16,
+            parts: vec![parts],
+        }
+    }
+
+    /// A token of the user of this name in the project of this name.
+    pub async fn token(&self, name: &str) -> String {
+        let user = UserRef::Name { name: name.into(), domain: "default".into() };
+        let project = ProjectRef::Name { name: name.into(), domain: "default".into() };
+        self.identity.authenticate_password(&user, "secret", ScopeRequest::Project(project)).await.unwrap().id
+    }
+}

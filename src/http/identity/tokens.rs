@@ -1,0 +1,217 @@
+//! Tokens: issued, shown, revoked; and what the caller's own token could be scoped to.
+
+use std::collections::BTreeMap;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::endpoints::catalog;
+use super::{bad_request, collection, domains, failed, is_set, not_found, projects};
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, ErrorForm};
+use crate::services::ServiceError;
+use crate::services::identity::{
+    AuthenticationError, EmbeddedIdentity, IssuedToken, ProjectRef, Scope, ScopeRequest, Target, Token, UserRef,
+};
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    let tokens = web::resource("/auth/tokens").route(web::post().to(issue)).route(web::get().to(show));
+    cfg.service(tokens.route(web::head().to(show)).route(web::delete().to(revoke)));
+    cfg.service(web::resource("/auth/catalog").route(web::get().to(own_catalog)));
+    cfg.service(web::resource("/auth/projects").route(web::get().to(own_projects)));
+    cfg.service(web::resource("/auth/domains").route(web::get().to(own_domains)));
+    cfg.service(web::resource("/auth/system").route(web::get().to(own_system)));
+}
+
+#[derive(Deserialize)]
+struct AuthBody {
+    auth: Auth,
+}
+
+#[derive(Deserialize)]
+struct Auth {
+    identity: Identity,
+    #[serde(default)]
+    scope: Value,
+}
+
+#[derive(Deserialize)]
+struct Identity {
+    methods: Vec<String>,
+    password: Option<Password>,
+    token: Option<TokenId>,
+}
+
+#[derive(Deserialize)]
+struct Password {
+    user: PasswordUser,
+}
+
+#[derive(Deserialize)]
+struct PasswordUser {
+    id: Option<String>,
+    name: Option<String>,
+    domain: Option<Reference>,
+    password: String,
+}
+
+#[derive(Deserialize)]
+struct TokenId {
+    id: String,
+}
+
+/// A domain or project, as clients name one.
+#[derive(Deserialize)]
+struct Reference {
+    id: Option<String>,
+    name: Option<String>,
+    domain: Option<Box<Reference>>,
+}
+
+async fn issue(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    query: web::Query<BTreeMap<String, String>>,
+    web::Json(body): web::Json<AuthBody>,
+) -> Result<HttpResponse, ApiError> {
+    let scope = read_scope(body.auth.scope)?;
+    let Identity { methods, password, token } = body.auth.identity;
+    let uses = |method: &str| methods.iter().any(|wanted| wanted == method);
+    let answer = match (password, token) {
+        (Some(Password { user }), _) if uses("password") => identity.authenticate_password(&read_user(&user)?, &user.password, scope).await,
+        (_, Some(token)) if uses("token") => identity.authenticate_token(&token.id, scope).await,
+        _ if uses("password") || uses("token") => return Err(bad_request("The method's own part is missing from auth.identity.")),
+        _ => Err(AuthenticationError::Unauthorized),
+    };
+    let IssuedToken { id, token } = answer.map_err(refused)?;
+    let body = json!({"token": render(&request, &token, !is_set(&query, "nocatalog"))});
+    Ok(HttpResponse::Created().insert_header(("X-Subject-Token", id)).insert_header(("Vary", "X-Auth-Token")).json(body))
+}
+
+async fn show(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    query: web::Query<BTreeMap<String, String>>,
+) -> Result<HttpResponse, ApiError> {
+    let (id, token) = subject(&request, &identity, &caller).await?;
+    let body = json!({"token": render(&request, &token, !is_set(&query, "nocatalog"))});
+    Ok(HttpResponse::Ok().insert_header(("X-Subject-Token", id)).insert_header(("Vary", "X-Auth-Token")).json(body))
+}
+
+async fn revoke(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
+    let (id, _) = subject(&request, &identity, &caller).await?;
+    identity.revoke_token(&id).await.map_err(failed)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+async fn own_catalog(request: HttpRequest, _: Caller) -> HttpResponse {
+    HttpResponse::Ok().json(collection(&request, "catalog", catalog(&request)))
+}
+
+async fn own_projects(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
+    let known = identity.projects_of(&caller.0.user_id).await.map_err(failed)?;
+    let known = known.iter().map(|project| projects::render(&request, project)).collect();
+    Ok(HttpResponse::Ok().json(collection(&request, "projects", known)))
+}
+
+async fn own_domains(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
+    let roles = identity.roles_of(&caller.0.user_id, Target::Domain, false).await.map_err(failed)?;
+    let known = if roles.is_empty() { Vec::new() } else { vec![domains::render(&request)] };
+    Ok(HttpResponse::Ok().json(collection(&request, "domains", known)))
+}
+
+async fn own_system(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
+    let roles = identity.roles_of(&caller.0.user_id, Target::System, false).await.map_err(failed)?;
+    let known = if roles.is_empty() { Vec::new() } else { vec![json!({"all": true})] };
+    Ok(HttpResponse::Ok().json(collection(&request, "system", known)))
+}
+
+/// The token that the request is about. Others' are for administrators and services.
+async fn subject(request: &HttpRequest, identity: &EmbeddedIdentity, caller: &Caller) -> Result<(String, Token), ApiError> {
+    let header = request.headers().get("X-Subject-Token").and_then(|value| value.to_str().ok());
+    let id = header.ok_or_else(|| bad_request("The header X-Subject-Token is missing."))?;
+    let missing = || not_found("token", "it is unknown, expired or revoked");
+    let token = identity.validate_token(id).await.map_err(|error| match error {
+        ServiceError::NotFound(_) => missing(),
+        other => failed(other),
+    })?;
+    let trusted = caller.0.is_admin() || caller.0.has_role("service") || caller.0.user_id == token.user_id;
+    if trusted { Ok((id.to_owned(), token)) } else { Err(missing()) }
+}
+
+fn read_user(user: &PasswordUser) -> Result<UserRef, ApiError> {
+    match (&user.id, &user.name, &user.domain) {
+        (Some(id), _, _) => Ok(UserRef::Id(id.clone())),
+        (None, Some(name), Some(domain)) => Ok(UserRef::Name { name: name.clone(), domain: read_domain(domain)? }),
+        _ => Err(bad_request("auth.identity.password.user needs an id, or a name and a domain.")),
+    }
+}
+
+fn read_domain(domain: &Reference) -> Result<String, ApiError> {
+    let named = domain.id.clone().or(domain.name.clone());
+    named.ok_or_else(|| bad_request("A domain needs an id or a name."))
+}
+
+fn read_scope(scope: Value) -> Result<ScopeRequest, ApiError> {
+    let read = |value: &Value| serde_json::from_value::<Reference>(value.clone()).map_err(|e| bad_request(format!("auth.scope: {e}")));
+    if scope.is_null() {
+        return Ok(ScopeRequest::Default);
+    }
+    if scope == "unscoped" || scope.get("unscoped").is_some() {
+        return Ok(ScopeRequest::Unscoped);
+    }
+    if scope.get("system").is_some_and(|system| system["all"] == true) {
+        return Ok(ScopeRequest::System);
+    }
+    if let Some(domain) = scope.get("domain") {
+        return Ok(ScopeRequest::Domain(read_domain(&read(domain)?)?));
+    }
+    let project = scope.get("project").map(read).transpose()?;
+    match project {
+        Some(Reference { id: Some(id), .. }) => Ok(ScopeRequest::Project(ProjectRef::Id(id))),
+        Some(Reference { name: Some(name), domain: Some(domain), .. }) => {
+            Ok(ScopeRequest::Project(ProjectRef::Name { name, domain: read_domain(&domain)? }))
+        }
+        _ => Err(bad_request("auth.scope names neither a project (id, or name and domain), a domain, the system, nor unscoped.")),
+    }
+}
+
+fn refused(error: AuthenticationError) -> ApiError {
+    match error {
+        AuthenticationError::Unauthorized => ApiError::new(ErrorForm::Identity, StatusCode::UNAUTHORIZED, error.to_string()),
+        AuthenticationError::Service(error) => failed(error),
+    }
+}
+
+fn render(request: &HttpRequest, token: &Token, with_catalog: bool) -> Value {
+    let domain = json!({"id": "default", "name": "Default"});
+    let mut body = json!({
+        "methods": token.methods,
+        "user": {"id": token.user_id, "name": token.user_name, "domain": domain, "password_expires_at": null},
+        "audit_ids": token.audit_ids,
+        "issued_at": time(token.issued_at),
+        "expires_at": time(token.expires_at),
+    });
+    match &token.scope {
+        Scope::Unscoped => return body,
+        Scope::Project(project) => {
+            body["project"] = json!({"id": project.id, "name": project.name, "domain": domain});
+            body["is_domain"] = json!(false);
+        }
+        Scope::Domain => body["domain"] = domain,
+        Scope::System => body["system"] = json!({"all": true}),
+    }
+    body["roles"] = token.roles.iter().map(|role| json!({"id": role.id, "name": role.name})).collect();
+    if with_catalog {
+        body["catalog"] = Value::Array(catalog(request));
+    }
+    body
+}
+
+fn time(time: DateTime<Utc>) -> String {
+    time.format("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
+}

@@ -1,0 +1,177 @@
+//! Users.
+
+use std::collections::BTreeMap;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use super::projects::{self, in_the_domain};
+use super::{bad_request, collection, failed, link, not_found, require_admin};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::services::identity::{EmbeddedIdentity, NewUser, User, UserUpdate};
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/users").route(web::get().to(list)).route(web::post().to(create)));
+    let one = web::resource("/users/{id}").route(web::get().to(show)).route(web::patch().to(update));
+    cfg.service(one.route(web::delete().to(delete)));
+    cfg.service(web::resource("/users/{id}/password").route(web::post().to(change_password)));
+    cfg.service(web::resource("/users/{id}/projects").route(web::get().to(list_projects)));
+}
+
+#[derive(Deserialize)]
+struct Body {
+    user: Fields,
+}
+
+#[derive(Deserialize)]
+struct Fields {
+    name: Option<String>,
+    password: Option<String>,
+    description: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    email: Option<Option<String>>,
+    enabled: Option<bool>,
+    domain_id: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    default_project_id: Option<Option<String>>,
+}
+
+/// A field that is there, be it null.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+#[derive(Deserialize)]
+struct PasswordBody {
+    user: Passwords,
+}
+
+#[derive(Deserialize)]
+struct Passwords {
+    original_password: String,
+    password: String,
+}
+
+async fn list(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    query: web::Query<BTreeMap<String, String>>,
+) -> Result<HttpResponse, ApiError> {
+    require_admin(&caller)?;
+    let mut users = identity.users().await.map_err(failed)?;
+    users.retain(|user| {
+        query.get("name").is_none_or(|name| *name == user.name)
+            && query.get("domain_id").is_none_or(|domain| domain == "default")
+            && query.get("enabled").is_none_or(|enabled| enabled.eq_ignore_ascii_case("true") == user.enabled)
+    });
+    let users = users.iter().map(|user| render(&request, user)).collect();
+    Ok(HttpResponse::Ok().json(collection(&request, "users", users)))
+}
+
+async fn show(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    id: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    self_or_admin(&caller, &id)?;
+    let user = identity.user(&id).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"user": render(&request, &user)})))
+}
+
+async fn create(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    web::Json(Body { user }): web::Json<Body>,
+) -> Result<HttpResponse, ApiError> {
+    require_admin(&caller)?;
+    in_the_domain(user.domain_id.as_deref())?;
+    let new = NewUser {
+        name: user.name.ok_or_else(|| bad_request("A user needs a name."))?,
+        password: user.password,
+        description: user.description.unwrap_or_default(),
+        email: user.email.flatten(),
+        enabled: user.enabled.unwrap_or(true),
+        default_project_id: user.default_project_id.flatten(),
+    };
+    let created = identity.create_user(new).await.map_err(failed)?;
+    Ok(HttpResponse::Created().json(json!({"user": render(&request, &created)})))
+}
+
+async fn update(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    id: web::Path<String>,
+    web::Json(Body { user }): web::Json<Body>,
+) -> Result<HttpResponse, ApiError> {
+    require_admin(&caller)?;
+    in_the_domain(user.domain_id.as_deref())?;
+    let update = UserUpdate {
+        name: user.name,
+        description: user.description,
+        email: user.email,
+        enabled: user.enabled,
+        default_project_id: user.default_project_id,
+        password: user.password,
+    };
+    let updated = identity.update_user(&id, update).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"user": render(&request, &updated)})))
+}
+
+async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    require_admin(&caller)?;
+    identity.delete_user(&id).await.map_err(failed)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+async fn change_password(
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    id: web::Path<String>,
+    web::Json(PasswordBody { user }): web::Json<PasswordBody>,
+) -> Result<HttpResponse, ApiError> {
+    self_or_admin(&caller, &id)?;
+    identity.change_password(&id, &user.original_password, &user.password).await.map_err(failed)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+async fn list_projects(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    id: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    self_or_admin(&caller, &id)?;
+    let known = identity.projects_of(&id).await.map_err(failed)?;
+    let known = known.iter().map(|project| projects::render(&request, project)).collect();
+    Ok(HttpResponse::Ok().json(collection(&request, "projects", known)))
+}
+
+fn self_or_admin(caller: &Caller, id: &str) -> Result<(), ApiError> {
+    if caller.0.is_admin() || caller.0.user_id == id { Ok(()) } else { Err(not_found("user", id)) }
+}
+
+fn render(request: &HttpRequest, user: &User) -> Value {
+    let mut body = json!({
+        "id": user.id,
+        "name": user.name,
+        "description": user.description,
+        "enabled": user.enabled,
+        "domain_id": "default",
+        "password_expires_at": null,
+        "options": {},
+        "links": link(request, &format!("users/{}", user.id)),
+    });
+    if let Some(email) = &user.email {
+        body["email"] = json!(email);
+    }
+    if let Some(project) = &user.default_project_id {
+        body["default_project_id"] = json!(project);
+    }
+    body
+}

@@ -1,0 +1,36 @@
+//! The version documents of the identity API (spec clients.md §1): for anybody.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::{Value, json};
+
+use crate::http::base_url;
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    for path in ["", "/"] {
+        cfg.service(web::resource(path).route(web::get().to(versions)));
+    }
+    // A scope takes every path below it, so the one without a slash stands beside the scope.
+    cfg.service(web::resource("/v3").route(web::get().to(v3)));
+}
+
+pub(super) fn configure_v3(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/").route(web::get().to(v3)));
+}
+
+async fn versions(request: HttpRequest) -> HttpResponse {
+    HttpResponse::MultipleChoices().json(json!({"versions": {"values": [version(&request)]}}))
+}
+
+async fn v3(request: HttpRequest) -> HttpResponse {
+    HttpResponse::Ok().json(json!({"version": version(&request)}))
+}
+
+fn version(request: &HttpRequest) -> Value {
+    json!({
+        "id": "v3.14",
+        "status": "stable",
+        "updated": "2020-04-07T00:00:00Z",
+        "links": [{"rel": "self", "href": format!("{}/identity/v3/", base_url::of(request))}],
+        "media-types": [{"base": "application/json", "type": "application/vnd.openstack.identity-v3+json"}],
+    })
+}

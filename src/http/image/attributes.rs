@@ -1,0 +1,184 @@
+//! An image's attributes as JSON: custom properties stand beside the standard ones at the top level.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::time;
+use crate::services::ServiceError;
+use crate::services::image::Image;
+use crate::services::image::embedded::NewImage;
+
+/// One step of a JSON patch (RFC 6902, of which `add`, `replace` and `remove` exist here).
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Operation {
+    op: String,
+    path: String,
+    #[serde(default)]
+    value: Value,
+}
+
+/// What only the service sets.
+const READ_ONLY: [&str; 15] = [
+    "status",
+    "size",
+    "virtual_size",
+    "checksum",
+    "os_hash_algo",
+    "os_hash_value",
+    "created_at",
+    "updated_at",
+    "self",
+    "file",
+    "schema",
+    "direct_url",
+    "locations",
+    "os_hidden",
+    "id",
+];
+/// What an image always has, and a patch cannot remove.
+const STANDARD: [&str; 9] = ["name", "visibility", "owner", "disk_format", "container_format", "min_disk", "min_ram", "protected", "tags"];
+
+/// An image as the API shows it.
+pub(super) fn render(image: &Image) -> Value {
+    let own = format!("/v2/images/{}", image.id);
+    let mut body = json!({
+        "id": image.id,
+        "name": image.name,
+        "status": image.status,
+        "visibility": image.visibility,
+        "owner": image.owner,
+        "disk_format": image.disk_format,
+        "container_format": image.container_format,
+        "min_disk": image.min_disk,
+        "min_ram": image.min_ram,
+        "size": image.size,
+        "virtual_size": null,
+        // The hash below stands for it.
+        "checksum": null,
+        "os_hash_algo": image.os_hash_value.as_ref().map(|_| "sha256"),
+        "os_hash_value": image.os_hash_value,
+        "os_hidden": false,
+        "protected": image.protected,
+        "tags": image.tags,
+        "created_at": time(image.created_at.naive_utc()),
+        "updated_at": time(image.updated_at.naive_utc()),
+        "file": format!("{own}/file"),
+        "self": own,
+        "schema": "/v2/schemas/image",
+    });
+    for (key, value) in &image.properties {
+        // A property never hides a standard attribute: neither way of setting one takes such a name.
+        body[key] = json!(value);
+    }
+    body
+}
+
+/// Reads the body of a request that makes an image.
+pub(super) fn read_new(mut body: Map<String, Value>) -> Result<NewImage, ServiceError> {
+    let mut new = NewImage::default();
+    if let Some(id) = body.remove("id") {
+        let id = id.as_str().and_then(|id| uuid::Uuid::parse_str(id).ok());
+        new.id = Some(id.ok_or_else(|| ServiceError::Invalid("Attribute 'id' must be a UUID.".into()))?);
+    }
+    if body.get("os_hidden") == Some(&Value::Bool(false)) {
+        body.remove("os_hidden");
+    }
+    for (key, value) in body {
+        match key.as_str() {
+            "name" => new.name = optional_text(&key, &value)?,
+            "visibility" => new.visibility = Some(text(&key, &value)?),
+            "owner" => new.owner = optional_text(&key, &value)?,
+            "disk_format" => new.disk_format = optional_text(&key, &value)?,
+            "container_format" => new.container_format = optional_text(&key, &value)?,
+            "min_disk" => new.min_disk = number(&key, &value)?,
+            "min_ram" => new.min_ram = number(&key, &value)?,
+            "protected" => new.protected = flag(&key, &value)?,
+            "tags" => new.tags = tags(&value)?,
+            _ if READ_ONLY.contains(&key.as_str()) => return Err(read_only(&key)),
+            _ => {
+                new.properties.insert(key.clone(), text(&key, &value)?);
+            }
+        }
+    }
+    Ok(new)
+}
+
+/// Does one step of a patch.
+pub(super) fn apply(operation: Operation, image: &mut Image) -> Result<(), ServiceError> {
+    let pointer = operation.path.strip_prefix('/').filter(|rest| !rest.is_empty() && !rest.contains('/'));
+    let pointer = pointer.ok_or_else(|| ServiceError::Invalid(format!("Path {} does not name an attribute.", operation.path)))?;
+    let key = pointer.replace("~1", "/").replace("~0", "~");
+    let known = image.properties.contains_key(&key);
+    let hides_nothing = key == "os_hidden" && operation.value == Value::Bool(false);
+    match operation.op.as_str() {
+        _ if READ_ONLY.contains(&key.as_str()) && !hides_nothing => Err(read_only(&key)),
+        "add" | "replace" if hides_nothing => Ok(()),
+        "add" | "replace" if STANDARD.contains(&key.as_str()) => set_standard(&key, &operation.value, image),
+        "remove" if STANDARD.contains(&key.as_str()) => Err(ServiceError::Forbidden(format!("Property {key} may not be removed."))),
+        "replace" | "remove" if !known => Err(ServiceError::Conflict(format!("Property {key} does not exist."))),
+        "add" | "replace" => {
+            image.properties.insert(key.clone(), text(&key, &operation.value)?);
+            Ok(())
+        }
+        "remove" => {
+            image.properties.remove(&key);
+            Ok(())
+        }
+        other => Err(ServiceError::Invalid(format!("Operation {other} is none of add, replace, remove."))),
+    }
+}
+
+fn set_standard(key: &str, value: &Value, image: &mut Image) -> Result<(), ServiceError> {
+    let has_bytes = image.status != "queued";
+    match key {
+        "name" => image.name = optional_text(key, value)?,
+        "visibility" => image.visibility = text(key, value)?,
+        "owner" => image.owner = text(key, value)?,
+        "disk_format" | "container_format" if has_bytes => {
+            return Err(ServiceError::Forbidden(format!("Attribute '{key}' can be replaced only for a queued image.")));
+        }
+        "disk_format" => image.disk_format = optional_text(key, value)?,
+        "container_format" => image.container_format = optional_text(key, value)?,
+        "min_disk" => image.min_disk = number(key, value)?,
+        "min_ram" => image.min_ram = number(key, value)?,
+        "protected" => image.protected = flag(key, value)?,
+        _ => image.tags = tags(value)?,
+    }
+    Ok(())
+}
+
+fn read_only(key: &str) -> ServiceError {
+    ServiceError::Forbidden(format!("Attribute '{key}' is read-only."))
+}
+
+fn wrong(key: &str, what: &str) -> ServiceError {
+    ServiceError::Invalid(format!("Invalid value for attribute '{key}': it must be {what}."))
+}
+
+fn text(key: &str, value: &Value) -> Result<String, ServiceError> {
+    value.as_str().map(str::to_owned).ok_or_else(|| wrong(key, "a string"))
+}
+
+fn optional_text(key: &str, value: &Value) -> Result<Option<String>, ServiceError> {
+    if value.is_null() { Ok(None) } else { text(key, value).map(Some) }
+}
+
+fn number(key: &str, value: &Value) -> Result<i32, ServiceError> {
+    value.as_i64().and_then(|number| i32::try_from(number).ok()).ok_or_else(|| wrong(key, "an integer"))
+}
+
+fn flag(key: &str, value: &Value) -> Result<bool, ServiceError> {
+    value.as_bool().ok_or_else(|| wrong(key, "a boolean"))
+}
+
+fn tags(value: &Value) -> Result<Vec<String>, ServiceError> {
+    let wanted = value.as_array().ok_or_else(|| wrong("tags", "an array of strings"))?;
+    let mut tags: Vec<String> = Vec::new();
+    for tag in wanted {
+        let tag = text("tags", tag)?;
+        if !tags.contains(&tag) {
+            tags.push(tag);
+        }
+    }
+    Ok(tags)
+}

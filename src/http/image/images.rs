@@ -1,0 +1,88 @@
+//! Images: listed, made, shown, changed by JSON patch, deleted.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::{Map, Value, json};
+
+use super::attributes::{self, Operation};
+use super::{failed, image_id, listing};
+use crate::http::auth::Caller;
+use crate::http::base_url;
+use crate::http::error::{ApiError, ErrorForm};
+use crate::services::image::embedded::EmbeddedImage;
+
+/// The one form of patch that is read.
+const PATCH_TYPE: &str = "application/openstack-images-v2.1-json-patch";
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/v2/images").route(web::get().to(list)).route(web::post().to(create)));
+    let one = web::resource("/v2/images/{id}").route(web::get().to(show)).route(web::patch().to(update));
+    cfg.service(one.route(web::delete().to(delete)));
+    cfg.service(web::resource("/v2/images/{id}/tasks").route(web::get().to(tasks)));
+    cfg.service(web::resource("/v2/info/import").route(web::get().to(import_methods)));
+}
+
+async fn list(
+    images: web::Data<EmbeddedImage>,
+    caller: Caller,
+    query: web::Query<Vec<(String, String)>>,
+) -> Result<HttpResponse, ApiError> {
+    let wanted = listing::read(query.into_inner())?;
+    let known = images.list(&caller.0, wanted.filter.clone()).await.map_err(failed)?;
+    let (page, next) = listing::page(known, &wanted)?;
+    let page: Vec<Value> = page.iter().map(attributes::render).collect();
+    let mut body = json!({"images": page, "schema": "/v2/schemas/images", "first": wanted.link(None)});
+    if let Some(marker) = next {
+        body["next"] = json!(wanted.link(Some(marker)));
+    }
+    Ok(HttpResponse::Ok().json(body))
+}
+
+async fn create(
+    request: HttpRequest,
+    images: web::Data<EmbeddedImage>,
+    caller: Caller,
+    web::Json(body): web::Json<Map<String, Value>>,
+) -> Result<HttpResponse, ApiError> {
+    let new = attributes::read_new(body).map_err(failed)?;
+    let image = images.create(&caller.0, new).await.map_err(failed)?;
+    let location = format!("{}/image/v2/images/{}", base_url::of(&request), image.id);
+    Ok(HttpResponse::Created().insert_header(("Location", location)).json(attributes::render(&image)))
+}
+
+async fn show(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let image = images.visible_image(&caller.0, image_id(&id)?).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(attributes::render(&image)))
+}
+
+async fn update(
+    request: HttpRequest,
+    images: web::Data<EmbeddedImage>,
+    caller: Caller,
+    id: web::Path<String>,
+    web::Json(patch): web::Json<Vec<Operation>>,
+) -> Result<HttpResponse, ApiError> {
+    let content_type = request.headers().get("Content-Type").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if content_type != PATCH_TYPE {
+        let message = format!("Content type {content_type} is not supported: send {PATCH_TYPE}.");
+        return Err(ApiError::new(ErrorForm::Image, StatusCode::UNSUPPORTED_MEDIA_TYPE, message));
+    }
+    let change = move |image: &mut _| patch.into_iter().try_for_each(|operation| attributes::apply(operation, image));
+    let image = images.update(&caller.0, image_id(&id)?, change).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(attributes::render(&image)))
+}
+
+async fn delete(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    images.delete_own(&caller.0, image_id(&id)?).await.map_err(failed)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// Tasks belong to imports, and bytes are uploaded here: an image never has one.
+async fn tasks(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    images.visible_image(&caller.0, image_id(&id)?).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"tasks": []})))
+}
+
+async fn import_methods(_: Caller) -> HttpResponse {
+    HttpResponse::Ok().json(json!({"import-methods": {"description": "Import methods available.", "type": "array", "value": []}}))
+}

@@ -1,0 +1,162 @@
+//! The query of a list of images: filters, order and page.
+
+use actix_web::http::StatusCode;
+use uuid::Uuid;
+
+use crate::http::error::{ApiError, ErrorForm};
+use crate::services::image::Image;
+use crate::services::image::embedded::ImageFilter;
+
+/// Images on a page at most, and when the query does not say.
+const LIMIT_MAX: usize = 1000;
+const SORT_KEYS: [&str; 8] = ["name", "status", "container_format", "disk_format", "size", "id", "created_at", "updated_at"];
+
+/// A query, read.
+#[derive(Debug)]
+pub(super) struct Listing {
+    pub filter: ImageFilter,
+    /// Keys, each with whether it is descending.
+    sort: Vec<(String, bool)>,
+    limit: usize,
+    marker: Option<Uuid>,
+    /// As it came, without the marker: the links carry it on.
+    query: Vec<(String, String)>,
+}
+
+impl Listing {
+    /// The path of the first page, or of the one after `marker`; without scheme and host, as clients expect it.
+    pub(super) fn link(&self, marker: Option<Uuid>) -> String {
+        let marker = marker.map(|marker| ("marker".to_owned(), marker.to_string()));
+        let pairs: Vec<String> =
+            self.query.iter().cloned().chain(marker).map(|(key, value)| format!("{}={}", escape(&key), escape(&value))).collect();
+        if pairs.is_empty() { "/v2/images".to_owned() } else { format!("/v2/images?{}", pairs.join("&")) }
+    }
+}
+
+/// Reads the query; what is neither a standard filter nor an order is a property's value.
+pub(super) fn read(query: Vec<(String, String)>) -> Result<Listing, ApiError> {
+    let mut listing = Listing { filter: ImageFilter::default(), sort: Vec::new(), limit: LIMIT_MAX, marker: None, query: Vec::new() };
+    let (mut sort_keys, mut sort_dirs) = (Vec::new(), Vec::new());
+    for (key, value) in query {
+        if key != "marker" {
+            listing.query.push((key.clone(), value.clone()));
+        }
+        let filter = &mut listing.filter;
+        match key.as_str() {
+            "id" => filter.query.ids = Some(choices(&value)),
+            "name" => filter.query.names = Some(choices(&value)),
+            "status" => filter.query.statuses = Some(choices(&value)),
+            "owner" => filter.query.owner = Some(value),
+            "visibility" => filter.visibility = Some(value),
+            "member_status" => filter.member_status = Some(value),
+            "tag" => filter.tags.push(value),
+            "protected" => filter.protected = Some(flag(&key, &value)?),
+            // None is hidden, and every caller sees what is not.
+            "os_hidden" => {
+                if flag(&key, &value)? {
+                    filter.query.ids = Some(Vec::new());
+                }
+            }
+            "disk_format" => filter.disk_format = Some(value),
+            "container_format" => filter.container_format = Some(value),
+            "size_min" => filter.size_min = Some(number(&key, &value)?),
+            "size_max" => filter.size_max = Some(number(&key, &value)?),
+            "limit" => {
+                listing.limit = usize::try_from(number(&key, &value)?).map_err(|_| bad("limit must not be negative."))?.min(LIMIT_MAX)
+            }
+            "marker" => listing.marker = Some(Uuid::parse_str(&value).map_err(|_| bad(format!("Image {value} is no marker.")))?),
+            "sort_key" => sort_keys.push(value),
+            "sort_dir" => sort_dirs.push(value),
+            "sort" => listing.sort = value.split(',').map(read_sort).collect::<Result<_, _>>()?,
+            _ => {
+                filter.properties.insert(key, value);
+            }
+        }
+    }
+    for (at, key) in sort_keys.into_iter().enumerate() {
+        let direction = sort_dirs.get(at).or(sort_dirs.first()).map_or("desc", String::as_str);
+        listing.sort.push(read_sort(&format!("{key}:{direction}"))?);
+    }
+    Ok(listing)
+}
+
+/// The page of the images, which come newest first, and the marker of the next one.
+pub(super) fn page(mut images: Vec<Image>, listing: &Listing) -> Result<(Vec<Image>, Option<Uuid>), ApiError> {
+    for (key, descending) in listing.sort.iter().rev() {
+        images.sort_by(|a, b| {
+            let order = sort_value(a, key).cmp(&sort_value(b, key));
+            if *descending { order.reverse() } else { order }
+        });
+    }
+    if let Some(marker) = listing.marker {
+        let at = images.iter().position(|image| image.id == marker).ok_or_else(|| bad(format!("Image {marker} is no marker.")))?;
+        images.drain(..=at);
+    }
+    let more = images.len() > listing.limit;
+    images.truncate(listing.limit);
+    let next = images.last().filter(|_| more).map(|image| image.id);
+    Ok((images, next))
+}
+
+fn sort_value(image: &Image, key: &str) -> (i64, String) {
+    let text = |text: &Option<String>| (0, text.clone().unwrap_or_default());
+    match key {
+        "name" => text(&image.name),
+        "status" => (0, image.status.clone()),
+        "container_format" => text(&image.container_format),
+        "disk_format" => text(&image.disk_format),
+        "size" => (image.size.unwrap_or(0), String::new()),
+        "id" => (0, image.id.to_string()),
+        "updated_at" => (image.updated_at.timestamp_micros(), String::new()),
+        _ => (image.created_at.timestamp_micros(), String::new()),
+    }
+}
+
+fn read_sort(text: &str) -> Result<(String, bool), ApiError> {
+    let (key, direction) = text.split_once(':').unwrap_or((text, "desc"));
+    let descending = match direction {
+        "asc" => false,
+        "desc" => true,
+        other => return Err(bad(format!("Sort direction {other} is neither asc nor desc."))),
+    };
+    if !SORT_KEYS.contains(&key) {
+        return Err(bad(format!("Images cannot be sorted by {key}.")));
+    }
+    Ok((key.to_owned(), descending))
+}
+
+/// `in:a,b` is any of them; anything else is one value. A value in double quotes may hold commas.
+fn choices(value: &str) -> Vec<String> {
+    let Some(list) = value.strip_prefix("in:") else { return vec![value.to_owned()] };
+    let (mut all, mut current, mut quoted) = (Vec::new(), String::new(), false);
+    for letter in list.chars() {
+        match letter {
+            '"' => quoted = !quoted,
+            ',' if !quoted => all.push(std::mem::take(&mut current)),
+            letter => current.push(letter),
+        }
+    }
+    all.push(current);
+    all
+}
+
+fn flag(key: &str, value: &str) -> Result<bool, ApiError> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        other => Err(bad(format!("{key} must be true or false, not {other}."))),
+    }
+}
+
+fn number(key: &str, value: &str) -> Result<i64, ApiError> {
+    value.parse().map_err(|_| bad(format!("{key} must be a number, not {value}.")))
+}
+
+fn bad(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorForm::Image, StatusCode::BAD_REQUEST, message)
+}
+
+fn escape(text: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:,".contains(&byte);
+    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}

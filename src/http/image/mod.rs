@@ -1,0 +1,44 @@
+//! The image API (Glance v2), under `/image`: one file per resource.
+
+mod attributes;
+mod data;
+mod images;
+mod listing;
+mod members;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod versions;
+
+use actix_web::http::StatusCode;
+use actix_web::web;
+use uuid::Uuid;
+
+use super::error::{ApiError, ErrorForm};
+use crate::services::ServiceError;
+
+/// Registers the image API. It takes an [`crate::services::image::embedded::EmbeddedImage`] as `web::Data`.
+pub fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(
+        web::scope("/image")
+            .configure(versions::configure)
+            .configure(images::configure)
+            .configure(data::configure)
+            .configure(members::configure)
+            .configure(tags::configure),
+    );
+}
+
+fn failed(error: ServiceError) -> ApiError {
+    ApiError::from_service(ErrorForm::Image, error)
+}
+
+/// The id of a path; what is no id names no image.
+fn image_id(text: &str) -> Result<Uuid, ApiError> {
+    let id = Uuid::parse_str(text).ok();
+    id.ok_or_else(|| ApiError::new(ErrorForm::Image, StatusCode::NOT_FOUND, format!("No image found with ID {text}")))
+}
+
+fn time(time: chrono::NaiveDateTime) -> String {
+    time.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+}

@@ -1,0 +1,51 @@
+//! Actions on a volume.
+
+use actix_web::{HttpResponse, web};
+use serde_json::{Map, Value};
+
+use super::{bad_request, failed, require, volume_id};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::services::volume::embedded::{EmbeddedVolume, VolumeUpdate};
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/volumes/{id}/action").route(web::post().to(act)));
+}
+
+async fn act(
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+    web::Json(body): web::Json<Map<String, Value>>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "member")?;
+    let id = volume_id(&id)?;
+    volumes.own_volume(&caller.0, id).await.map_err(failed)?;
+    let (name, value) = body.into_iter().next().ok_or_else(|| bad_request("The body names no action."))?;
+    match name.as_str() {
+        "os-extend" => {
+            let size = value["new_size"].as_i64().and_then(|size| i32::try_from(size).ok());
+            let size = size.ok_or_else(|| bad_request("os-extend needs new_size, a number of GiB."))?;
+            volumes.extend(&caller.0, id, size).await.map_err(failed)?;
+            Ok(HttpResponse::Accepted().finish())
+        }
+        "os-set_bootable" => {
+            let bootable = value["bootable"].as_bool().or_else(|| value["bootable"].as_str().map(|text| text.eq_ignore_ascii_case("true")));
+            let update = VolumeUpdate { bootable, ..VolumeUpdate::default() };
+            volumes.update(&caller.0, id, update).await.map_err(failed)?;
+            Ok(HttpResponse::Ok().finish())
+        }
+        "os-reset_status" => {
+            require(&caller, "admin")?;
+            let status = value["status"].as_str().ok_or_else(|| bad_request("os-reset_status needs a status."))?;
+            volumes.reset_status(id, status).await.map_err(failed)?;
+            Ok(HttpResponse::Accepted().finish())
+        }
+        "os-force_delete" => {
+            require(&caller, "admin")?;
+            volumes.delete_own(&caller.0, id, true).await.map_err(failed)?;
+            Ok(HttpResponse::Accepted().finish())
+        }
+        other => Err(bad_request(format!("There is no such action: {other}"))),
+    }
+}

@@ -1,0 +1,74 @@
+//! The volume API (Cinder v3), under `/volume`: one file per resource.
+
+mod actions;
+mod attachments;
+mod quotas;
+#[cfg(test)]
+mod tests;
+mod types;
+mod versions;
+mod volumes;
+mod zones;
+
+use actix_web::http::StatusCode;
+use actix_web::web;
+use uuid::Uuid;
+
+use super::auth::Caller;
+use super::error::{ApiError, ErrorForm};
+use crate::services::ServiceError;
+
+/// Registers the volume API. It takes [`crate::services::volume::embedded::EmbeddedVolume`] and
+/// [`crate::services::image::embedded::EmbeddedImage`] as `web::Data`.
+pub fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(
+        web::scope("/volume").configure(versions::configure).service(
+            web::scope("/v3")
+                .configure(versions::configure_v3)
+                .configure(volumes::configure)
+                .configure(actions::configure)
+                .configure(attachments::configure)
+                .configure(types::configure)
+                .configure(quotas::configure)
+                .configure(zones::configure),
+        ),
+    );
+}
+
+/// What the service refuses for a volume's state is a bad request in this API, and what exceeds a quota is too large.
+fn failed(error: ServiceError) -> ApiError {
+    let status = match &error {
+        ServiceError::Conflict(_) => Some(StatusCode::BAD_REQUEST),
+        ServiceError::Forbidden(_) => Some(StatusCode::PAYLOAD_TOO_LARGE),
+        _ => None,
+    };
+    let mut api = ApiError::from_service(ErrorForm::Compute, error);
+    api.status = status.unwrap_or(api.status);
+    api
+}
+
+fn bad_request(message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorForm::Compute, StatusCode::BAD_REQUEST, message)
+}
+
+fn not_found(what: &str, id: &str) -> ApiError {
+    ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, format!("{what} {id} could not be found."))
+}
+
+/// The id of a path; what is no id names no volume.
+fn volume_id(text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| not_found("Volume", text))
+}
+
+fn require(caller: &Caller, role: &str) -> Result<(), ApiError> {
+    match caller.0.has_role(role) || caller.0.is_admin() {
+        true => Ok(()),
+        false => {
+            Err(ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, format!("Policy doesn't allow this: it needs the role {role}.")))
+        }
+    }
+}
+
+fn time(time: chrono::DateTime<chrono::Utc>) -> String {
+    time.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()
+}

@@ -1,0 +1,127 @@
+//! The volume API as clients use it.
+
+use actix_web::http::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::domain::fence::Fence;
+use crate::http::fixture::{self, app, request, send};
+use crate::services::volume::VolumeService;
+
+#[actix_web::test]
+async fn discovery_answers_anybody_and_answers_name_the_microversion() {
+    let world = fixture::world().await;
+    let app = app!(world);
+    for (path, status) in [("/volume", 300), ("/volume/", 300), ("/volume/v3", 200), ("/volume/v3/", 200)] {
+        let answer = send(&app, request(Method::GET, "", path, Value::Null).to_request()).await;
+        assert_eq!(answer.status, status, "{path}");
+        assert_eq!(answer.json()["versions"][0]["links"][0]["href"], "http://cloud:8774/volume/v3/");
+    }
+    let token = world.token("demo").await;
+    for (asked, status, told) in [("volume 3.71", 200, "volume 3.71"), ("volume 3.99", 406, "")] {
+        let list = request(Method::GET, &token, "/volume/v3/volumes", Value::Null).insert_header(("OpenStack-API-Version", asked));
+        let answer = send(&app, list.to_request()).await;
+        assert_eq!(answer.status, status);
+        if !told.is_empty() {
+            assert_eq!(answer.header("openstack-api-version"), told);
+        }
+    }
+}
+
+#[actix_web::test]
+async fn a_volume_is_made_shown_changed_and_deleted() {
+    let world = fixture::world().await;
+    let app = app!(world);
+    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let body = json!({"volume": {"name": "data", "size": 1, "metadata": {"k": "v"}, "imageRef": null, "volume_type": null}});
+    let created = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", body).to_request()).await;
+    assert_eq!(created.status, 202);
+    let created = created.json()["volume"].clone();
+    assert_eq!(created["status"], "creating");
+    assert!(created.get("os-vol-tenant-attr:tenant_id").is_none(), "not in the answer to create");
+    let id = created["id"].as_str().unwrap().to_owned();
+    let path = format!("/volume/v3/volumes/{id}");
+    let show = || send(&app, request(Method::GET, &demo, &path, Value::Null).to_request());
+    let mut shown = show().await.json()["volume"].clone();
+    for _ in 0..1000 {
+        if shown["status"] == "available" {
+            break;
+        }
+        tokio::task::yield_now().await;
+        shown = show().await.json()["volume"].clone();
+    }
+    assert_eq!(shown["status"], "available");
+    assert!(shown["os-vol-tenant-attr:tenant_id"].is_string());
+    assert_eq!(std::fs::metadata(world.folder.path().join("volumes").join(&id)).unwrap().len(), 1 << 30);
+
+    let renamed = send(&app, request(Method::PUT, &demo, &path, json!({"volume": {"name": "other"}})).to_request()).await;
+    assert_eq!(renamed.json()["volume"]["metadata"], json!({"k": "v"}), "what is not named stays");
+    let found = send(&app, request(Method::GET, &demo, "/volume/v3/volumes/detail?name=other", Value::Null).to_request()).await;
+    assert_eq!(found.json()["volumes"][0]["id"], id.as_str());
+    let by_name = send(&app, request(Method::GET, &demo, "/volume/v3/volumes/other", Value::Null).to_request()).await;
+    assert_eq!(by_name.status, 404);
+    assert!(by_name.json()["itemNotFound"]["message"].is_string());
+    let elsewhere = send(&app, request(Method::GET, &admin, "/volume/v3/volumes", Value::Null).to_request()).await;
+    assert_eq!(elsewhere.json()["volumes"], json!([]), "another project's are not in the list without all_tenants");
+    assert_eq!(send(&app, request(Method::GET, &admin, &path, Value::Null).to_request()).await.status, 200);
+    let extend = request(Method::POST, &demo, &format!("{path}/action"), json!({"os-extend": {"new_size": 2}})).to_request();
+    assert_eq!(send(&app, extend).await.status, 202);
+
+    // While a server holds it, it stays.
+    let (uuid, attachment) = (Uuid::parse_str(&id).unwrap(), Uuid::from_u128(7));
+    let fence = Fence { server: Uuid::from_u128(1), epoch: 1, attempt: 1 };
+    world.volumes.create_attachment(fence, attachment, uuid, Some("h1"), Some("/dev/vdb")).await.unwrap();
+    world.volumes.complete_attachment(fence, attachment).await.unwrap();
+    assert_eq!(show().await.json()["volume"]["attachments"][0]["server_id"], Uuid::from_u128(1).to_string());
+    let refused = send(&app, request(Method::DELETE, &demo, &path, Value::Null).to_request()).await;
+    assert_eq!(refused.status, 400);
+    world.volumes.delete_attachment(fence, attachment).await.unwrap();
+    let deleted = send(&app, request(Method::DELETE, &demo, &format!("{path}?cascade=False&force=False"), Value::Null).to_request()).await;
+    assert_eq!((deleted.status, deleted.bytes.len()), (202, 0));
+    assert_eq!(show().await.status, 404);
+}
+
+#[actix_web::test]
+async fn another_project_sees_nothing_and_bad_input_is_told() {
+    let world = fixture::world().await;
+    let app = app!(world);
+    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let body = json!({"volume": {"size": 1}});
+    let made = send(&app, request(Method::POST, &admin, "/volume/v3/volumes", body).to_request()).await.json();
+    let path = format!("/volume/v3/volumes/{}", made["volume"]["id"].as_str().unwrap());
+    for method in [Method::GET, Method::DELETE] {
+        assert_eq!(send(&app, request(method, &demo, &path, Value::Null).to_request()).await.status, 404);
+    }
+    for (volume, status) in [
+        (json!({"size": 0}), 400),
+        (json!({"size": "many"}), 400),
+        (json!({"size": 1, "volume_type": "unknown"}), 404),
+        (json!({"size": 1, "imageRef": Uuid::from_u128(5)}), 400),
+        (json!({"size": 1, "snapshot_id": Uuid::from_u128(5)}), 400),
+        (json!({}), 400),
+    ] {
+        let answer = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": volume})).to_request()).await;
+        assert_eq!(answer.status, status, "{volume}");
+    }
+}
+
+#[actix_web::test]
+async fn quotas_come_as_strings_go_as_integers_and_hold() {
+    let world = fixture::world().await;
+    let app = app!(world);
+    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let project = world.identity.ensure_project("demo").await.unwrap().id;
+    let path = format!("/volume/v3/os-quota-sets/{project}");
+    let put = json!({"quota_set": {"volumes": "1", "force": true}});
+    assert_eq!(send(&app, request(Method::PUT, &demo, &path, put.clone()).to_request()).await.status, 403);
+    let set = send(&app, request(Method::PUT, &admin, &path, put).to_request()).await;
+    assert_eq!(set.json()["quota_set"]["volumes"], 1);
+    for status in [202, 413] {
+        let made = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": {"size": 2}})).to_request()).await;
+        assert_eq!(made.status, status);
+    }
+    let usage = send(&app, request(Method::GET, &demo, &format!("{path}?usage=True"), Value::Null).to_request()).await.json();
+    assert_eq!(usage["quota_set"]["gigabytes"], json!({"limit": -1, "in_use": 2, "reserved": 0, "allocated": 0}));
+    let limits = send(&app, request(Method::GET, &demo, "/volume/v3/limits", Value::Null).to_request()).await.json();
+    assert_eq!(limits["limits"]["absolute"]["totalVolumesUsed"], 1);
+}

@@ -1,0 +1,39 @@
+//! The version documents of the volume API (spec clients.md §1), for anybody.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::json;
+
+use crate::domain::microversion::VOLUME;
+use crate::http::base_url;
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    for path in ["", "/"] {
+        cfg.service(web::resource(path).route(web::get().to(versions)));
+    }
+    // A scope takes every path below it, so the one without a slash stands beside the scope.
+    cfg.service(web::resource("/v3").route(web::get().to(v3)));
+}
+
+pub(super) fn configure_v3(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/").route(web::get().to(v3)));
+}
+
+async fn versions(request: HttpRequest) -> HttpResponse {
+    HttpResponse::MultipleChoices().json(document(&request))
+}
+
+async fn v3(request: HttpRequest) -> HttpResponse {
+    HttpResponse::Ok().json(document(&request))
+}
+
+fn document(request: &HttpRequest) -> serde_json::Value {
+    json!({"versions": [{
+        "id": "v3.0",
+        "status": "CURRENT",
+        "version": VOLUME.max.to_string(),
+        "min_version": VOLUME.min.to_string(),
+        "updated": "2023-08-31T00:00:00Z",
+        "links": [{"rel": "self", "href": format!("{}/volume/v3/", base_url::of(request))}],
+        "media-types": [{"base": "application/json", "type": "application/vnd.openstack.volume+json;version=3"}],
+    }]})
+}

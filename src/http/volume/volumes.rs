@@ -1,0 +1,257 @@
+//! Volumes: listed, made, shown, changed, deleted.
+
+use std::collections::BTreeMap;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, json};
+
+use super::{bad_request, failed, not_found, require, time, volume_id};
+use crate::http::auth::Caller;
+use crate::http::base_url;
+use crate::http::error::ApiError;
+use crate::services::ServiceError;
+use crate::services::image::embedded::EmbeddedImage;
+use crate::services::volume::embedded::{DEFAULT_TYPE, EmbeddedVolume, VolumeUpdate, ZONE};
+use crate::services::volume::{Attachment, NewVolume, Volume};
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/volumes").route(web::get().to(list)).route(web::post().to(create)));
+    cfg.service(web::resource("/volumes/detail").route(web::get().to(list_details)));
+    let one = web::resource("/volumes/{id}").route(web::get().to(show)).route(web::put().to(update));
+    cfg.service(one.route(web::delete().to(delete)));
+    cfg.service(web::resource("/volumes/{id}/metadata").route(web::get().to(show_metadata)));
+}
+
+#[derive(Deserialize)]
+struct CreateBody {
+    volume: NewFields,
+}
+
+#[derive(Deserialize)]
+struct NewFields {
+    /// A number, or one in a string.
+    size: Value,
+    #[serde(alias = "display_name")]
+    name: Option<String>,
+    #[serde(alias = "display_description")]
+    description: Option<String>,
+    #[serde(rename = "imageRef", alias = "image_id")]
+    image: Option<String>,
+    volume_type: Option<String>,
+    availability_zone: Option<String>,
+    metadata: Option<BTreeMap<String, String>>,
+    snapshot_id: Option<String>,
+    source_volid: Option<String>,
+    backup_id: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct UpdateBody {
+    volume: ChangedFields,
+}
+
+#[derive(Deserialize)]
+struct ChangedFields {
+    #[serde(default, alias = "display_name", deserialize_with = "given")]
+    name: Option<Option<String>>,
+    #[serde(default, alias = "display_description", deserialize_with = "given")]
+    description: Option<Option<String>>,
+    metadata: Option<BTreeMap<String, String>>,
+}
+
+/// A field that is there, be it null.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+async fn list(
+    request: HttpRequest,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    query: web::Query<BTreeMap<String, String>>,
+) -> Result<HttpResponse, ApiError> {
+    let page = page(&volumes, &caller, &query).await?;
+    let page: Vec<Value> =
+        page.iter().map(|volume| json!({"id": volume.id, "name": volume.name, "links": links(&request, volume)})).collect();
+    Ok(HttpResponse::Ok().json(json!({"volumes": page})))
+}
+
+async fn list_details(
+    request: HttpRequest,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    query: web::Query<BTreeMap<String, String>>,
+) -> Result<HttpResponse, ApiError> {
+    let page = page(&volumes, &caller, &query).await?;
+    let page: Vec<Value> = page.iter().map(|volume| render(&request, volume, &caller, true)).collect();
+    Ok(HttpResponse::Ok().json(json!({"volumes": page})))
+}
+
+/// The volumes that the caller may see and that match, one page of them. The links to further pages are left out: clients
+/// of this API go on by the last id.
+async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &BTreeMap<String, String>) -> Result<Vec<Volume>, ApiError> {
+    let all = caller.0.is_admin() && query.get("all_tenants").is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"));
+    let project = query.get("project_id").filter(|_| all).map(String::as_str);
+    let scope = if all { project } else { Some(caller.0.project_id.as_str()) };
+    let mut known = volumes.list(scope).await.map_err(failed)?;
+    known.retain(|volume| {
+        query.get("name").or(query.get("display_name")).is_none_or(|name| volume.name.as_ref() == Some(name))
+            && query.get("status").is_none_or(|status| *status == volume.status)
+            && query.get("bootable").is_none_or(|bootable| bootable.eq_ignore_ascii_case("true") == volume.bootable)
+            && query.get("availability_zone").is_none_or(|zone| *zone == volume.availability_zone)
+    });
+    if let Some(marker) = query.get("marker") {
+        let at = known.iter().position(|volume| volume.id.to_string() == *marker);
+        known.drain(..=at.ok_or_else(|| not_found("Volume", marker))?);
+    }
+    let number = |key: &str| query.get(key).map(|text| text.parse::<usize>().map_err(|_| bad_request(format!("{key} must be a number."))));
+    let offset = number("offset").transpose()?.unwrap_or(0).min(known.len());
+    known.drain(..offset);
+    known.truncate(number("limit").transpose()?.unwrap_or(1000).min(1000));
+    Ok(known)
+}
+
+async fn create(
+    request: HttpRequest,
+    volumes: web::Data<EmbeddedVolume>,
+    images: web::Data<EmbeddedImage>,
+    env: web::Data<crate::env::Env>,
+    caller: Caller,
+    web::Json(CreateBody { volume: fields }): web::Json<CreateBody>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "member")?;
+    let (description, metadata) = (fields.description.clone(), fields.metadata.clone().unwrap_or_default());
+    let new = read_new(fields, &caller, env.uuid())?;
+    if let Some(image) = new.image_id {
+        images.visible_image(&caller.0, image).await.map_err(|error| match error {
+            ServiceError::NotFound(why) => bad_request(format!("Invalid image identifier or unable to access requested image: {why}.")),
+            other => failed(other),
+        })?;
+    }
+    let volume = volumes.create(new, description, metadata).await.map_err(failed)?;
+    let body = json!({"volume": render(&request, &volume, &caller, false)});
+    // The bytes follow: the client waits for the status available or error, which `make` sets.
+    actix_web::rt::spawn(async move { volumes.make(&volume).await });
+    Ok(HttpResponse::Accepted().json(body))
+}
+
+fn read_new(fields: NewFields, caller: &Caller, id: uuid::Uuid) -> Result<NewVolume, ApiError> {
+    for (source, what) in [(&fields.snapshot_id, "Snapshot"), (&fields.source_volid, "Source volume"), (&fields.backup_id, "Backup")] {
+        if let Some(source) = source {
+            return Err(bad_request(format!("{what} {source} cannot be the source of a volume: only an image can.")));
+        }
+    }
+    if fields.availability_zone.as_deref().is_some_and(|zone| zone != ZONE) {
+        return Err(bad_request(format!("Availability zone '{}' is invalid.", fields.availability_zone.unwrap_or_default())));
+    }
+    let size = fields.size.as_i64().or_else(|| fields.size.as_str().and_then(|text| text.parse().ok()));
+    let size = size.and_then(|size| i32::try_from(size).ok()).filter(|size| *size >= 1);
+    let size_gb =
+        size.ok_or_else(|| bad_request(format!("Invalid input received: size must be a positive integer, not {}.", fields.size)))?;
+    let image_id = match fields.image.filter(|image| !image.is_empty()) {
+        Some(image) => Some(uuid::Uuid::parse_str(&image).map_err(|_| bad_request(format!("Invalid image identifier {image}.")))?),
+        None => None,
+    };
+    let volume_type = Some(super::types::name_of(fields.volume_type.as_deref().unwrap_or(DEFAULT_TYPE))?.to_owned());
+    let (project_id, user_id) = (caller.0.project_id.clone(), caller.0.user_id.clone());
+    Ok(NewVolume { id, name: fields.name, project_id, user_id, size_gb, image_id, volume_type })
+}
+
+async fn show(
+    request: HttpRequest,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    let volume = volumes.own_volume(&caller.0, volume_id(&id)?).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"volume": render(&request, &volume, &caller, true)})))
+}
+
+async fn show_metadata(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let volume = volumes.own_volume(&caller.0, volume_id(&id)?).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"metadata": volume.metadata})))
+}
+
+async fn update(
+    request: HttpRequest,
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+    web::Json(UpdateBody { volume: fields }): web::Json<UpdateBody>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "member")?;
+    let update = VolumeUpdate { name: fields.name, description: fields.description, metadata: fields.metadata, bootable: None };
+    let volume = volumes.update(&caller.0, volume_id(&id)?, update).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"volume": render(&request, &volume, &caller, false)})))
+}
+
+async fn delete(
+    volumes: web::Data<EmbeddedVolume>,
+    caller: Caller,
+    id: web::Path<String>,
+    query: web::Query<BTreeMap<String, String>>,
+) -> Result<HttpResponse, ApiError> {
+    require(&caller, "member")?;
+    let force = query.get("force").is_some_and(|value| value.eq_ignore_ascii_case("true")) && caller.0.is_admin();
+    volumes.delete_own(&caller.0, volume_id(&id)?, force).await.map_err(failed)?;
+    Ok(HttpResponse::Accepted().finish())
+}
+
+fn links(request: &HttpRequest, volume: &Volume) -> Value {
+    let base = base_url::of(request);
+    let id = volume.id;
+    json!([
+        {"rel": "self", "href": format!("{base}/volume/v3/volumes/{id}")},
+        {"rel": "bookmark", "href": format!("{base}/volume/volumes/{id}")},
+    ])
+}
+
+/// `shown`: show and list say more than the answers to create and update.
+fn render(request: &HttpRequest, volume: &Volume, caller: &Caller, shown: bool) -> Value {
+    let mut body = json!({
+        "id": volume.id,
+        "name": volume.name,
+        "description": volume.description,
+        "status": volume.status,
+        "size": volume.size_gb,
+        "user_id": volume.user_id,
+        "availability_zone": volume.availability_zone,
+        "bootable": volume.bootable.to_string(),
+        "multiattach": volume.multiattach,
+        "encrypted": false,
+        "volume_type": volume.volume_type,
+        "metadata": volume.metadata,
+        "attachments": volume.attachments.iter().filter(|one| one.status == "attached").map(render_attachment).collect::<Vec<_>>(),
+        "snapshot_id": null,
+        "source_volid": null,
+        "consistencygroup_id": null,
+        "replication_status": null,
+        "migration_status": null,
+        "created_at": time(volume.created_at),
+        "updated_at": time(volume.updated_at),
+        "links": links(request, volume),
+    });
+    if let Some(image) = volume.image_id {
+        body["volume_image_metadata"] = json!({"image_id": image});
+    }
+    if shown {
+        body["os-vol-tenant-attr:tenant_id"] = json!(volume.project_id);
+        if caller.0.is_admin() {
+            body["os-vol-host-attr:host"] = json!(volume.attachments.iter().find_map(|one| one.host.clone()));
+        }
+    }
+    body
+}
+
+fn render_attachment(attachment: &Attachment) -> Value {
+    json!({
+        "id": attachment.volume_id,
+        "attachment_id": attachment.id,
+        "volume_id": attachment.volume_id,
+        "server_id": attachment.server,
+        "host_name": attachment.host,
+        "device": attachment.mountpoint,
+        "attached_at": attachment.attached_at.map(time),
+    })
+}

@@ -1,0 +1,114 @@
+//! The log: one line per event on standard error, as text or JSON, key-value pairs included.
+
+use std::io::Write;
+
+use env_logger::fmt::Formatter;
+use log::Record;
+use log::kv::{Error, Key, Value, VisitSource};
+
+use crate::config::{Log, LogFormat};
+
+/// Why the log cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    #[error("log.level: {0:?} is no level: it must be error, warn, info, debug, trace or off, or MODULE=LEVEL")]
+    Level(String),
+    #[error("{0}")]
+    Twice(#[from] log::SetLoggerError),
+}
+
+/// Starts logging for the whole process, panics included.
+pub fn init(config: &Log) -> Result<(), LogError> {
+    check_level(&config.level)?;
+    let mut builder = env_logger::Builder::new();
+    builder.parse_filters(&config.level);
+    match config.format {
+        LogFormat::Text => builder.format(text),
+        LogFormat::Json => builder.format(json),
+    };
+    builder.try_init()?;
+    std::panic::set_hook(Box::new(|panic| log::error!(target: "cellshift::panic", "{}", one_line(&panic.to_string()))));
+    Ok(())
+}
+
+/// A misspelt level would otherwise be taken for a module's name.
+fn check_level(directives: &str) -> Result<(), LogError> {
+    for directive in directives.split(',') {
+        let level = directive.rsplit('=').next().unwrap_or_default();
+        level.trim().parse::<log::LevelFilter>().map_err(|_| LogError::Level(directive.to_owned()))?;
+    }
+    Ok(())
+}
+
+fn text(out: &mut Formatter, record: &Record<'_>) -> std::io::Result<()> {
+    let mut line = format!("{} {:5} {} {}", out.timestamp_millis(), record.level(), record.target(), one_line(&record.args().to_string()));
+    let mut pairs = Pairs::default();
+    // Collecting cannot fail: the visitor below gives no error.
+    let _ = record.key_values().visit(&mut pairs);
+    for (key, value) in pairs.0 {
+        let value = match value {
+            serde_json::Value::String(text) if !text.is_empty() && !text.contains([' ', '"', '=', '\n']) => text,
+            other => other.to_string(),
+        };
+        line.push_str(&format!(" {key}={value}"));
+    }
+    writeln!(out, "{line}")
+}
+
+fn json(out: &mut Formatter, record: &Record<'_>) -> std::io::Result<()> {
+    let mut pairs = Pairs::default();
+    let _ = record.key_values().visit(&mut pairs);
+    let mut event = serde_json::Map::new();
+    event.insert("timestamp".into(), out.timestamp_micros().to_string().into());
+    event.insert("level".into(), record.level().as_str().into());
+    event.insert("target".into(), record.target().into());
+    event.insert("message".into(), record.args().to_string().into());
+    for (key, value) in pairs.0 {
+        event.entry(key).or_insert(value);
+    }
+    writeln!(out, "{}", serde_json::Value::Object(event))
+}
+
+/// A message must not look like two.
+fn one_line(message: &str) -> String {
+    message.replace('\r', "\\r").replace('\n', "\\n")
+}
+
+/// A record's pairs, in their order.
+#[derive(Default)]
+struct Pairs(Vec<(String, serde_json::Value)>);
+
+impl<'kvs> VisitSource<'kvs> for Pairs {
+    fn visit_pair(&mut self, key: Key<'kvs>, value: Value<'kvs>) -> Result<(), Error> {
+        let value = match (value.to_i64(), value.to_u64(), value.to_f64(), value.to_bool()) {
+            (Some(number), ..) => number.into(),
+            (None, Some(number), ..) => number.into(),
+            (None, None, Some(number), _) => number.into(),
+            (None, None, None, Some(flag)) => flag.into(),
+            _ => value.to_string().into(),
+        };
+        self.0.push((key.to_string(), value));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_level_is_refused() {
+        assert!(check_level("info,cellshift::saga=debug,actix_server=off").is_ok());
+        for wrong in ["inof", "", "info,cellshift=loud"] {
+            assert!(check_level(wrong).unwrap_err().to_string().contains("log.level"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pairs_keep_their_kinds() {
+        let mut pairs = Pairs::default();
+        let source: &[(&str, Value<'_>)] = &[("a", Value::from(1)), ("b", Value::from("x y")), ("c", Value::from(true))];
+        log::kv::Source::visit(&source, &mut pairs).unwrap();
+        assert_eq!(pairs.0, [("a".into(), 1.into()), ("b".into(), "x y".into()), ("c".into(), true.into())]);
+    }
+}

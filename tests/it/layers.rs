@@ -1,0 +1,179 @@
+//! The house keeps its order: which layer may use which, where actix and diesel live, and how files are named and sized
+//! (architecture §3). It reads the sources as text; nothing fancier is needed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// Each layer and what it may use besides itself, lowest first. The arrows run http -> actors -> saga -> {db, services, virt}
+/// -> domain. `env` gives time and ids to all who have effects. Modules that are not in the table (the command line,
+/// configuration, the audit) stand above all of it: no layer uses them.
+const LAYERS: &[(&str, &[&str])] = &[
+    ("domain", &[]),
+    ("env", &[]),
+    ("chaos", &["domain", "env"]),
+    ("db", &["domain", "env"]),
+    ("services", &["db", "domain", "env"]),
+    ("virt", &["domain", "env"]),
+    ("saga", &["db", "services", "virt", "domain", "env"]),
+    ("actors", &["saga", "db", "services", "virt", "domain", "env"]),
+    ("http", &["actors", "saga", "db", "services", "virt", "domain", "env"]),
+];
+
+/// The one part of `chaos` that layers with effects may use: the hook that asks "may I fail here?".
+const FAULT_POINTS: &str = "chaos::point";
+
+/// Crates and the only layers that may use them.
+const CRATES: &[(&str, &[&str])] = &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"])];
+
+/// Names of dumping grounds.
+const FORBIDDEN_NAMES: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "helper.rs", "types.rs", "misc.rs"];
+
+const MAX_LINES: usize = 600;
+
+static PLAIN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\bcrate::(\w+(?:::\w+)?)").expect("a pattern"));
+static RELATIVE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b((?:super::)+)(\w+(?:::\w+)?)").expect("a pattern"));
+
+struct Source {
+    path: PathBuf,
+    /// The module's path from the crate's root: `src/saga/step.rs` is `["saga", "step"]`.
+    module: Vec<String>,
+    text: String,
+}
+
+fn sources(root: &str) -> Vec<Source> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
+    let mut found = Vec::new();
+    let mut directories = vec![root.clone()];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory).expect("a source directory") {
+            let path = entry.expect("a directory entry").path();
+            if path.is_dir() {
+                directories.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let inside = path.strip_prefix(&root).expect("a path inside").with_extension("");
+                let mut module: Vec<String> = inside.iter().map(|part| part.to_string_lossy().into_owned()).collect();
+                if module.last().is_some_and(|name| name == "mod") {
+                    module.pop();
+                }
+                found.push(Source { text: fs::read_to_string(&path).expect("a source file"), path, module });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+/// The code without comments (documentation may name anything).
+fn code(text: &str) -> String {
+    text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+/// The paths from the crate's root that a source names, to two segments where there are two: `crate::db::api` is `db::api`.
+fn crate_paths(source: &Source) -> BTreeSet<String> {
+    let code = code(&source.text);
+    let mut paths = BTreeSet::new();
+    paths.extend(PLAIN.captures_iter(&code).map(|found| found[1].to_owned()));
+    for (start, opening) in code.match_indices("crate::{") {
+        paths.extend(group_members(&code[start + opening.len()..]));
+    }
+    // `super::super::db` from `saga/step.rs` reaches the root too.
+    for found in RELATIVE.captures_iter(&code) {
+        if found[1].len() / "super::".len() >= source.module.len() {
+            paths.insert(found[2].to_owned());
+        }
+    }
+    paths
+}
+
+/// The members of a `{...}` group whose opening brace has been read.
+fn group_members(text: &str) -> Vec<String> {
+    let (mut depth, mut members, mut member) = (0, Vec::new(), String::new());
+    for letter in text.chars() {
+        match letter {
+            '}' if depth == 0 => break,
+            ',' if depth == 0 => members.push(std::mem::take(&mut member)),
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ if depth == 0 && !letter.is_whitespace() => member.push(letter),
+            _ => {}
+        }
+    }
+    members.push(member);
+    members.into_iter().map(|member| member.trim_end_matches("::").to_owned()).filter(|member| !member.is_empty()).collect()
+}
+
+fn head(path: &str) -> &str {
+    path.split("::").next().unwrap_or(path)
+}
+
+fn layer_of(source: &Source) -> Option<&'static (&'static str, &'static [&'static str])> {
+    LAYERS.iter().find(|(name, _)| source.module.first().is_some_and(|first| first == name))
+}
+
+#[test]
+fn a_layer_uses_only_what_stands_below_it() {
+    let all = sources("src");
+    let top_level: BTreeSet<&str> = all.iter().filter_map(|source| source.module.first()).map(String::as_str).collect();
+    let mut wrong = Vec::new();
+    for source in &all {
+        let Some((layer, below)) = layer_of(source) else { continue };
+        for path in crate_paths(source) {
+            let used = head(&path);
+            let known = top_level.contains(used) && used != *layer && !below.contains(&used);
+            let fault_point = path.starts_with(FAULT_POINTS) && *layer != "domain";
+            if known && !fault_point {
+                wrong.push(format!("{}: {layer} uses crate::{path}", source.path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "arrows that run the wrong way:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn frameworks_stay_in_their_layers() {
+    let pattern = |name| Regex::new(&format!(r"(?m)(?:^|[^\w:]){name}::|^\s*(?:pub )?use {name}\b")).expect("a pattern");
+    let crates: Vec<_> = CRATES.iter().map(|(name, layers)| (name, pattern(name), layers)).collect();
+    let mut wrong = Vec::new();
+    for source in &sources("src") {
+        let Some((layer, _)) = layer_of(source) else { continue };
+        let code = code(&source.text);
+        for (name, used, layers) in &crates {
+            if !layers.contains(layer) && used.is_match(&code) {
+                wrong.push(format!("{}: {layer} uses {name}", source.path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "frameworks outside their layers:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_are_named_and_cut_by_subject() {
+    let mut wrong = Vec::new();
+    for source in sources("src").iter().chain(&sources("tests")) {
+        let name = source.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let lines = source.text.lines().count();
+        if FORBIDDEN_NAMES.contains(&name.as_str()) {
+            wrong.push(format!("{}: say what it is about", source.path.display()));
+        }
+        if lines > MAX_LINES {
+            wrong.push(format!("{}: {lines} lines, split it by subject (at most {MAX_LINES})", source.path.display()));
+        }
+        if !source.text.starts_with("//!") {
+            wrong.push(format!("{}: the first line says what the file is for", source.path.display()));
+        }
+    }
+    assert!(wrong.is_empty(), "files against the rules of the house:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn the_reader_of_use_lines_sees_every_form() {
+    let module = vec!["saga".to_owned(), "step".to_owned()];
+    let text = "use crate::db::api;\n// use crate::http::x;\nuse crate::{actors::{a, b}, virt};\nfn f() { super::super::services::x() }";
+    let source = Source { path: PathBuf::new(), module, text: text.to_owned() };
+    let heads: BTreeSet<String> = crate_paths(&source).iter().map(|path| head(path).to_owned()).collect();
+    assert_eq!(heads.into_iter().collect::<Vec<_>>(), ["actors", "db", "services", "virt"]);
+}
