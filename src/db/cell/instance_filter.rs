@@ -205,7 +205,8 @@ impl InstanceFilter {
         for tag in &self.not_tags_any {
             query = query.filter(not(with(tag.clone())));
         }
-        let one_of = |names: Vec<String>| exists(tags::table.filter(tags::instance_uuid.eq(instances::uuid)).filter(tags::tag.eq_any(names)));
+        let one_of =
+            |names: Vec<String>| exists(tags::table.filter(tags::instance_uuid.eq(instances::uuid)).filter(tags::tag.eq_any(names)));
         if !self.tags_any.is_empty() {
             query = query.filter(one_of(self.tags_any.clone()));
         }
@@ -218,7 +219,8 @@ impl InstanceFilter {
         }
         for (key, value) in &self.metadata {
             let rows = instance_metadata::table.filter(instance_metadata::instance_uuid.eq(instances::uuid));
-            query = query.filter(exists(rows.filter(instance_metadata::key.eq(key.clone())).filter(instance_metadata::value.eq(value.clone()))));
+            query = query
+                .filter(exists(rows.filter(instance_metadata::key.eq(key.clone())).filter(instance_metadata::value.eq(value.clone()))));
         }
         query
     }
