@@ -1,0 +1,183 @@
+//! Lists of servers: one page after another by position, never by counting, so that a page neither loses nor repeats a server
+//! while others come and go (L33); and what belongs to the servers of a page in a fixed number of statements.
+
+use std::collections::BTreeMap;
+
+use diesel::dsl::{max, sql};
+use diesel::prelude::*;
+use diesel::sql_types::Bool;
+use uuid::Uuid;
+
+use super::CellDb;
+use super::block_devices::BlockDevice;
+use super::faults::Fault;
+use super::instance_filter::InstanceFilter;
+use super::instance_sort::{SortSpec, SortValue};
+use super::instances::Instance;
+use super::schema::{block_device_mappings, instance_faults, instance_info_caches, instance_metadata, tags};
+use crate::db::columns::{Sql, StringMap};
+use crate::db::{Conn, DbError};
+use crate::domain::network_info::NetworkInfo;
+
+/// Uuids in one statement at most.
+const CHUNK: usize = 500;
+/// Rows that a filter by regular expression looks at together, at least.
+const LOOK_AT: usize = 500;
+
+/// What belongs to a server and is shown with it.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct InstanceDetails {
+    pub metadata: StringMap,
+    /// Sorted.
+    pub tags: Vec<String>,
+    pub network_info: NetworkInfo,
+    /// In the order in which they were added.
+    pub block_devices: Vec<BlockDevice>,
+    /// The newest one.
+    pub fault: Option<Fault>,
+}
+
+/// A server with what is shown with it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct InstanceView {
+    pub instance: Instance,
+    pub details: InstanceDetails,
+}
+
+impl CellDb {
+    /// At most `limit` servers that meet the filter, in the given order, those after the position `after`.
+    pub async fn list_instances(
+        &self,
+        filter: InstanceFilter,
+        sort: SortSpec,
+        after: Option<Vec<SortValue>>,
+        limit: usize,
+    ) -> Result<Vec<Instance>, DbError> {
+        self.db.read(move |conn| list(conn, &filter, &sort, after, limit)).await
+    }
+
+    /// The same with what belongs to each.
+    pub async fn list_instance_views(
+        &self,
+        filter: InstanceFilter,
+        sort: SortSpec,
+        after: Option<Vec<SortValue>>,
+        limit: usize,
+    ) -> Result<Vec<InstanceView>, DbError> {
+        self.db
+            .read(move |conn| {
+                let servers = list(conn, &filter, &sort, after, limit)?;
+                let uuids: Vec<Uuid> = servers.iter().map(|instance| instance.uuid).collect();
+                let mut details = load_details(conn, &uuids)?;
+                let view = |instance: Instance| InstanceView { details: details.remove(&instance.uuid).unwrap_or_default(), instance };
+                Ok(servers.into_iter().map(view).collect())
+            })
+            .await
+    }
+
+    /// One undeleted server with what belongs to it.
+    pub async fn instance_view(&self, uuid: Uuid) -> Result<InstanceView, DbError> {
+        self.db
+            .read(move |conn| {
+                let instance = super::instances::get(conn, uuid)?;
+                let details = load_details(conn, &[uuid])?.remove(&uuid).unwrap_or_default();
+                Ok(InstanceView { instance, details })
+            })
+            .await
+    }
+
+    /// What belongs to these servers; nothing for one that has nothing.
+    pub async fn instance_details(&self, uuids: Vec<Uuid>) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {
+        self.db.read(move |conn| load_details(conn, &uuids)).await
+    }
+}
+
+fn list(
+    conn: &mut Conn,
+    filter: &InstanceFilter,
+    sort: &SortSpec,
+    mut after: Option<Vec<SortValue>>,
+    limit: usize,
+) -> Result<Vec<Instance>, DbError> {
+    let size = if filter.looks_at_records() { limit.max(LOOK_AT) } else { limit };
+    let mut page = Vec::new();
+    while page.len() < limit {
+        let mut query = filter.query();
+        if let Some(condition) = after.as_deref().and_then(|position| sort.after(position)) {
+            query = query.filter(condition);
+        }
+        let rows: Vec<Instance> = query
+            .order(sql::<Bool>(&sort.order_by()))
+            .limit(i64::try_from(size).unwrap_or(i64::MAX))
+            .select(Instance::as_select())
+            .load(conn)?;
+        let whole = rows.len() < size;
+        after = rows.last().map(|last| sort.position(last));
+        page.extend(admitted(conn, filter, rows)?);
+        if whole || !filter.looks_at_records() {
+            break;
+        }
+    }
+    page.truncate(limit);
+    Ok(page)
+}
+
+fn admitted(conn: &mut Conn, filter: &InstanceFilter, rows: Vec<Instance>) -> Result<Vec<Instance>, DbError> {
+    if !filter.looks_at_records() {
+        return Ok(rows);
+    }
+    let uuids: Vec<Uuid> = rows.iter().map(|instance| instance.uuid).collect();
+    let networks = if filter.looks_at_addresses() { load_networks(conn, &uuids)? } else { BTreeMap::new() };
+    Ok(rows.into_iter().filter(|instance| filter.admits(instance, networks.get(&instance.uuid))).collect())
+}
+
+fn load_networks(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, NetworkInfo>, DbError> {
+    let mut networks = BTreeMap::new();
+    for chunk in uuids.chunks(CHUNK) {
+        let wanted = instance_info_caches::instance_uuid.eq_any(chunk.iter().copied().map(Sql));
+        let rows = instance_info_caches::table.filter(wanted);
+        let pairs: Vec<(Uuid, NetworkInfo)> =
+            rows.select((instance_info_caches::instance_uuid, instance_info_caches::network_info)).load(conn)?;
+        networks.extend(pairs);
+    }
+    Ok(networks)
+}
+
+fn load_details(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {
+    let mut details: BTreeMap<Uuid, InstanceDetails> = BTreeMap::new();
+    for (uuid, info) in load_networks(conn, uuids)? {
+        details.entry(uuid).or_default().network_info = info;
+    }
+    for chunk in uuids.chunks(CHUNK) {
+        let wanted = || chunk.iter().copied().map(Sql);
+        let pairs: Vec<(Uuid, String, String)> =
+            instance_metadata::table.filter(instance_metadata::instance_uuid.eq_any(wanted())).load(conn)?;
+        for (uuid, key, value) in pairs {
+            details.entry(uuid).or_default().metadata.insert(key, value);
+        }
+        let pairs: Vec<(Uuid, String)> = tags::table.filter(tags::instance_uuid.eq_any(wanted())).order(tags::tag).load(conn)?;
+        for (uuid, tag) in pairs {
+            details.entry(uuid).or_default().tags.push(tag);
+        }
+        let devices: Vec<BlockDevice> = block_device_mappings::table
+            .filter(block_device_mappings::instance_uuid.eq_any(wanted()))
+            .order(block_device_mappings::id)
+            .select(BlockDevice::as_select())
+            .load(conn)?;
+        for device in devices {
+            details.entry(device.instance_uuid).or_default().block_devices.push(device);
+        }
+        let newest = instance_faults::table
+            .filter(instance_faults::instance_uuid.eq_any(wanted()))
+            .group_by(instance_faults::instance_uuid)
+            .select(max(instance_faults::id));
+        let newest: Vec<Option<i32>> = newest.load(conn)?;
+        let newest = newest.into_iter().flatten();
+        let faults: Vec<Fault> = instance_faults::table.filter(instance_faults::id.eq_any(newest)).select(Fault::as_select()).load(conn)?;
+        for fault in faults {
+            let uuid = fault.instance_uuid;
+            details.entry(uuid).or_default().fault = Some(fault);
+        }
+    }
+    Ok(details)
+}
