@@ -1,6 +1,7 @@
 //! cellshift: a multi-cell compute control plane that speaks the OpenStack Compute API.
 
 pub mod actors;
+pub mod bootstrap;
 pub mod cli;
 pub mod config;
 pub mod db;
