@@ -10,8 +10,8 @@ use super::{BootstrapError, at};
 use crate::cli::data_dir::write_private;
 use crate::config::Config;
 use crate::env::Env;
-use crate::services::identity::embedded::{DOMAIN_NAME, ROLES};
 use crate::services::identity::catalog::REGION;
+use crate::services::identity::embedded::{DOMAIN_NAME, ROLES};
 use crate::services::identity::{EmbeddedIdentity, Target, UserUpdate};
 
 /// A cloud of `clouds.yaml`, and the account behind it.
@@ -81,8 +81,9 @@ pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdenti
 
 fn read(path: &Path) -> Result<CloudsFile, BootstrapError> {
     match std::fs::read_to_string(path) {
-        Ok(text) => serde_yaml_ng::from_str(&text)
-            .map_err(|error| BootstrapError::CloudsFile { path: path.to_owned(), reason: error.to_string() }),
+        Ok(text) => {
+            serde_yaml_ng::from_str(&text).map_err(|error| BootstrapError::CloudsFile { path: path.to_owned(), reason: error.to_string() })
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(CloudsFile::default()),
         Err(source) => Err(BootstrapError::File { path: path.to_owned(), source }),
     }

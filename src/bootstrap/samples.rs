@@ -86,7 +86,10 @@ fn flavors() -> Vec<Flavor> {
         vcpus,
         memory_mb,
         root_gb,
-        extra_specs: generation.map(|value| (format!("aggregate_instance_extra_specs:{GENERATION}"), value.to_owned())).into_iter().collect(),
+        extra_specs: generation
+            .map(|value| (format!("aggregate_instance_extra_specs:{GENERATION}"), value.to_owned()))
+            .into_iter()
+            .collect(),
         is_public: true,
         ..Flavor::default()
     };

@@ -8,12 +8,12 @@ use uuid::Uuid;
 
 use super::{BootstrapError, CellPlan, HostPlan, Services, open_db};
 use crate::config::{Compute, Config};
+use crate::db::Schema;
 use crate::db::api::ApiDb;
 use crate::db::api::cell_mappings::{CELL0, CellMapping, CellMappingChange};
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::services::Service;
 use crate::db::cell::{CellDb, CellTxn};
-use crate::db::Schema;
 use crate::env::Env;
 use crate::services::placement::{Inventory, PlacementService};
 
@@ -92,7 +92,13 @@ fn in_this_directory(config: &Config, mapping: &CellMapping) -> String {
     }
 }
 
-async fn ensure_hosts(config: &Config, env: &Env, api: &ApiDb, services: &Services, cell: &CellPlan) -> Result<Vec<HostPlan>, BootstrapError> {
+async fn ensure_hosts(
+    config: &Config,
+    env: &Env,
+    api: &ApiDb,
+    services: &Services,
+    cell: &CellPlan,
+) -> Result<Vec<HostPlan>, BootstrapError> {
     let mapped = api.hosts_of_cell(cell.uuid).await?.len();
     // Only cells of the default cloud get hosts from here; one that was mapped by hand has its own.
     let wanted = match cell.name.strip_prefix("cell").and_then(|number| number.parse::<u32>().ok()) {
