@@ -2,6 +2,7 @@
 
 pub mod actors;
 pub mod chaos;
+pub mod bootstrap;
 pub mod cli;
 pub mod config;
 pub mod db;

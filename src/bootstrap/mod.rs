@@ -1,0 +1,123 @@
+//! Opens everything that a service is made of, and on the first start makes the default cloud.
+//!
+//! Every part copes with having run before, wholly or half: a first start that is interrupted is finished by the next.
+
+mod accounts;
+mod policy_file;
+mod samples;
+mod topology;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::config::Config;
+use crate::db::api::ApiDb;
+use crate::db::cell::CellDb;
+use crate::db::{Db, DbError, Schema};
+use crate::env::Env;
+use crate::http::policy_file::{PolicyEnforcer, PolicyFileError};
+use crate::services::ServiceError;
+use crate::services::identity::EmbeddedIdentity;
+use crate::services::image::ImageService;
+use crate::services::image::embedded::EmbeddedImage;
+use crate::services::network::EmbeddedNetwork;
+use crate::services::placement::EmbeddedPlacement;
+use crate::services::volume::embedded::EmbeddedVolume;
+
+/// Why a cloud cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum BootstrapError {
+    #[error("{0}")]
+    Database(#[from] DbError),
+    #[error("{0}")]
+    Service(#[from] ServiceError),
+    #[error(transparent)]
+    Policy(#[from] PolicyFileError),
+    #[error("{} cannot be written: {source}", path.display())]
+    File { path: PathBuf, source: std::io::Error },
+    #[error("{} is not a clouds.yaml: {reason}; mend it or delete it, then new passwords are made", path.display())]
+    CloudsFile { path: PathBuf, reason: String },
+}
+
+/// The embedded services.
+#[derive(Clone)]
+pub struct Services {
+    pub identity: Arc<EmbeddedIdentity>,
+    pub images: Arc<EmbeddedImage>,
+    pub network: Arc<EmbeddedNetwork>,
+    pub volumes: Arc<EmbeddedVolume>,
+    pub placement: Arc<EmbeddedPlacement>,
+}
+
+/// A compute host's records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HostPlan {
+    pub name: String,
+    /// Its compute node's id, and its resource provider's.
+    pub node: Uuid,
+    /// Its `nova-compute` service's id.
+    pub service: Uuid,
+}
+
+/// A cell, opened.
+#[derive(Clone)]
+pub struct CellPlan {
+    pub uuid: Uuid,
+    pub name: String,
+    pub db: CellDb,
+    /// Where its hosts keep their files.
+    pub dir: PathBuf,
+    /// By name; none in cell0.
+    pub hosts: Vec<HostPlan>,
+}
+
+/// All that is stored, opened; nothing runs yet.
+#[derive(Clone)]
+pub struct Cloud {
+    pub env: Env,
+    pub config: Config,
+    pub api: ApiDb,
+    /// cell0 first.
+    pub cells: Vec<CellPlan>,
+    pub services: Services,
+    pub policy: Arc<PolicyEnforcer>,
+}
+
+/// Opens the databases, services, cells and policy of a data directory that the caller holds; makes what is missing.
+pub async fn open(config: Config, env: Env) -> Result<Cloud, BootstrapError> {
+    let data = config.data_dir.clone();
+    policy_file::make_if_missing(&config.policy_file()).map_err(at(&config.policy_file()))?;
+    let policy = Arc::new(PolicyEnforcer::open(&config.policy_file())?);
+    let api = ApiDb::new(open_db("api", config.database.api.as_deref(), &data.join("api.db"), Schema::Api, &env)?);
+    let services = open_services(&config, &env).await?;
+    let (cells, new_hosts) = topology::ensure_cells(&config, &env, &api, &services).await?;
+    accounts::ensure(&config, &env, &services.identity).await?;
+    samples::make_once(&data, &env, &api, &services, &cells, &new_hosts).await?;
+    Ok(Cloud { env, config, api, cells, services, policy })
+}
+
+fn open_db(name: &str, url: Option<&str>, file: &Path, schema: Schema, env: &Env) -> Result<Db, DbError> {
+    Db::open(name, url.unwrap_or(&file.to_string_lossy()), schema, env)
+}
+
+async fn open_services(config: &Config, env: &Env) -> Result<Services, BootstrapError> {
+    let data = &config.data_dir;
+    let db = open_db("services", config.database.services.as_deref(), &data.join("services.db"), Schema::Services, env)?;
+    let identity = Arc::new(EmbeddedIdentity::open(db.clone(), env.clone(), &data.join("token-keys")).await?);
+    let images = Arc::new(EmbeddedImage::open(db.clone(), env.clone(), &data.join("images")).await?);
+    let for_volumes: Arc<dyn ImageService> = images.clone();
+    let volumes = Arc::new(EmbeddedVolume::open(db.clone(), env.clone(), &data.join("volumes"), for_volumes).await?);
+    let network = Arc::new(EmbeddedNetwork::new(db.clone()));
+    let placement = Arc::new(EmbeddedPlacement::new(db));
+    Ok(Services { identity, images, network, volumes, placement })
+}
+
+fn at(path: &Path) -> impl FnOnce(std::io::Error) -> BootstrapError {
+    let path = path.to_owned();
+    move |source| BootstrapError::File { path, source }
+}
+
+#[cfg(test)]
+mod tests;

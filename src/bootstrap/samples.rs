@@ -1,0 +1,161 @@
+//! What the default cloud holds besides cells: aggregates, flavors, an image and a network. Made once; what users delete
+//! afterwards stays deleted.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::{BootstrapError, CellPlan, Services, at};
+use crate::db::DbError;
+use crate::db::api::ApiDb;
+use crate::db::api::cell_mappings::CELL0;
+use crate::domain::context::RequestContext;
+use crate::domain::flavor::Flavor;
+use crate::env::Env;
+use crate::services::image::ImageService;
+use crate::services::image::embedded::NewImage;
+use crate::services::network::records::{Attributes, Scope};
+
+/// Its presence says that all of this was made.
+const MARKER: &str = "samples-made";
+/// Size of the image `tiny`.
+const IMAGE_BYTES: usize = 4 * 1024 * 1024;
+/// The metadata by which aggregates and flavors meet.
+const GENERATION: &str = "generation";
+
+pub(super) async fn make_once(
+    data: &Path,
+    env: &Env,
+    api: &ApiDb,
+    services: &Services,
+    cells: &[CellPlan],
+    new_hosts: &BTreeSet<String>,
+) -> Result<(), BootstrapError> {
+    let marker = data.join(MARKER);
+    let made = marker.exists();
+    place_hosts(env, api, cells, |host| !made || new_hosts.contains(host)).await?;
+    if made {
+        return Ok(());
+    }
+    for flavor in flavors() {
+        match api.create_flavor(flavor).await {
+            Ok(_) | Err(DbError::Conflict(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let admin_project = services.identity.ensure_project("admin").await?.id;
+    make_image(env, services, &admin_project).await?;
+    make_network(services, &admin_project).await?;
+    std::fs::write(&marker, "").map_err(at(&marker))
+}
+
+/// A zone per cell, and the generation of its hardware: cell1 is the old one.
+async fn place_hosts(env: &Env, api: &ApiDb, cells: &[CellPlan], is_new: impl Fn(&str) -> bool) -> Result<(), BootstrapError> {
+    for cell in cells.iter().filter(|cell| cell.uuid != CELL0) {
+        let generation = if cell.name == "cell1" { "gen1" } else { "gen2" };
+        for host in cell.hosts.iter().map(|host| host.name.as_str()).filter(|host| is_new(host)) {
+            place_host(env, api, &cell.name, Some(&cell.name), host).await?;
+            let hardware = place_host(env, api, generation, None, host).await?;
+            let metadata = BTreeMap::from([(GENERATION.to_owned(), Some(generation.to_owned()))]);
+            api.set_aggregate_metadata(hardware, metadata).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Puts the host into the aggregate of this name, which is made when there is none.
+async fn place_host(env: &Env, api: &ApiDb, name: &str, zone: Option<&str>, host: &str) -> Result<i32, BootstrapError> {
+    let aggregate = match api.aggregates().await?.into_iter().find(|aggregate| aggregate.name == name) {
+        Some(aggregate) => aggregate,
+        None => api.create_aggregate(env.uuid(), name, zone).await?,
+    };
+    if !aggregate.hosts.contains(host) {
+        api.add_aggregate_host(aggregate.id, host).await?;
+    }
+    Ok(aggregate.id)
+}
+
+/// Two sizes per generation, tied to it; and two that any host takes.
+fn flavors() -> Vec<Flavor> {
+    let flavor = |name: &str, vcpus, memory_mb, root_gb, generation: Option<&str>| Flavor {
+        id: name.to_owned(),
+        name: name.to_owned(),
+        vcpus,
+        memory_mb,
+        root_gb,
+        extra_specs: generation
+            .map(|value| (format!("aggregate_instance_extra_specs:{GENERATION}"), value.to_owned()))
+            .into_iter()
+            .collect(),
+        is_public: true,
+        ..Flavor::default()
+    };
+    vec![
+        flavor("m1.tiny", 1, 512, 1, None),
+        flavor("m1.small", 1, 2048, 2, None),
+        flavor("gen1.small", 1, 1024, 1, Some("gen1")),
+        flavor("gen1.large", 2, 4096, 4, Some("gen1")),
+        flavor("gen2.small", 1, 1024, 1, Some("gen2")),
+        flavor("gen2.large", 2, 4096, 4, Some("gen2")),
+    ]
+}
+
+async fn make_image(env: &Env, services: &Services, project: &str) -> Result<(), BootstrapError> {
+    let admin = RequestContext {
+        project_id: project.to_owned(),
+        roles: ["admin", "manager", "member", "reader"].map(str::to_owned).to_vec(),
+        ..RequestContext::default()
+    };
+    let present = services.images.list(&admin, Default::default()).await?;
+    let unfinished = present.iter().find(|image| image.name.as_deref() == Some("tiny"));
+    let id = match unfinished {
+        Some(image) if image.status == "active" => return Ok(()),
+        Some(image) => image.id,
+        None => {
+            let new = NewImage {
+                name: Some("tiny".into()),
+                visibility: Some("public".into()),
+                disk_format: Some("raw".into()),
+                container_format: Some("bare".into()),
+                ..NewImage::default()
+            };
+            services.images.create(&admin, new).await?.id
+        }
+    };
+    let bytes = env.run_blocking(image_bytes).await;
+    services.images.upload(id, Box::pin(futures::stream::iter([Ok(bytes)]))).await?;
+    Ok(())
+}
+
+/// Bytes that no two blocks of have in common, so that a copy with a hole or a swap has another checksum; always the same.
+fn image_bytes() -> Bytes {
+    let mut bytes = Vec::with_capacity(IMAGE_BYTES);
+    for block in (0_u64..).take(IMAGE_BYTES / 32) {
+        bytes.extend_from_slice(&Sha256::digest(block.to_be_bytes()));
+    }
+    Bytes::from(bytes)
+}
+
+async fn make_network(services: &Services, project: &str) -> Result<(), BootstrapError> {
+    let scope = Scope::admin(project);
+    let present = services.network.networks(scope.clone()).await?.into_iter().find(|network| network.name == "private");
+    let network = match present {
+        Some(network) => network.id,
+        None => services.network.create_network(scope.clone(), attributes(json!({"name": "private", "shared": true}))).await?.id,
+    };
+    if services.network.subnets(scope.clone()).await?.iter().all(|subnet| subnet.network_id != network) {
+        let subnet = json!({"name": "private-subnet", "network_id": network, "cidr": "10.1.0.0/20", "ip_version": 4});
+        services.network.create_subnet(scope, attributes(subnet)).await?;
+    }
+    Ok(())
+}
+
+fn attributes(value: Value) -> Attributes {
+    match value {
+        Value::Object(attributes) => attributes,
+        _ => Attributes::new(),
+    }
+}

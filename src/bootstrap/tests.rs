@@ -1,0 +1,67 @@
+//! What a first start makes, and what later starts keep.
+
+use super::*;
+use crate::db::api::flavors::FlavorScope;
+use crate::services::identity::{ProjectRef, ScopeRequest, UserRef};
+use crate::services::placement::PlacementService;
+
+fn config(dir: &Path, cells: u32, hosts_per_cell: u32) -> Config {
+    let mut config = Config { data_dir: dir.to_owned(), ..Config::default() };
+    config.cells.count = cells;
+    config.cells.hosts_per_cell = hosts_per_cell;
+    config
+}
+
+/// Authenticates as the user of a cloud in `clouds.yaml`.
+async fn log_in(cloud: &Cloud, name: &str) {
+    let text = std::fs::read_to_string(cloud.config.data_dir.join("clouds.yaml")).unwrap();
+    let file: serde_json::Value = serde_yaml_ng::from_str(&text).unwrap();
+    let auth = &file["clouds"][name]["auth"];
+    let word = |key: &str| auth[key].as_str().unwrap().to_owned();
+    let user = UserRef::Name { name: word("username"), domain: "Default".into() };
+    let scope = ScopeRequest::Project(ProjectRef::Name { name: word("project_name"), domain: "Default".into() });
+    cloud.services.identity.authenticate_password(&user, &word("password"), scope).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_first_start_makes_the_default_cloud_and_the_next_keeps_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(config(dir.path(), 2, 2), Env::system()).await.unwrap();
+    let shape: Vec<(&str, Vec<&str>)> =
+        first.cells.iter().map(|c| (c.name.as_str(), c.hosts.iter().map(|h| h.name.as_str()).collect())).collect();
+    let wanted = [("cell0", vec![]), ("cell1", vec!["cell1-host1", "cell1-host2"]), ("cell2", vec!["cell2-host1", "cell2-host2"])];
+    assert_eq!(shape, wanted);
+    log_in(&first, "cellshift").await;
+    log_in(&first, "cellshift-admin").await;
+    let passwords = std::fs::read_to_string(dir.path().join("clouds.yaml")).unwrap();
+    let zone = first.api.aggregates().await.unwrap().into_iter().find(|a| a.name == "gen1").unwrap().id;
+    first.api.remove_aggregate_host(zone, "cell1-host2").await.unwrap();
+    first.api.delete_flavor("m1.tiny").await.unwrap();
+
+    // One more cell and host at the second start; ids, passwords and what was deleted stay as they were.
+    let second = open(config(dir.path(), 3, 3), Env::system()).await.unwrap();
+    assert_eq!(second.cells.len(), 4);
+    assert_eq!((&second.cells[1].uuid, &second.cells[1].hosts[..2]), (&first.cells[1].uuid, &first.cells[1].hosts[..]));
+    assert_eq!(second.cells[3].hosts.len(), 3);
+    assert_eq!(passwords, std::fs::read_to_string(dir.path().join("clouds.yaml")).unwrap());
+    let flavors: Vec<String> = second.api.flavors(FlavorScope::All).await.unwrap().into_iter().map(|f| f.flavor.name).collect();
+    assert_eq!(flavors, ["m1.small", "gen1.small", "gen1.large", "gen2.small", "gen2.large"]);
+
+    let aggregates = second.api.aggregates().await.unwrap();
+    let of = |name: &str| aggregates.iter().find(|a| a.name == name).unwrap();
+    assert_eq!(of("cell1").availability_zone(), Some("cell1"));
+    assert_eq!((of("gen1").hosts.len(), of("gen2").hosts.len(), of("cell3").hosts.len()), (2, 6, 3));
+    assert_eq!(second.services.placement.providers().await.unwrap().len(), 9);
+    for provider in second.services.placement.providers().await.unwrap() {
+        assert_eq!(provider.inventories["VCPU"].capacity(), 64);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_clouds_file_gets_new_passwords_that_work() {
+    let dir = tempfile::tempdir().unwrap();
+    open(config(dir.path(), 1, 1), Env::system()).await.unwrap();
+    std::fs::remove_file(dir.path().join("clouds.yaml")).unwrap();
+    let again = open(config(dir.path(), 1, 1), Env::system()).await.unwrap();
+    log_in(&again, "cellshift").await;
+}
