@@ -3,6 +3,7 @@
 pub mod address;
 pub mod cell;
 pub mod compute_host;
+pub mod migration_view;
 pub mod notifier;
 pub mod scheduler;
 pub mod supervision;
