@@ -188,7 +188,15 @@ mod tests {
 
     fn entry(seq: i64, step: &str, side: &str, event: &str, error: Option<&str>) -> JournalEntry {
         let at = DateTime::UNIX_EPOCH + chrono::Duration::seconds(seq);
-        JournalEntry { seq, step: step.into(), side: side.into(), attempt: seq / 2 + 1, event: event.into(), error: error.map(str::to_owned), at }
+        JournalEntry {
+            seq,
+            step: step.into(),
+            side: side.into(),
+            attempt: seq / 2 + 1,
+            event: event.into(),
+            error: error.map(str::to_owned),
+            at,
+        }
     }
 
     fn record(state: &str) -> SagaRecord {
@@ -217,7 +225,8 @@ mod tests {
             entry(5, "bind", "undo", "begun", None),
         ];
         let steps = steps_of(&entries);
-        let told: Vec<_> = steps.iter().map(|s| (s.seq, s.step.as_str(), s.side.as_str(), s.outcome.as_deref(), s.ended_at.is_some())).collect();
+        let told: Vec<_> =
+            steps.iter().map(|s| (s.seq, s.step.as_str(), s.side.as_str(), s.outcome.as_deref(), s.ended_at.is_some())).collect();
         assert_eq!(
             told,
             [
