@@ -5,6 +5,7 @@ pub mod cell;
 pub mod compute_host;
 pub mod conductor;
 pub mod migration;
+pub mod migration_view;
 pub mod notifier;
 pub mod runner;
 pub mod scheduler;

@@ -1,0 +1,266 @@
+//! What operators see of a saga: its journal folded into steps, how far it is, and what it owes. The HTTP resource
+//! `/ops/v1/migrations` and the command line show the same values.
+
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::db::api::debts::Debt;
+use crate::db::api::operations::{JournalEntry, SagaRecord};
+
+/// One try of one side of a step.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StepView {
+    /// The journal's number of the entry that began it.
+    pub seq: i64,
+    pub step: String,
+    /// `act` or `undo`.
+    pub side: String,
+    pub attempt: i64,
+    /// `ok`, `failed`, `timeout` or `unknown`; none while it runs.
+    pub outcome: Option<String>,
+    pub error: Option<String>,
+    pub begun_at: DateTime<Utc>,
+    pub ended_at: Option<DateTime<Utc>>,
+}
+
+/// An undo or a clean-up that is still owed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DebtView {
+    pub step: String,
+    /// `act` or `undo`.
+    pub side: String,
+    /// Why it could not be done.
+    pub reason: String,
+    pub tries: i64,
+    /// Paying it fails for good: an operator must look.
+    pub needs_operator: bool,
+    pub since: DateTime<Utc>,
+}
+
+/// A saga as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MigrationView {
+    pub uuid: Uuid,
+    pub server: Uuid,
+    /// What kind of saga it is (`resize`, `confirm`, …).
+    pub saga: String,
+    /// `running`, `done`, `unwinding`, `unwound` or `needs_operator`.
+    pub state: String,
+    /// The step at hand.
+    pub step: String,
+    /// Percent of its steps that are done and not undone.
+    pub progress: u8,
+    pub debts: Vec<DebtView>,
+    pub started_at: DateTime<Utc>,
+    pub updated_at: DateTime<Utc>,
+    /// In the journal's order; only when one migration is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps: Option<Vec<StepView>>,
+}
+
+impl MigrationView {
+    /// The view of a saga. `debts` may be those of all sagas; `steps_in_table` is the length of its table, and `copied` the bytes
+    /// moved and in all by the step at hand, if it copies.
+    pub fn of(
+        saga: &SagaRecord,
+        entries: &[JournalEntry],
+        debts: &[Debt],
+        steps_in_table: usize,
+        copied: Option<(u64, u64)>,
+    ) -> MigrationView {
+        let debts: Vec<DebtView> = debts.iter().filter(|debt| debt.saga == saga.id).map(DebtView::from).collect();
+        let needs_operator = debts.iter().any(|debt| debt.needs_operator);
+        MigrationView {
+            uuid: saga.id,
+            server: saga.server,
+            saga: saga.kind.clone(),
+            state: if needs_operator { "needs_operator".to_owned() } else { saga.state.clone() },
+            step: saga.step.clone(),
+            progress: if saga.state == "done" { 100 } else { percent(entries, steps_in_table, copied) },
+            debts,
+            started_at: saga.created_at,
+            updated_at: saga.updated_at,
+            steps: None,
+        }
+    }
+
+    /// The same with its steps.
+    pub fn with_steps(self, entries: &[JournalEntry]) -> MigrationView {
+        MigrationView { steps: Some(steps_of(entries)), ..self }
+    }
+
+    /// True when nothing more happens by itself but the payment of debts.
+    pub fn is_over(&self) -> bool {
+        !matches!(self.state.as_str(), "running" | "unwinding")
+    }
+}
+
+impl From<&Debt> for DebtView {
+    fn from(debt: &Debt) -> DebtView {
+        DebtView {
+            step: debt.step.clone(),
+            side: debt.side.clone(),
+            reason: debt.reason.clone(),
+            tries: debt.tries,
+            needs_operator: debt.needs_operator,
+            since: debt.created_at,
+        }
+    }
+}
+
+/// Folds a journal into tries: each `begun` entry with the entry that ended it. One whose runner died before it could say how
+/// it ended reads as `unknown`, without an end.
+pub fn steps_of(entries: &[JournalEntry]) -> Vec<StepView> {
+    let mut steps: Vec<StepView> = Vec::new();
+    let mut open = false;
+    for entry in entries {
+        if entry.event == "begun" {
+            if open && let Some(dead) = steps.last_mut() {
+                dead.outcome = Some("unknown".to_owned());
+                dead.error = Some("no end was recorded: its runner died".to_owned());
+            }
+            steps.push(begun(entry));
+            open = true;
+            continue;
+        }
+        let ends_last = open && steps.last().is_some_and(|last| last.step == entry.step && last.side == entry.side);
+        if !ends_last {
+            steps.push(begun(entry));
+        }
+        open = false;
+        if let Some(last) = steps.last_mut() {
+            last.outcome = Some(outcome(&entry.event).to_owned());
+            last.error.clone_from(&entry.error);
+            last.ended_at = Some(entry.at);
+        }
+    }
+    steps
+}
+
+fn begun(entry: &JournalEntry) -> StepView {
+    StepView {
+        seq: entry.seq,
+        step: entry.step.clone(),
+        side: entry.side.clone(),
+        attempt: entry.attempt,
+        outcome: None,
+        error: None,
+        begun_at: entry.at,
+        ended_at: None,
+    }
+}
+
+/// The operators' word for how a try ended: why the saga then went for another candidate, or forward again, is in the error.
+fn outcome(event: &str) -> &'static str {
+    match event {
+        "ok" => "ok",
+        "timeout" => "timeout",
+        "unknown" => "unknown",
+        _ => "failed",
+    }
+}
+
+fn percent(entries: &[JournalEntry], steps_in_table: usize, copied: Option<(u64, u64)>) -> u8 {
+    if steps_in_table == 0 {
+        return 0;
+    }
+    let mut standing: Vec<&str> = Vec::new();
+    for entry in entries {
+        match (entry.side.as_str(), entry.event.as_str()) {
+            ("act", "ok") if !standing.contains(&entry.step.as_str()) => standing.push(&entry.step),
+            ("undo", "begun") => standing.retain(|step| *step != entry.step),
+            _ => {}
+        }
+    }
+    let thousandths = match copied {
+        Some((done, total)) if total > 0 => done.min(total).saturating_mul(1000) / total,
+        _ => 0,
+    };
+    let done = standing.len() as u64 * 1000 + thousandths;
+    u8::try_from(done / (10 * steps_in_table as u64)).unwrap_or(100).min(if standing.len() < steps_in_table { 99 } else { 100 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::api::operations::Lease;
+
+    fn entry(seq: i64, step: &str, side: &str, event: &str, error: Option<&str>) -> JournalEntry {
+        let at = DateTime::UNIX_EPOCH + chrono::Duration::seconds(seq);
+        JournalEntry {
+            seq,
+            step: step.into(),
+            side: side.into(),
+            attempt: seq / 2 + 1,
+            event: event.into(),
+            error: error.map(str::to_owned),
+            at,
+        }
+    }
+
+    fn record(state: &str) -> SagaRecord {
+        SagaRecord {
+            id: Uuid::from_u128(1),
+            server: Uuid::from_u128(2),
+            kind: "resize".into(),
+            state: state.into(),
+            step: "bind".into(),
+            context: "{}".into(),
+            error: None,
+            lease: Lease { owner: "c1".into(), epoch: 1 },
+            created_at: DateTime::UNIX_EPOCH,
+            updated_at: DateTime::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn a_journal_folds_into_tries_with_their_ends() {
+        let entries = [
+            entry(0, "accept", "act", "begun", None),
+            entry(1, "accept", "act", "ok", None),
+            entry(2, "bind", "act", "begun", None),
+            entry(3, "bind", "act", "begun", None),
+            entry(4, "bind", "act", "next_candidate", Some("host h2: no room")),
+            entry(5, "bind", "undo", "begun", None),
+        ];
+        let steps = steps_of(&entries);
+        let told: Vec<_> =
+            steps.iter().map(|s| (s.seq, s.step.as_str(), s.side.as_str(), s.outcome.as_deref(), s.ended_at.is_some())).collect();
+        assert_eq!(
+            told,
+            [
+                (0, "accept", "act", Some("ok"), true),
+                (2, "bind", "act", Some("unknown"), false),
+                (3, "bind", "act", Some("failed"), true),
+                (5, "bind", "undo", None, false),
+            ]
+        );
+        assert_eq!(steps[2].error.as_deref(), Some("host h2: no room"));
+    }
+
+    #[test]
+    fn progress_counts_what_stands_and_a_debt_may_ask_for_an_operator() {
+        let mut entries = vec![entry(0, "accept", "act", "begun", None), entry(1, "accept", "act", "ok", None)];
+        let view = MigrationView::of(&record("running"), &entries, &[], 4, Some((50, 100)));
+        assert_eq!((view.state.as_str(), view.progress), ("running", 37));
+        entries.push(entry(2, "accept", "undo", "begun", None));
+        let debt = Debt {
+            saga: Uuid::from_u128(1),
+            owed_seq: 2,
+            server: Uuid::from_u128(2),
+            step: "accept".into(),
+            side: "undo".into(),
+            context: "{}".into(),
+            reason: "host h1 refused".into(),
+            tries: 11,
+            needs_operator: true,
+            created_at: DateTime::UNIX_EPOCH,
+        };
+        let other = Debt { saga: Uuid::from_u128(9), ..debt.clone() };
+        let view = MigrationView::of(&record("unwound"), &entries, &[debt, other], 4, None);
+        assert_eq!((view.state.as_str(), view.progress, view.debts.len()), ("needs_operator", 0, 1));
+        assert_eq!(MigrationView::of(&record("done"), &entries, &[], 4, None).progress, 100);
+        assert!(!serde_json::to_string(&view).unwrap().contains("\"steps\""));
+    }
+}
