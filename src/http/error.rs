@@ -47,6 +47,8 @@ pub struct ApiError {
     pub challenge: bool,
     /// The request, for forms whose body names it and for the headers.
     pub request_id: Option<String>,
+    /// What happened, for programs, in the forms that say it (placement's `placement.concurrent_update`).
+    pub code: Option<&'static str>,
     /// Where it leaves; known only to the outermost layer.
     path: String,
 }
@@ -65,7 +67,16 @@ impl ApiError {
     }
 
     pub fn new(form: ErrorForm, status: StatusCode, message: impl Into<String>) -> ApiError {
-        ApiError { status, message: message.into(), form, retry_after: None, challenge: false, request_id: None, path: String::new() }
+        ApiError {
+            status,
+            message: message.into(),
+            form,
+            retry_after: None,
+            challenge: false,
+            request_id: None,
+            code: None,
+            path: String::new(),
+        }
     }
 
     /// A service's error as its API says it.
@@ -122,7 +133,8 @@ impl ResponseError for ApiError {
             ErrorForm::Network => json!({"NeutronError": {"type": title, "message": self.message, "detail": ""}}),
             ErrorForm::Placement => {
                 let request_id = self.request_id.as_deref().unwrap_or_default();
-                json!({"errors": [{"status": code, "title": title, "detail": self.message, "request_id": request_id}]})
+                let what = self.code.unwrap_or("placement.undefined_code");
+                json!({"errors": [{"status": code, "title": title, "detail": self.message, "code": what, "request_id": request_id}]})
             }
             ErrorForm::Image => json!({"code": code, "title": title, "message": self.message}),
         };

@@ -4,6 +4,8 @@ pub mod access_log;
 pub mod auth;
 pub mod base_url;
 pub mod compute;
+#[cfg(test)]
+pub mod door;
 pub mod error;
 mod error_shape;
 #[cfg(test)]
@@ -12,7 +14,9 @@ pub mod identity;
 pub mod image;
 pub mod limits;
 pub mod microversion;
+pub mod network;
 pub mod panic;
+pub mod placement;
 pub mod policy_file;
 pub mod request_id;
 pub mod server;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::ServiceError;
 use crate::domain::fence::Fence;
-pub use embedded::{EmbeddedPlacement, Identity};
+pub use embedded::{EmbeddedPlacement, Identity, Usage};
 
 /// One resource class of a provider.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

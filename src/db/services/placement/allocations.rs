@@ -96,11 +96,22 @@ pub fn insert(conn: &mut Conn, row: &AllocationRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// `(user, class, amount)` of every allocation of a project.
-pub fn of_project(conn: &mut Conn, project: &str) -> Result<Vec<(String, String, i64)>, DbError> {
+/// One amount of a project's consumer.
+#[derive(Clone, PartialEq, Eq, Debug, Queryable)]
+pub struct ProjectRow {
+    pub consumer_uuid: String,
+    pub user_id: String,
+    pub consumer_type: String,
+    pub resource_class: String,
+    pub used: i64,
+}
+
+/// Every amount that consumers of a project have.
+pub fn of_project(conn: &mut Conn, project: &str) -> Result<Vec<ProjectRow>, DbError> {
     Ok(allocations::table
         .inner_join(consumers::table.on(consumers::uuid.eq(allocations::consumer_uuid)))
         .filter(consumers::project_id.eq(project))
-        .select((consumers::user_id, allocations::resource_class, allocations::used))
+        .order((allocations::consumer_uuid.asc(), allocations::resource_class.asc()))
+        .select((consumers::uuid, consumers::user_id, consumers::consumer_type, allocations::resource_class, allocations::used))
         .load(conn)?)
 }

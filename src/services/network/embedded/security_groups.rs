@@ -48,7 +48,10 @@ impl EmbeddedNetwork {
 
     /// Groups that the caller may see, with rules, in order of creation.
     pub async fn security_groups(&self, scope: Scope) -> Result<Vec<SecurityGroup>, ServiceError> {
-        self.default_security_group(scope.project_id.clone()).await?;
+        // A caller without a project (system scope) has no default group either.
+        if !scope.project_id.is_empty() {
+            self.default_security_group(scope.project_id.clone()).await?;
+        }
         self.read(move |conn| {
             let rows = table::list(conn)?.into_iter().filter(|row| scope.may_see(&row.project_id, false)).collect();
             Ok(records(conn, rows, Of::All)?)
@@ -261,10 +264,8 @@ fn check_rule(rule: &SecurityGroupRule) -> Result<(), ServiceError> {
     if !["IPv4", "IPv6"].contains(&rule.ethertype.as_str()) {
         return invalid(format!("Invalid input for ethertype. Reason: '{}' is not in ['IPv4', 'IPv6'].", rule.ethertype));
     }
-    if let (Some(low), Some(high)) = (rule.port_range_min, rule.port_range_max) {
-        if low > high {
-            return invalid("For TCP/UDP protocols, port_range_min must be <= port_range_max".into());
-        }
+    if rule.port_range_min.zip(rule.port_range_max).is_some_and(|(low, high)| low > high) {
+        return invalid("For TCP/UDP protocols, port_range_min must be <= port_range_max".into());
     }
     if [rule.port_range_min, rule.port_range_max].into_iter().flatten().any(|port| !(0..=65535).contains(&port)) {
         return invalid("A port is between 0 and 65535".into());

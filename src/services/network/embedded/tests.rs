@@ -87,7 +87,7 @@ async fn a_cross_cell_move_binds_at_the_target_switches_and_leaves_the_source() 
     let late = network.create_binding(fence(server, 4), port, "cell1-host1").await;
     assert!(matches!(late, Err(ServiceError::Stale(_))), "{late:?}");
     assert_eq!(network.port(port).await.unwrap(), confirmed);
-    assert_eq!(network.ports_of(server).await.unwrap(), [confirmed.clone()]);
+    assert_eq!(network.ports_of(server).await.unwrap(), std::slice::from_ref(&confirmed));
     assert_eq!(network.ports_in_use().await.unwrap(), [confirmed]);
     for _ in 0..2 {
         network.delete_port(fence(server, 6), port).await.unwrap();

@@ -79,19 +79,32 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// What a project (and in it a user) has taken in all, by class.
-    pub async fn usages(&self, project: String, user: Option<String>) -> Result<BTreeMap<String, i64>, ServiceError> {
+    /// What a project (and in it a user) has taken in all: by consumer type, the number of consumers and the sums by class.
+    pub async fn usages(&self, project: String, user: Option<String>) -> Result<BTreeMap<String, Usage>, ServiceError> {
         self.read(move |conn| {
-            let mut sums = BTreeMap::new();
-            for (owner, class, amount) in consumption::of_project(conn, &project)? {
-                if user.as_ref().is_none_or(|wanted| *wanted == owner) {
-                    *sums.entry(class).or_insert(0) += amount;
+            let mut usages: BTreeMap<String, Usage> = BTreeMap::new();
+            let mut consumers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+            for row in consumption::of_project(conn, &project)? {
+                if user.as_ref().is_some_and(|wanted| *wanted != row.user_id) {
+                    continue;
                 }
+                consumers.entry(row.consumer_type.clone()).or_default().insert(row.consumer_uuid);
+                *usages.entry(row.consumer_type).or_default().sums.entry(row.resource_class).or_insert(0) += row.used;
             }
-            Ok(sums)
+            for (kind, usage) in &mut usages {
+                usage.consumers = consumers.get(kind).map_or(0, BTreeSet::len);
+            }
+            Ok(usages)
         })
         .await
     }
+}
+
+/// What the consumers of one type have taken.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Usage {
+    pub consumers: usize,
+    pub sums: BTreeMap<String, i64>,
 }
 
 #[async_trait]

@@ -1,0 +1,62 @@
+//! Extensions: what clients ask before they use a feature.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, web};
+use serde_json::{Value, json};
+
+use super::{Service, error};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::services::network::EmbeddedNetwork;
+
+const EXTENDED_BINDINGS: &str = "binding-extended";
+
+/// Alias, name and since when.
+const EXTENSIONS: &[(&str, &str, &str)] = &[
+    ("allowed-address-pairs", "Allowed Address Pairs", "2013-07-23T10:00:00-00:00"),
+    ("binding", "Port Binding", "2014-02-03T10:00:00-00:00"),
+    (EXTENDED_BINDINGS, "Port Bindings Extended", "2017-07-17T10:00:00-00:00"),
+    ("external-net", "Neutron external network", "2013-01-14T10:00:00-00:00"),
+    ("extra_dhcp_opt", "Neutron Extra DHCP options", "2013-03-17T12:00:00-00:00"),
+    ("filter-validation", "Filter parameters validation", "2018-03-21T10:00:00-00:00"),
+    ("net-mtu", "Network MTU", "2015-03-25T10:00:00-00:00"),
+    ("pagination", "Pagination support", "2016-06-12T00:00:00-00:00"),
+    ("port-resource-request", "Port Resource Request", "2018-05-08T10:00:00-00:00"),
+    ("port-resource-request-groups", "Port Resource Request Groups", "2021-08-02T10:00:00-00:00"),
+    ("port-security", "Port Security", "2012-07-23T10:00:00-00:00"),
+    ("project-id", "project_id field enabled", "2016-09-09T09:09:09-09:09"),
+    ("provider", "Provider Network", "2012-09-07T10:00:00-00:00"),
+    ("qos", "Quality of Service", "2015-06-08T10:00:00-00:00"),
+    ("qos-bw-limit-direction", "Direction for QoS bandwidth limit rule", "2017-04-10T10:00:00-00:00"),
+    ("qos-bw-minimum-ingress", "Ingress direction for QoS minimum bandwidth rule", "2018-07-09T10:00:00-00:00"),
+    ("qos-pps-minimum", "QoS minimum packet rate rule", "2021-07-01T10:00:00-00:00"),
+    ("quotas", "Quota management support", "2012-07-29T10:00:00-00:00"),
+    ("security-group", "security-group", "2012-10-05T10:00:00-00:00"),
+    ("sorting", "Sorting support", "2016-06-12T00:00:00-00:00"),
+    ("standard-attr-description", "standard-attr-description", "2016-02-10T10:00:00-00:00"),
+    ("standard-attr-tag", "Tag support for resources with standard attribute", "2017-01-01T00:00:00-00:00"),
+    ("standard-attr-timestamp", "Resource timestamps", "2016-09-12T10:00:00-00:00"),
+];
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/network/v2.0/extensions").route(web::get().to(list)))
+        .service(web::resource("/network/v2.0/extensions/{alias}").route(web::get().to(show)));
+}
+
+async fn list(service: Service, _caller: Caller) -> HttpResponse {
+    HttpResponse::Ok().json(json!({"extensions": supported(&service).collect::<Vec<_>>()}))
+}
+
+async fn show(service: Service, _caller: Caller, alias: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let found = supported(&service).find(|extension| extension["alias"] == alias.as_str());
+    let extension = found.ok_or_else(|| error(StatusCode::NOT_FOUND, format!("Extension with alias {alias} does not exist")))?;
+    Ok(HttpResponse::Ok().json(json!({"extension": extension})))
+}
+
+fn supported(service: &EmbeddedNetwork) -> impl Iterator<Item = Value> {
+    let extended = service.has_extended_bindings();
+    EXTENSIONS
+        .iter()
+        .filter(move |(alias, ..)| extended || *alias != EXTENDED_BINDINGS)
+        .map(|(alias, name, updated)| json!({"alias": alias, "name": name, "description": name, "updated": updated, "links": []}))
+}

@@ -1,0 +1,104 @@
+//! The Network API v2.0 over the embedded network service (spec clients.md §2.4): one file per resource.
+
+mod availability_zones;
+mod bindings;
+mod extensions;
+mod networks;
+mod ports;
+mod qos;
+mod query;
+mod quotas;
+mod routers;
+mod security_group_rules;
+mod security_groups;
+mod subnets;
+mod tags;
+#[cfg(test)]
+mod tests;
+mod versions;
+
+use actix_web::http::StatusCode;
+use actix_web::web;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::auth::Caller;
+use super::error::{ApiError, ErrorForm};
+use crate::services::ServiceError;
+use crate::services::network::EmbeddedNetwork;
+use crate::services::network::records::{Attributes, Scope};
+
+type Service = web::Data<EmbeddedNetwork>;
+
+/// All routes under `/network`. Handlers ask for `web::Data<EmbeddedNetwork>`.
+pub fn configure(cfg: &mut web::ServiceConfig) {
+    versions::configure(cfg);
+    extensions::configure(cfg);
+    networks::configure(cfg);
+    subnets::configure(cfg);
+    bindings::configure(cfg);
+    ports::configure(cfg);
+    security_groups::configure(cfg);
+    security_group_rules::configure(cfg);
+    qos::configure(cfg);
+    quotas::configure(cfg);
+    routers::configure(cfg);
+    availability_zones::configure(cfg);
+    tags::configure(cfg);
+}
+
+fn refusal(error: ServiceError) -> ApiError {
+    ApiError::from_service(ErrorForm::Network, error)
+}
+
+fn error(status: StatusCode, message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorForm::Network, status, message)
+}
+
+/// Whose things the caller may see.
+fn reader(caller: &Caller) -> Scope {
+    Scope { project_id: caller.0.project_id.clone(), admin: caller.0.is_admin() }
+}
+
+/// Whose things the caller may change; a mere reader nobody's.
+fn writer(caller: &Caller) -> Result<Scope, ApiError> {
+    if caller.0.is_admin() || caller.0.has_role("member") {
+        return Ok(reader(caller));
+    }
+    Err(error(StatusCode::FORBIDDEN, "Changing something needs the role member: disallowed by policy"))
+}
+
+fn administrator(caller: &Caller) -> Result<Scope, ApiError> {
+    if caller.0.is_admin() {
+        return Ok(reader(caller));
+    }
+    Err(error(StatusCode::FORBIDDEN, "This is for administrators only: disallowed by policy"))
+}
+
+/// The id in a path. A name there is an id that nothing has: clients look things up this way first.
+fn id_of(what: &str, text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| error(StatusCode::NOT_FOUND, format!("{what} {text} could not be found.")))
+}
+
+/// The attributes under the resource's name in a request body.
+fn attributes(body: Value, name: &str) -> Result<Attributes, ApiError> {
+    match body {
+        Value::Object(mut map) => match map.remove(name) {
+            Some(Value::Object(attributes)) => Ok(attributes),
+            _ => Err(error(StatusCode::BAD_REQUEST, format!("Invalid request: the body holds one object named '{name}'"))),
+        },
+        _ => Err(error(StatusCode::BAD_REQUEST, "Invalid request: the body is not a JSON object")),
+    }
+}
+
+/// A thing's own attributes with more beside them, and the older name of its project.
+fn with(thing: &impl serde::Serialize, more: Value) -> Result<Value, ApiError> {
+    let mut value = serde_json::to_value(thing).map_err(|e| error(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
+    if let (Some(own), Value::Object(more)) = (value.as_object_mut(), more) {
+        own.extend(more);
+        if let Some(project) = own.get("project_id").cloned() {
+            own.insert("tenant_id".to_owned(), project);
+        }
+    }
+    Ok(value)
+}

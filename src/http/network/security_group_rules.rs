@@ -1,0 +1,48 @@
+//! Rules of security groups.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::{Value, json};
+
+use super::query::ListQuery;
+use super::{Service, attributes, error, id_of, reader, refusal, with, writer};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::services::network::records::SecurityGroupRule;
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/network/v2.0/security-group-rules").route(web::get().to(list)).route(web::post().to(create)))
+        .service(web::resource("/network/v2.0/security-group-rules/{id}").route(web::get().to(show)).route(web::delete().to(delete)));
+}
+
+async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let query = ListQuery::of(&request)?;
+    let groups = service.security_groups(reader(&caller)).await.map_err(refusal)?;
+    let items = groups.iter().flat_map(|group| &group.security_group_rules).map(body).collect::<Result<_, _>>()?;
+    query.answer(&request, "security_group_rules", items)
+}
+
+async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let query = ListQuery::of(&request)?;
+    let id = id_of("Security group rule", &id)?;
+    let groups = service.security_groups(reader(&caller)).await.map_err(refusal)?;
+    let found = groups.iter().flat_map(|group| &group.security_group_rules).find(|rule| rule.id == id);
+    let rule = found.ok_or_else(|| error(StatusCode::NOT_FOUND, format!("Security group rule {id} does not exist")))?;
+    Ok(query.one("security_group_rule", body(rule)?))
+}
+
+async fn create(service: Service, caller: Caller, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+    let wanted = attributes(request.into_inner(), "security_group_rule")?;
+    let made = service.create_security_group_rule(writer(&caller)?, wanted).await.map_err(refusal)?;
+    Ok(HttpResponse::Created().json(json!({"security_group_rule": body(&made)?})))
+}
+
+async fn delete(service: Service, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    service.delete_security_group_rule(writer(&caller)?, id_of("Security group rule", &id)?).await.map_err(refusal)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+/// A rule as the API shows it, also inside its group.
+pub(super) fn body(rule: &SecurityGroupRule) -> Result<Value, ApiError> {
+    with(rule, json!({"updated_at": rule.created_at, "remote_address_group_id": null}))
+}

@@ -1,0 +1,50 @@
+//! Subnets.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::{Value, json};
+
+use super::query::ListQuery;
+use super::{Service, attributes, id_of, reader, refusal, with, writer};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::services::network::records::SubnetRecord;
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/network/v2.0/subnets").route(web::get().to(list)).route(web::post().to(create))).service(
+        web::resource("/network/v2.0/subnets/{id}").route(web::get().to(show)).route(web::put().to(update)).route(web::delete().to(delete)),
+    );
+}
+
+async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    let query = ListQuery::of(&request)?;
+    let found = service.subnets(reader(&caller)).await.map_err(refusal)?;
+    let items = found.iter().map(|thing| body(thing, &caller)).collect::<Result<_, _>>()?;
+    query.answer(&request, "subnets", items)
+}
+
+async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    let query = ListQuery::of(&request)?;
+    let found = service.subnet(reader(&caller), id_of("Subnet", &id)?).await.map_err(refusal)?;
+    Ok(query.one("subnet", body(&found, &caller)?))
+}
+
+async fn create(service: Service, caller: Caller, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+    let wanted = attributes(request.into_inner(), "subnet")?;
+    let made = service.create_subnet(writer(&caller)?, wanted).await.map_err(refusal)?;
+    Ok(HttpResponse::Created().json(json!({"subnet": body(&made, &caller)?})))
+}
+
+async fn update(service: Service, caller: Caller, id: web::Path<String>, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+    let changes = attributes(request.into_inner(), "subnet")?;
+    let changed = service.update_subnet(writer(&caller)?, id_of("Subnet", &id)?, changes).await.map_err(refusal)?;
+    Ok(HttpResponse::Ok().json(json!({"subnet": body(&changed, &caller)?})))
+}
+
+async fn delete(service: Service, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    service.delete_subnet(writer(&caller)?, id_of("Subnet", &id)?).await.map_err(refusal)?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+fn body(subnet: &SubnetRecord, _caller: &Caller) -> Result<Value, ApiError> {
+    with(subnet, json!({"ipv6_address_mode": null, "ipv6_ra_mode": null, "subnetpool_id": null, "segment_id": null, "service_types": []}))
+}

@@ -1,0 +1,118 @@
+//! Tags of networks, subnets, ports, security groups and QoS policies.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpResponse, web};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Service, error, id_of, reader, refusal, writer};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::services::network::EmbeddedNetwork;
+use crate::services::network::records::{Attributes, Scope};
+
+/// The longest tag, in characters.
+const LENGTH_MAX: usize = 255;
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(
+        web::resource("/network/v2.0/{collection}/{id}/tags")
+            .route(web::get().to(list))
+            .route(web::put().to(replace))
+            .route(web::delete().to(clear)),
+    )
+    .service(
+        web::resource("/network/v2.0/{collection}/{id}/tags/{tag}")
+            .route(web::get().to(check))
+            .route(web::put().to(add))
+            .route(web::delete().to(remove)),
+    );
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Tags {
+    tags: Vec<String>,
+}
+
+async fn list(service: Service, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+    let tags = read(&service, reader(&caller), &path.0, &path.1).await?;
+    Ok(HttpResponse::Ok().json(json!({"tags": tags})))
+}
+
+async fn replace(
+    service: Service,
+    caller: Caller,
+    path: web::Path<(String, String)>,
+    body: web::Json<Tags>,
+) -> Result<HttpResponse, ApiError> {
+    let tags = write(&service, writer(&caller)?, &path.0, &path.1, body.into_inner().tags).await?;
+    Ok(HttpResponse::Ok().json(json!({"tags": tags})))
+}
+
+async fn clear(service: Service, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
+    write(&service, writer(&caller)?, &path.0, &path.1, Vec::new()).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+async fn check(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
+    let tags = read(&service, reader(&caller), &path.0, &path.1).await?;
+    if tags.contains(&path.2) { Ok(HttpResponse::NoContent().finish()) } else { Err(no_tag(&path.2)) }
+}
+
+async fn add(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
+    let mut tags = read(&service, reader(&caller), &path.0, &path.1).await?;
+    tags.push(path.2.clone());
+    write(&service, writer(&caller)?, &path.0, &path.1, tags).await?;
+    Ok(HttpResponse::Created().finish())
+}
+
+async fn remove(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
+    let tags = read(&service, reader(&caller), &path.0, &path.1).await?;
+    if !tags.contains(&path.2) {
+        return Err(no_tag(&path.2));
+    }
+    let left = tags.into_iter().filter(|tag| *tag != path.2).collect();
+    write(&service, writer(&caller)?, &path.0, &path.1, left).await?;
+    Ok(HttpResponse::NoContent().finish())
+}
+
+async fn read(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &str) -> Result<Vec<String>, ApiError> {
+    let id = id_of("Resource", id)?;
+    match collection {
+        "networks" => service.network_record(scope, id).await.map(|thing| thing.tags),
+        "subnets" => service.subnet(scope, id).await.map(|thing| thing.tags),
+        "ports" => service.port_record(scope, id).await.map(|thing| thing.port.tags),
+        "security-groups" | "security_groups" => service.security_group(scope, id).await.map(|thing| thing.tags),
+        "policies" => service.qos_policy(scope, id).await.map(|thing| thing.tags),
+        _ => return Err(error(StatusCode::NOT_FOUND, "The resource could not be found.")),
+    }
+    .map_err(refusal)
+}
+
+async fn write(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &str, tags: Vec<String>) -> Result<Vec<String>, ApiError> {
+    let id = id_of("Resource", id)?;
+    if let Some(tag) = tags.iter().find(|tag| tag.is_empty() || tag.chars().count() > LENGTH_MAX) {
+        return Err(error(StatusCode::BAD_REQUEST, format!("Invalid input for tags: '{tag}' has not 1 to {LENGTH_MAX} characters.")));
+    }
+    let mut distinct: Vec<String> = Vec::new();
+    for tag in tags {
+        if !distinct.contains(&tag) {
+            distinct.push(tag);
+        }
+    }
+    let changes: Attributes = [("tags".to_owned(), json!(distinct))].into_iter().collect();
+    match collection {
+        "networks" => service.update_network(scope, id, changes).await.map(|thing| thing.tags),
+        "subnets" => service.update_subnet(scope, id, changes).await.map(|thing| thing.tags),
+        "ports" => service.update_port(scope, id, changes).await.map(|thing| thing.port.tags),
+        "security-groups" | "security_groups" => service.update_security_group(scope, id, changes).await.map(|thing| thing.tags),
+        "policies" => service.update_qos_policy(scope, id, changes).await.map(|thing| thing.tags),
+        _ => return Err(error(StatusCode::NOT_FOUND, "The resource could not be found.")),
+    }
+    .map_err(refusal)
+}
+
+fn no_tag(tag: &str) -> ApiError {
+    error(StatusCode::NOT_FOUND, format!("Tag {tag} could not be found."))
+}

@@ -1,0 +1,57 @@
+//! Aggregates of a provider: a bare list below 1.19, with a generation from there on.
+
+use actix_web::{HttpResponse, web};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Service, admit, id_of, refusal};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+use crate::services::placement::Provider;
+
+const SINCE: u16 = 1;
+const WITH_GENERATION: u16 = 19;
+
+pub(super) fn configure(cfg: &mut web::ServiceConfig) {
+    cfg.service(web::resource("/placement/resource_providers/{uuid}/aggregates").route(web::get().to(show)).route(web::put().to(replace)));
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Wanted {
+    Bare(Vec<Uuid>),
+    Seen { aggregates: Vec<Uuid>, resource_provider_generation: i64 },
+}
+
+async fn show(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    admit(&caller, version, SINCE)?;
+    let (provider, _) = service.provider(id_of("resource provider", &uuid)?).await.map_err(refusal)?;
+    Ok(HttpResponse::Ok().json(body(&provider, version)))
+}
+
+async fn replace(
+    service: Service,
+    caller: Caller,
+    version: ApiVersion,
+    uuid: web::Path<String>,
+    wanted: web::Json<Wanted>,
+) -> Result<HttpResponse, ApiError> {
+    admit(&caller, version, SINCE)?;
+    let (generation, aggregates) = match (wanted.into_inner(), version.at_least(WITH_GENERATION)) {
+        (Wanted::Bare(aggregates), false) => (None, aggregates),
+        (Wanted::Seen { aggregates, resource_provider_generation }, true) => (Some(resource_provider_generation), aggregates),
+        _ => return Err(super::invalid("The body is a list of aggregates below 1.19, and names the generation from there on")),
+    };
+    let (provider, _) = service.set_aggregates(id_of("resource provider", &uuid)?, generation, aggregates).await.map_err(refusal)?;
+    Ok(HttpResponse::Ok().json(body(&provider, version)))
+}
+
+fn body(provider: &Provider, version: ApiVersion) -> Value {
+    let mut value = json!({"aggregates": provider.aggregates});
+    if version.at_least(WITH_GENERATION) {
+        value["resource_provider_generation"] = json!(provider.generation);
+    }
+    value
+}

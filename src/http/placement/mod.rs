@@ -1,0 +1,93 @@
+//! The Placement API, microversions 1.0 to 1.39, over the embedded placement service: one file per resource. It is for
+//! administrators and services alone.
+
+mod aggregates;
+mod allocation_candidates;
+mod allocations;
+mod inventories;
+mod resource_classes;
+mod resource_providers;
+#[cfg(test)]
+mod tests;
+mod traits;
+mod usages;
+mod versions;
+
+use std::collections::BTreeMap;
+
+use actix_web::http::StatusCode;
+use actix_web::web;
+use uuid::Uuid;
+
+use super::auth::Caller;
+use super::error::{ApiError, ErrorForm};
+use super::microversion::ApiVersion;
+use crate::services::ServiceError;
+use crate::services::placement::EmbeddedPlacement;
+
+type Service = web::Data<EmbeddedPlacement>;
+
+/// All routes under `/placement`. Handlers ask for `web::Data<EmbeddedPlacement>`.
+pub fn configure(cfg: &mut web::ServiceConfig) {
+    versions::configure(cfg);
+    resource_providers::configure(cfg);
+    inventories::configure(cfg);
+    usages::configure(cfg);
+    traits::configure(cfg);
+    aggregates::configure(cfg);
+    allocations::configure(cfg);
+    allocation_candidates::configure(cfg);
+    resource_classes::configure(cfg);
+}
+
+fn refusal(error: ServiceError) -> ApiError {
+    // Clients tell a lost race, which they try again, from a refusal by this code.
+    let code = match &error {
+        ServiceError::Conflict(why) if why.contains("generation conflict") => Some("placement.concurrent_update"),
+        ServiceError::Conflict(why) if why.ends_with("in use.") => Some("placement.inventory.inuse"),
+        _ => None,
+    };
+    let mut refused = ApiError::from_service(ErrorForm::Placement, error);
+    refused.code = code;
+    refused
+}
+
+fn error(status: StatusCode, message: impl Into<String>) -> ApiError {
+    ApiError::new(ErrorForm::Placement, status, message)
+}
+
+fn invalid(message: impl Into<String>) -> ApiError {
+    error(StatusCode::BAD_REQUEST, message)
+}
+
+/// Refuses everyone but administrators and services, and a resource that came with a later microversion.
+fn admit(caller: &Caller, version: ApiVersion, since: u16) -> Result<(), ApiError> {
+    if !caller.0.is_admin() && !caller.0.has_role("service") {
+        return Err(error(StatusCode::FORBIDDEN, "Access to placement is for administrators and services: disallowed by policy"));
+    }
+    if !version.at_least(since) {
+        return Err(error(StatusCode::NOT_FOUND, format!("This resource exists from placement 1.{since} on.")));
+    }
+    Ok(())
+}
+
+fn id_of(what: &str, text: &str) -> Result<Uuid, ApiError> {
+    Uuid::parse_str(text).map_err(|_| error(StatusCode::NOT_FOUND, format!("No {what} with uuid {text} found")))
+}
+
+/// `VCPU:1,MEMORY_MB:512`.
+fn amounts(text: &str) -> Result<BTreeMap<String, i64>, ApiError> {
+    let pair = |part: &str| {
+        let (class, amount) = part.split_once(':')?;
+        Some((class.to_owned(), amount.parse::<i64>().ok().filter(|amount| *amount > 0)?))
+    };
+    text.split(',').map(|part| pair(part).ok_or_else(|| invalid(format!("Badly formed resources parameter: {part}")))).collect()
+}
+
+/// `A,B`; what is forbidden (`!A`) or a choice (`in:A,B`) is refused rather than overlooked.
+fn required_traits(text: &str) -> Result<Vec<String>, ApiError> {
+    if text.starts_with("in:") || text.split(',').any(|name| name.starts_with('!')) {
+        return Err(invalid(format!("Only traits that must all be there can be required here, not {text}")));
+    }
+    Ok(text.split(',').map(str::to_owned).collect())
+}

@@ -1,0 +1,136 @@
+//! The requests that placement's command-line client and control planes send, and their answers per microversion.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::db::{Db, Schema};
+use crate::env::{Blocking, Env, RandomIds, SystemClock};
+use crate::http::door::{Answer, Door};
+
+const ADMIN: &str = "ops:admin";
+
+fn door() -> Door {
+    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    let service = web::Data::new(EmbeddedPlacement::new(Db::open("services", "", Schema::Services, &env).unwrap()));
+    Door::new(Arc::new(move |cfg| {
+        cfg.app_data(service.clone());
+        configure(cfg);
+    }))
+}
+
+async fn call(door: &Door, minor: u16, method: &str, path: &str, body: Option<Value>) -> Answer {
+    door.call(method, &format!("/placement/{path}"), ADMIN, Some(&format!("placement 1.{minor}")), body).await
+}
+
+/// A provider with VCPUs and memory; gives its id.
+async fn provider(door: &Door, name: &str, vcpus: i64) -> String {
+    let made = call(door, 29, "POST", "resource_providers", Some(json!({"name": name}))).await.expect(200);
+    let uuid = made["uuid"].as_str().unwrap().to_owned();
+    let inventories = json!({
+        "resource_provider_generation": made["generation"],
+        "inventories": {"VCPU": {"total": vcpus, "allocation_ratio": 2.0}, "MEMORY_MB": {"total": 1024, "reserved": 24, "step_size": 8}},
+    });
+    call(door, 29, "PUT", &format!("resource_providers/{uuid}/inventories"), Some(inventories)).await.expect(200);
+    uuid
+}
+
+fn claim(provider: &str, vcpus: i64, generation: Option<i64>) -> Value {
+    json!({
+        "allocations": {provider: {"resources": {"VCPU": vcpus}}},
+        "project_id": "demo",
+        "user_id": "alice",
+        "consumer_generation": generation,
+    })
+}
+
+#[actix_web::test]
+async fn a_provider_is_described_by_version_and_guarded_by_its_generation() {
+    let door = door();
+    let versions = door.call("GET", "/placement/", "", None, None).await.expect(200);
+    assert_eq!((&versions["versions"][0]["min_version"], &versions["versions"][0]["max_version"]), (&json!("1.0"), &json!("1.39")));
+    let uuid = provider(&door, "host1", 4).await;
+    let shown = call(&door, 29, "GET", &format!("resource_providers/{uuid}"), None).await;
+    assert!(shown.headers.contains(&("openstack-api-version".into(), "placement 1.29".into())));
+    let shown = shown.expect(200);
+    assert_eq!(
+        (&shown["generation"], &shown["root_provider_uuid"], &shown["parent_provider_uuid"]),
+        (&json!(1), &json!(uuid), &Value::Null)
+    );
+    let old = call(&door, 0, "GET", &format!("resource_providers/{uuid}"), None).await.expect(200);
+    assert_eq!((old["links"].as_array().unwrap().len(), old.get("root_provider_uuid")), (3, None));
+    let listed = call(&door, 29, "GET", "resource_providers?name=host1&resources=VCPU:8", None).await.expect(200);
+    assert_eq!(listed["resource_providers"].as_array().unwrap().len(), 1);
+    call(&door, 29, "POST", "resource_providers", Some(json!({"name": "host1"}))).await.expect(409);
+    let stale = json!({"resource_provider_generation": 0, "inventories": {}});
+    let refused = call(&door, 29, "PUT", &format!("resource_providers/{uuid}/inventories"), Some(stale)).await.expect(409);
+    assert_eq!(refused["errors"][0]["code"], "placement.concurrent_update");
+    assert!(refused["errors"][0]["request_id"].as_str().unwrap().starts_with("req-"));
+    let traits = json!({"resource_provider_generation": 1, "traits": ["COMPUTE_NODE", "CUSTOM_GOLD"]});
+    call(&door, 29, "PUT", &format!("resource_providers/{uuid}/traits"), Some(traits.clone())).await.expect(400);
+    call(&door, 29, "PUT", "traits/CUSTOM_GOLD", None).await.expect(201);
+    call(&door, 29, "PUT", "traits/CUSTOM_GOLD", None).await.expect(204);
+    let set = call(&door, 29, "PUT", &format!("resource_providers/{uuid}/traits"), Some(traits)).await.expect(200);
+    assert_eq!(set, json!({"traits": ["COMPUTE_NODE", "CUSTOM_GOLD"], "resource_provider_generation": 2}));
+    let aggregate = "7f6d8b1e-5c0a-4c0e-9a53-0d6f5c0a7b11";
+    call(&door, 1, "PUT", &format!("resource_providers/{uuid}/aggregates"), Some(json!([aggregate]))).await.expect(200);
+    let held = call(&door, 29, "GET", &format!("resource_providers?member_of=in:{aggregate}"), None).await.expect(200);
+    assert_eq!(held["resource_providers"][0]["uuid"], uuid.as_str());
+    call(&door, 29, "GET", "resource_providers/host1", None).await.expect(404);
+    door.call("GET", "/placement/resource_providers", "demo:member", None, None).await.expect(403);
+    call(&door, 40, "GET", "resource_providers", None).await.expect(406);
+    call(&door, 5, "GET", "traits", None).await.expect(404);
+}
+
+#[actix_web::test]
+async fn a_consumer_takes_within_capacity_and_under_its_generation() {
+    let door = door();
+    let host = provider(&door, "host1", 4).await;
+    let (server, migration) = ("0c6c1d7a-1111-4222-8333-444455556666", "0c6c1d7a-9999-4222-8333-444455556666");
+    let path = format!("allocations/{server}");
+    assert_eq!(call(&door, 29, "GET", &path, None).await.expect(200), json!({"allocations": {}}));
+    call(&door, 29, "PUT", &path, Some(claim(&host, 9, None))).await.expect(409);
+    call(&door, 29, "PUT", &path, Some(claim(&host, 4, None))).await.expect(204);
+    let held = call(&door, 29, "GET", &path, None).await.expect(200);
+    assert_eq!((&held["allocations"][&host]["resources"], &held["consumer_generation"]), (&json!({"VCPU": 4}), &json!(1)));
+    let usages = call(&door, 29, "GET", &format!("resource_providers/{host}/usages"), None).await.expect(200);
+    assert_eq!(usages["usages"], json!({"MEMORY_MB": 0, "VCPU": 4}));
+    let stale = call(&door, 29, "PUT", &path, Some(claim(&host, 1, None))).await.expect(409);
+    assert_eq!(stale["errors"][0]["code"], "placement.concurrent_update");
+    let mut given = claim(&host, 4, Some(1));
+    given["allocations"] = json!({});
+    let swap = json!({server: given, migration: claim(&host, 4, None)});
+    call(&door, 29, "POST", "allocations", Some(swap)).await.expect(204);
+    let on = call(&door, 29, "GET", &format!("resource_providers/{host}/allocations"), None).await.expect(200);
+    assert_eq!(on["allocations"], json!({migration: {"resources": {"VCPU": 4}, "consumer_generation": 1}}));
+    assert_eq!(call(&door, 29, "GET", "usages?project_id=demo", None).await.expect(200), json!({"usages": {"VCPU": 4}}));
+    let typed = call(&door, 38, "GET", "usages?project_id=demo", None).await.expect(200);
+    assert_eq!(typed, json!({"usages": {"INSTANCE": {"VCPU": 4, "consumer_count": 1}}}));
+    let unclaimed = call(&door, 29, "DELETE", &format!("resource_providers/{host}/inventories/VCPU"), None).await.expect(409);
+    assert_eq!(unclaimed["errors"][0]["code"], "placement.inventory.inuse");
+    call(&door, 29, "DELETE", &format!("resource_providers/{host}"), None).await.expect(409);
+    call(&door, 29, "DELETE", &format!("allocations/{migration}"), None).await.expect(204);
+    call(&door, 29, "DELETE", &format!("allocations/{migration}"), None).await.expect(404);
+    call(&door, 29, "DELETE", &format!("resource_providers/{host}"), None).await.expect(204);
+}
+
+#[actix_web::test]
+async fn candidates_are_what_could_be_claimed() {
+    let door = door();
+    let (small, big) = (provider(&door, "a-small", 1).await, provider(&door, "b-big", 4).await);
+    let both = call(&door, 34, "GET", "allocation_candidates?resources=VCPU:1,MEMORY_MB:8&limit=10", None).await.expect(200);
+    assert_eq!(both["allocation_requests"].as_array().unwrap().len(), 2);
+    assert_eq!(both["allocation_requests"][0]["mappings"], json!({"": [small]}));
+    let one = call(&door, 29, "GET", "allocation_candidates?resources=VCPU:3", None).await.expect(200);
+    assert_eq!(one["allocation_requests"], json!([{"allocations": {big.as_str(): {"resources": {"VCPU": 3}}}}]));
+    assert_eq!(one["provider_summaries"][&big]["resources"]["VCPU"], json!({"capacity": 8, "used": 0}));
+    let odd = call(&door, 29, "GET", "allocation_candidates?resources=MEMORY_MB:9", None).await.expect(200);
+    assert_eq!(odd["allocation_requests"], json!([]), "the step size is 8");
+    call(&door, 29, "GET", "allocation_candidates?resources=VCPU", None).await.expect(400);
+    call(&door, 29, "GET", "allocation_candidates?resources1=VCPU:1", None).await.expect(400);
+    let custom = json!({"name": "CUSTOM_MAGIC"});
+    call(&door, 29, "POST", "resource_classes", Some(custom)).await.expect(201);
+    call(&door, 29, "GET", "resource_classes/CUSTOM_MAGIC", None).await.expect(200);
+    call(&door, 29, "DELETE", "resource_classes/CUSTOM_MAGIC", None).await.expect(204);
+}
