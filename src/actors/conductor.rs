@@ -3,14 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::sync::watch;
 use uuid::Uuid;
 
+use super::address::Address;
 use super::migration::{Kill, Migration};
 use super::runner::{Ended, Flight};
+use super::supervision::{DeathGuard, Shutdown};
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
 use crate::saga::context::Context as SagaContext;
@@ -54,30 +57,48 @@ pub struct KillMigration(pub Uuid);
 #[rtype(result = "()")]
 pub struct PayDebts;
 
-/// The actor.
-pub struct Conductor {
+/// What every life of the conductor is made of.
+#[derive(Clone)]
+pub struct ConductorParts {
     world: Arc<World>,
     faults: FaultPoints,
+    /// Under which leases are signed.
     owner: String,
+    /// Changes whenever an operation ends or the debts have been tried.
+    ended: Arc<watch::Sender<u64>>,
+    max_in_flight: usize,
+    in_flight: Arc<AtomicUsize>,
+}
+
+impl ConductorParts {
+    /// Signs leases with a fresh name.
+    pub fn new(world: Arc<World>, faults: FaultPoints, ended: watch::Sender<u64>, max_in_flight: usize) -> ConductorParts {
+        let owner = format!("conductor-{}", world.env.uuid());
+        ConductorParts { world, faults, owner, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
+    }
+}
+
+/// The actor.
+pub struct Conductor {
+    parts: ConductorParts,
     running: BTreeMap<Uuid, Addr<Migration>>,
     /// Deaths in a row per saga; a successor waits longer after each.
     deaths: BTreeMap<Uuid, u32>,
-    /// Changes whenever an operation ends or the debts have been tried.
-    ended: watch::Sender<u64>,
     paying: bool,
+    _guard: Option<DeathGuard>,
 }
 
 impl Conductor {
-    /// A conductor that signs its leases as `owner`.
-    pub fn new(world: Arc<World>, faults: FaultPoints, owner: String) -> (Conductor, watch::Receiver<u64>) {
-        let (ended, seen) = watch::channel(0);
-        (Conductor { world, faults, owner, running: BTreeMap::new(), deaths: BTreeMap::new(), ended, paying: false }, seen)
+    /// One life of it; `guard` reports its death.
+    pub fn new(parts: ConductorParts, guard: Option<DeathGuard>) -> Conductor {
+        Conductor { parts, running: BTreeMap::new(), deaths: BTreeMap::new(), paying: false, _guard: guard }
     }
 
     fn launch(&mut self, flight: Flight, ctx: &mut Context<Self>) {
         let saga = flight.context.saga;
-        let migration = Migration::new(self.world.clone(), self.faults.clone(), flight, ctx.address()).start();
+        let migration = Migration::new(self.parts.world.clone(), self.parts.faults.clone(), flight, ctx.address()).start();
         self.running.insert(saga, migration);
+        self.parts.in_flight.store(self.running.len(), Ordering::Relaxed);
     }
 
     /// The pause before the successor of an actor that died `deaths` times in a row.
@@ -86,7 +107,8 @@ impl Conductor {
     }
 
     fn tell_waiting(&self) {
-        self.ended.send_modify(|count| *count += 1);
+        self.parts.in_flight.store(self.running.len(), Ordering::Relaxed);
+        self.parts.ended.send_modify(|count| *count += 1);
     }
 }
 
@@ -94,7 +116,7 @@ impl Actor for Conductor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        let world = self.world.clone();
+        let world = self.parts.world.clone();
         let left = async move { world.operations.in_flight().await };
         ctx.spawn(left.into_actor(self).map(|left, _, ctx| match left {
             Ok(sagas) => sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga))),
@@ -122,7 +144,7 @@ impl Handler<Resume> for Conductor {
         if self.running.contains_key(&saga) {
             return;
         }
-        let (world, owner) = (self.world.clone(), self.owner.clone());
+        let (world, owner) = (self.parts.world.clone(), self.parts.owner.clone());
         let taken = async move {
             match world.operations.take_over(saga, &owner).await? {
                 Some((record, entries)) => Flight::resumed(&record, &entries).map(Some),
@@ -174,7 +196,7 @@ impl Handler<KillMigration> for Conductor {
     type Result = ResponseActFuture<Self, bool>;
 
     fn handle(&mut self, KillMigration(server): KillMigration, _: &mut Self::Context) -> Self::Result {
-        let world = self.world.clone();
+        let world = self.parts.world.clone();
         let holder = async move { world.operations.holder(server).await.ok().flatten() };
         Box::pin(holder.into_actor(self).map(|saga, conductor, _| {
             let migration = saga.and_then(|saga| conductor.running.get(&saga));
@@ -190,7 +212,7 @@ impl Handler<PayDebts> for Conductor {
         if std::mem::replace(&mut self.paying, true) {
             return;
         }
-        let world = self.world.clone();
+        let world = self.parts.world.clone();
         ctx.spawn(async move { debt::pay_all(&world).await }.into_actor(self).map(|(), conductor, _| {
             conductor.paying = false;
             conductor.tell_waiting();
@@ -198,46 +220,55 @@ impl Handler<PayDebts> for Conductor {
     }
 }
 
+impl Handler<Shutdown> for Conductor {
+    type Result = ();
+
+    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}
+
 /// The conductor as the API sees it.
 #[derive(Clone)]
 pub struct ConductorHandle {
-    addr: Addr<Conductor>,
-    world: Arc<World>,
-    owner: String,
+    address: Address<Conductor>,
+    parts: ConductorParts,
     ended: watch::Receiver<u64>,
 }
 
 impl ConductorHandle {
-    /// Starts a conductor; what the journal holds goes on at once.
-    pub fn start(world: Arc<World>, faults: FaultPoints, owner: String) -> ConductorHandle {
-        let (conductor, ended) = Conductor::new(world.clone(), faults, owner.clone());
-        ConductorHandle { addr: conductor.start(), world, owner, ended }
+    /// To the actor behind an address.
+    pub fn new(address: Address<Conductor>, parts: ConductorParts, ended: watch::Receiver<u64>) -> ConductorHandle {
+        ConductorHandle { address, parts, ended }
     }
 
-    /// Its mailbox.
-    pub fn addr(&self) -> &Addr<Conductor> {
-        &self.addr
+    /// Where to send messages now.
+    pub fn addr(&self) -> Addr<Conductor> {
+        self.address.get()
     }
 
     /// Accepts an operation: takes the server, checks its state under that hold, and starts the saga. When this answers
     /// `Ok`, the operation is durable and ends by itself.
     pub async fn begin(&self, mut context: SagaContext) -> Result<Uuid, Refusal> {
+        if self.parts.in_flight.load(Ordering::Relaxed) >= self.parts.max_in_flight {
+            return Err(Refusal::Unavailable(format!("{} operations are in progress, which is the limit", self.parts.max_in_flight)));
+        }
         let fence = self.take_server(&context).await?;
         context.lease_epoch = 1;
-        match accept(&self.world, &mut context, fence).await {
+        match accept(&self.parts.world, &mut context, fence).await {
             Ok(()) => {
-                let flight = Flight::accepted(context.clone(), fence, self.world.env.now());
-                self.addr.try_send(Launch(flight)).or_else(|_| self.addr.try_send(Resume(context.saga))).map_err(|_| {
+                let flight = Flight::accepted(context.clone(), fence, self.parts.world.env.now());
+                self.addr().try_send(Launch(flight)).or_else(|_| self.addr().try_send(Resume(context.saga))).map_err(|_| {
                     // It stands in the journal and begins when the conductor has room.
-                    self.addr.do_send(Resume(context.saga));
+                    self.addr().do_send(Resume(context.saga));
                     Refusal::Unavailable("too many operations begin at once".into())
                 })?;
                 Ok(context.saga)
             }
             Err(refusal) => {
                 // Nothing may be left of it; if what was asked may have happened, the saga's own undo finds out.
-                if matches!(refusal, Refusal::Unavailable(_)) || self.world.operations.abandon(context.saga, &refusal.to_string()).await.is_err() {
-                    self.addr.do_send(Resume(context.saga));
+                if matches!(refusal, Refusal::Unavailable(_)) || self.parts.world.operations.abandon(context.saga, &refusal.to_string()).await.is_err() {
+                    self.addr().do_send(Resume(context.saga));
                 }
                 Err(refusal)
             }
@@ -252,13 +283,13 @@ impl ConductorHandle {
         loop {
             ended.borrow_and_update();
             let begun =
-                self.world.operations.begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.owner).await;
+                self.parts.world.operations.begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.owner).await;
             match begun {
                 Ok(fence) => return Ok(fence),
                 Err(DbError::Conflict(_)) => {}
                 Err(other) => return Err(other.into()),
             }
-            let busy = crate::saga::accept::busy_with(&self.world, context).await?;
+            let busy = crate::saga::accept::busy_with(&self.parts.world, context).await?;
             if busy.is_some() || tokio::time::Instant::now() >= deadline {
                 return Err(Refusal::Conflict(crate::saga::accept::busy_message(context, busy)));
             }
@@ -270,7 +301,7 @@ impl ConductorHandle {
     /// Waits until no operation holds the server; for tests and the demonstration.
     pub async fn until_at_rest(&self, server: Uuid) -> Result<(), DbError> {
         let mut ended = self.ended.clone();
-        while self.world.operations.holder(server).await?.is_some() {
+        while self.parts.world.operations.holder(server).await?.is_some() {
             let _ = tokio::time::timeout(Duration::from_millis(200), ended.changed()).await;
         }
         Ok(())

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use actix::{Actor, ActorFutureExt, AtomicResponse, Context, Handler, Message, WrapFuture};
+use actix::{ActorContext, Actor, ActorFutureExt, AtomicResponse, Context, Handler, Message, WrapFuture};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
@@ -25,6 +25,7 @@ use tokio::sync::mpsc;
 use self::log::NotificationLog;
 pub use self::log::Record;
 use crate::actors::address::Address;
+use crate::actors::supervision::{DeathGuard, Shutdown};
 use crate::domain::notification::{Envelope, Notification};
 use crate::env::Env;
 use crate::saga::notifications::{Notifications, NotifyError};
@@ -92,14 +93,26 @@ pub struct Notifier {
     config: NotifierConfig,
     log: Arc<Mutex<NotificationLog>>,
     subscribers: Vec<mpsc::Sender<Record>>,
+    _guard: Option<DeathGuard>,
 }
 
 impl Notifier {
+    /// Another life over the same open file; `guard` reports its death.
+    pub fn next_life(&self, guard: DeathGuard) -> Notifier {
+        Notifier {
+            env: self.env.clone(),
+            config: self.config.clone(),
+            log: Arc::clone(&self.log),
+            subscribers: Vec::new(),
+            _guard: Some(guard),
+        }
+    }
+
     /// Opens the file and mends what a crash left in it.
     pub async fn open(config: NotifierConfig, env: Env) -> io::Result<Notifier> {
         let for_log = config.clone();
         let log = env.run_blocking(move || NotificationLog::open(for_log)).await?;
-        Ok(Notifier { env, config, log: Arc::new(Mutex::new(log)), subscribers: Vec::new() })
+        Ok(Notifier { env, config, log: Arc::new(Mutex::new(log)), subscribers: Vec::new(), _guard: None })
     }
 
     /// Runs `work` on the log where blocking work belongs.
@@ -131,6 +144,14 @@ impl Notifier {
 
 impl Actor for Notifier {
     type Context = Context<Self>;
+}
+
+impl Handler<Shutdown> for Notifier {
+    type Result = ();
+
+    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
 }
 
 fn envelope(notification: Notification, sequence: u64, timestamp: String) -> serde_json::Result<String> {

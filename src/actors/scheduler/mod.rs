@@ -29,6 +29,7 @@ use self::config::{ConfigError, SchedulerConfig};
 use self::decision::Decider;
 use self::host_state::HostStates;
 use crate::actors::address::Address;
+use crate::actors::supervision::{DeathGuard, Shutdown};
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::services::placement::PlacementService;
 
@@ -53,6 +54,7 @@ pub struct Scheduler {
     decider: Arc<Decider>,
     room: Arc<Semaphore>,
     deadline: Duration,
+    _guard: Option<DeathGuard>,
 }
 
 impl Scheduler {
@@ -63,7 +65,12 @@ impl Scheduler {
         hosts: Arc<dyn HostStates>,
     ) -> Result<Scheduler, ConfigError> {
         let (room, deadline) = (Arc::new(Semaphore::new(config.max_in_flight)), Duration::from_secs(config.deadline));
-        Ok(Scheduler { decider: Arc::new(Decider::new(config, placement, hosts)?), room, deadline })
+        Ok(Scheduler { decider: Arc::new(Decider::new(config, placement, hosts)?), room, deadline, _guard: None })
+    }
+
+    /// Another life that decides by the same rules; `guard` reports its death.
+    pub fn next_life(&self, guard: DeathGuard) -> Scheduler {
+        Scheduler { decider: Arc::clone(&self.decider), room: Arc::clone(&self.room), deadline: self.deadline, _guard: Some(guard) }
     }
 
     /// Runs `work` if there is room, until the deadline.
@@ -87,6 +94,14 @@ impl Scheduler {
 
 impl Actor for Scheduler {
     type Context = Context<Self>;
+}
+
+impl Handler<Shutdown> for Scheduler {
+    type Result = ();
+
+    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
 }
 
 impl Handler<SelectDestinations> for Scheduler {

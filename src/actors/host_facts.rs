@@ -1,0 +1,114 @@
+//! What the scheduler and the hosts are told of the world: host states from the cells' records and the API database,
+//! server groups from the API database alone, and who may run a guest.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use uuid::Uuid;
+
+use super::cell::CellHandle;
+use super::compute_host::OwnershipOracle;
+use super::scheduler::host_state::{CellRef, HostAggregate, HostState, HostStates, HostsOfCells};
+use crate::db::DbError;
+use crate::db::api::ApiDb;
+use crate::db::api::aggregates::Aggregate;
+use crate::db::api::operations::Operations;
+use crate::db::cell::compute_nodes::ComputeNode;
+use crate::db::cell::services::Service;
+use crate::domain::server_group::ServerGroup;
+
+/// Reads what others ask about hosts and owners.
+#[derive(Clone)]
+pub struct HostFacts {
+    pub api: ApiDb,
+    pub operations: Operations,
+    /// All but cell0.
+    pub cells: Vec<CellHandle>,
+    /// How long one cell may take.
+    pub patience: Duration,
+}
+
+impl HostFacts {
+    async fn of_cell(&self, cell: &CellHandle, disabled: bool, aggregates: &[Aggregate]) -> Result<Vec<HostState>, DbError> {
+        let services = cell.health.call(self.patience, cell.db.services()).await?;
+        let nodes = cell.health.call(self.patience, cell.db.compute_nodes()).await?;
+        let state = |node: ComputeNode| {
+            let service = services.iter().find(|service| service.host == node.host && service.binary == "nova-compute")?;
+            Some(host_state(cell, disabled, aggregates, service, node))
+        };
+        Ok(nodes.into_iter().filter_map(state).collect())
+    }
+}
+
+fn host_state(cell: &CellHandle, disabled: bool, aggregates: &[Aggregate], service: &Service, node: ComputeNode) -> HostState {
+    let member_of = aggregates.iter().filter(|aggregate| aggregate.hosts.contains(&node.host));
+    HostState {
+        cell: CellRef { name: cell.name.clone(), uuid: cell.uuid, disabled },
+        up: cell.hosts.is_alive(&node.host) && !service.forced_down,
+        disabled: service.disabled,
+        disabled_reason: service.disabled_reason.clone(),
+        forced_down: service.forced_down,
+        aggregates: member_of.map(|a| HostAggregate { name: a.name.clone(), metadata: a.metadata.clone().into_iter().collect() }).collect(),
+        host: node.host,
+        node: node.hypervisor_hostname,
+        provider: node.uuid,
+        in_flight: u32::try_from(node.current_workload).unwrap_or_default(),
+        ..HostState::default()
+    }
+}
+
+#[async_trait]
+impl HostStates for HostFacts {
+    async fn host_states(&self, cells: Option<Vec<String>>) -> HostsOfCells {
+        let (Ok(mappings), Ok(aggregates)) = (self.api.cell_mappings().await, self.api.aggregates().await) else {
+            return HostsOfCells { hosts: Vec::new(), silent_cells: self.cells.iter().map(|cell| cell.name.clone()).collect() };
+        };
+        let disabled: BTreeSet<Uuid> = mappings.iter().filter(|mapping| mapping.disabled).map(|mapping| mapping.uuid).collect();
+        let wanted = self.cells.iter().filter(|cell| cells.as_ref().is_none_or(|names| names.contains(&cell.name)));
+        let asked = wanted.map(|cell| async {
+            let answer = self.of_cell(cell, disabled.contains(&cell.uuid), &aggregates).await;
+            (cell.name.clone(), answer)
+        });
+        let mut all = HostsOfCells::default();
+        for (name, answer) in join_all(asked).await {
+            match answer {
+                Ok(hosts) => all.hosts.extend(hosts),
+                Err(error) => {
+                    log::warn!(cell = name.as_str(); "the scheduler goes without this cell: {error}");
+                    all.silent_cells.push(name);
+                }
+            }
+        }
+        all
+    }
+
+    async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String> {
+        let record = match self.api.server_group(group).await {
+            Ok(record) => record,
+            Err(DbError::NotFound(_)) => return Ok(None),
+            Err(error) => return Err(error.to_string()),
+        };
+        let mut members: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+        for member in record.members {
+            let owner = self.operations.ownership(member).await.map_err(|error| error.to_string())?.and_then(|row| row.owner);
+            members.insert(member, owner.map(|(_, host)| host).into_iter().collect());
+        }
+        let limit = record.rules.get("max_server_per_host").and_then(serde_json::Value::as_u64).and_then(|n| u32::try_from(n).ok());
+        Ok(Some(ServerGroup { uuid: group, policy: record.policy, max_server_per_host: limit.unwrap_or(1), members }))
+    }
+}
+
+#[async_trait]
+impl OwnershipOracle for HostFacts {
+    async fn may_run(&self, cell: &str, host: &str, server: Uuid) -> Option<(i64, i64)> {
+        match self.operations.may_run(server, cell.to_owned(), host.to_owned()).await {
+            Ok(answer) => answer,
+            Err(error) => {
+                log::warn!(server:% = server, host; "who owns the server cannot be told now: {error}");
+                None
+            }
+        }
+    }
+}

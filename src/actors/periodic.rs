@@ -1,0 +1,149 @@
+//! What happens by itself: resizes that wait too long are confirmed, and records follow guests that went off on their own.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use chrono::TimeDelta;
+use uuid::Uuid;
+
+use super::conductor::ConductorHandle;
+use super::supervision::{DeathGuard, Shutdown};
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::{Expected, InstanceChange};
+use crate::db::cell::migrations::MigrationFilter;
+use crate::domain::context::RequestContext;
+use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::domain::migration::MigrationStatus;
+use crate::domain::server::{PowerState, VmState};
+use crate::saga::context::{Context as SagaContext, Kind, Request};
+use crate::saga::refusal::Refusal;
+use crate::saga::world::World;
+
+/// How the periodic work is done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeriodicOptions {
+    /// A resize that has waited this long is confirmed; zero is never.
+    pub resize_confirm_window: Duration,
+    /// How often everything is looked at.
+    pub interval: Duration,
+}
+
+/// Look now.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Look;
+
+/// The actor.
+#[derive(Clone)]
+pub struct PeriodicParts {
+    pub world: Arc<World>,
+    pub conductor: ConductorHandle,
+    pub options: PeriodicOptions,
+}
+
+/// One life of it.
+pub struct Periodic {
+    parts: PeriodicParts,
+    busy: bool,
+    _guard: Option<DeathGuard>,
+}
+
+impl Periodic {
+    pub fn new(parts: PeriodicParts, guard: Option<DeathGuard>) -> Periodic {
+        Periodic { parts, busy: false, _guard: guard }
+    }
+}
+
+impl Actor for Periodic {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(self.parts.options.interval, |_, ctx| ctx.notify(Look));
+    }
+}
+
+impl Handler<Look> for Periodic {
+    type Result = ();
+
+    fn handle(&mut self, _: Look, ctx: &mut Self::Context) {
+        if std::mem::replace(&mut self.busy, true) {
+            return;
+        }
+        let parts = self.parts.clone();
+        let looking = async move {
+            confirm_overdue(&parts).await;
+            follow_power(&parts.world).await;
+        };
+        ctx.spawn(looking.into_actor(self).map(|(), periodic, _| periodic.busy = false));
+    }
+}
+
+impl Handler<Shutdown> for Periodic {
+    type Result = ();
+
+    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}
+
+/// Confirms what has waited longer than the window, in every cell that answers (spec L6).
+async fn confirm_overdue(parts: &PeriodicParts) {
+    let window = parts.options.resize_confirm_window;
+    let Ok(window) = TimeDelta::from_std(window) else { return };
+    if window.is_zero() {
+        return;
+    }
+    let before = parts.world.env.now() - window;
+    for (name, cell) in &parts.world.cells {
+        let filter = MigrationFilter { statuses: vec![MigrationStatus::Finished], changes_before: Some(before), ..MigrationFilter::default() };
+        match cell.db.migrations(filter).await {
+            Ok(overdue) => {
+                for migration in overdue {
+                    confirm(parts, migration.instance_uuid, &migration.user_id, &migration.project_id).await;
+                }
+            }
+            Err(error) => log::warn!(cell = name.as_str(); "Error auto-confirming resizes, they are tried later: {error}"),
+        }
+    }
+}
+
+async fn confirm(parts: &PeriodicParts, server: Uuid, user_id: &str, project_id: &str) {
+    let caller = RequestContext {
+        request_id: format!("req-{}", parts.world.env.uuid()),
+        user_id: user_id.to_owned(),
+        project_id: project_id.to_owned(),
+        ..RequestContext::default()
+    };
+    let context = SagaContext::new(parts.world.env.uuid(), Kind::Confirm, caller, server, Request::Confirm { automatic: true });
+    match parts.conductor.begin(context).await {
+        Ok(saga) => log::info!(server:% = server, migration:% = saga; "Automatically confirming a resize"),
+        // A source record's stale copy, or a user who was faster.
+        Err(Refusal::Conflict(_) | Refusal::Invalid(_) | Refusal::NotFound(_)) => {}
+        Err(refusal) => log::warn!(server:% = server; "Error auto-confirming resize, it is tried later: {refusal}"),
+    }
+}
+
+/// Servers whose guests are off without anyone having asked become SHUTOFF (spec §2.11).
+async fn follow_power(world: &World) {
+    for (name, cell) in &world.cells {
+        let Ok(nodes) = cell.db.compute_nodes().await else { continue };
+        for node in nodes {
+            let report = world.hosts.query(name, &node.host, HostQuery::Report { checksums: false }, Duration::from_secs(5)).await;
+            let Ok(HostAnswer::Report(report)) = report else { continue };
+            for guest in report.guests.iter().filter(|guest| guest.defined && guest.power_state == PowerState::Shutdown) {
+                follow_one(world, name, &node.host, guest.server).await;
+            }
+        }
+    }
+}
+
+async fn follow_one(world: &World, cell: &str, host: &str, server: Uuid) {
+    let owned = matches!(world.operations.may_run(server, cell.to_owned(), host.to_owned()).await, Ok(Some(_)));
+    let Some(cell) = world.cells.get(cell).filter(|_| owned) else { return };
+    let change = InstanceChange { power_state: Some(PowerState::Shutdown), ..InstanceChange::states(VmState::Stopped, None) };
+    let txn = CellTxn::new().instance_change_if(server, Expected::at_rest(&[VmState::Active]), change);
+    if cell.db.apply_unfenced(txn).await.is_ok() {
+        log::info!(server:% = server, host; "the guest is off: the server is SHUTOFF");
+    }
+}

@@ -1,0 +1,274 @@
+//! The root of the supervision tree: starts everything in order and supervises it. Past a child's restart intensity the
+//! failure has nowhere to go but up: the process ends, and the journal is what its successor goes on from.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::WeakRecipient;
+use actix::prelude::*;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::address::Address;
+use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, HostSpec, HypervisorFactory};
+use super::compute_host::OwnershipOracle;
+use super::conductor::{Conductor, ConductorHandle, ConductorParts};
+use super::host_facts::HostFacts;
+use super::notifier::{Notifier, NotifierConfig, NotifierHandle};
+use super::periodic::{Periodic, PeriodicOptions, PeriodicParts};
+use super::scheduler::host_state::HostStates;
+use super::scheduler::config::{ConfigError, SchedulerConfig};
+use super::scheduler::{Scheduler, SchedulerHandle};
+use super::supervision::{ChildDied, ChildSpec, Children, Escalated, Intensity, Shutdown, Verdict};
+use crate::chaos::point::FaultPoints;
+use crate::db::api::ApiDb;
+use crate::db::api::operations::Operations;
+use crate::db::cell::CellDb;
+use crate::env::Env;
+use crate::saga::world::{CELL0, CellRef, Settings, World};
+use crate::services::image::ImageService;
+use crate::services::network::NetworkService;
+use crate::services::placement::PlacementService;
+use crate::services::volume::VolumeService;
+
+/// A cell to start.
+#[derive(Clone)]
+pub struct CellStart {
+    pub uuid: Uuid,
+    pub name: String,
+    pub db: CellDb,
+    pub dir: PathBuf,
+    pub hosts: Vec<HostSpec>,
+}
+
+/// Everything that the tree is made of.
+#[derive(Clone)]
+pub struct Parts {
+    pub env: Env,
+    pub api: ApiDb,
+    /// cell0 among them.
+    pub cells: Vec<CellStart>,
+    pub images: Arc<dyn ImageService>,
+    pub network: Arc<dyn NetworkService>,
+    pub volumes: Arc<dyn VolumeService>,
+    pub placement: Arc<dyn PlacementService>,
+    pub hypervisors: HypervisorFactory,
+    pub cell_options: CellOptions,
+    pub scheduler: SchedulerConfig,
+    pub notifier: NotifierConfig,
+    pub settings: Settings,
+    pub periodic: PeriodicOptions,
+    /// How long one cell may take to tell of its hosts.
+    pub cell_patience: Duration,
+    /// Operations at work at once; past it a request is told to come back.
+    pub max_in_flight: usize,
+}
+
+/// Why the tree does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("the scheduler's configuration: {0}")]
+    Scheduler(#[from] ConfigError),
+    #[error("the notifications' file cannot be opened: {0}")]
+    Notifier(#[from] std::io::Error),
+}
+
+/// The running tree, as those outside it hold it. Cheap to clone.
+#[derive(Clone)]
+pub struct Tree {
+    pub world: Arc<World>,
+    /// cell0 among them.
+    pub cells: Vec<CellHandle>,
+    pub conductor: ConductorHandle,
+    pub notifier: NotifierHandle,
+    pub faults: FaultPoints,
+    root: Addr<Root>,
+}
+
+impl Tree {
+    /// Ends every actor in good order: what is in flight stays in the journal.
+    pub fn stop(&self) {
+        self.root.do_send(Shutdown);
+    }
+
+    /// A cell by name.
+    pub fn cell(&self, name: &str) -> Option<&CellHandle> {
+        self.cells.iter().find(|cell| cell.name == name)
+    }
+}
+
+/// Starts everything; operations that the journal holds go on at once.
+pub async fn start(parts: Parts) -> Result<Tree, StartError> {
+    let faults = FaultPoints::default();
+    let operations = Operations::new(parts.api.db().clone());
+    let cells: Vec<CellHandle> =
+        parts.cells.iter().map(|cell| CellHandle::new(cell.uuid, &cell.name, cell.db.clone(), &parts.env)).collect();
+    let hosts = CellHosts::default();
+    for cell in &cells {
+        hosts.add(&cell.name, cell.hosts.clone());
+    }
+    let facts = HostFacts {
+        api: parts.api.clone(),
+        operations: operations.clone(),
+        cells: cells.iter().filter(|cell| cell.name != CELL0).cloned().collect(),
+        patience: parts.cell_patience,
+    };
+    let states: Arc<dyn HostStates> = Arc::new(facts.clone());
+    let scheduler = Scheduler::new(parts.scheduler.clone(), parts.placement.clone(), states)?;
+    let notifier = Notifier::open(parts.notifier.clone(), parts.env.clone()).await?;
+    let root = Root::create(|ctx| {
+        let obituaries: WeakRecipient<ChildDied> = ctx.address().downgrade().recipient();
+        let mut notifiers = Children::new(obituaries.clone());
+        let notifier_address = Address::new(notifiers.start(spec("notifier", move |guard| notifier.next_life(guard).start())));
+        let mut schedulers = Children::new(obituaries.clone());
+        let scheduler_address = Address::new(schedulers.start(spec("scheduler", move |guard| scheduler.next_life(guard).start())));
+        let world = Arc::new(World {
+            env: parts.env.clone(),
+            operations,
+            api: parts.api.clone(),
+            cells: parts.cells.iter().map(|cell| (cell.name.clone(), CellRef { uuid: cell.uuid, db: cell.db.clone() })).collect(),
+            hosts: Arc::new(hosts),
+            scheduling: Arc::new(SchedulerHandle::new(scheduler_address.clone())),
+            images: parts.images.clone(),
+            network: parts.network.clone(),
+            volumes: parts.volumes.clone(),
+            placement: parts.placement.clone(),
+            notifications: Arc::new(NotifierHandle::new(notifier_address.clone())),
+            settings: parts.settings.clone(),
+        });
+        let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
+        let cell_children = start_cells(&parts, &cells, &oracle, obituaries.clone(), ctx.address().recipient());
+        let (ended, seen) = watch::channel(0);
+        let conductor_parts = ConductorParts::new(world.clone(), faults.clone(), ended, parts.max_in_flight);
+        let mut conductors = Children::new(obituaries.clone());
+        let for_lives = conductor_parts.clone();
+        let conductor_address =
+            Address::new(conductors.start(spec("conductor", move |guard| Conductor::new(for_lives.clone(), Some(guard)).start())));
+        let conductor = ConductorHandle::new(conductor_address.clone(), conductor_parts, seen);
+        let mut periodics = Children::new(obituaries);
+        let periodic = PeriodicParts { world: world.clone(), conductor: conductor.clone(), options: parts.periodic };
+        periodics.start(spec("periodic", move |guard| Periodic::new(periodic.clone(), Some(guard)).start()));
+        Root {
+            tree: Tree { world, cells, conductor, notifier: NotifierHandle::new(notifier_address.clone()), faults, root: ctx.address() },
+            notifiers,
+            notifier_address,
+            schedulers,
+            scheduler_address,
+            cell_children,
+            conductors,
+            conductor_address,
+            periodics,
+        }
+    });
+    root.send(Describe).await.map_err(|error| StartError::Notifier(std::io::Error::other(error)))
+}
+
+fn spec<A: Actor>(name: &str, factory: impl Fn(super::supervision::DeathGuard) -> Addr<A> + 'static) -> ChildSpec<A> {
+    ChildSpec { name: name.to_owned(), intensity: Intensity::default(), factory: Box::new(factory) }
+}
+
+fn start_cells(
+    parts: &Parts,
+    handles: &[CellHandle],
+    oracle: &Arc<dyn OwnershipOracle>,
+    obituaries: WeakRecipient<ChildDied>,
+    escalations: Recipient<Escalated>,
+) -> Children<Cell> {
+    let mut children = Children::new(obituaries);
+    for (cell, handle) in parts.cells.iter().zip(handles) {
+        let cell_parts = CellParts {
+            env: parts.env.clone(),
+            handle: handle.clone(),
+            dir: cell.dir.clone(),
+            hosts: cell.hosts.clone(),
+            options: parts.cell_options.clone(),
+            images: parts.images.clone(),
+            network: parts.network.clone(),
+            oracle: oracle.clone(),
+            hypervisors: parts.hypervisors.clone(),
+            escalations: Some(escalations.clone()),
+        };
+        children.start(spec(&cell.name, move |guard| Cell::new(cell_parts.clone(), Some(guard)).start()));
+    }
+    children
+}
+
+#[derive(Message)]
+#[rtype(result = "Tree")]
+struct Describe;
+
+/// The actor.
+struct Root {
+    tree: Tree,
+    notifiers: Children<Notifier>,
+    notifier_address: Address<Notifier>,
+    schedulers: Children<Scheduler>,
+    scheduler_address: Address<Scheduler>,
+    cell_children: Children<Cell>,
+    conductors: Children<Conductor>,
+    conductor_address: Address<Conductor>,
+    periodics: Children<Periodic>,
+}
+
+impl Actor for Root {
+    type Context = Context<Self>;
+}
+
+impl Handler<Describe> for Root {
+    type Result = MessageResult<Describe>;
+
+    fn handle(&mut self, _: Describe, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.tree.clone())
+    }
+}
+
+impl Handler<ChildDied> for Root {
+    type Result = ();
+
+    fn handle(&mut self, died: ChildDied, _: &mut Self::Context) {
+        let too_often = match died.name.as_str() {
+            "notifier" => replace(self.notifiers.on_death(&died), Some(&self.notifier_address)),
+            "scheduler" => replace(self.schedulers.on_death(&died), Some(&self.scheduler_address)),
+            "conductor" => replace(self.conductors.on_death(&died), Some(&self.conductor_address)),
+            "periodic" => replace(self.periodics.on_death(&died), None),
+            _ => replace(self.cell_children.on_death(&died), None),
+        };
+        if let Some(escalated) = too_often {
+            log::error!("{}: the process ends, and its successor goes on from the journal", escalated.reason);
+            System::current().stop_with_code(1);
+        }
+    }
+}
+
+/// Tells all who talk to the child of its successor; what is left when it died too often.
+fn replace<A: Actor>(verdict: Verdict<A>, address: Option<&Address<A>>) -> Option<Escalated> {
+    match verdict {
+        Verdict::Nothing => None,
+        Verdict::Restarted(successor) => {
+            if let Some(address) = address {
+                address.replace(successor);
+            }
+            None
+        }
+        Verdict::TooOften(escalated) => Some(escalated),
+    }
+}
+
+impl Handler<Escalated> for Root {
+    type Result = ();
+
+    /// One host that cannot live is left down by its cell; the rest of the cloud goes on.
+    fn handle(&mut self, escalated: Escalated, _: &mut Self::Context) {
+        log::error!(child = escalated.name.as_str(); "{}", escalated.reason);
+    }
+}
+
+impl Handler<Shutdown> for Root {
+    type Result = ();
+
+    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
+        // Children end when what holds them is dropped; in flight is only what the journal knows.
+        ctx.stop();
+    }
+}
