@@ -236,7 +236,9 @@ impl ConductorHandle {
             }
             Err(refusal) => {
                 // Nothing may be left of it; if what was asked may have happened, the saga's own undo finds out.
-                if matches!(refusal, Refusal::Unavailable(_)) || self.world.operations.abandon(context.saga, &refusal.to_string()).await.is_err() {
+                if matches!(refusal, Refusal::Unavailable(_))
+                    || self.world.operations.abandon(context.saga, &refusal.to_string()).await.is_err()
+                {
                     self.addr.do_send(Resume(context.saga));
                 }
                 Err(refusal)
