@@ -16,7 +16,7 @@ use crate::domain::context::RequestContext;
 use crate::env::Env;
 use crate::http::limits::InFlight;
 use crate::http::server::{self, Part, Wiring};
-use crate::http::{identity, image, volume};
+use crate::http::{identity, image, network, placement, volume};
 use crate::logging;
 
 /// Runs the service until SIGINT or SIGTERM.
@@ -80,9 +80,13 @@ async fn wiring(cloud: &Cloud) -> Result<Wiring, Failure> {
                 .app_data(web::Data::from(services.identity.clone()))
                 .app_data(web::Data::from(services.images.clone()))
                 .app_data(web::Data::from(services.volumes.clone()))
+                .app_data(web::Data::from(services.network.clone()))
+                .app_data(web::Data::from(services.placement.clone()))
                 .configure(identity::configure)
                 .configure(image::configure)
-                .configure(volume::configure);
+                .configure(volume::configure)
+                .configure(network::configure)
+                .configure(placement::configure);
         })
     };
     Ok(Wiring {
