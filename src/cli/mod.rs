@@ -84,8 +84,7 @@ struct Options {
 
 impl Options {
     fn load(self) -> Result<Config, Failure> {
-        let overrides =
-            Overrides { data_dir: self.data_dir, listen: self.listen, cells: self.cells, hosts_per_cell: self.hosts_per_cell };
+        let overrides = Overrides { data_dir: self.data_dir, listen: self.listen, cells: self.cells, hosts_per_cell: self.hosts_per_cell };
         Ok(Config::load(self.config.as_deref(), overrides)?)
     }
 }

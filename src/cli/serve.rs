@@ -121,8 +121,12 @@ async fn administrator(cloud: &Cloud) -> Result<RequestContext, Failure> {
 fn announce(cloud: &Cloud) -> Result<(), Failure> {
     let (config, data) = (&cloud.config, cloud.config.data_dir.display());
     let listen = config.http.listen;
-    let cells: Vec<String> =
-        cloud.cells.iter().filter(|cell| !cell.hosts.is_empty()).map(|cell| format!("{} ({} hosts)", cell.name, cell.hosts.len())).collect();
+    let cells: Vec<String> = cloud
+        .cells
+        .iter()
+        .filter(|cell| !cell.hosts.is_empty())
+        .map(|cell| format!("{} ({} hosts)", cell.name, cell.hosts.len()))
+        .collect();
     let mut text = format!("cellshift listens on http://{listen} with {}; its data is in {data}\n", cells.join(", "));
     if !listen.ip().is_loopback() {
         text.push_str("It is reachable from other machines.\n");
