@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use async_trait::async_trait;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -15,6 +16,7 @@ use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
 use crate::saga::context::Context as SagaContext;
 use crate::saga::debt;
+use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
 use crate::saga::tables::{accept, table_of};
 use crate::saga::world::World;
@@ -205,6 +207,13 @@ pub struct ConductorHandle {
     world: Arc<World>,
     owner: String,
     ended: watch::Receiver<u64>,
+}
+
+#[async_trait]
+impl BeginOperation for ConductorHandle {
+    async fn begin(&self, context: SagaContext) -> Result<Uuid, Refusal> {
+        ConductorHandle::begin(self, context).await
+    }
 }
 
 impl ConductorHandle {

@@ -87,11 +87,6 @@ pub enum FlavorScope {
 impl ApiDb {
     /// A new flavor; Conflict when its id or name is taken.
     pub async fn create_flavor(&self, flavor: Flavor) -> Result<FlavorRecord, DbError> {
-        self.create_flavor_with_factor(flavor, 1.0).await
-    }
-
-    /// The same with an `rxtx_factor` of the client's own.
-    pub async fn create_flavor_with_factor(&self, flavor: Flavor, rxtx_factor: f64) -> Result<FlavorRecord, DbError> {
         let now = self.db.env().now();
         self.db
             .write(move |conn| {
@@ -106,7 +101,7 @@ impl ApiDb {
                     None => {}
                 }
                 let flavorid = flavor.id.clone();
-                diesel::insert_into(flavors::table).values(row_of(flavor, rxtx_factor, now)).execute(conn)?;
+                diesel::insert_into(flavors::table).values(row_of(flavor, now)).execute(conn)?;
                 get(conn, &flavorid)
             })
             .await
@@ -238,7 +233,7 @@ impl ApiDb {
     }
 }
 
-fn row_of(flavor: Flavor, rxtx_factor: f64, now: DateTime<Utc>) -> FlavorRow {
+fn row_of(flavor: Flavor, now: DateTime<Utc>) -> FlavorRow {
     FlavorRow {
         id: 0,
         created_at: now,
@@ -250,7 +245,7 @@ fn row_of(flavor: Flavor, rxtx_factor: f64, now: DateTime<Utc>) -> FlavorRow {
         root_gb: flavor.root_gb,
         ephemeral_gb: flavor.ephemeral_gb,
         swap_mb: flavor.swap_mb,
-        rxtx_factor,
+        rxtx_factor: 1.0,
         extra_specs: flavor.extra_specs,
         is_public: flavor.is_public,
         disabled: flavor.disabled,

@@ -19,7 +19,6 @@ pub mod migrations;
 pub mod network;
 pub(in crate::db) mod schema;
 pub mod services;
-pub mod usage;
 
 use chrono::{DateTime, Utc};
 
