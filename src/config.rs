@@ -314,7 +314,7 @@ pub struct Log {
 
 impl Default for Log {
     fn default() -> Log {
-        Log { level: "info".into(), format: LogFormat::Text }
+        Log { level: "info,actix_server=warn".into(), format: LogFormat::Text }
     }
 }
 

@@ -1,8 +1,8 @@
 //! cellshift: a multi-cell compute control plane that speaks the OpenStack Compute API.
 
 pub mod actors;
-pub mod chaos;
 pub mod bootstrap;
+pub mod chaos;
 pub mod cli;
 pub mod config;
 pub mod db;

@@ -1,3 +1,10 @@
-//! The command line.
+//! The command line: parse, dispatch, and say what went wrong.
 
-fn main() {}
+use std::process::ExitCode;
+
+use cellshift::cli;
+use clap::Parser;
+
+fn main() -> ExitCode {
+    cli::run(cli::Cli::parse())
+}

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
+use async_trait::async_trait;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -18,6 +19,7 @@ use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
 use crate::saga::context::Context as SagaContext;
 use crate::saga::debt;
+use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
 use crate::saga::tables::{accept, table_of};
 use crate::saga::world::World;
@@ -234,6 +236,13 @@ pub struct ConductorHandle {
     address: Address<Conductor>,
     parts: ConductorParts,
     ended: watch::Receiver<u64>,
+}
+
+#[async_trait]
+impl BeginOperation for ConductorHandle {
+    async fn begin(&self, context: SagaContext) -> Result<Uuid, Refusal> {
+        ConductorHandle::begin(self, context).await
+    }
 }
 
 impl ConductorHandle {

@@ -2,6 +2,7 @@
 
 pub mod address;
 pub mod cell;
+pub mod cell_registry;
 pub mod compute_host;
 pub mod conductor;
 pub mod host_facts;

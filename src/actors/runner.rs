@@ -238,11 +238,18 @@ fn work_of(step: &Step, side: Side) -> Option<crate::saga::step::Work> {
 }
 
 /// Performs a side; `Err` when its deadline passed.
-async fn under_deadline(world: &Arc<World>, step: &Step, side: Side, context: &mut Context, fence: Fence) -> Result<Result<(), StepError>, String> {
+async fn under_deadline(
+    world: &Arc<World>,
+    step: &Step,
+    side: Side,
+    context: &mut Context,
+    fence: Fence,
+) -> Result<Result<(), StepError>, String> {
     let Some(work) = work_of(step, side) else { return Ok(Ok(())) };
     let limit = world.settings.deadline(step);
     let saga = context.saga;
-    let places: Vec<(String, String)> = [&context.source, &context.target].into_iter().flatten().map(|p| (p.cell.clone(), p.host.clone())).collect();
+    let places: Vec<(String, String)> =
+        [&context.source, &context.target].into_iter().flatten().map(|p| (p.cell.clone(), p.host.clone())).collect();
     let running = work(world, context, fence);
     tokio::pin!(running);
     let by_progress = side == Side::Act && matches!(step.deadline, Deadline::WithoutProgress(_));
@@ -263,7 +270,9 @@ async fn under_deadline(world: &Arc<World>, step: &Step, side: Side, context: &m
 async fn progress(world: &World, places: &[(String, String)], operation: Uuid) -> u64 {
     let mut moved = 0;
     for (cell, host) in places {
-        if let Ok(HostAnswer::Progress { done, .. }) = world.hosts.query(cell, host, HostQuery::Progress { operation }, Duration::from_secs(2)).await {
+        if let Ok(HostAnswer::Progress { done, .. }) =
+            world.hosts.query(cell, host, HostQuery::Progress { operation }, Duration::from_secs(2)).await
+        {
             moved += done;
         }
     }
@@ -289,6 +298,14 @@ fn lost(error: &DbError) -> Ended {
     }
 }
 
-fn entry(seq: i64, step: &str, side: Side, attempt: i64, event: &str, error: Option<String>, at: chrono::DateTime<chrono::Utc>) -> JournalEntry {
+fn entry(
+    seq: i64,
+    step: &str,
+    side: Side,
+    attempt: i64,
+    event: &str,
+    error: Option<String>,
+    at: chrono::DateTime<chrono::Utc>,
+) -> JournalEntry {
     JournalEntry { seq, step: step.to_owned(), side: side.as_str().to_owned(), attempt, event: event.to_owned(), error, at }
 }

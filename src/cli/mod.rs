@@ -1,3 +1,121 @@
-//! What the subcommands do; `main` parses and dispatches.
+//! The command line: its options here, one file per subcommand.
 
+mod client;
 pub mod data_dir;
+mod migrations;
+mod serve;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use uuid::Uuid;
+
+use crate::config::{Config, Overrides};
+use crate::env::Env;
+
+/// A multi-cell compute control plane that moves servers between cells and brings them back when anything fails.
+#[derive(Parser)]
+#[command(version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the service; without configuration, a small multi-cell cloud with everything in it.
+    Serve(Options),
+    /// List migrations, newest first, of the running service.
+    Migrations {
+        #[command(flatten)]
+        options: Options,
+        /// Only those of this server.
+        #[arg(long)]
+        server: Option<Uuid>,
+        /// Only those in this state: running, unwinding, done, unwound or needs_operator.
+        #[arg(long)]
+        status: Option<String>,
+    },
+    /// Show a migration's journal: each step, attempt, outcome and error.
+    Migration {
+        uuid: Uuid,
+        #[command(flatten)]
+        options: Options,
+        /// Follow it until it ends.
+        #[arg(long)]
+        watch: bool,
+    },
+    /// Work on the databases.
+    Db {
+        #[command(subcommand)]
+        command: DbCommand,
+    },
+    /// Print the configuration in force, as TOML.
+    Config(Options),
+}
+
+#[derive(Subcommand)]
+enum DbCommand {
+    /// Bring every schema up to date, and make what is missing. The service does the same when it starts.
+    Migrate(Options),
+}
+
+/// What every subcommand takes.
+#[derive(Args, Clone)]
+struct Options {
+    /// Where everything that must survive a restart is kept [default: cellshift-data].
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Where to listen [default: 127.0.0.1:8774].
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    /// Cells beside cell0 [default: 2].
+    #[arg(long, value_name = "N")]
+    cells: Option<u32>,
+    /// Simulated hosts per cell [default: 2].
+    #[arg(long, value_name = "N")]
+    hosts_per_cell: Option<u32>,
+    /// A TOML file with any option; `cellshift config` prints them all.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Options {
+    fn load(self) -> Result<Config, Failure> {
+        let overrides = Overrides { data_dir: self.data_dir, listen: self.listen, cells: self.cells, hosts_per_cell: self.hosts_per_cell };
+        Ok(Config::load(self.config.as_deref(), overrides)?)
+    }
+}
+
+/// Why a subcommand ended without doing its work: one sentence for the terminal.
+type Failure = Box<dyn std::error::Error>;
+
+/// Runs the subcommand; what goes wrong is one sentence on standard error and a non-zero exit code.
+pub fn run(cli: Cli) -> ExitCode {
+    let done = match cli.command {
+        Command::Serve(options) => options.load().and_then(serve::run),
+        Command::Migrations { options, server, status } => options.load().and_then(|config| migrations::list(&config, server, status)),
+        Command::Migration { uuid, options, watch } => options.load().and_then(|config| migrations::show(&config, uuid, watch)),
+        Command::Db { command: DbCommand::Migrate(options) } => options.load().and_then(migrate_databases),
+        Command::Config(options) => options.load().and_then(|config| {
+            print!("{}", config.to_toml()?);
+            Ok(ExitCode::SUCCESS)
+        }),
+    };
+    done.unwrap_or_else(|failure| {
+        eprintln!("cellshift: {failure}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Opening a cloud migrates its databases.
+fn migrate_databases(config: Config) -> Result<ExitCode, Failure> {
+    let data = data_dir::DataDir::take(&config.data_dir)?;
+    crate::logging::init(&config.log)?;
+    let cloud = actix_rt::System::new().block_on(crate::bootstrap::open(config, Env::system()))?;
+    let cells: Vec<&str> = cloud.cells.iter().map(|cell| cell.name.as_str()).collect();
+    println!("The databases of the API, the services and {} under {} are up to date.", cells.join(", "), data.path().display());
+    Ok(ExitCode::SUCCESS)
+}

@@ -204,7 +204,8 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, instance:
         .map(|vif| PortLink { port_id: vif.port_id, mac: vif.mac_address.clone(), made_for_server: vif.created_for_server })
         .collect();
     let devices = db.block_devices(context.server).await?;
-    context.volumes_to_delete = devices.iter().filter(|device| device.delete_on_termination).filter_map(|device| device.volume_id).collect();
+    context.volumes_to_delete =
+        devices.iter().filter(|device| device.delete_on_termination).filter_map(|device| device.volume_id).collect();
     context.volumes = devices
         .iter()
         .filter(|device| device.is_volume())

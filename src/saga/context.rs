@@ -4,14 +4,14 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::error::StepError;
+use super::scheduling::Candidate;
 use crate::db::cell::bundle::InstanceBundle;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::guest::DiskManifest;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{TaskState, VmState, named_states};
-use super::error::StepError;
-use super::scheduling::Candidate;
 
 named_states! {
     /// The sagas.
@@ -95,14 +95,30 @@ pub enum Request {
     Delete,
     Start,
     Stop,
-    Reboot { hard: bool },
+    Reboot {
+        hard: bool,
+    },
     Rebuild(Box<RebuildRequest>),
     /// A resize, or a cold migration when the flavor stays the same.
-    Resize { flavor: Box<Flavor>, migrate: bool, host: Option<String>, cross_cell_allowed: bool },
-    Confirm { automatic: bool },
+    Resize {
+        flavor: Box<Flavor>,
+        migrate: bool,
+        host: Option<String>,
+        cross_cell_allowed: bool,
+    },
+    Confirm {
+        automatic: bool,
+    },
     Revert,
-    AttachVolume { volume_id: Uuid, device_name: Option<String>, tag: Option<String>, delete_on_termination: bool },
-    DetachVolume { volume_id: Uuid },
+    AttachVolume {
+        volume_id: Uuid,
+        device_name: Option<String>,
+        tag: Option<String>,
+        delete_on_termination: bool,
+    },
+    DetachVolume {
+        volume_id: Uuid,
+    },
 }
 
 /// A server to make. Ports and volumes are named or described; ids of what is to be made are chosen already.

@@ -75,7 +75,8 @@ async fn bury_in_cell0(world: &World, context: &mut Context, fence: Fence) -> Re
         other => other?,
     };
     let mut bundle = *request.instance;
-    bundle.instance = Instance { vm_state: VmState::Error, task_state: None, power_state: PowerState::NoState, hidden: true, ..bundle.instance };
+    bundle.instance =
+        Instance { vm_state: VmState::Error, task_state: None, power_state: PowerState::NoState, hidden: true, ..bundle.instance };
     let buried = matches!(world.cell(CELL0)?.instance(context.server).await, Ok(instance) if !instance.hidden);
     let txn = if buried { CellTxn::new() } else { CellTxn::new().import_bundle(bundle, true) };
     let txn = history::action_started(txn, context);

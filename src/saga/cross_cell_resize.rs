@@ -112,7 +112,10 @@ async fn record_target_choice(world: &World, context: &mut Context, fence: Fence
         context: serde_json::json!({ "host": target.host, "node": target.node, "resources": context.new_resources() }),
     };
     let at_target = CellTxn::new()
-        .instance_change(context.server, flavors(InstanceChange { availability_zone: Some(target.availability_zone.clone()), ..InstanceChange::default() }))
+        .instance_change(
+            context.server,
+            flavors(InstanceChange { availability_zone: Some(target.availability_zone.clone()), ..InstanceChange::default() }),
+        )
         .migration_change(context.saga, target_on_record(&target, true))
         .set_migration_context(context.server, move_context.clone());
     world.cell(&target.cell)?.apply(fence, at_target).await?;

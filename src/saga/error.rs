@@ -28,7 +28,9 @@ impl From<DbError> for StepError {
         match error {
             DbError::Unavailable { .. } => StepError::Unknown(error.to_string()),
             DbError::Stale(..) => StepError::Overtaken(error.to_string()),
-            DbError::NotFound(_) | DbError::Conflict(_) | DbError::WrongState { .. } | DbError::Defect(_) => StepError::Refused(error.to_string()),
+            DbError::NotFound(_) | DbError::Conflict(_) | DbError::WrongState { .. } | DbError::Defect(_) => {
+                StepError::Refused(error.to_string())
+            }
         }
     }
 }

@@ -79,9 +79,8 @@ pub async fn release_source_guest(world: &World, context: &mut Context, fence: F
         world.volumes.delete_attachment(fence, volume.source_attachment).await?;
     }
     let change = InstanceChange { power_state: Some(PowerState::Shutdown), ..InstanceChange::task(Some(TaskState::ResizeMigrated)) };
-    let mut txn = CellTxn::new()
-        .instance_change(context.server, change)
-        .migration_status(context.move_id(), MigrationStatus::PostMigrating);
+    let mut txn =
+        CellTxn::new().instance_change(context.server, change).migration_status(context.move_id(), MigrationStatus::PostMigrating);
     txn = attachments(world, context, &source.cell, txn, |volume| volume.placeholder).await?;
     txn = history::event_done(txn, context, source_event(context), Some(&source));
     world.cell(&source.cell)?.apply(fence, txn).await?;

@@ -17,6 +17,7 @@ pub mod guest_move;
 pub mod history;
 pub mod machine;
 pub mod notifications;
+pub mod operations;
 pub mod power;
 pub mod rebuild;
 pub mod refusal;

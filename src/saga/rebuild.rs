@@ -25,11 +25,18 @@ const STEPS: &[Step] = &[
     Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
     Step::reversible("check_image", work!(check_image), Undo::Nothing("it changes nothing")),
     Step::reversible("stop_guest", work!(stop_guest), Undo::By(work!(start_guest_again))).within(Deadline::Within(180)).serving(),
-    Step::reversible("build_guest", work!(build_guest), Undo::Nothing("the old root disk is gone: the server is in ERROR and can be rebuilt again"))
-        .within(Deadline::WithoutProgress(60))
-        .tried(3)
+    Step::reversible(
+        "build_guest",
+        work!(build_guest),
+        Undo::Nothing("the old root disk is gone: the server is in ERROR and can be rebuilt again"),
+    )
+    .within(Deadline::WithoutProgress(60))
+    .tried(3)
+    .serving(),
+    Step::reversible("start_guest", work!(start_guest), Undo::Nothing("a hard reboot starts it"))
+        .within(Deadline::Within(300))
+        .tried(4)
         .serving(),
-    Step::reversible("start_guest", work!(start_guest), Undo::Nothing("a hard reboot starts it")).within(Deadline::Within(300)).tried(4).serving(),
     Step::forward("finish_rebuild", work!(finish_rebuild)),
 ];
 
@@ -86,8 +93,7 @@ fn starts(context: &Context) -> bool {
 async fn finish_rebuild(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let rebuild = request(context)?;
-    let (vm_state, power) =
-        if starts(context) { (VmState::Active, PowerState::Running) } else { (VmState::Stopped, PowerState::Shutdown) };
+    let (vm_state, power) = if starts(context) { (VmState::Active, PowerState::Running) } else { (VmState::Stopped, PowerState::Shutdown) };
     let change = InstanceChange {
         image_ref: Some(rebuild.image_id.to_string()),
         display_name: rebuild.name.clone(),

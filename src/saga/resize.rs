@@ -81,7 +81,8 @@ pub async fn hold_source_allocation(world: &World, context: &mut Context, fence:
     let Some(own) = own else {
         return Err(StepError::Refused(format!("Instance {} has no allocation to hold", context.server)));
     };
-    let migration = Allocations { consumer: context.move_id(), consumer_generation: None, consumer_type: "MIGRATION".into(), ..own.clone() };
+    let migration =
+        Allocations { consumer: context.move_id(), consumer_generation: None, consumer_type: "MIGRATION".into(), ..own.clone() };
     let none = Allocations { allocations: BTreeMap::new(), ..own };
     Ok(world.placement.replace_allocations(fence, vec![none, migration]).await?)
 }
@@ -183,7 +184,9 @@ pub async fn bind_ports_at_target(world: &World, context: &mut Context, fence: F
             Ok(()) => {}
             Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Stale(_))) => return Err(error.into()),
             Err(other) => {
-                return Err(StepError::NextCandidate(format!("Migration pre-check error: Failed to create port bindings for host {host}: {other}")));
+                return Err(StepError::NextCandidate(format!(
+                    "Migration pre-check error: Failed to create port bindings for host {host}: {other}"
+                )));
             }
         }
     }
@@ -225,7 +228,15 @@ pub async fn claim_at_target(world: &World, context: &mut Context, fence: Fence)
     let event = prep_event(context);
     let home = context.source()?.cell.clone();
     world.cell(&home)?.apply(fence, history::event_started(CellTxn::new(), context, event, Some(&target))).await?;
-    history::notify(world, context, "claim_at_target", InstanceAction::ResizePrep, Phase::Start, &Place { cell: home.clone(), ..target.clone() }).await;
+    history::notify(
+        world,
+        context,
+        "claim_at_target",
+        InstanceAction::ResizePrep,
+        Phase::Start,
+        &Place { cell: home.clone(), ..target.clone() },
+    )
+    .await;
     if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
         world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {
             SchedulingError::NoValidHost { reason } => StepError::NextCandidate(reason),
@@ -233,8 +244,12 @@ pub async fn claim_at_target(world: &World, context: &mut Context, fence: Fence)
         })?;
     }
     super::guest_move::claim(world, context, fence, &target).await.map_err(|error| match error {
-        StepError::Refused(why) => StepError::NextCandidate(format!("Migration pre-check error: Pre-checks failed on host {}: {why}", target.host)),
-        StepError::Unknown(why) => StepError::NextCandidate(format!("Migration pre-check error: host {} did not answer: {why}", target.host)),
+        StepError::Refused(why) => {
+            StepError::NextCandidate(format!("Migration pre-check error: Pre-checks failed on host {}: {why}", target.host))
+        }
+        StepError::Unknown(why) => {
+            StepError::NextCandidate(format!("Migration pre-check error: host {} did not answer: {why}", target.host))
+        }
         other => other,
     })?;
     world.cell(&home)?.apply(fence, history::event_done(CellTxn::new(), context, event, Some(&target))).await?;

@@ -262,10 +262,7 @@ fn back_at_source(world: &World, context: &Context, source: &Place) -> InstanceC
 /// The hosts' events of a revert (spec §2.7).
 fn host_events<'a>(context: &Context, source: &'a Place, target: &'a Place) -> Vec<(&'static str, &'a Place)> {
     if context.crosses_cells() {
-        vec![
-            ("compute_revert_snapshot_based_resize_at_dest", target),
-            ("compute_finish_revert_snapshot_based_resize_at_source", source),
-        ]
+        vec![("compute_revert_snapshot_based_resize_at_dest", target), ("compute_finish_revert_snapshot_based_resize_at_source", source)]
     } else {
         vec![("compute_finish_revert_resize", source)]
     }

@@ -85,7 +85,15 @@ impl Step {
 
     /// A step that is retried until it is done.
     pub const fn forward(name: &'static str, act: Work) -> Step {
-        Step { name, class: Class::Forward, deadline: Deadline::Within(60), act, undo: Undo::Nothing("past the pivot"), service_depends: false, tries: 1 }
+        Step {
+            name,
+            class: Class::Forward,
+            deadline: Deadline::Within(60),
+            act,
+            undo: Undo::Nothing("past the pivot"),
+            service_depends: false,
+            tries: 1,
+        }
     }
 
     /// A step past the pivot whose definite failure hands the server back.
@@ -95,7 +103,15 @@ impl Step {
 
     /// A step that may be owed.
     pub const fn cleanup(name: &'static str, act: Work) -> Step {
-        Step { name, class: Class::Cleanup, deadline: Deadline::Within(60), act, undo: Undo::Nothing("it only removes what is of no use"), service_depends: false, tries: 1 }
+        Step {
+            name,
+            class: Class::Cleanup,
+            deadline: Deadline::Within(60),
+            act,
+            undo: Undo::Nothing("it only removes what is of no use"),
+            service_depends: false,
+            tries: 1,
+        }
     }
 
     /// With another deadline.

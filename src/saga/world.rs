@@ -131,20 +131,28 @@ impl World {
     /// The hypervisor of a host.
     pub async fn node_on(&self, cell: &str, host: &str) -> Result<ComputeNode, StepError> {
         let nodes = self.cell(cell)?.compute_nodes().await?;
-        nodes.into_iter().find(|node| node.host == host).ok_or_else(|| StepError::Refused(format!("Compute host {host} could not be found.")))
+        nodes
+            .into_iter()
+            .find(|node| node.host == host)
+            .ok_or_else(|| StepError::Refused(format!("Compute host {host} could not be found.")))
     }
 
     /// The zone that an aggregate puts a host in.
     pub async fn zone_of(&self, host: &str) -> Result<Option<String>, StepError> {
         let aggregates = self.api.aggregates().await?;
-        Ok(aggregates.into_iter().filter(|aggregate| aggregate.hosts.iter().any(|known| known == host)).find_map(|a| a.availability_zone().map(str::to_owned)))
+        Ok(aggregates
+            .into_iter()
+            .filter(|aggregate| aggregate.hosts.iter().any(|known| known == host))
+            .find_map(|a| a.availability_zone().map(str::to_owned)))
     }
 
     /// Asks a host to do something for the context's server. A refusal, a failure and silence are errors.
     pub async fn ask(&self, context: &Context, place: &Place, fence: Fence, command: HostCommand) -> Result<HostReply, StepError> {
         let request = HostRequest { fence, operation: context.saga, command };
         match self.hosts.request(&place.cell, &place.host, request, HOST_PATIENCE).await {
-            Ok(HostReply::Refused { reason } | HostReply::Failed { reason }) => Err(StepError::Refused(format!("host {}: {reason}", place.host))),
+            Ok(HostReply::Refused { reason } | HostReply::Failed { reason }) => {
+                Err(StepError::Refused(format!("host {}: {reason}", place.host)))
+            }
             Ok(HostReply::Stale { epoch, attempt }) => {
                 Err(StepError::Overtaken(format!("host {} has obeyed fence ({epoch}, {attempt})", place.host)))
             }

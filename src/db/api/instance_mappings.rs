@@ -83,6 +83,20 @@ impl ApiDb {
             .await
     }
 
+    /// The servers (of one project, when given) whose mapping changed at or after a moment.
+    pub async fn mappings_changed_since(&self, at: DateTime<Utc>, project_id: Option<&str>) -> Result<Vec<Uuid>, DbError> {
+        let project = project_id.map(str::to_owned);
+        self.db
+            .read(move |conn| {
+                let mut query = mappings::table.filter(mappings::updated_at.ge(Sql(Some(at)))).into_boxed();
+                if let Some(project) = project {
+                    query = query.filter(mappings::project_id.eq(project));
+                }
+                Ok(query.select(mappings::instance_uuid).load(conn)?)
+            })
+            .await
+    }
+
     /// Counts a project's (and, when given, a user's) servers.
     pub async fn count_mappings(&self, project_id: &str, user_id: Option<&str>) -> Result<MappingCount, DbError> {
         let (project, user) = (project_id.to_owned(), user_id.map(str::to_owned));

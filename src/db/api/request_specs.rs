@@ -1,5 +1,7 @@
 //! Request specs: what each server was asked to be.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
@@ -11,6 +13,9 @@ use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::domain::request_spec::RequestSpec;
 
+/// Uuids in one statement at most.
+const CHUNK: usize = 500;
+
 impl ApiDb {
     /// A server's request spec.
     pub async fn request_spec(&self, instance: Uuid) -> Result<RequestSpec, DbError> {
@@ -20,6 +25,27 @@ impl ApiDb {
                 found.ok_or_else(|| not_found(instance))
             })
             .await
+    }
+
+    /// The request specs of these servers, those that exist.
+    pub async fn request_specs(&self, instances: Vec<Uuid>) -> Result<BTreeMap<Uuid, RequestSpec>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut found = BTreeMap::new();
+                for chunk in instances.chunks(CHUNK) {
+                    let rows = specs::table.filter(specs::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
+                    let pairs: Vec<(Uuid, RequestSpec)> = rows.select((specs::instance_uuid, specs::spec)).load(conn)?;
+                    found.extend(pairs);
+                }
+                Ok(found)
+            })
+            .await
+    }
+
+    /// Replaces a server's request spec as its user wants it; for what belongs to no operation.
+    pub async fn edit_request_spec(&self, spec: RequestSpec) -> Result<(), DbError> {
+        let now = self.db.env().now();
+        self.db.write(move |conn| save(conn, &spec, now)).await
     }
 
     /// Replaces a server's request spec.

@@ -232,8 +232,7 @@ impl Machine {
             return;
         }
         let earlier = (0..step).rev().find(|&earlier| {
-            table.steps[earlier].undo.work().is_some()
-                || (back == Back::NextCandidate && table.chooses == Some(table.steps[earlier].name))
+            table.steps[earlier].undo.work().is_some() || (back == Back::NextCandidate && table.chooses == Some(table.steps[earlier].name))
         });
         self.cursor = match earlier {
             Some(earlier) => Cursor::Undo(earlier, back),

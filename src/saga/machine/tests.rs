@@ -3,11 +3,11 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::fence::Fence;
 use crate::saga::context::Context;
 use crate::saga::error::StepError;
 use crate::saga::step::{Step, work};
 use crate::saga::world::World;
-use crate::domain::fence::Fence;
 
 async fn nothing(_: &World, _: &mut Context, _: Fence) -> Result<(), StepError> {
     Ok(())

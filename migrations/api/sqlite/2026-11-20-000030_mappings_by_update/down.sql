@@ -1,0 +1,1 @@
+DROP INDEX instance_mappings_by_update;

@@ -1,0 +1,53 @@
+//! What users write on their servers at any time, also while a server moves.
+
+use super::{CELL_DEADLINE, CellRegistry, Located};
+use crate::actors::cell::CellHandle;
+use crate::db::DbError;
+use crate::db::cell::CellTxn;
+use crate::domain::request_spec::RequestSpec;
+use crate::domain::server::VmState;
+
+impl CellRegistry {
+    /// Makes a user's change to the server: in the cell that has it, again in the cell that it turns out to have moved to
+    /// meanwhile, and on the other copy of a server in a move, so that neither confirm nor revert loses it (L23).
+    pub async fn edit(&self, located: &Located, change: impl Fn() -> CellTxn) -> Result<(), DbError> {
+        let uuid = located.instance.uuid;
+        let Some(mut home) = located.cell.clone() else {
+            return Err(DbError::Conflict(format!("Instance {uuid} is not ready")));
+        };
+        let mut written = vec![home.clone()];
+        loop {
+            apply(self.cell(&home)?, change()).await?;
+            match self.find_server(uuid).await?.cell {
+                Some(now) if !written.contains(&now) => {
+                    written.push(now.clone());
+                    home = now;
+                }
+                _ => break,
+            }
+        }
+        if located.instance.vm_state == VmState::Resized || located.instance.task_state.is_some() {
+            self.edit_copies(located, &written, change).await;
+        }
+        Ok(())
+    }
+
+    /// The other copies: one that cannot be written now is caught up when the move ends.
+    async fn edit_copies(&self, located: &Located, written: &[String], change: impl Fn() -> CellTxn) {
+        for cell in self.inner.cells.values().filter(|cell| !written.contains(&cell.name)) {
+            match apply(cell, change()).await {
+                Ok(()) | Err(DbError::NotFound(_)) => {}
+                Err(error) => log::warn!(server:% = located.instance.uuid; "a copy in cell {} misses a change: {error}", cell.name),
+            }
+        }
+    }
+
+    /// Saves a request spec that a user changed.
+    pub async fn edit_request_spec(&self, spec: RequestSpec) -> Result<(), DbError> {
+        self.inner.api.edit_request_spec(spec).await
+    }
+}
+
+async fn apply(cell: &CellHandle, change: CellTxn) -> Result<(), DbError> {
+    cell.health.call(CELL_DEADLINE, cell.db.apply_unfenced(change)).await
+}

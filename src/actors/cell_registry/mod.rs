@@ -1,0 +1,273 @@
+//! All cells as one: finds, lists and edits servers wherever they are (spec cross-cell-resize §5.5, L22, L32, L33).
+//!
+//! The instance mapping is the only authority on which copy of a server in a move is shown: a record counts when it lies in
+//! the cell that the mapping names, hidden or not, and never otherwise.
+
+mod edit;
+mod list;
+mod matching;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use futures::future::join_all;
+use uuid::Uuid;
+
+use crate::actors::cell::CellHandle;
+use crate::db::DbError;
+use crate::db::api::ApiDb;
+use crate::db::api::host_mappings::HostMapping;
+use crate::db::cell::CellDb;
+use crate::db::cell::block_devices::BlockDevice;
+use crate::db::cell::bundle::InstanceBundle;
+use crate::db::cell::faults::Fault;
+use crate::db::cell::instance_list::{InstanceDetails, InstanceView};
+use crate::db::cell::instances::{Instance, ProjectUsage};
+use crate::db::cell::services::Service;
+use crate::domain::network_info::NetworkInfo;
+pub use list::{ListError, ListQuery};
+
+/// How long a cell may take for its part of a list or a look-up.
+const CELL_DEADLINE: Duration = Duration::from_secs(10);
+/// A compute service that was not seen for so long counts as down.
+const SERVICE_DOWN_SECONDS: i64 = 60;
+/// How often a look-up follows a server that moves under it.
+const CHASES: usize = 8;
+
+/// A handle over all cells and the API database. Cheap to clone.
+#[derive(Clone)]
+pub struct CellRegistry {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    api: ApiDb,
+    cells: BTreeMap<String, CellHandle>,
+}
+
+/// A server and where it is.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Located {
+    /// The cell's name; none while the server is only a build request.
+    pub cell: Option<String>,
+    pub instance: Instance,
+}
+
+/// A server with everything that is shown of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ServerRecord {
+    /// The cell's name; none while the server is only a build request.
+    pub cell: Option<String>,
+    pub instance: Instance,
+    pub metadata: BTreeMap<String, String>,
+    /// Sorted.
+    pub tags: Vec<String>,
+    pub network: NetworkInfo,
+    /// In the order in which they were added.
+    pub block_devices: Vec<BlockDevice>,
+    /// The newest one.
+    pub fault: Option<Fault>,
+}
+
+/// What is known of a server's host, as the API says it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostStatus {
+    /// It has no host.
+    None,
+    Up,
+    /// An operator says that it is off.
+    Down,
+    /// An operator has disabled it.
+    Maintenance,
+    /// It has not been heard of.
+    Unknown,
+}
+
+impl HostStatus {
+    /// As the API writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            HostStatus::None => "",
+            HostStatus::Up => "UP",
+            HostStatus::Down => "DOWN",
+            HostStatus::Maintenance => "MAINTENANCE",
+            HostStatus::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+impl ServerRecord {
+    fn new(cell: Option<String>, instance: Instance, details: InstanceDetails) -> ServerRecord {
+        let InstanceDetails { metadata, tags, network_info, block_devices, fault } = details;
+        ServerRecord { cell, instance, metadata, tags, network: network_info, block_devices, fault }
+    }
+
+    fn of_build(bundle: InstanceBundle) -> ServerRecord {
+        ServerRecord {
+            cell: None,
+            network: bundle.info_cache.unwrap_or_default(),
+            instance: bundle.instance,
+            metadata: bundle.metadata,
+            tags: bundle.tags,
+            block_devices: bundle.block_devices,
+            fault: bundle.faults.into_iter().next_back(),
+        }
+    }
+}
+
+/// What a look-up found in the place that the mapping named.
+enum Found<T> {
+    InCell(String, T),
+    Build(Box<InstanceBundle>),
+}
+
+impl CellRegistry {
+    /// Over these cells, by name.
+    pub fn new(api: ApiDb, cells: impl IntoIterator<Item = CellHandle>) -> CellRegistry {
+        let cells = cells.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
+        CellRegistry { inner: Arc::new(Inner { api, cells }) }
+    }
+
+    /// The API database.
+    pub fn api(&self) -> &ApiDb {
+        &self.inner.api
+    }
+
+    /// Every cell, by name.
+    pub fn cells(&self) -> &BTreeMap<String, CellHandle> {
+        &self.inner.cells
+    }
+
+    /// The cell of this name.
+    pub fn cell(&self, name: &str) -> Result<&CellHandle, DbError> {
+        self.inner.cells.get(name).ok_or_else(|| DbError::Defect(format!("cell {name} is not known here")))
+    }
+
+    fn cell_by_uuid(&self, uuid: Uuid) -> Result<&CellHandle, DbError> {
+        let found = self.inner.cells.values().find(|cell| cell.uuid == uuid);
+        found.ok_or_else(|| DbError::Defect(format!("a mapping names cell {uuid}, which is not known here")))
+    }
+
+    /// The server, from the cell that its mapping names; [`DbError::NotFound`] when there is none.
+    pub async fn find_server(&self, uuid: Uuid) -> Result<Located, DbError> {
+        match self.chase(uuid, |db| async move { db.instance(uuid).await }).await? {
+            Found::InCell(cell, instance) => Ok(Located { cell: Some(cell), instance }),
+            Found::Build(bundle) => Ok(Located { cell: None, instance: bundle.instance }),
+        }
+    }
+
+    /// The server even when it is deleted, as long as its record is kept.
+    pub async fn find_even_deleted(&self, uuid: Uuid) -> Result<Located, DbError> {
+        match self.chase(uuid, |db| async move { db.instance_even_deleted(uuid).await }).await? {
+            Found::InCell(cell, instance) => Ok(Located { cell: Some(cell), instance }),
+            Found::Build(bundle) => Ok(Located { cell: None, instance: bundle.instance }),
+        }
+    }
+
+    /// The server with everything that is shown of it.
+    pub async fn server(&self, uuid: Uuid) -> Result<ServerRecord, DbError> {
+        match self.chase(uuid, |db| async move { db.instance_view(uuid).await }).await? {
+            Found::InCell(cell, InstanceView { instance, details }) => Ok(ServerRecord::new(Some(cell), instance, details)),
+            Found::Build(bundle) => Ok(ServerRecord::of_build(*bundle)),
+        }
+    }
+
+    /// Looks where the mapping says; when nothing is there, looks again as long as the mapping changes meanwhile.
+    async fn chase<T, F>(&self, uuid: Uuid, look: impl Fn(CellDb) -> F) -> Result<Found<T>, DbError>
+    where
+        F: Future<Output = Result<T, DbError>>,
+    {
+        let mut seen = None;
+        for _ in 0..CHASES {
+            let mapping = self.inner.api.instance_mapping(uuid).await?;
+            if seen == Some(mapping.cell_uuid) {
+                break;
+            }
+            seen = Some(mapping.cell_uuid);
+            let found = match mapping.cell_uuid {
+                None => self.inner.api.build_request(uuid).await.map(|bundle| Found::Build(Box::new(bundle))),
+                Some(cell) => {
+                    let cell = self.cell_by_uuid(cell)?;
+                    let found = cell.health.call(CELL_DEADLINE, look(cell.db.clone())).await;
+                    found.map(|found| Found::InCell(cell.name.clone(), found))
+                }
+            };
+            match found {
+                Err(DbError::NotFound(_)) => {}
+                other => return other,
+            }
+        }
+        Err(DbError::NotFound(format!("Instance {uuid}")))
+    }
+
+    /// Where a compute host is mapped; none for one that is unknown.
+    pub async fn host_of(&self, host: &str) -> Result<Option<HostMapping>, DbError> {
+        match self.inner.api.host_mapping(host).await {
+            Ok(mapping) => Ok(Some(mapping)),
+            Err(DbError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The name of the cell that a host is in; none for an unknown host.
+    pub async fn cell_of_host(&self, host: &str) -> Result<Option<String>, DbError> {
+        match self.host_of(host).await? {
+            Some(mapping) => Ok(Some(self.cell_by_uuid(mapping.cell_uuid)?.name.clone())),
+            None => Ok(None),
+        }
+    }
+
+    /// What is known of the server's host.
+    pub async fn host_status(&self, server: &ServerRecord) -> HostStatus {
+        let statuses = self.host_statuses(std::slice::from_ref(server)).await;
+        statuses.get(&server.instance.uuid).copied().unwrap_or(HostStatus::Unknown)
+    }
+
+    /// What is known of the hosts of these servers, with one question to each cell.
+    pub async fn host_statuses(&self, servers: &[ServerRecord]) -> BTreeMap<Uuid, HostStatus> {
+        let mut wanted: Vec<&str> = servers.iter().filter_map(|server| server.cell.as_deref()).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let asked = wanted.into_iter().filter_map(|name| self.inner.cells.get(name)).map(|cell| async {
+            let services = cell.health.call(CELL_DEADLINE, cell.db.services()).await.unwrap_or_default();
+            (cell.name.as_str(), services)
+        });
+        let services: BTreeMap<&str, Vec<Service>> = join_all(asked).await.into_iter().collect();
+        servers.iter().map(|server| (server.instance.uuid, self.status_by(server, &services))).collect()
+    }
+
+    fn status_by(&self, server: &ServerRecord, services: &BTreeMap<&str, Vec<Service>>) -> HostStatus {
+        let (Some(cell), Some(host)) = (server.cell.as_deref(), server.instance.host.as_deref()) else {
+            return HostStatus::None;
+        };
+        let is_its = |service: &&Service| service.host == host && service.binary == "nova-compute";
+        let Some(service) = services.get(cell).and_then(|all| all.iter().find(is_its)) else {
+            return HostStatus::Unknown;
+        };
+        let now = self.inner.api.db().env().now();
+        let seen = service.last_seen_up.is_some_and(|at| now - at <= TimeDelta::seconds(SERVICE_DOWN_SECONDS));
+        match (service.forced_down, service.disabled, seen) {
+            (true, _, _) => HostStatus::Down,
+            (_, true, _) => HostStatus::Maintenance,
+            (_, _, true) => HostStatus::Up,
+            _ => HostStatus::Unknown,
+        }
+    }
+
+    /// What a project uses of its quotas over all cells; a cell that does not answer is an error, not a zero.
+    pub async fn usage_of_project(&self, project_id: &str) -> Result<ProjectUsage, DbError> {
+        let asked = self.inner.cells.values().map(|cell| cell.health.call(CELL_DEADLINE, cell.db.usage_of_project(project_id)));
+        let mut total = ProjectUsage::default();
+        for usage in join_all(asked).await {
+            let usage = usage?;
+            total.instances += usage.instances;
+            total.cores += usage.cores;
+            total.ram_mb += usage.ram_mb;
+        }
+        Ok(total)
+    }
+}

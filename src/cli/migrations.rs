@@ -1,0 +1,111 @@
+//! `cellshift migrations` and `cellshift migration UUID`: what the operators' API tells of sagas, for a terminal.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::Failure;
+use super::client::Client;
+use crate::config::Config;
+
+/// Pause between two looks at a migration that is watched.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+pub(super) fn list(config: &Config, server: Option<Uuid>, status: Option<String>) -> Result<ExitCode, Failure> {
+    actix_rt::System::new().block_on(async {
+        let client = Client::connect(config).await?;
+        let mut query: Vec<(&str, String)> = Vec::new();
+        query.extend(server.map(|server| ("server", server.to_string())));
+        query.extend(status.map(|status| ("status", status)));
+        let body = client.get("/ops/v1/migrations", &query).await?;
+        print(&table(&body))?;
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+pub(super) fn show(config: &Config, uuid: Uuid, watch: bool) -> Result<ExitCode, Failure> {
+    actix_rt::System::new().block_on(async {
+        let client = Client::connect(config).await?;
+        let path = format!("/ops/v1/migrations/{uuid}");
+        let mut shown = 0;
+        loop {
+            let migration = client.get(&path, &[]).await?;
+            let over = matches!(migration["state"].as_str(), Some("done" | "unwound" | "needs_operator"));
+            let lines = timeline(&migration, over || !watch);
+            let fresh: String = lines.iter().skip(shown).fold(String::new(), |text, line| text + line + "\n");
+            shown = lines.len().max(shown);
+            print(&fresh)?;
+            if over || !watch {
+                return Ok(ExitCode::SUCCESS);
+            }
+            if let Some(progress) = migration["progress"].as_str() {
+                eprint!("\r{}: {progress}    \r", migration["step"].as_str().unwrap_or_default());
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    })
+}
+
+/// To standard output; a reader that has gone away ends the program quietly through the error.
+fn print(text: &str) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn table(body: &Value) -> String {
+    let mut text = format!("{:36}  {:36}  {:20}  {:14}  {}\n", "MIGRATION", "SERVER", "SAGA", "STATE", "STEP");
+    for migration in body["migrations"].as_array().into_iter().flatten() {
+        let word = |key: &str| migration[key].as_str().unwrap_or_default();
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{:36}  {:36}  {:20}  {:14}  {}", word("uuid"), word("server"), word("saga"), word("state"), word("step"));
+    }
+    text
+}
+
+/// One line per attempt that has ended, and at the end (`whole`) those that have not, the debts and the state. While a
+/// migration is watched, lines are only ever added.
+fn timeline(migration: &Value, whole: bool) -> Vec<String> {
+    let word = |key: &str| migration[key].as_str().unwrap_or_default();
+    let mut lines = vec![format!("{} of server {}, began {}", word("saga"), word("server"), word("started_at"))];
+    for step in migration["steps"].as_array().into_iter().flatten() {
+        match step["outcome"].as_str() {
+            None if !whole => break,
+            outcome => lines.push(attempt(step, outcome.unwrap_or("…"))),
+        }
+    }
+    if whole {
+        for debt in migration["debts"].as_array().into_iter().flatten() {
+            lines.push(format!("owed: {} of {}: {}", text(debt, "side"), text(debt, "step"), text(debt, "reason")));
+        }
+        lines.push(format!("{} at {}", word("state"), word("updated_at")));
+    }
+    lines
+}
+
+fn attempt(step: &Value, outcome: &str) -> String {
+    let began = text(step, "begun_at");
+    let took = match (time(&step["begun_at"]), time(&step["ended_at"])) {
+        (Some(begun), Some(ended)) => format!("{} ms", (ended - begun).num_milliseconds()),
+        _ => String::new(),
+    };
+    let side = if text(step, "side") == "undo" { "undo " } else { "" };
+    let name = format!("{side}{}", text(step, "step"));
+    let mut line = format!("  {began}  {name:36} attempt {:<3} {outcome:8} {took:>9}", step["attempt"]);
+    if let Some(error) = step["error"].as_str() {
+        let _ = write!(line, "  {error}");
+    }
+    line.trim_end().to_owned()
+}
+
+fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object[key].as_str().unwrap_or_default()
+}
+
+fn time(value: &Value) -> Option<chrono::DateTime<chrono::FixedOffset>> {
+    chrono::DateTime::parse_from_rfc3339(value.as_str()?).ok()
+}

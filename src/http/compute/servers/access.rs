@@ -1,0 +1,116 @@
+//! Which server a request is about, and whether its caller may: what every handler on one server does first.
+
+use uuid::Uuid;
+
+use super::ComputeApi;
+use super::view::Visible;
+use crate::actors::cell_registry::{Located, ServerRecord};
+use crate::db::DbError;
+use crate::db::cell::instances::Instance;
+use crate::domain::context::RequestContext;
+use crate::domain::policy::Target;
+use crate::http::compute::answer::{conflict, not_found};
+use crate::http::error::ApiError;
+use crate::saga::context::{Context, Kind, Request};
+use crate::saga::refusal::Refusal;
+
+/// 404 for a server that does not exist or is not the caller's to know of.
+pub fn no_such_server(id: &str) -> ApiError {
+    not_found(format!("Instance {id} could not be found."))
+}
+
+/// What an operation's refusal is over HTTP.
+pub fn refused(refusal: Refusal) -> ApiError {
+    use crate::http::compute::answer::{bad_request, forbidden, unavailable};
+    match refusal {
+        Refusal::NotFound(why) => not_found(why),
+        Refusal::Conflict(why) => conflict(why),
+        Refusal::Invalid(why) => bad_request(why),
+        Refusal::Forbidden(why) => forbidden(why),
+        Refusal::Unavailable(why) => unavailable(why),
+    }
+}
+
+/// Whose the server is, for policy.
+pub fn target(instance: &Instance) -> Target<'_> {
+    Target { project_id: &instance.project_id, user_id: &instance.user_id }
+}
+
+impl ComputeApi {
+    /// The server, from the cell that its mapping names; 404 when there is none that the caller may know of.
+    pub async fn locate(&self, caller: &RequestContext, id: &str) -> Result<Located, ApiError> {
+        let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
+        match self.registry.find_server(uuid).await {
+            Ok(found) if may_know(caller, &found.instance) => Ok(found),
+            Ok(_) | Err(DbError::NotFound(_)) => Err(no_such_server(id)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The server with all that is shown of it, if the rule allows the caller to see it.
+    pub async fn load(&self, caller: &RequestContext, id: &str, rule: &str) -> Result<ServerRecord, ApiError> {
+        let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
+        let server = match self.registry.server(uuid).await {
+            Ok(server) if may_know(caller, &server.instance) => server,
+            Ok(_) | Err(DbError::NotFound(_)) => return Err(no_such_server(id)),
+            Err(error) => return Err(error.into()),
+        };
+        self.policy.authorize(rule, caller, &target(&server.instance))?;
+        Ok(server)
+    }
+
+    /// The server, if the rule allows the caller to act on it.
+    pub async fn locate_for(&self, caller: &RequestContext, id: &str, rule: &str) -> Result<Located, ApiError> {
+        let located = self.locate(caller, id).await?;
+        self.policy.authorize(rule, caller, &target(&located.instance))?;
+        Ok(located)
+    }
+
+    /// As [`ComputeApi::locate_for`]; 409 when the server is locked and the caller may not pass a lock.
+    pub async fn locate_unlocked(&self, caller: &RequestContext, id: &str, rule: &str) -> Result<Located, ApiError> {
+        let located = self.locate_for(caller, id, rule).await?;
+        if located.instance.locked && !caller.is_admin() {
+            return Err(conflict(format!("Instance {id} is locked")));
+        }
+        Ok(located)
+    }
+
+    /// What the caller may see of a server.
+    pub fn visible(&self, caller: &RequestContext, target: &Target<'_>) -> Visible {
+        let may = |rule: &str| self.policy.check(rule, caller, target);
+        Visible {
+            extended_attributes: may("os_compute_api:os-extended-server-attributes"),
+            host_status: may("os_compute_api:servers:show:host_status"),
+            host_status_unknown: may("os_compute_api:servers:show:host_status:unknown-only"),
+            extra_specs: may("os_compute_api:os-flavor-extra-specs:index"),
+            fault_details: caller.is_admin(),
+        }
+    }
+
+    /// Starts an operation on the server; its id is also a migration's.
+    pub async fn begin(&self, caller: &RequestContext, kind: Kind, server: &Instance, request: Request) -> Result<Uuid, ApiError> {
+        let mut context = Context::new(self.env.uuid(), kind, caller.clone(), server.uuid, request);
+        context.project_id = server.project_id.clone();
+        context.user_id = server.user_id.clone();
+        context.display_name = server.display_name.clone();
+        self.operations.begin(context).await.map_err(refused)
+    }
+}
+
+/// Administrators know of every server, others of their project's.
+pub fn may_know(caller: &RequestContext, instance: &Instance) -> bool {
+    caller.is_admin() || caller.project_id == instance.project_id
+}
+
+/// 409 unless the server is at rest, in Nova's words.
+pub fn require_no_task(instance: &Instance, action: &str) -> Result<(), ApiError> {
+    match instance.task_state {
+        None => Ok(()),
+        Some(task) => Err(wrong_state(instance, action, "task_state", task.as_str())),
+    }
+}
+
+/// 409 in Nova's words.
+pub fn wrong_state(instance: &Instance, action: &str, attribute: &str, value: &str) -> ApiError {
+    conflict(format!("Cannot '{action}' instance {} while it is in {attribute} {value}", instance.uuid))
+}

@@ -1,0 +1,28 @@
+//! What operators do: reset a server's state. And the console, of which no driver keeps a log yet.
+
+use actix_web::http::StatusCode;
+
+use super::{Asked, lock};
+use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::server::VmState;
+use crate::http::compute::answer::{Answer, conflict, empty};
+use crate::http::compute::servers::schemas;
+use crate::http::error::{ApiError, ErrorForm};
+
+pub(super) async fn reset_state(asked: &Asked<'_>) -> Answer {
+    schemas::RESET_STATE.check(asked.version, asked.body)?;
+    let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-admin-actions:reset_state").await?;
+    let state = if asked.body["os-resetState"]["state"].as_str() == Some("active") { VmState::Active } else { VmState::Error };
+    lock::record(asked, &located, "resetState", InstanceChange::states(state, None)).await?;
+    empty(StatusCode::ACCEPTED)
+}
+
+pub(super) async fn console_output(asked: &Asked<'_>) -> Answer {
+    schemas::CONSOLE_OUTPUT.check(asked.version, asked.body)?;
+    let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-console-output").await?;
+    if located.instance.host.is_none() {
+        return Err(conflict(format!("Instance {} is not ready", asked.id)));
+    }
+    let message = "Unable to get console log, functionality not implemented";
+    Err(ApiError::new(ErrorForm::Compute, StatusCode::NOT_IMPLEMENTED, message))
+}

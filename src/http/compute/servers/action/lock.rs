@@ -1,0 +1,62 @@
+//! Lock and unlock: a locked server is left alone by all but administrators.
+
+use actix_web::http::StatusCode;
+
+use super::Asked;
+use crate::actors::cell_registry::Located;
+use crate::db::cell::CellTxn;
+use crate::db::cell::actions::ActionKey;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::http::compute::answer::{Answer, empty};
+use crate::http::compute::servers::{access, schemas};
+use crate::http::error::ApiError;
+
+pub(super) async fn lock(asked: &Asked<'_>) -> Answer {
+    schemas::LOCK.check(asked.version, asked.body)?;
+    let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-lock-server:lock").await?;
+    let reason = asked.body["lock"]["locked_reason"].as_str().filter(|_| asked.version.at_least(73)).map(str::to_owned);
+    let by = role_of(asked, &located);
+    // An owner's lock does not replace an administrator's.
+    if by == "owner" && located.instance.locked_by.as_deref() == Some("admin") {
+        return empty(StatusCode::ACCEPTED);
+    }
+    let change = InstanceChange {
+        locked: Some(true),
+        locked_by: Some(Some(by.to_owned())),
+        locked_reason: Some(reason),
+        ..InstanceChange::default()
+    };
+    record(asked, &located, "lock", change).await?;
+    empty(StatusCode::ACCEPTED)
+}
+
+pub(super) async fn unlock(asked: &Asked<'_>) -> Answer {
+    let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-lock-server:unlock").await?;
+    let held_by = located.instance.locked_by.as_deref();
+    if held_by.is_some_and(|held| held != role_of(asked, &located)) {
+        let rule = "os_compute_api:os-lock-server:unlock:unlock_override";
+        asked.api.policy.authorize(rule, asked.caller, &access::target(&located.instance))?;
+    }
+    let change = InstanceChange { locked: Some(false), locked_by: Some(None), locked_reason: Some(None), ..InstanceChange::default() };
+    record(asked, &located, "unlock", change).await?;
+    empty(StatusCode::ACCEPTED)
+}
+
+/// As whom the caller locks.
+fn role_of(asked: &Asked<'_>, located: &Located) -> &'static str {
+    if asked.caller.project_id == located.instance.project_id { "owner" } else { "admin" }
+}
+
+/// Makes a change that is an instance action of its own.
+pub(super) async fn record(asked: &Asked<'_>, located: &Located, action: &str, change: InstanceChange) -> Result<(), ApiError> {
+    let caller = asked.caller;
+    let uuid = located.instance.uuid;
+    let txn = || {
+        let key = ActionKey { instance: uuid, request_id: caller.request_id.clone(), action: action.to_owned() };
+        CellTxn::new()
+            .instance_change(uuid, change.clone())
+            .action_started(key.clone(), caller.user_id.clone(), caller.project_id.clone())
+            .action_finished(key, None)
+    };
+    Ok(asked.api.registry.edit(located, txn).await?)
+}

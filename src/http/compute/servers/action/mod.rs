@@ -1,0 +1,63 @@
+//! `POST /servers/{id}/action`: the body's one key names the action.
+
+mod admin;
+mod lock;
+mod power;
+mod rebuild;
+mod resize;
+
+use actix_web::{HttpRequest, web};
+use serde_json::Value;
+
+use super::ComputeApi;
+use crate::domain::context::RequestContext;
+use crate::http::auth::Caller;
+use crate::http::base_url;
+use crate::http::compute::answer::{Answer, bad_request};
+use crate::http::microversion::ApiVersion;
+
+/// One action as it was asked for.
+struct Asked<'a> {
+    api: &'a ComputeApi,
+    caller: &'a RequestContext,
+    version: ApiVersion,
+    /// The server, as the path names it.
+    id: &'a str,
+    /// With the action's name as its one key.
+    body: &'a Value,
+    base: String,
+}
+
+/// The handler.
+pub async fn action(
+    request: HttpRequest,
+    api: web::Data<ComputeApi>,
+    Caller(caller): Caller,
+    version: ApiVersion,
+    id: web::Path<String>,
+    body: web::Json<Value>,
+) -> Answer {
+    let Some(object) = body.as_object() else {
+        return Err(bad_request("Malformed request body: it must be a JSON object."));
+    };
+    let mut names = object.keys();
+    let (Some(name), None) = (names.next(), names.next()) else {
+        return Err(bad_request("Malformed request body: it must have exactly one key, the action's name."));
+    };
+    let asked = Asked { api: &api, caller: &caller, version, id: &id, body: &body, base: base_url::of(&request) };
+    match name.as_str() {
+        "os-start" => power::start(&asked).await,
+        "os-stop" => power::stop(&asked).await,
+        "reboot" => power::reboot(&asked).await,
+        "rebuild" => rebuild::rebuild(&asked).await,
+        "resize" => resize::resize(&asked).await,
+        "confirmResize" => resize::confirm(&asked).await,
+        "revertResize" => resize::revert(&asked).await,
+        "migrate" => resize::migrate(&asked).await,
+        "lock" => lock::lock(&asked).await,
+        "unlock" => lock::unlock(&asked).await,
+        "os-resetState" => admin::reset_state(&asked).await,
+        "os-getConsoleOutput" => admin::console_output(&asked).await,
+        unknown => Err(bad_request(format!("There is no such action: {unknown}"))),
+    }
+}

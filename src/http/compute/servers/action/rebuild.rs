@@ -1,0 +1,139 @@
+//! Rebuild: a fresh root disk for a server that keeps its name and addresses.
+
+use actix_web::HttpResponse;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::Asked;
+use crate::actors::cell_registry::Located;
+use crate::db::DbError;
+use crate::db::api::key_pairs::KeyPair;
+use crate::db::cell::CellTxn;
+use crate::db::columns::StringList;
+use crate::http::compute::answer::{Answer, bad_request};
+use crate::http::compute::servers::create::request::strings;
+use crate::http::compute::servers::create::{image, password, system_metadata};
+use crate::http::compute::servers::update::change;
+use crate::http::compute::servers::view::Purpose;
+use crate::http::compute::servers::{access, schemas};
+use crate::http::error::ApiError;
+use crate::saga::context::{Kind, RebuildRequest, Request};
+use crate::services::image::Image;
+
+pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
+    schemas::REBUILD.check(asked.version, asked.body)?;
+    let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
+    let wanted = &asked.body["rebuild"];
+    if wanted.get("trusted_image_certificates").is_some() {
+        let rule = "os_compute_api:servers:rebuild:trusted_certs";
+        asked.api.policy.authorize(rule, asked.caller, &access::target(&located.instance))?;
+    }
+    access::require_no_task(&located.instance, "rebuild")?;
+    let image = usable_image(asked, &located, wanted).await?;
+    let key = key_pair(asked, wanted).await?;
+    let admin_pass = wanted["adminPass"].as_str().map_or_else(|| password(asked.api.env.uuid()), str::to_owned);
+    let request = rebuild_request(&located, wanted, &image, key.as_ref(), &admin_pass);
+    asked.api.begin(asked.caller, Kind::Rebuild, &located.instance, Request::Rebuild(Box::new(request))).await?;
+    keep_rest(asked, &located, wanted, &image, key).await?;
+    let server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
+    let mut view = asked.api.view(asked.caller, &asked.base, asked.version, Purpose::Rebuild, &server).await?;
+    view["adminPass"] = json!(admin_pass);
+    let location = format!("{}/compute/v2.1/servers/{}", asked.base, server.instance.uuid);
+    Ok(HttpResponse::Accepted().insert_header(("Location", location)).json(json!({"server": view})))
+}
+
+async fn usable_image(asked: &Asked<'_>, located: &Located, wanted: &Value) -> Result<Image, ApiError> {
+    let named = wanted["imageRef"].as_str().unwrap_or_default();
+    let id = Uuid::parse_str(named).map_err(|_| bad_request("Cannot find image for rebuild"))?;
+    let image = image::usable(&*asked.api.images, asked.caller, id, "Cannot find image for rebuild").await?;
+    let instance = &located.instance;
+    let same = instance.system_metadata.get("image_base_image_ref").is_some_and(|base| base == named);
+    if instance.is_volume_backed() && !same {
+        return Err(bad_request("Unable to rebuild with a different image for a volume-backed server."));
+    }
+    image::check_fits(&image, &instance.flavor, instance.is_volume_backed())?;
+    Ok(image)
+}
+
+/// `Some(None)` takes the key away.
+async fn key_pair(asked: &Asked<'_>, wanted: &Value) -> Result<Option<Option<KeyPair>>, ApiError> {
+    let Some(name) = wanted.get("key_name") else { return Ok(None) };
+    let Some(name) = name.as_str() else { return Ok(Some(None)) };
+    match asked.api.registry.api().key_pair(&asked.caller.user_id, name).await {
+        Ok(key) => Ok(Some(Some(key))),
+        Err(DbError::NotFound(_)) => Err(bad_request("Invalid key_name provided.")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn rebuild_request(located: &Located, wanted: &Value, image: &Image, key: Option<&Option<KeyPair>>, admin_pass: &str) -> RebuildRequest {
+    let edits = change(wanted);
+    let instance = &located.instance;
+    let name = edits.display_name.clone();
+    let public_key = match key {
+        Some(key) => key.as_ref().map(|key| (key.name.clone(), key.public_key.clone())),
+        None => instance.key_name.clone().zip(instance.key_data.clone()),
+    };
+    let keys: Value = public_key.map_or_else(|| json!({}), |(name, key)| json!({ name: key }));
+    let user_data = match wanted.get("user_data") {
+        Some(given) => given.clone(),
+        None => json!(instance.user_data),
+    };
+    let config_drive = json!({
+        "uuid": instance.uuid,
+        "name": name.clone().unwrap_or_else(|| instance.display_name.clone()),
+        "hostname": edits.hostname.clone().flatten().or_else(|| instance.hostname.clone()),
+        "launch_index": instance.launch_index,
+        "availability_zone": instance.availability_zone,
+        "public_keys": keys,
+        "admin_pass": admin_pass,
+        "user_data": user_data,
+        "files": wanted.get("personality").cloned().unwrap_or_else(|| json!([])),
+    });
+    RebuildRequest {
+        image_id: image.id,
+        name,
+        description: edits.display_description,
+        metadata: wanted.get("metadata").map(strings),
+        key_name: key.map(|key| key.as_ref().map(|key| key.name.clone())),
+        config_drive,
+    }
+}
+
+/// What a rebuild changes beside what the operation itself writes.
+async fn keep_rest(
+    asked: &Asked<'_>,
+    located: &Located,
+    wanted: &Value,
+    image: &Image,
+    key: Option<Option<KeyPair>>,
+) -> Result<(), ApiError> {
+    let mut edits = change(wanted);
+    if let Some(key) = key {
+        edits.key_name = Some(key.as_ref().map(|key| key.name.clone()));
+        edits.key_data = Some(key.as_ref().map(|key| key.public_key.clone()));
+        edits.keypair = Some(key.as_ref().map(|key| json!(key)));
+    }
+    edits.user_data = wanted.get("user_data").map(|text| text.as_str().map(str::to_owned));
+    edits.injected_files = wanted.get("personality").cloned();
+    edits.trusted_certs = wanted.get("trusted_image_certificates").map(|certs| {
+        let names = certs.as_array()?.iter().filter_map(|name| name.as_str().map(str::to_owned));
+        Some(StringList(names.collect()))
+    });
+    if !located.instance.is_volume_backed() {
+        let mut kept = located.instance.system_metadata.clone();
+        kept.retain(|key, _| !key.starts_with("image_"));
+        kept.extend(system_metadata(image));
+        edits.system_metadata = Some(kept);
+    }
+    let uuid = located.instance.uuid;
+    let metadata = wanted.get("metadata").map(strings);
+    let txn = move || {
+        let txn = CellTxn::new().instance_change(uuid, edits.clone());
+        match &metadata {
+            Some(metadata) => txn.replace_metadata(uuid, metadata.clone()),
+            None => txn,
+        }
+    };
+    Ok(asked.api.registry.edit(located, txn).await?)
+}

@@ -1,0 +1,152 @@
+//! Resize, cold migrate, confirm and revert (spec §3).
+
+use actix_web::http::StatusCode;
+
+use super::Asked;
+use crate::actors::cell_registry::Located;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::db::cell::instances::Instance;
+use crate::domain::flavor::Flavor;
+use crate::domain::server::VmState;
+use crate::http::compute::answer::{Answer, bad_request, conflict, empty};
+use crate::http::compute::servers::create::image::may_use;
+use crate::http::compute::servers::create::networks::service_error;
+use crate::http::compute::servers::create::request::id_of_reference;
+use crate::http::compute::servers::{access, schemas};
+use crate::http::error::{ApiError, ErrorForm};
+use crate::saga::context::{Kind, Request};
+use crate::services::ServiceError;
+
+/// The policy that lets a move leave its cell.
+const CROSS_CELL: &str = "compute:servers:resize:cross_cell";
+
+pub(super) async fn resize(asked: &Asked<'_>) -> Answer {
+    schemas::RESIZE.check(asked.version, asked.body)?;
+    let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:resize").await?;
+    check_state(&located.instance, "resize")?;
+    let wanted = &asked.body["resize"];
+    let flavor = asked.api.flavor_for(asked.caller, &id_of_reference(&wanted["flavorRef"])).await?;
+    check_flavor(&located.instance, &flavor)?;
+    check_image_access(asked, &located.instance).await?;
+    let cross_cell_allowed = may_leave_cell(asked, &located.instance) && !has_qos_port(asked, &located.instance).await?;
+    let request = Request::Resize { flavor: Box::new(flavor), migrate: false, host: None, cross_cell_allowed };
+    asked.api.begin(asked.caller, Kind::Resize, &located.instance, request).await?;
+    if let Some(mode) = wanted["OS-DCF:diskConfig"].as_str() {
+        let uuid = located.instance.uuid;
+        let change = InstanceChange { auto_disk_config: Some(mode == "AUTO"), ..InstanceChange::default() };
+        asked.api.registry.edit(&located, move || CellTxn::new().instance_change(uuid, change.clone())).await?;
+    }
+    empty(StatusCode::ACCEPTED)
+}
+
+pub(super) async fn migrate(asked: &Asked<'_>) -> Answer {
+    schemas::MIGRATE.check(asked.version, asked.body)?;
+    let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:os-migrate-server:migrate").await?;
+    let host = asked.body["migrate"]["host"].as_str().filter(|_| asked.version.at_least(56)).map(str::to_owned);
+    if host.is_some() {
+        let rule = "os_compute_api:os-migrate-server:migrate:host";
+        asked.api.policy.authorize(rule, asked.caller, &access::target(&located.instance))?;
+    }
+    check_state(&located.instance, "migrate")?;
+    let qos = has_qos_port(asked, &located.instance).await?;
+    let may_leave = may_leave_cell(asked, &located.instance);
+    if let Some(host) = &host {
+        check_host(asked, &located, host, may_leave, qos).await?;
+    }
+    let flavor = Box::new(located.instance.flavor.clone());
+    let request = Request::Resize { flavor, migrate: true, host, cross_cell_allowed: may_leave && !qos };
+    asked.api.begin(asked.caller, Kind::Resize, &located.instance, request).await?;
+    empty(StatusCode::ACCEPTED)
+}
+
+pub(super) async fn confirm(asked: &Asked<'_>) -> Answer {
+    let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:confirm_resize").await?;
+    asked.api.begin(asked.caller, Kind::Confirm, &located.instance, Request::Confirm { automatic: false }).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn revert(asked: &Asked<'_>) -> Answer {
+    let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:revert_resize").await?;
+    asked.api.begin(asked.caller, Kind::Revert, &located.instance, Request::Revert).await?;
+    empty(StatusCode::ACCEPTED)
+}
+
+/// The state comes before what is wrong with the request; it is checked again when the operation takes the server.
+fn check_state(instance: &Instance, action: &str) -> Result<(), ApiError> {
+    access::require_no_task(instance, action)?;
+    match instance.vm_state {
+        VmState::Active | VmState::Stopped if instance.host.is_none() => Err(conflict(format!("Instance {} is not ready", instance.uuid))),
+        VmState::Active | VmState::Stopped => Ok(()),
+        other => Err(access::wrong_state(instance, action, "vm_state", other.as_str())),
+    }
+}
+
+fn check_flavor(instance: &Instance, flavor: &Flavor) -> Result<(), ApiError> {
+    let old = &instance.flavor;
+    if flavor.id == old.id {
+        return Err(bad_request("When resizing, instances must change flavor!"));
+    }
+    if flavor.extra_specs.contains_key("accel:device_profile") {
+        return Err(bad_request("Forbidden: a server cannot be resized to a flavor with accelerators."));
+    }
+    let demand = |key: &str| instance.system_metadata.get(key).and_then(|value| value.parse::<i32>().ok()).unwrap_or(0);
+    if demand("image_min_ram") > flavor.memory_mb {
+        return Err(bad_request("Flavor's memory is too small for requested image."));
+    }
+    if instance.is_volume_backed() {
+        return Ok(());
+    }
+    if flavor.root_gb == 0 && old.root_gb != 0 {
+        return Err(bad_request("Server disk was unable to be resized because: Resize to zero disk flavor is not allowed."));
+    }
+    if flavor.root_gb != 0 && demand("image_min_disk") > flavor.root_gb {
+        return Err(bad_request(format!(
+            "Flavor's disk is too small for requested image. Flavor disk is {} GiB, the image asks for {} GiB.",
+            flavor.root_gb,
+            demand("image_min_disk")
+        )));
+    }
+    Ok(())
+}
+
+/// 401 when the image is there but no longer the caller's to use. One that is gone is no obstacle: a move carries the disk.
+async fn check_image_access(asked: &Asked<'_>, instance: &Instance) -> Result<(), ApiError> {
+    let Ok(id) = uuid::Uuid::parse_str(&instance.image_ref) else { return Ok(()) };
+    match asked.api.images.image(id).await {
+        Ok(image) if may_use(&image, asked.caller) => Ok(()),
+        Ok(_) => {
+            let message = "You are not authorized to access the image the instance was started with.";
+            Err(ApiError::new(ErrorForm::Compute, StatusCode::UNAUTHORIZED, message))
+        }
+        Err(ServiceError::NotFound(_)) => Ok(()),
+        Err(error) => Err(service_error(error)),
+    }
+}
+
+fn may_leave_cell(asked: &Asked<'_>, instance: &Instance) -> bool {
+    asked.api.policy.check(CROSS_CELL, asked.caller, &access::target(instance))
+}
+
+/// True when a port of the server asks for bandwidth: such a server stays in its cell.
+async fn has_qos_port(asked: &Asked<'_>, instance: &Instance) -> Result<bool, ApiError> {
+    let ports = asked.api.network.ports_of(instance.uuid).await.map_err(service_error)?;
+    Ok(ports.iter().any(|port| port.resource_request.is_some()))
+}
+
+/// A cell that the server may not go to might as well not exist: its hosts are not found (spec §3).
+async fn check_host(asked: &Asked<'_>, located: &Located, host: &str, may_leave: bool, qos: bool) -> Result<(), ApiError> {
+    let unknown = || bad_request(format!("Compute host {host} could not be found."));
+    if located.instance.host.as_deref() == Some(host) {
+        let uuid = located.instance.uuid;
+        return Err(bad_request(format!("Unable to migrate instance ({uuid}) to current host ({host}).")));
+    }
+    let cell = asked.api.registry.cell_of_host(host).await?.ok_or_else(unknown)?;
+    match (located.cell.as_ref() == Some(&cell), may_leave, qos) {
+        (true, _, _) | (false, true, false) => Ok(()),
+        (false, true, true) => Err(bad_request(format!(
+            "Compute host {host} is in another cell, and a server with ports that have resource requests (QoS) cannot leave its cell."
+        ))),
+        (false, false, _) => Err(unknown()),
+    }
+}

@@ -1,0 +1,282 @@
+//! The disks and volumes of a new server: what a request asks for, looked up and judged, with a device name for each.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::networks::service_error;
+use super::request::NewServerRequest;
+use crate::domain::context::RequestContext;
+use crate::domain::flavor::Flavor;
+use crate::env::Env;
+use crate::http::compute::answer::bad_request;
+use crate::http::compute::schema::as_bool;
+use crate::http::compute::servers::body::integer;
+use crate::http::compute::servers::devices;
+use crate::http::error::ApiError;
+use crate::saga::context::RequestedVolume;
+use crate::services::ServiceError;
+use crate::services::volume::VolumeService;
+
+/// What a request's block devices come to.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Disks {
+    /// In boot order, the root first when it is a volume.
+    pub volumes: Vec<Disk>,
+    /// The root disk is a volume.
+    pub volume_backed: bool,
+}
+
+/// One volume.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Disk {
+    /// None for one to make.
+    pub volume: Option<Uuid>,
+    /// GiB of one to make.
+    pub size_gb: Option<i32>,
+    /// What a new one is filled with.
+    pub image: Option<Uuid>,
+    pub boot_index: Option<i32>,
+    pub device_name: String,
+    pub delete_on_termination: bool,
+    pub tag: Option<String>,
+}
+
+impl Disks {
+    /// For one server: chooses the ids of the volumes to make.
+    pub fn for_server(&self, env: &Env) -> Vec<RequestedVolume> {
+        let one = |disk: &Disk| RequestedVolume {
+            volume_id: disk.volume.unwrap_or_else(|| env.uuid()),
+            create_gb: disk.size_gb,
+            image_id: disk.image,
+            boot_index: disk.boot_index,
+            device_name: disk.device_name.clone(),
+            delete_on_termination: disk.delete_on_termination,
+            tag: disk.tag.clone(),
+        };
+        self.volumes.iter().map(one).collect()
+    }
+
+    /// The image that a volume-backed server's root is filled with, whose demands the flavor must meet.
+    pub fn boot_image(&self) -> Option<Uuid> {
+        self.volumes.iter().find(|disk| disk.boot_index == Some(0)).and_then(|disk| disk.image)
+    }
+}
+
+/// A device as the request has it, in the newer form.
+struct Wanted<'a> {
+    source: &'a str,
+    destination: &'a str,
+    id: Option<&'a str>,
+    size_gb: Option<i32>,
+    boot_index: Option<i32>,
+    name: Option<&'a str>,
+    entry: &'a Value,
+}
+
+fn invalid(why: &str) -> ApiError {
+    bad_request(format!("Block Device Mapping is Invalid: {why}"))
+}
+
+/// Looks up and judges a request's block devices.
+pub async fn look_up(
+    service: &dyn VolumeService,
+    caller: &RequestContext,
+    request: &NewServerRequest,
+    flavor: &Flavor,
+) -> Result<Disks, ApiError> {
+    let has_image = !request.image.is_empty();
+    let mut wanted = Vec::new();
+    for (at, entry) in request.block_devices.iter().enumerate() {
+        let one = if request.legacy_block_devices { legacy(entry, at == 0 && !has_image)? } else { current(entry, &request.image)? };
+        wanted.extend(one);
+    }
+    check_boot_order(&wanted, has_image)?;
+    check_local_disks(&wanted, flavor)?;
+    let volume_backed = wanted.iter().any(|device| device.boot_index == Some(0) && device.destination == "volume");
+    if !volume_backed && !has_image {
+        return Err(bad_request("Missing imageRef attribute"));
+    }
+    wanted.sort_by_key(|device| device.boot_index.filter(|index| *index >= 0).unwrap_or(i32::MAX));
+    let mut taken = devices::of_local_disks(flavor);
+    let mut disks = Disks { volumes: Vec::new(), volume_backed };
+    for device in wanted.into_iter().filter(|device| device.destination == "volume") {
+        let name = device_name(&device, &mut taken)?;
+        disks.volumes.push(volume(service, caller, request, &device, name).await?);
+    }
+    Ok(disks)
+}
+
+/// Reads `block_device_mapping_v2`; nothing for a `no_device` and for the image's own local root.
+fn current<'a>(entry: &'a Value, image: &str) -> Result<Option<Wanted<'a>>, ApiError> {
+    if is_no_device(entry) {
+        return Ok(None);
+    }
+    let source =
+        entry["source_type"].as_str().ok_or_else(|| bad_request("Block Device Mapping is Invalid: Some required fields are missing"))?;
+    let id = entry["uuid"].as_str().or_else(|| entry[format!("{source}_id").as_str()].as_str());
+    let default_destination = if matches!(source, "volume" | "snapshot") { "volume" } else { "local" };
+    let destination = entry["destination_type"].as_str().unwrap_or(default_destination);
+    let boot_index = integer(&entry["boot_index"]).and_then(|index| i32::try_from(index).ok()).filter(|index| *index >= 0);
+    match (source, id) {
+        ("blank", Some(_)) => return Err(bad_request("Block Device Mapping is Invalid: Invalid device UUID.")),
+        ("volume" | "image" | "snapshot", None) => return Err(bad_request("Block Device Mapping is Invalid: Missing device UUID.")),
+        _ => {}
+    }
+    if entry["volume_type"].as_str().is_some() && (destination == "local" || source == "volume") {
+        return Err(bad_request("Block Device Mapping is Invalid: a volume_type can be given only for a volume that is to be made."));
+    }
+    if source == "image" && destination == "local" {
+        // The form in which clients say "the root disk is imageRef's".
+        let is_root = !image.is_empty() && boot_index == Some(0);
+        return if is_root {
+            Ok(None)
+        } else {
+            Err(bad_request("Block Device Mapping is Invalid: Mapping image to local is not supported."))
+        };
+    }
+    if destination == "local" && source != "blank" {
+        return Err(invalid(&format!("a {source} cannot become a local disk.")));
+    }
+    let size_gb = integer(&entry["volume_size"]).and_then(|size| i32::try_from(size).ok());
+    Ok(Some(Wanted { source, destination, id, size_gb, boot_index, name: entry["device_name"].as_str(), entry }))
+}
+
+/// Reads `block_device_mapping`; the first one is the root when there is no image.
+fn legacy(entry: &Value, is_root: bool) -> Result<Option<Wanted<'_>>, ApiError> {
+    if is_no_device(entry) {
+        return Ok(None);
+    }
+    let boot_index = is_root.then_some(0);
+    let name = entry["device_name"].as_str();
+    let size_gb = integer(&entry["volume_size"]).and_then(|size| i32::try_from(size).ok());
+    if let Some(id) = entry["volume_id"].as_str() {
+        return Ok(Some(Wanted { source: "volume", destination: "volume", id: Some(id), size_gb, boot_index, name, entry }));
+    }
+    if let Some(id) = entry["snapshot_id"].as_str() {
+        return Ok(Some(Wanted { source: "snapshot", destination: "volume", id: Some(id), size_gb, boot_index, name, entry }));
+    }
+    match entry["virtual_name"].as_str() {
+        Some(virtual_name) if virtual_name == "swap" || virtual_name.starts_with("ephemeral") => {
+            Ok(Some(Wanted { source: "blank", destination: "local", id: None, size_gb, boot_index: None, name, entry }))
+        }
+        _ => Err(bad_request("Block Device Mapping is Invalid: Unrecognized legacy format.")),
+    }
+}
+
+fn is_no_device(entry: &Value) -> bool {
+    entry.get("no_device").is_some_and(|flag| as_bool(flag) || flag.is_object())
+}
+
+/// Boot indexes must count from 0 without a gap; the image's root is the 0 when no device is.
+fn check_boot_order(wanted: &[Wanted<'_>], has_image: bool) -> Result<(), ApiError> {
+    let mut indexes: Vec<i32> = wanted.iter().filter_map(|device| device.boot_index).collect();
+    indexes.sort_unstable();
+    if has_image && indexes.first() != Some(&0) {
+        indexes.insert(0, 0);
+    }
+    let in_order = indexes.iter().enumerate().all(|(at, index)| i32::try_from(at) == Ok(*index));
+    match in_order && (has_image || !indexes.is_empty()) {
+        true => Ok(()),
+        false if wanted.is_empty() => Err(bad_request("Missing imageRef attribute")),
+        false => Err(invalid("Boot sequence for the instance and image/block device mapping combination is not valid.")),
+    }
+}
+
+/// Local disks are the flavor's; a request may name them but not ask for more.
+fn check_local_disks(wanted: &[Wanted<'_>], flavor: &Flavor) -> Result<(), ApiError> {
+    let is_swap = |device: &Wanted<'_>| {
+        device.entry["guest_format"].as_str() == Some("swap") || device.entry["virtual_name"].as_str() == Some("swap")
+    };
+    let local = |swap: bool| wanted.iter().filter(move |device| device.destination == "local" && is_swap(device) == swap);
+    let ephemeral: i64 = local(false).map(|device| i64::from(device.size_gb.unwrap_or(flavor.ephemeral_gb))).sum();
+    if ephemeral > i64::from(flavor.ephemeral_gb) {
+        return Err(invalid(
+            "Ephemeral disks requested are larger than the instance type allows. If no size is given in one block device mapping, flavor ephemeral size will be used.",
+        ));
+    }
+    let swap: i64 = local(true).map(|device| i64::from(device.size_gb.unwrap_or(flavor.swap_mb))).sum();
+    if swap > i64::from(flavor.swap_mb) || local(true).count() > 1 {
+        return Err(invalid("Swap drive requested is larger than instance type allows."));
+    }
+    Ok(())
+}
+
+fn device_name(device: &Wanted<'_>, taken: &mut Vec<String>) -> Result<String, ApiError> {
+    let name = match device.name {
+        _ if device.boot_index == Some(0) => devices::ROOT.to_owned(),
+        Some(given) => devices::full(given),
+        None => devices::free(taken.iter().map(String::as_str)).ok_or_else(|| invalid("there is no device name left."))?,
+    };
+    if device.boot_index != Some(0) && (taken.contains(&name) || name == devices::ROOT) {
+        return Err(invalid(&format!("the device name {name} is used twice.")));
+    }
+    taken.push(name.clone());
+    Ok(name)
+}
+
+async fn volume(
+    service: &dyn VolumeService,
+    caller: &RequestContext,
+    request: &NewServerRequest,
+    device: &Wanted<'_>,
+    device_name: String,
+) -> Result<Disk, ApiError> {
+    let mut disk = Disk {
+        volume: None,
+        size_gb: device.size_gb,
+        image: None,
+        boot_index: device.boot_index,
+        device_name,
+        delete_on_termination: as_bool(&device.entry["delete_on_termination"]),
+        tag: device.entry["tag"].as_str().map(str::to_owned),
+    };
+    let id = device.id.unwrap_or_default();
+    match device.source {
+        "volume" => {
+            disk.volume = Some(existing_volume(service, caller, request, device, id).await?);
+            disk.size_gb = None;
+        }
+        "image" => {
+            let image = Uuid::parse_str(id).map_err(|_| invalid(&format!("failed to get image {id}.")))?;
+            disk.image = Some(image);
+            if device.size_gb.is_none() {
+                return Err(invalid("Images with destination_type 'volume' need to have a non-zero size specified"));
+            }
+        }
+        "blank" if device.size_gb.is_none() => {
+            return Err(invalid("Blank volumes (source: 'blank', dest: 'volume') need to have non-zero size"));
+        }
+        "blank" if device.boot_index == Some(0) => return Err(invalid("a blank volume cannot be booted from.")),
+        "blank" => {}
+        _ => return Err(invalid(&format!("failed to get snapshot {id}."))),
+    }
+    Ok(disk)
+}
+
+async fn existing_volume(
+    service: &dyn VolumeService,
+    caller: &RequestContext,
+    request: &NewServerRequest,
+    device: &Wanted<'_>,
+    id: &str,
+) -> Result<Uuid, ApiError> {
+    let unknown = || invalid(&format!("failed to get volume {id}."));
+    let uuid = Uuid::parse_str(id).map_err(|_| unknown())?;
+    let volume = match service.volume(uuid).await {
+        Ok(volume) if volume.project_id == caller.project_id || caller.is_admin() => volume,
+        Ok(_) | Err(ServiceError::NotFound(_)) => return Err(unknown()),
+        Err(error) => return Err(service_error(error)),
+    };
+    let shareable = volume.multiattach && volume.status == "in-use";
+    if volume.status != "available" && !shareable {
+        let status = &volume.status;
+        return Err(bad_request(format!("Invalid volume: volume '{id}' status must be 'available'. Currently in '{status}'")));
+    }
+    if request.max_count > 1 && !volume.multiattach {
+        return Err(bad_request("Cannot attach one or more volumes to multiple instances"));
+    }
+    if device.boot_index == Some(0) && !volume.bootable {
+        return Err(bad_request(format!("Block Device {id} is not bootable.")));
+    }
+    Ok(uuid)
+}

@@ -1,0 +1,330 @@
+//! `POST /servers`: everything that is wrong with a request is found here, before anything exists; what remains is begun and
+//! answered with 202.
+
+mod block_devices;
+pub mod image;
+pub mod networks;
+pub mod request;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use chrono::{DateTime, Utc};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use self::block_devices::Disks;
+use self::networks::Interfaces;
+use self::request::{Networks, NewServerRequest};
+use super::body::excerpt;
+use super::{ComputeApi, access, devices, links, schemas, view};
+use crate::db::DbError;
+use crate::db::api::key_pairs::KeyPair;
+use crate::db::cell::bundle::InstanceBundle;
+use crate::db::cell::instances::Instance;
+use crate::db::columns::StringList;
+use crate::domain::context::RequestContext;
+use crate::domain::flavor::Flavor;
+use crate::domain::policy::Target;
+use crate::domain::request_spec::RequestSpec;
+use crate::http::auth::Caller;
+use crate::http::base_url;
+use crate::http::compute::answer::{Answer, bad_request, forbidden};
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+use crate::saga::context::{Context, CreateRequest, Kind, Request};
+use crate::services::image::Image;
+
+/// The handler.
+pub async fn create(
+    request: HttpRequest,
+    api: web::Data<ComputeApi>,
+    Caller(caller): Caller,
+    version: ApiVersion,
+    body: web::Json<Value>,
+) -> Answer {
+    schemas::CREATE.check(version, &body)?;
+    let wanted = request::read(&body, version)?;
+    authorize(&api, &caller, &wanted)?;
+    let plan = plan(&api, &caller, version, wanted).await?;
+    let made = begin_all(&api, &caller, &plan).await?;
+    if plan.wanted.return_reservation_id {
+        return Ok(HttpResponse::Accepted().json(json!({"reservation_id": plan.reservation_id})));
+    }
+    Ok(accepted(&base_url::of(&request), &body, &plan, made))
+}
+
+/// Everything that was looked up.
+struct Plan {
+    wanted: NewServerRequest,
+    flavor: Flavor,
+    /// The image that the root disk comes from, on the host or on a volume.
+    image: Option<Image>,
+    disks: Disks,
+    interfaces: Interfaces,
+    key: Option<KeyPair>,
+    group: Option<Uuid>,
+    host: Option<String>,
+    admin_pass: String,
+    reservation_id: String,
+}
+
+fn authorize(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerRequest) -> Result<(), ApiError> {
+    let target = Target::own(caller);
+    let needs = [
+        (true, "os_compute_api:servers:create"),
+        (wanted.trusted_certs.is_some(), "os_compute_api:servers:create:trusted_certs"),
+        (wanted.zone.host.is_some() || wanted.zone.node.is_some(), "os_compute_api:servers:create:forced_host"),
+        (wanted.requested_host.is_some() || wanted.requested_hypervisor.is_some(), "compute:servers:create:requested_destination"),
+        (!wanted.block_devices.is_empty(), "os_compute_api:servers:create:attach_volume"),
+        (matches!(wanted.networks, Networks::List(_)), "os_compute_api:servers:create:attach_network"),
+    ];
+    needs.iter().filter(|(needed, _)| *needed).try_for_each(|(_, rule)| api.policy.authorize(rule, caller, &target))
+}
+
+async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wanted: NewServerRequest) -> Result<Plan, ApiError> {
+    let flavor = api.flavor_for(caller, &wanted.flavor).await?;
+    let disks = block_devices::look_up(&*api.volumes, caller, &wanted, &flavor).await?;
+    let root_image = if disks.volume_backed { disks.boot_image() } else { Uuid::parse_str(&wanted.image).ok() };
+    let image = match root_image {
+        Some(id) => Some(image::usable(&*api.images, caller, id, "Can not find requested image").await?),
+        None => None,
+    };
+    if let Some(image) = &image {
+        image::check_fits(image, &flavor, disks.volume_backed)?;
+    }
+    if !disks.volume_backed
+        && flavor.root_gb == 0
+        && !api.policy.check("os_compute_api:servers:create:zero_disk_flavor", caller, &Target::own(caller))
+    {
+        return Err(forbidden("Only volume-backed servers are allowed for flavors with zero disk."));
+    }
+    let interfaces = networks::look_up(&*api.network, caller, version, &wanted.networks, wanted.max_count).await?;
+    let key = key_pair(api, caller, &wanted).await?;
+    let group = server_group(api, caller, &wanted).await?;
+    let host = destination(api, &wanted).await?;
+    check_zone(api, &wanted).await?;
+    if wanted.hostname.is_some() && wanted.max_count > 1 {
+        return Err(bad_request("Unable to allocate a single hostname to multiple instances."));
+    }
+    let admin_pass = wanted.admin_pass.clone().unwrap_or_else(|| password(api.env.uuid()));
+    let reservation_id = format!("r-{}", &api.env.uuid().simple().to_string()[..8]);
+    Ok(Plan { wanted, flavor, image, disks, interfaces, key, group, host, admin_pass, reservation_id })
+}
+
+async fn key_pair(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerRequest) -> Result<Option<KeyPair>, ApiError> {
+    let Some(name) = &wanted.key_name else { return Ok(None) };
+    match api.registry.api().key_pair(&caller.user_id, name).await {
+        Ok(key) => Ok(Some(key)),
+        Err(DbError::NotFound(_)) => Err(bad_request("Invalid key_name provided.")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn server_group(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerRequest) -> Result<Option<Uuid>, ApiError> {
+    let hint = match wanted.scheduler_hints.get("group") {
+        Some(Value::Array(several)) => several.first().and_then(Value::as_str),
+        Some(one) => one.as_str(),
+        None => None,
+    };
+    let Some(hint) = hint else { return Ok(None) };
+    let unknown = || bad_request(format!("Instance group {hint} could not be found."));
+    let id = Uuid::parse_str(hint).map_err(|_| unknown())?;
+    match api.registry.api().server_group(id).await {
+        Ok(group) if group.project_id == caller.project_id || caller.is_admin() => Ok(Some(id)),
+        Ok(_) | Err(DbError::NotFound(_)) => Err(unknown()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The one host that an administrator demands.
+async fn destination(api: &ComputeApi, wanted: &NewServerRequest) -> Result<Option<String>, ApiError> {
+    let requested = wanted.requested_host.as_ref().or(wanted.requested_hypervisor.as_ref());
+    let forced = wanted.zone.host.as_ref().or(wanted.zone.node.as_ref());
+    let host = match (requested, forced) {
+        (Some(_), Some(_)) => {
+            return Err(bad_request(
+                "One mechanism with host and/or hypervisor_hostname and another mechanism with zone:host:node are mutually exclusive.",
+            ));
+        }
+        (requested, forced) => requested.or(forced),
+    };
+    let Some(host) = host else { return Ok(None) };
+    match api.registry.host_of(host).await? {
+        Some(found) => Ok(Some(found.host)),
+        None => Err(bad_request(format!("Compute host {host} could not be found."))),
+    }
+}
+
+/// A forced host is in the zone it is in, whatever the request says; else the zone must exist.
+async fn check_zone(api: &ComputeApi, wanted: &NewServerRequest) -> Result<(), ApiError> {
+    let Some(zone) = wanted.zone.name.as_deref().filter(|_| wanted.zone.host.is_none() && wanted.zone.node.is_none()) else {
+        return Ok(());
+    };
+    let aggregates = api.registry.api().aggregates().await?;
+    let exists = zone == api.options.default_availability_zone || aggregates.iter().any(|one| one.availability_zone() == Some(zone));
+    if exists { Ok(()) } else { Err(bad_request("The requested availability zone is not available")) }
+}
+
+/// Begins one operation per server. What was begun stays begun when a later one is refused, unless fewer than `min_count` are.
+async fn begin_all(api: &ComputeApi, caller: &RequestContext, plan: &Plan) -> Result<Vec<Instance>, ApiError> {
+    let mut made = Vec::new();
+    for at in 0..plan.wanted.max_count {
+        let context = context(api, caller, plan, at);
+        let instance = match &context.request {
+            Request::Create(create) => create.instance.instance.clone(),
+            _ => return Err(bad_request("This is not a request to create a server.")),
+        };
+        match api.operations.begin(context).await {
+            Ok(_) => made.push(instance),
+            Err(_) if at >= plan.wanted.min_count => break,
+            Err(refusal) => return Err(access::refused(refusal)),
+        }
+    }
+    Ok(made)
+}
+
+fn context(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i64) -> Context {
+    let server = api.env.uuid();
+    let instance = instance(caller, plan, server, at, api.env.now());
+    let display_name = instance.display_name.clone();
+    let config_drive = config_drive(plan, &instance);
+    let mut bundle = InstanceBundle::new(instance);
+    bundle.metadata = plan.wanted.metadata.clone();
+    bundle.tags = plan.wanted.tags.clone();
+    let create = CreateRequest {
+        request_spec: Box::new(request_spec(caller, plan, server)),
+        networks: plan.interfaces.for_server(&api.env),
+        volumes: plan.disks.for_server(&api.env),
+        host: plan.host.clone(),
+        config_drive,
+        instance: Box::new(bundle),
+    };
+    let mut context = Context::new(api.env.uuid(), Kind::Create, caller.clone(), server, Request::Create(Box::new(create)));
+    context.display_name = display_name;
+    context.volume_backed = plan.disks.volume_backed;
+    context
+}
+
+fn instance(caller: &RequestContext, plan: &Plan, uuid: Uuid, at: i64, now: DateTime<Utc>) -> Instance {
+    let wanted = &plan.wanted;
+    let several = wanted.max_count > 1;
+    let name = if several { format!("{}-{}", wanted.name, at + 1) } else { wanted.name.clone() };
+    let hostname = wanted.hostname.clone().unwrap_or_else(|| hostname_of(&name, uuid));
+    let mut instance = Instance::new(uuid, &caller.project_id, &caller.user_id, &name, plan.flavor.clone(), now);
+    instance.display_description = wanted.description.clone().map(|text| if several && text == wanted.name { name } else { text });
+    instance.hostname = Some(hostname);
+    instance.availability_zone = wanted.zone.name.clone();
+    instance.image_ref = if plan.disks.volume_backed { String::new() } else { wanted.image.clone() };
+    instance.key_name = plan.key.as_ref().map(|key| key.name.clone());
+    instance.key_data = plan.key.as_ref().map(|key| key.public_key.clone());
+    instance.keypair = plan.key.as_ref().map(|key| json!(key));
+    instance.config_drive = wanted.config_drive;
+    instance.launch_index = i32::try_from(at).unwrap_or(i32::MAX);
+    instance.reservation_id = Some(plan.reservation_id.clone());
+    instance.root_device_name = Some(devices::ROOT.to_owned());
+    instance.access_ip_v4 = wanted.access_ip_v4.clone();
+    instance.access_ip_v6 = wanted.access_ip_v6.clone();
+    instance.user_data = wanted.user_data.clone();
+    instance.injected_files =
+        json!(wanted.personality.iter().map(|(path, contents)| json!({"path": path, "contents": contents})).collect::<Vec<_>>());
+    instance.system_metadata = plan.image.as_ref().map(system_metadata).unwrap_or_default();
+    instance.security_groups = StringList(wanted.security_groups.clone().unwrap_or_else(|| vec!["default".to_owned()]));
+    instance.trusted_certs = wanted.trusted_certs.clone().map(StringList);
+    instance.auto_disk_config = wanted.auto_disk_config;
+    instance
+}
+
+/// What is remembered of an image: its properties, and what it asks for.
+pub fn system_metadata(image: &Image) -> std::collections::BTreeMap<String, String> {
+    let mut kept: std::collections::BTreeMap<String, String> =
+        image.properties.iter().map(|(key, value)| (format!("image_{key}"), value.clone())).collect();
+    kept.insert("image_base_image_ref".to_owned(), image.id.to_string());
+    kept.insert("image_min_disk".to_owned(), image.min_disk.to_string());
+    kept.insert("image_min_ram".to_owned(), image.min_ram.to_string());
+    kept
+}
+
+fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSpec {
+    let wanted = &plan.wanted;
+    RequestSpec {
+        instance_uuid: server,
+        project_id: caller.project_id.clone(),
+        user_id: caller.user_id.clone(),
+        flavor: plan.flavor.clone(),
+        image_id: plan.image.as_ref().map(|image| image.id).filter(|_| !plan.disks.volume_backed),
+        is_bfv: plan.disks.volume_backed,
+        // A forced host's zone is its own; the server is not pinned to what was written beside it.
+        availability_zone: wanted.zone.name.clone().filter(|_| wanted.zone.host.is_none() && wanted.zone.node.is_none()),
+        instance_group: plan.group,
+        scheduler_hints: wanted.scheduler_hints.clone(),
+        num_instances: i32::try_from(wanted.max_count).unwrap_or(i32::MAX),
+        has_resource_request: plan.interfaces.has_resource_request,
+    }
+}
+
+/// What the guest reads at its first boot.
+fn config_drive(plan: &Plan, instance: &Instance) -> Value {
+    let keys: Value = plan.key.as_ref().map(|key| json!({&key.name: key.public_key})).unwrap_or_else(|| json!({}));
+    json!({
+        "uuid": instance.uuid,
+        "name": instance.display_name,
+        "hostname": instance.hostname,
+        "launch_index": instance.launch_index,
+        "availability_zone": instance.availability_zone,
+        "meta": plan.wanted.metadata,
+        "public_keys": keys,
+        "admin_pass": plan.admin_pass,
+        "user_data": instance.user_data,
+        "files": instance.injected_files,
+    })
+}
+
+fn accepted(base: &str, body: &Value, plan: &Plan, made: Vec<Instance>) -> HttpResponse {
+    let Some(first) = made.first() else {
+        return HttpResponse::Accepted().finish();
+    };
+    let id = first.uuid.to_string();
+    let groups = body["server"].get("security_groups").cloned().unwrap_or_else(|| json!([{"name": "default"}]));
+    let view = json!({"server": {
+        "id": id,
+        "links": links::of(base, "servers", &id),
+        "OS-DCF:diskConfig": view::disk_config(first),
+        "security_groups": groups,
+        "adminPass": plan.admin_pass,
+    }});
+    HttpResponse::Accepted().insert_header(("Location", format!("{base}/compute/v2.1/servers/{id}"))).json(view)
+}
+
+/// A password of twelve characters that cannot be mistaken for one another.
+pub fn password(random: Uuid) -> String {
+    const LETTERS: &[u8] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghjkmnopqrstuvwxyz";
+    // Bytes 6 and 8 of an id are not wholly random.
+    let bytes = random.as_bytes().iter().enumerate().filter(|(at, _)| *at != 6 && *at != 8).map(|(_, byte)| usize::from(*byte));
+    bytes.take(12).map(|byte| char::from(LETTERS[byte % LETTERS.len()])).collect()
+}
+
+/// A host name made of a server's name; made of its id when the name has no letter or digit.
+pub fn hostname_of(name: &str, server: Uuid) -> String {
+    let spaced: String = name.chars().map(|c| if c == ' ' || c == '_' { '-' } else { c.to_ascii_lowercase() }).collect();
+    let kept: String = spaced.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '.').collect();
+    let trimmed = kept.trim_matches(|c| c == '-' || c == '.').replace('.', "-");
+    let short: String = trimmed.chars().take(63).collect();
+    let short = short.trim_end_matches('-');
+    if short.is_empty() { format!("server-{server}") } else { short.to_owned() }
+}
+
+impl ComputeApi {
+    /// A flavor that the caller may use for a server; 400 when there is none or it is disabled.
+    pub async fn flavor_for(&self, caller: &RequestContext, id: &str) -> Result<Flavor, ApiError> {
+        let unknown = || bad_request(format!("Flavor {} could not be found.", excerpt(id)));
+        let record = match self.registry.api().flavor(id).await {
+            Ok(record) => record,
+            Err(DbError::NotFound(_)) => return Err(unknown()),
+            Err(error) => return Err(error.into()),
+        };
+        let usable = record.flavor.is_public || caller.is_admin() || self.registry.api().may_use_flavor(id, &caller.project_id).await?;
+        if !usable || record.flavor.disabled {
+            return Err(unknown());
+        }
+        Ok(record.flavor)
+    }
+}

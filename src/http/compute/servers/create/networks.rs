@@ -1,0 +1,153 @@
+//! The interfaces of a new server: the networks and ports that a request names, looked up and judged (spec §3).
+
+use uuid::Uuid;
+
+use super::request::{Networks, WantedNetwork};
+use crate::domain::context::RequestContext;
+use crate::env::Env;
+use crate::http::compute::answer::{bad_request, conflict};
+use crate::http::error::{ApiError, ErrorForm};
+use crate::http::microversion::ApiVersion;
+use crate::saga::context::RequestedNetwork;
+use crate::services::ServiceError;
+use crate::services::network::{Network, NetworkService, Port};
+
+/// What a request's interfaces come to.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Interfaces {
+    /// Looked up; ports to make have no id yet.
+    pub wanted: Vec<Interface>,
+    /// Some port asks for bandwidth.
+    pub has_resource_request: bool,
+}
+
+/// One interface.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Interface {
+    /// None for one to make.
+    pub port: Option<Uuid>,
+    /// None for an existing port.
+    pub network: Option<Uuid>,
+    pub fixed_ip: Option<String>,
+    pub tag: Option<String>,
+}
+
+impl Interfaces {
+    /// For one server: chooses the ids of the ports to make.
+    pub fn for_server(&self, env: &Env) -> Vec<RequestedNetwork> {
+        let one = |interface: &Interface| RequestedNetwork {
+            port_id: interface.port.unwrap_or_else(|| env.uuid()),
+            network_id: interface.network,
+            fixed_ip: interface.fixed_ip.clone(),
+            tag: interface.tag.clone(),
+        };
+        self.wanted.iter().map(one).collect()
+    }
+}
+
+/// Looks up what is named; 400 and 409 as spec §3 and Nova have them.
+pub async fn look_up(
+    service: &dyn NetworkService,
+    caller: &RequestContext,
+    version: ApiVersion,
+    networks: &Networks,
+    servers: i64,
+) -> Result<Interfaces, ApiError> {
+    let wanted = match networks {
+        Networks::None => return Ok(Interfaces::default()),
+        Networks::Auto => return automatic(service, caller, version).await,
+        Networks::List(wanted) => wanted,
+    };
+    let usable = service.networks_for(&caller.project_id).await.map_err(service_error)?;
+    let mut interfaces = Interfaces::default();
+    for network in wanted {
+        let interface = match &network.port {
+            Some(port) => {
+                let port = existing_port(service, caller, version, port, servers).await?;
+                interfaces.has_resource_request |= port.resource_request.is_some();
+                Interface { port: Some(port.id), network: None, fixed_ip: None, tag: network.tag.clone() }
+            }
+            None => new_port(service, caller, &usable, network, servers).await?,
+        };
+        interfaces.wanted.push(interface);
+    }
+    Ok(interfaces)
+}
+
+/// The project's only network.
+async fn automatic(service: &dyn NetworkService, caller: &RequestContext, version: ApiVersion) -> Result<Interfaces, ApiError> {
+    let usable = service.networks_for(&caller.project_id).await.map_err(service_error)?;
+    match usable.as_slice() {
+        [only] => {
+            let interface = Interface { port: None, network: Some(only.id), fixed_ip: None, tag: None };
+            Ok(Interfaces { wanted: vec![interface], has_resource_request: false })
+        }
+        [] if version.at_least(37) => {
+            Err(bad_request(format!("Unable to automatically allocate a network for project {}", caller.project_id)))
+        }
+        [] => Ok(Interfaces::default()),
+        _ => Err(conflict("Multiple possible networks found, use a Network ID to be more specific.")),
+    }
+}
+
+async fn new_port(
+    service: &dyn NetworkService,
+    caller: &RequestContext,
+    usable: &[Network],
+    wanted: &WantedNetwork,
+    servers: i64,
+) -> Result<Interface, ApiError> {
+    let named = wanted.network.as_deref().unwrap_or_default();
+    let unknown = || bad_request(format!("Network {named} could not be found."));
+    let id = Uuid::parse_str(named).map_err(|_| unknown())?;
+    if !usable.iter().any(|network| network.id == id) {
+        // Administrators may use other projects' networks too.
+        if !caller.is_admin() {
+            return Err(unknown());
+        }
+        service.network(id).await.map_err(|error| match error {
+            ServiceError::NotFound(_) => unknown(),
+            other => service_error(other),
+        })?;
+    }
+    if wanted.fixed_ip.is_some() && servers > 1 {
+        return Err(bad_request("Failed to launch instances: Unable to launch multiple instances with a single configured fixed IP."));
+    }
+    Ok(Interface { port: None, network: Some(id), fixed_ip: wanted.fixed_ip.clone(), tag: wanted.tag.clone() })
+}
+
+async fn existing_port(
+    service: &dyn NetworkService,
+    caller: &RequestContext,
+    version: ApiVersion,
+    named: &str,
+    servers: i64,
+) -> Result<Port, ApiError> {
+    let unknown = || bad_request(format!("Port id {named} could not be found."));
+    let id = Uuid::parse_str(named).map_err(|_| unknown())?;
+    let port = match service.port(id).await {
+        Ok(port) if port.project_id == caller.project_id || caller.is_admin() => port,
+        Ok(_) | Err(ServiceError::NotFound(_)) => return Err(unknown()),
+        Err(error) => return Err(service_error(error)),
+    };
+    if servers > 1 {
+        return Err(bad_request("Unable to launch multiple instances with a single configured port ID."));
+    }
+    if !port.device_id.is_empty() {
+        return Err(conflict(format!("Port {named} is still in use.")));
+    }
+    if port.fixed_ips.is_empty() {
+        return Err(bad_request(format!("Port {named} requires a FixedIP in order to be used.")));
+    }
+    if port.resource_request.is_some() && !version.at_least(72) {
+        return Err(bad_request(
+            "Creating servers with ports having resource requests, like a port with a QoS minimum bandwidth policy, is not supported until microversion 2.72.",
+        ));
+    }
+    Ok(port)
+}
+
+/// The network service's trouble in compute's form.
+pub fn service_error(error: ServiceError) -> ApiError {
+    ApiError::from_service(ErrorForm::Compute, error)
+}

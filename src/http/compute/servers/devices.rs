@@ -1,0 +1,27 @@
+//! Device names inside a guest: the root is `/dev/vda`, local disks follow, then volumes in the order of attachment.
+
+use crate::domain::flavor::Flavor;
+
+/// The disk that a guest boots from.
+pub const ROOT: &str = "/dev/vda";
+
+/// The names that a flavor's local disks take, the root's included.
+pub fn of_local_disks(flavor: &Flavor) -> Vec<String> {
+    let extra = usize::from(flavor.ephemeral_gb > 0) + usize::from(flavor.swap_mb > 0);
+    (0..=extra).filter_map(nth).collect()
+}
+
+/// The first name that is not taken; none when all are.
+pub fn free<'a>(taken: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
+    (0..26).filter_map(nth).find(|name| !taken.clone().any(|other| other == name))
+}
+
+/// With `/dev/` before it.
+pub fn full(name: &str) -> String {
+    if name.starts_with("/dev/") { name.to_owned() } else { format!("/dev/{name}") }
+}
+
+fn nth(at: usize) -> Option<String> {
+    let letter = char::from(b'a' + u8::try_from(at).ok().filter(|at| *at < 26)?);
+    Some(format!("/dev/vd{letter}"))
+}

@@ -1,0 +1,384 @@
+//! `GET /servers` and `GET /servers/detail`: filters, order and pages over all cells.
+
+use actix_web::{HttpRequest, web};
+use regex::Regex;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::ComputeApi;
+use super::view::{self, Extras, Frame, Purpose};
+use crate::actors::cell_registry::{ListError, ListQuery, ServerRecord};
+use crate::db::cell::instance_filter::{Deleted, InstanceFilter, states_of_status};
+use crate::db::cell::instance_sort::{Direction, SortKey, SortSpec};
+use crate::domain::context::RequestContext;
+use crate::domain::policy::Target;
+use crate::domain::server::{PowerState, TaskState, VmState};
+use crate::http::auth::Caller;
+use crate::http::base_url;
+use crate::http::compute::answer::{Answer, bad_request, forbidden, ok};
+use crate::http::compute::query::{Query, parse_moment};
+use crate::http::compute::schema::{is_true, strict_bool};
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+/// Names and links.
+pub async fn index(request: HttpRequest, api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion) -> Answer {
+    list(&request, &api, &caller, version, false).await
+}
+
+/// In full.
+pub async fn detail(request: HttpRequest, api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion) -> Answer {
+    list(&request, &api, &caller, version, true).await
+}
+
+async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, version: ApiVersion, details: bool) -> Answer {
+    let word = if details { "detail" } else { "index" };
+    api.policy.authorize(&format!("os_compute_api:servers:{word}"), caller, &Target::own(caller))?;
+    let query = Query::of(request)?;
+    let asked = Asked { api, caller, version, query: &query };
+    let page = query.page()?;
+    let filter = match asked.filter(word)? {
+        Some(filter) => filter,
+        // A status that no server can have.
+        None => return ok(&json!({"servers": []})),
+    };
+    let marker = match page.marker.as_deref() {
+        Some(text) => Some(Uuid::parse_str(text).map_err(|_| bad_request(format!("marker [{text}] not found")))?),
+        None => None,
+    };
+    let wanted = ListQuery { filter, sort: asked.sort()?, marker, limit: page.limit, details };
+    let servers = api.registry.list_servers(wanted).await.map_err(|error| match error {
+        ListError::MarkerNotFound(_) => bad_request(error.to_string()),
+        ListError::Db(error) => error.into(),
+    })?;
+    let last = servers.last().map(|server| server.instance.uuid.to_string());
+    let collection = if details { "servers/detail" } else { "servers" };
+    let next = page.next(request, &query, collection, servers.len(), last);
+    let base = base_url::of(request);
+    let views = if details {
+        asked.details(&base, &servers).await?
+    } else {
+        servers.iter().map(|server| view::brief(&base, &server.instance)).collect()
+    };
+    let mut body = json!({"servers": views});
+    if let Some(next) = next {
+        body["servers_links"] = next;
+    }
+    ok(&body)
+}
+
+/// A list as its caller asks for it.
+struct Asked<'a> {
+    api: &'a ComputeApi,
+    caller: &'a RequestContext,
+    version: ApiVersion,
+    query: &'a Query,
+}
+
+/// Filters that everybody may use, with the microversion from which on.
+const OPEN: &[(&str, u16)] = &[
+    ("reservation_id", 1),
+    ("name", 1),
+    ("status", 1),
+    ("image", 1),
+    ("flavor", 1),
+    ("ip", 1),
+    ("changes-since", 1),
+    ("all_tenants", 1),
+    ("ip6", 5),
+    ("tags", 26),
+    ("tags-any", 26),
+    ("not-tags", 26),
+    ("not-tags-any", 26),
+    ("changes-before", 66),
+    ("locked", 73),
+    ("availability_zone", 83),
+    ("config_drive", 83),
+    ("key_name", 83),
+    ("created_at", 83),
+    ("launched_at", 83),
+    ("terminated_at", 83),
+    ("power_state", 83),
+    ("task_state", 83),
+    ("vm_state", 83),
+    ("progress", 83),
+    ("user_id", 83),
+    ("hostname", 90),
+];
+
+/// Filters for operators (by policy); from 2.75 on these, the open ones and those of paging are all that a query may hold.
+const OPERATORS: &[&str] = &[
+    "project_id",
+    "tenant_id",
+    "launch_index",
+    "image_ref",
+    "kernel_id",
+    "ramdisk_id",
+    "hostname",
+    "key_name",
+    "power_state",
+    "vm_state",
+    "task_state",
+    "host",
+    "node",
+    "launched_at",
+    "terminated_at",
+    "availability_zone",
+    "display_name",
+    "description",
+    "display_description",
+    "locked_by",
+    "uuid",
+    "root_device_name",
+    "config_drive",
+    "access_ip_v4",
+    "access_ip_v6",
+    "auto_disk_config",
+    "progress",
+    "soft_deleted",
+    "deleted",
+    "created_at",
+    "user_id",
+];
+
+/// Sort keys that nothing is sorted by; older microversions ignore them, 2.75 refuses them.
+const IGNORED_SORT_KEYS: &[&str] = &[
+    "architecture",
+    "cell_name",
+    "cleaned",
+    "default_ephemeral_device",
+    "default_swap_device",
+    "deleted",
+    "deleted_at",
+    "disable_terminate",
+    "ephemeral_gb",
+    "ephemeral_key_uuid",
+    "id",
+    "key_data",
+    "launched_on",
+    "locked",
+    "memory_mb",
+    "os_type",
+    "reservation_id",
+    "root_gb",
+    "shutdown_terminate",
+    "user_data",
+    "vcpus",
+    "vm_mode",
+];
+
+/// Names of what is stored beside servers, by which nothing can be filtered.
+const JOINED: &[&str] =
+    &["block_device_mapping", "services", "metadata", "system_metadata", "info_cache", "security_groups", "pci_devices"];
+
+impl Asked<'_> {
+    /// What is asked for, or none when nothing can be found by it.
+    fn filter(&self, word: &str) -> Result<Option<InstanceFilter>, ApiError> {
+        self.check_names()?;
+        let mut filter = InstanceFilter::default();
+        self.scope(&mut filter, word)?;
+        if !self.status(&mut filter)? {
+            return Ok(None);
+        }
+        self.times(&mut filter)?;
+        self.texts(&mut filter)?;
+        self.values(&mut filter)?;
+        Ok(Some(filter))
+    }
+
+    fn check_names(&self) -> Result<(), ApiError> {
+        if let Some(name) = JOINED.iter().find(|name| self.query.get(name).is_some()) {
+            return Err(bad_request(format!("Invalid filter field: {name}.")));
+        }
+        if !self.version.at_least(75) {
+            return Ok(());
+        }
+        let mut known: Vec<&str> = vec!["limit", "marker", "sort_key", "sort_dir"];
+        known.extend(OPEN.iter().map(|(name, _)| *name));
+        known.extend(OPERATORS);
+        self.query.only(&known)
+    }
+
+    /// A filter's value, when this caller's filters are looked at and this microversion has it.
+    fn get(&self, name: &str) -> Option<&str> {
+        let open = OPEN.iter().any(|(known, since)| *known == name && self.version.at_least(*since));
+        let allowed = open
+            || (OPERATORS.contains(&name)
+                && self.api.policy.check("os_compute_api:servers:allow_all_filters", self.caller, &Target::own(self.caller)));
+        self.query.get(name).filter(|_| allowed)
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.get(name).map(str::to_owned)
+    }
+
+    /// Whose servers: the caller's project's, unless an operator asks for all or for another's.
+    fn scope(&self, filter: &mut InstanceFilter, word: &str) -> Result<(), ApiError> {
+        let all = match self.query.get("all_tenants") {
+            Some("") => true,
+            Some(text) => strict_bool(text)?,
+            None => false,
+        };
+        filter.user_id = self.text("user_id");
+        if all {
+            let rule = format!("os_compute_api:servers:{word}:get_all_tenants");
+            self.api.policy.authorize(&rule, self.caller, &Target::own(self.caller))?;
+            filter.project_id = self.text("project_id").or_else(|| self.text("tenant_id"));
+        } else {
+            filter.project_id = Some(self.caller.project_id.clone());
+        }
+        Ok(())
+    }
+
+    /// False when the status asked for is none that servers have.
+    fn status(&self, filter: &mut InstanceFilter) -> Result<bool, ApiError> {
+        let changes = self.get("changes-since").is_some() || self.get("changes-before").is_some();
+        filter.deleted = match self.get("deleted") {
+            Some(text) if is_true(text) => Deleted::Only,
+            Some(_) => Deleted::Exclude,
+            None if changes => Deleted::Include,
+            None => Deleted::Exclude,
+        };
+        let statuses: Vec<String> = self.query.all("status").iter().map(|status| status.to_ascii_uppercase()).collect();
+        if statuses.is_empty() {
+            return Ok(true);
+        }
+        let names: Vec<&str> = statuses.iter().map(String::as_str).collect();
+        let states = states_of_status(&names);
+        if states.is_empty() {
+            return if self.version.at_least(38) { Err(bad_request("Invalid status value")) } else { Ok(false) };
+        }
+        if names == ["DELETED"] {
+            if !self.caller.is_admin() {
+                return Err(forbidden("Only administrators may list deleted instances"));
+            }
+            filter.deleted = Deleted::Only;
+        }
+        filter.states = Some(states);
+        Ok(true)
+    }
+
+    fn times(&self, filter: &mut InstanceFilter) -> Result<(), ApiError> {
+        let moment = |name: &str| if self.get(name).is_some() { self.query.moment(name) } else { Ok(None) };
+        filter.changes_since = moment("changes-since")?;
+        filter.changes_before = moment("changes-before")?;
+        if let (Some(since), Some(before)) = (filter.changes_since, filter.changes_before)
+            && since > before
+        {
+            return Err(bad_request("The value of changes-since must be less than or equal to changes-before."));
+        }
+        // Other times are compared as they stand; what is no time equals none.
+        let exact = |name: &str| self.get(name).map(|text| parse_moment(text).unwrap_or(chrono::DateTime::<chrono::Utc>::MIN_UTC));
+        filter.created_at = exact("created_at");
+        filter.launched_at = exact("launched_at");
+        filter.terminated_at = exact("terminated_at");
+        Ok(())
+    }
+
+    fn texts(&self, filter: &mut InstanceFilter) -> Result<(), ApiError> {
+        let pattern = |name: &str| match self.get(name) {
+            Some(text) => Regex::new(text).map(Some).map_err(|_| bad_request(format!("Invalid filter field: {name}."))),
+            None => Ok(None),
+        };
+        let either = |one: &str, other: &str| Ok::<_, ApiError>(pattern(one)?.or(pattern(other)?));
+        filter.name = either("name", "display_name")?;
+        filter.description = either("description", "display_description")?;
+        filter.hostname = pattern("hostname")?;
+        filter.ip = pattern("ip")?;
+        filter.ip6 = pattern("ip6")?;
+        let list = |name: &str| self.get(name).map(|text| text.split(',').map(str::to_owned).collect()).unwrap_or_default();
+        filter.tags = list("tags");
+        filter.tags_any = list("tags-any");
+        filter.not_tags = list("not-tags");
+        filter.not_tags_any = list("not-tags-any");
+        Ok(())
+    }
+
+    fn values(&self, filter: &mut InstanceFilter) -> Result<(), ApiError> {
+        let number = |name: &str| match self.get(name) {
+            Some(text) => text.parse::<i32>().map(Some).map_err(|_| bad_request(format!("Invalid filter field: {name}."))),
+            None => Ok(None),
+        };
+        let flag = |name: &str| self.get(name).map(strict_bool).transpose();
+        filter.reservation_id = self.text("reservation_id");
+        filter.uuids = self.get("uuid").map(|text| Uuid::parse_str(text).into_iter().collect());
+        filter.host = self.text("host");
+        filter.node = self.text("node");
+        filter.availability_zone = self.text("availability_zone");
+        filter.flavor_id = self.text("flavor");
+        filter.image_ref = self.text("image").or_else(|| self.text("image_ref"));
+        filter.key_name = self.text("key_name");
+        filter.locked = flag("locked")?;
+        filter.locked_by = self.text("locked_by");
+        filter.config_drive = flag("config_drive")?;
+        filter.auto_disk_config = flag("auto_disk_config")?;
+        filter.launch_index = number("launch_index")?;
+        filter.progress = number("progress")?;
+        filter.root_device_name = self.text("root_device_name");
+        filter.access_ip_v4 = self.text("access_ip_v4");
+        filter.access_ip_v6 = self.text("access_ip_v6");
+        filter.power_state = number("power_state")?.map(PowerState::from_code);
+        filter.vm_states = self.get("vm_state").map(|text| VmState::parse(text).into_iter().collect());
+        filter.task_states = self.get("task_state").map(|text| match text {
+            "" | "None" | "null" => vec![None],
+            named => TaskState::parse(named).map(Some).into_iter().collect(),
+        });
+        Ok(())
+    }
+
+    fn sort(&self) -> Result<SortSpec, ApiError> {
+        let keys = self.query.all("sort_key");
+        let directions = self.query.all("sort_dir");
+        let mut order = Vec::new();
+        let mut last = Direction::Desc;
+        for (at, key) in keys.iter().map(|key| key.trim()).enumerate() {
+            last = match directions.get(at).map(|word| word.trim()) {
+                Some("asc") => Direction::Asc,
+                Some("desc") => Direction::Desc,
+                Some(word) => return Err(bad_request(format!("Unknown sort direction '{word}', must be 'desc' or 'asc'"))),
+                None => last,
+            };
+            let ignored = IGNORED_SORT_KEYS.contains(&key) && !(key == "locked" && self.version.at_least(73));
+            if ignored && !self.version.at_least(75) {
+                continue;
+            }
+            if matches!(key, "host" | "node") && !self.caller.is_admin() {
+                return Err(forbidden(format!("Only administrators can sort servers by {key}")));
+            }
+            // Kernel and ramdisk are known keys that no server here has.
+            match SortKey::parse(key).filter(|_| !ignored) {
+                Some(key) => order.push((key, last)),
+                None if matches!(key, "kernel_id" | "ramdisk_id") => {}
+                None => {
+                    return Err(bad_request(format!("Invalid input for query parameters sort_key. Value: {key}. It is not a known key.")));
+                }
+            }
+        }
+        if keys.is_empty()
+            && let Some(word) = directions.first()
+        {
+            let direction = if word.trim() == "asc" { Direction::Asc } else { Direction::Desc };
+            order.push((SortKey::CreatedAt, direction));
+        }
+        Ok(SortSpec::new(order))
+    }
+
+    /// The servers in full; what they need beside their records is loaded for all together.
+    async fn details(&self, base: &str, servers: &[ServerRecord]) -> Result<Vec<Value>, ApiError> {
+        let visible = self.api.visible(self.caller, &Target::own(self.caller));
+        let uuids: Vec<Uuid> = servers.iter().map(|server| server.instance.uuid).collect();
+        let mut specs = match self.version.at_least(96) {
+            true => self.api.registry.api().request_specs(uuids).await?,
+            false => Default::default(),
+        };
+        let shows_hosts = self.version.at_least(16) && (visible.host_status || visible.host_status_unknown);
+        let hosts = if shows_hosts { self.api.registry.host_statuses(servers).await } else { Default::default() };
+        let frame = Frame { base, version: self.version, visible, purpose: Purpose::Detail };
+        let mut one = |server: &ServerRecord| {
+            let uuid = server.instance.uuid;
+            let extras = Extras { request_spec: specs.remove(&uuid), server_groups: Vec::new(), host_status: hosts.get(&uuid).copied() };
+            view::detailed(frame, server, &extras)
+        };
+        Ok(servers.iter().map(&mut one).collect())
+    }
+}

@@ -1,0 +1,118 @@
+//! `/servers/{id}/metadata`: what users write on their servers.
+
+use actix_web::http::StatusCode;
+use actix_web::web;
+use serde_json::{Value, json};
+
+use super::create::request::strings;
+use super::{ComputeApi, access, schemas};
+use crate::actors::cell_registry::Located;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instances::Instance;
+use crate::domain::server::VmState;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+/// Routes under the compute API's scope.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(
+            web::resource("/servers/{id}/metadata").route(web::get().to(index)).route(web::post().to(create)).route(web::put().to(replace)),
+        )
+        .service(
+            web::resource("/servers/{id}/metadata/{key}")
+                .route(web::get().to(show))
+                .route(web::put().to(put))
+                .route(web::delete().to(delete)),
+        );
+}
+
+async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path<String>) -> Answer {
+    let server = api.load(&caller, &id, "os_compute_api:server-metadata:index").await?;
+    ok(&json!({"metadata": server.metadata}))
+}
+
+async fn create(
+    api: web::Data<ComputeApi>,
+    Caller(caller): Caller,
+    version: ApiVersion,
+    id: web::Path<String>,
+    body: web::Json<Value>,
+) -> Answer {
+    schemas::METADATA.check(version, &body)?;
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:create").await?;
+    let given = strings(&body["metadata"]);
+    let uuid = located.instance.uuid;
+    write(&api, &located, "update metadata", move || CellTxn::new().merge_metadata(uuid, given.clone())).await?;
+    let server = api.load(&caller, &id, "os_compute_api:server-metadata:create").await?;
+    ok(&json!({"metadata": server.metadata}))
+}
+
+async fn replace(
+    api: web::Data<ComputeApi>,
+    Caller(caller): Caller,
+    version: ApiVersion,
+    id: web::Path<String>,
+    body: web::Json<Value>,
+) -> Answer {
+    schemas::METADATA.check(version, &body)?;
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:update_all").await?;
+    let given = strings(&body["metadata"]);
+    let (uuid, values) = (located.instance.uuid, given.clone());
+    write(&api, &located, "update metadata", move || CellTxn::new().replace_metadata(uuid, values.clone())).await?;
+    ok(&json!({"metadata": given}))
+}
+
+async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Path<(String, String)>) -> Answer {
+    let (id, key) = path.into_inner();
+    let server = api.load(&caller, &id, "os_compute_api:server-metadata:show").await?;
+    match server.metadata.get(&key) {
+        Some(value) => ok(&json!({"meta": {key: value}})),
+        None => Err(not_found("Metadata item was not found")),
+    }
+}
+
+async fn put(
+    api: web::Data<ComputeApi>,
+    Caller(caller): Caller,
+    version: ApiVersion,
+    path: web::Path<(String, String)>,
+    body: web::Json<Value>,
+) -> Answer {
+    let (id, key) = path.into_inner();
+    schemas::META.check(version, &body)?;
+    let given = strings(&body["meta"]);
+    if !given.contains_key(&key) {
+        return Err(bad_request("Request body and URI mismatch"));
+    }
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:update").await?;
+    let (uuid, values) = (located.instance.uuid, given.clone());
+    write(&api, &located, "update metadata", move || CellTxn::new().merge_metadata(uuid, values.clone())).await?;
+    ok(&json!({"meta": given}))
+}
+
+async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Path<(String, String)>) -> Answer {
+    let (id, key) = path.into_inner();
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:delete").await?;
+    let uuid = located.instance.uuid;
+    if !api.registry.server(uuid).await?.metadata.contains_key(&key) {
+        return Err(not_found("Metadata item was not found"));
+    }
+    write(&api, &located, "delete metadata", move || CellTxn::new().delete_metadata(uuid, key.clone())).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+/// Writes metadata or tags, unless the server's state forbids it: in VERIFY_RESIZE and in error they stay (spec §1.6).
+pub async fn write(api: &ComputeApi, located: &Located, action: &str, change: impl Fn() -> CellTxn + Send + Sync) -> Result<(), ApiError> {
+    check_state(&located.instance, action)?;
+    Ok(api.registry.edit(located, change).await?)
+}
+
+fn check_state(instance: &Instance, action: &str) -> Result<(), ApiError> {
+    match instance.vm_state {
+        VmState::Active | VmState::Stopped => access::require_no_task(instance, action),
+        other => Err(access::wrong_state(instance, action, "vm_state", other.as_str())),
+    }
+}

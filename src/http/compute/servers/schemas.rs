@@ -1,0 +1,356 @@
+//! The bodies of requests on servers, per microversion.
+
+use serde_json::{Map, Value, json};
+
+use super::body::BodySchema;
+
+/// `POST /servers`.
+pub static CREATE: BodySchema =
+    BodySchema { name: "server create", changes: &[1, 19, 32, 33, 37, 42, 52, 57, 63, 67, 74, 90, 94], schema: create };
+/// `PUT /servers/{id}`.
+pub static UPDATE: BodySchema = BodySchema { name: "server update", changes: &[1, 19, 90, 94, 104], schema: update };
+/// The action `rebuild`.
+pub static REBUILD: BodySchema = BodySchema { name: "rebuild", changes: &[1, 19, 54, 57, 63, 90, 94], schema: rebuild };
+/// The action `resize`.
+pub static RESIZE: BodySchema = BodySchema { name: "resize", changes: &[1], schema: resize };
+/// The action `migrate`.
+pub static MIGRATE: BodySchema = BodySchema { name: "migrate", changes: &[1, 56], schema: migrate };
+/// The action `reboot`.
+pub static REBOOT: BodySchema = BodySchema { name: "reboot", changes: &[1], schema: reboot };
+/// The action `lock`.
+pub static LOCK: BodySchema = BodySchema { name: "lock", changes: &[1, 73], schema: lock };
+/// The action `os-resetState`.
+pub static RESET_STATE: BodySchema = BodySchema { name: "os-resetState", changes: &[1], schema: reset_state };
+/// The action `os-getConsoleOutput`.
+pub static CONSOLE_OUTPUT: BodySchema = BodySchema { name: "os-getConsoleOutput", changes: &[1], schema: console_output };
+/// `POST /servers/{id}/metadata`, `PUT /servers/{id}/metadata`.
+pub static METADATA: BodySchema =
+    BodySchema { name: "metadata", changes: &[1], schema: |_| object(json!({"metadata": metadata_map()}), &["metadata"]) };
+/// `PUT /servers/{id}/metadata/{key}`.
+pub static META: BodySchema = BodySchema { name: "meta", changes: &[1], schema: meta };
+/// `PUT /servers/{id}/tags`.
+pub static TAGS: BodySchema = BodySchema { name: "tags", changes: &[1], schema: |_| object(json!({"tags": tags()}), &["tags"]) };
+/// `POST /servers/{id}/os-volume_attachments`.
+pub static ATTACH_VOLUME: BodySchema = BodySchema { name: "volume attachment", changes: &[1, 49, 79], schema: attach_volume };
+/// `PUT /servers/{id}/os-volume_attachments/{volume}`.
+pub static UPDATE_VOLUME: BodySchema = BodySchema { name: "volume attachment update", changes: &[1, 85], schema: update_volume };
+
+/// The most tags a server may have.
+pub const MAX_TAGS: usize = 50;
+
+/// An object that has these properties and no others.
+fn object(properties: Value, required: &[&str]) -> Value {
+    let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
+}
+
+fn name() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": 255, "format": "name"})
+}
+
+fn description() -> Value {
+    json!({"type": ["string", "null"], "maxLength": 255, "format": "printable"})
+}
+
+fn boolean() -> Value {
+    json!({"enum": [
+        true, "True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes",
+        false, "False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no"
+    ]})
+}
+
+fn uuid() -> Value {
+    json!({"type": "string", "format": "uuid"})
+}
+
+fn ip_address() -> Value {
+    json!({"type": "string", "oneOf": [{"format": "ipv4"}, {"format": "ipv6"}]})
+}
+
+fn positive_integer() -> Value {
+    json!({"type": ["integer", "string"], "pattern": "^[1-9][0-9]{0,8}$", "minimum": 1, "maximum": 999_999_999, "minLength": 1})
+}
+
+fn fqdn() -> Value {
+    json!({"type": "string", "pattern": "^[a-zA-Z0-9-._]*$", "minLength": 1, "maxLength": 255})
+}
+
+fn hostname(minor: u16) -> Value {
+    if minor >= 94 {
+        return fqdn();
+    }
+    json!({"type": "string", "pattern": "^[a-zA-Z0-9]+[a-zA-Z0-9-]*[a-zA-Z0-9]+$", "minLength": 2, "maxLength": 63})
+}
+
+fn tag() -> Value {
+    json!({"type": "string", "pattern": "^[^,/]*$", "minLength": 1, "maxLength": 60})
+}
+
+fn tags() -> Value {
+    json!({"type": "array", "items": tag(), "maxItems": MAX_TAGS})
+}
+
+fn metadata_map() -> Value {
+    json!({
+        "type": "object",
+        "patternProperties": {"^[a-zA-Z0-9-_:. ]{1,255}$": {"type": "string", "maxLength": 255}},
+        "additionalProperties": false,
+    })
+}
+
+fn personality() -> Value {
+    let file = object(json!({"path": {"type": "string"}, "contents": {"type": "string", "format": "base64"}}), &[]);
+    json!({"type": "array", "items": file})
+}
+
+fn user_data() -> Value {
+    json!({"type": "string", "format": "base64", "maxLength": 65535})
+}
+
+fn trusted_certificates() -> Value {
+    json!({
+        "type": ["array", "null"], "minItems": 1, "maxItems": 50, "uniqueItems": true,
+        "items": {"type": "string", "minLength": 1},
+    })
+}
+
+fn disk_config() -> Value {
+    json!({"enum": ["AUTO", "MANUAL"]})
+}
+
+fn access_addresses(properties: &mut Map<String, Value>) {
+    properties.insert("accessIPv4".into(), json!({"type": "string", "format": "ipv4"}));
+    properties.insert("accessIPv6".into(), json!({"type": "string", "format": "ipv6"}));
+}
+
+fn block_device(minor: u16) -> Value {
+    let mut properties = json!({
+        "virtual_name": {"type": "string", "maxLength": 255},
+        "volume_id": uuid(),
+        "snapshot_id": uuid(),
+        "image_id": uuid(),
+        "uuid": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9._-]*$"},
+        "source_type": {"enum": ["volume", "image", "snapshot", "blank"]},
+        "destination_type": {"enum": ["local", "volume"]},
+        "volume_size": {"type": ["integer", "string"], "pattern": "^[0-9]{1,9}$", "minimum": 1, "maximum": 2_147_483_647},
+        "device_name": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9._/-]*$"},
+        "delete_on_termination": boolean(),
+        "no_device": {},
+        "connection_info": {"type": "string", "maxLength": 16_777_215},
+        "guest_format": {"type": "string", "maxLength": 255},
+        "device_type": {"type": "string", "maxLength": 255},
+        "disk_bus": {"type": "string", "maxLength": 255},
+        "boot_index": {"type": ["integer", "string", "null"], "pattern": "^-?[0-9]{1,9}$"},
+    });
+    // Tags came with 2.32, were lost with 2.33 and came back with 2.42.
+    if minor == 32 || minor >= 42 {
+        properties["tag"] = tag();
+    }
+    if minor >= 67 {
+        properties["volume_type"] = json!({"type": ["string", "null"], "maxLength": 255});
+    }
+    object(properties, &[])
+}
+
+fn networks(minor: u16) -> Value {
+    let id = if minor >= 37 { uuid() } else { json!({"type": "string"}) };
+    let mut properties =
+        json!({"fixed_ip": ip_address(), "port": {"oneOf": [{"type": "string", "format": "uuid"}, {"type": "null"}]}, "uuid": id});
+    if (32..37).contains(&minor) || minor >= 42 {
+        properties["tag"] = tag();
+    }
+    let list = json!({"type": "array", "items": object(properties, &[])});
+    if minor < 37 { list } else { json!({"oneOf": [list, {"enum": ["none", "auto"]}]}) }
+}
+
+fn scheduler_hints() -> Value {
+    json!({
+        "type": "object",
+        "properties": {
+            "group": {"oneOf": [uuid(), {"type": "array", "items": uuid()}]},
+            "different_host": {"oneOf": [uuid(), {"type": "array", "items": uuid()}]},
+            "same_host": {"type": ["string", "array"], "items": uuid()},
+            "query": {"type": ["string", "object"]},
+            "target_cell": name(),
+            "different_cell": {"type": ["string", "array"], "items": {"type": "string"}},
+            "build_near_host_ip": ip_address(),
+            "cidr": {"type": "string", "pattern": "^/[0-9a-f.:]+$"},
+        },
+    })
+}
+
+fn create(minor: u16) -> Value {
+    let mut properties = Map::new();
+    let always = json!({
+        "name": name(),
+        "imageRef": {"oneOf": [uuid(), {"type": "string", "maxLength": 0}]},
+        "flavorRef": {"type": ["string", "integer"], "minLength": 1},
+        "adminPass": {"type": "string"},
+        "metadata": metadata_map(),
+        "networks": networks(minor),
+        "OS-DCF:diskConfig": disk_config(),
+        "availability_zone": name(),
+        "block_device_mapping": {"type": "array", "items": block_device(1)},
+        "block_device_mapping_v2": {"type": "array", "items": block_device(minor)},
+        "config_drive": boolean(),
+        "key_name": name(),
+        "min_count": positive_integer(),
+        "max_count": positive_integer(),
+        "return_reservation_id": boolean(),
+        "security_groups": {"type": "array", "items": object(json!({"name": name()}), &[])},
+        "user_data": user_data(),
+    });
+    if let Value::Object(always) = always {
+        properties.extend(always);
+    }
+    access_addresses(&mut properties);
+    let dated: [(u16, &str, Value); 5] = [
+        (19, "description", description()),
+        (52, "tags", tags()),
+        (63, "trusted_image_certificates", trusted_certificates()),
+        (74, "host", fqdn()),
+        (74, "hypervisor_hostname", fqdn()),
+    ];
+    for (since, key, schema) in dated {
+        if minor >= since {
+            properties.insert(key.into(), schema);
+        }
+    }
+    if minor < 57 {
+        properties.insert("personality".into(), personality());
+    }
+    if minor >= 90 {
+        properties.insert("hostname".into(), hostname(minor));
+    }
+    let required: &[&str] = if minor >= 37 { &["name", "flavorRef", "networks"] } else { &["name", "flavorRef"] };
+    let server = object(Value::Object(properties), required);
+    object(json!({"server": server, "os:scheduler_hints": scheduler_hints(), "OS-SCH-HNT:scheduler_hints": scheduler_hints()}), &["server"])
+}
+
+fn update(minor: u16) -> Value {
+    let mut properties = Map::new();
+    properties.insert("name".into(), name());
+    properties.insert("OS-DCF:diskConfig".into(), disk_config());
+    access_addresses(&mut properties);
+    if minor >= 19 {
+        properties.insert("description".into(), description());
+    }
+    if minor >= 90 {
+        properties.insert("hostname".into(), hostname(minor));
+    }
+    if minor >= 104 {
+        properties.insert("pinned_availability_zone".into(), json!({"type": ["string", "null"], "minLength": 1, "maxLength": 255}));
+    }
+    object(json!({"server": object(Value::Object(properties), &[])}), &["server"])
+}
+
+fn rebuild(minor: u16) -> Value {
+    let mut properties = Map::new();
+    properties.insert("name".into(), name());
+    properties.insert("imageRef".into(), uuid());
+    properties.insert("adminPass".into(), json!({"type": "string"}));
+    properties.insert("metadata".into(), metadata_map());
+    properties.insert("preserve_ephemeral".into(), boolean());
+    properties.insert("OS-DCF:diskConfig".into(), disk_config());
+    access_addresses(&mut properties);
+    if minor >= 19 {
+        properties.insert("description".into(), description());
+    }
+    if minor >= 54 {
+        properties.insert("key_name".into(), json!({"type": ["string", "null"], "minLength": 1, "maxLength": 255}));
+    }
+    if minor < 57 {
+        properties.insert("personality".into(), personality());
+    } else {
+        properties.insert("user_data".into(), json!({"oneOf": [user_data(), {"type": "null"}]}));
+    }
+    if minor >= 63 {
+        properties.insert("trusted_image_certificates".into(), trusted_certificates());
+    }
+    if minor >= 90 {
+        properties.insert("hostname".into(), hostname(minor));
+    }
+    object(json!({"rebuild": object(Value::Object(properties), &["imageRef"])}), &["rebuild"])
+}
+
+fn resize(_: u16) -> Value {
+    let resize =
+        object(json!({"flavorRef": {"type": ["string", "integer"], "minLength": 1}, "OS-DCF:diskConfig": disk_config()}), &["flavorRef"]);
+    object(json!({"resize": resize}), &["resize"])
+}
+
+fn migrate(minor: u16) -> Value {
+    let body = if minor < 56 {
+        // What older clients put there has no meaning.
+        json!({})
+    } else {
+        json!({
+            "type": ["object", "null"], "additionalProperties": false,
+            "properties": {"host": {"type": ["string", "null"], "pattern": "^[a-zA-Z0-9-._]*$", "minLength": 1, "maxLength": 255}},
+        })
+    };
+    object(json!({"migrate": body}), &["migrate"])
+}
+
+fn reboot(_: u16) -> Value {
+    let kinds = json!({"enum": ["HARD", "Hard", "hard", "SOFT", "Soft", "soft"]});
+    object(json!({"reboot": object(json!({"type": kinds}), &["type"])}), &["reboot"])
+}
+
+fn lock(minor: u16) -> Value {
+    let body = if minor < 73 {
+        json!({})
+    } else {
+        json!({
+            "type": ["object", "null"], "additionalProperties": false,
+            "properties": {"locked_reason": {"type": "string", "minLength": 1, "maxLength": 255}},
+        })
+    };
+    object(json!({"lock": body}), &["lock"])
+}
+
+fn reset_state(_: u16) -> Value {
+    let state = object(json!({"state": {"enum": ["active", "error"]}}), &["state"]);
+    object(json!({"os-resetState": state}), &["os-resetState"])
+}
+
+fn console_output(_: u16) -> Value {
+    let length = json!({"type": ["integer", "string", "null"], "pattern": "^-?[0-9]+$", "minimum": -1});
+    object(json!({"os-getConsoleOutput": object(json!({"length": length}), &[])}), &["os-getConsoleOutput"])
+}
+
+fn meta(_: u16) -> Value {
+    let mut one = metadata_map();
+    one["minProperties"] = json!(1);
+    one["maxProperties"] = json!(1);
+    object(json!({"meta": one}), &["meta"])
+}
+
+fn attach_volume(minor: u16) -> Value {
+    let mut properties = json!({
+        "volumeId": uuid(),
+        "device": {"type": ["string", "null"], "pattern": "^/dev/x?[a-z]?d?[a-z]+[0-9]*$"},
+    });
+    if minor >= 49 {
+        properties["tag"] = tag();
+    }
+    if minor >= 79 {
+        properties["delete_on_termination"] = boolean();
+    }
+    object(json!({"volumeAttachment": object(properties, &["volumeId"])}), &["volumeAttachment"])
+}
+
+fn update_volume(minor: u16) -> Value {
+    let mut properties = json!({"volumeId": uuid()});
+    if minor >= 85 {
+        properties["id"] = uuid();
+        properties["serverId"] = uuid();
+        properties["device"] = json!({"type": ["string", "null"]});
+        properties["tag"] = tag();
+        properties["delete_on_termination"] = boolean();
+    }
+    object(json!({"volumeAttachment": object(properties, &["volumeId"])}), &["volumeAttachment"])
+}

@@ -1,0 +1,117 @@
+//! `/servers/{id}/tags`, from 2.26.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::{Value, json};
+
+use super::metadata::write;
+use super::{ComputeApi, schemas};
+use crate::db::cell::CellTxn;
+use crate::domain::context::RequestContext;
+use crate::http::auth::Caller;
+use crate::http::base_url;
+use crate::http::compute::answer::{Answer, bad_request, empty, no_such_resource, not_found, ok};
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+/// Routes under the compute API's scope.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(
+            web::resource("/servers/{id}/tags").route(web::get().to(index)).route(web::put().to(replace)).route(web::delete().to(clear)),
+        )
+        .service(
+            web::resource("/servers/{id}/tags/{tag}").route(web::get().to(show)).route(web::put().to(add)).route(web::delete().to(remove)),
+        );
+}
+
+fn since_26(version: ApiVersion) -> Result<(), ApiError> {
+    if version.at_least(26) { Ok(()) } else { Err(no_such_resource()) }
+}
+
+async fn tags_of(api: &ComputeApi, caller: &RequestContext, id: &str) -> Result<Vec<String>, ApiError> {
+    Ok(api.load(caller, id, "os_compute_api:os-server-tags:index").await?.tags)
+}
+
+async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+    since_26(version)?;
+    ok(&json!({"tags": tags_of(&api, &caller, &id).await?}))
+}
+
+async fn replace(
+    api: web::Data<ComputeApi>,
+    Caller(caller): Caller,
+    version: ApiVersion,
+    id: web::Path<String>,
+    body: web::Json<Value>,
+) -> Answer {
+    since_26(version)?;
+    schemas::TAGS.check(version, &body)?;
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-server-tags:update_all").await?;
+    let given: Vec<String> = body["tags"].as_array().into_iter().flatten().filter_map(|tag| tag.as_str().map(str::to_owned)).collect();
+    let uuid = located.instance.uuid;
+    write(&api, &located, "update_tags", move || CellTxn::new().replace_tags(uuid, given.clone())).await?;
+    ok(&json!({"tags": tags_of(&api, &caller, &id).await?}))
+}
+
+async fn clear(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
+    since_26(version)?;
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-server-tags:delete_all").await?;
+    let uuid = located.instance.uuid;
+    write(&api, &located, "delete_tags", move || CellTxn::new().replace_tags(uuid, Vec::new())).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+    since_26(version)?;
+    let (id, tag) = path.into_inner();
+    api.locate_for(&caller, &id, "os_compute_api:os-server-tags:show").await?;
+    match tags_of(&api, &caller, &id).await?.contains(&tag) {
+        true => empty(StatusCode::NO_CONTENT),
+        false => Err(no_such_tag(&id, &tag)),
+    }
+}
+
+async fn add(
+    request: HttpRequest,
+    api: web::Data<ComputeApi>,
+    Caller(caller): Caller,
+    version: ApiVersion,
+    path: web::Path<(String, String)>,
+) -> Answer {
+    since_26(version)?;
+    let (id, tag) = path.into_inner();
+    if tag.is_empty() || tag.contains(',') || tag.contains('/') || tag.chars().count() > 60 {
+        return Err(bad_request(format!(
+            "Tag '{tag}' is invalid. It must be a non empty string without characters '/' and ',', of at most 60 characters."
+        )));
+    }
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-server-tags:update").await?;
+    let present = tags_of(&api, &caller, &id).await?;
+    if present.contains(&tag) {
+        return empty(StatusCode::NO_CONTENT);
+    }
+    if present.len() >= schemas::MAX_TAGS {
+        return Err(bad_request(format!("The number of tags exceeded the per-server limit {}", schemas::MAX_TAGS)));
+    }
+    let (uuid, name) = (located.instance.uuid, tag.clone());
+    write(&api, &located, "update_tag", move || CellTxn::new().add_tag(uuid, name.clone())).await?;
+    let location = format!("{}/compute/v2.1/servers/{id}/tags/{tag}", base_url::of(&request));
+    Ok(HttpResponse::Created().insert_header(("Location", location)).finish())
+}
+
+async fn remove(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+    since_26(version)?;
+    let (id, tag) = path.into_inner();
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-server-tags:delete").await?;
+    if !tags_of(&api, &caller, &id).await?.contains(&tag) {
+        return Err(no_such_tag(&id, &tag));
+    }
+    let uuid = located.instance.uuid;
+    write(&api, &located, "delete_tag", move || CellTxn::new().delete_tag(uuid, tag.clone())).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+fn no_such_tag(id: &str, tag: &str) -> ApiError {
+    not_found(format!("Server {id} has no tag '{tag}'"))
+}

@@ -1,0 +1,316 @@
+//! A server as the API shows it, per microversion and per what the caller may see (spec clients.md §3, cross-cell-resize §1.6).
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha224};
+
+use super::links;
+use crate::actors::cell_registry::{HostStatus, ServerRecord};
+use crate::db::cell::block_devices::BlockDevice;
+use crate::db::cell::faults::Fault;
+use crate::db::cell::instances::Instance;
+use crate::domain::flavor::Flavor;
+use crate::domain::network_info::NetworkInfo;
+use crate::domain::request_spec::RequestSpec;
+use crate::domain::server::{VmState, api_status};
+use crate::http::microversion::ApiVersion;
+
+/// Which answer the view is for: some fields stand only in some answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Purpose {
+    /// `GET /servers/{id}`.
+    Show,
+    /// One entry of `GET /servers/detail`.
+    Detail,
+    /// `PUT /servers/{id}`.
+    Update,
+    /// The action `rebuild`.
+    Rebuild,
+}
+
+/// What policy lets the caller see.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Visible {
+    /// `OS-EXT-SRV-ATTR:*`.
+    pub extended_attributes: bool,
+    /// Any `host_status`.
+    pub host_status: bool,
+    /// `host_status` when it is UNKNOWN.
+    pub host_status_unknown: bool,
+    /// The extra specs of the embedded flavor.
+    pub extra_specs: bool,
+    /// A fault's details whatever its code.
+    pub fault_details: bool,
+}
+
+/// Everything a view needs beside the server.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    /// See [`crate::http::base_url::of`].
+    pub base: &'a str,
+    pub version: ApiVersion,
+    pub visible: Visible,
+    pub purpose: Purpose,
+}
+
+/// What only some microversions show and is loaded for them.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// From 2.96.
+    pub request_spec: Option<RequestSpec>,
+    /// From 2.71, when showing one server.
+    pub server_groups: Vec<uuid::Uuid>,
+    /// From 2.16, for callers who may see it.
+    pub host_status: Option<HostStatus>,
+}
+
+/// The short form of `GET /servers`.
+pub fn brief(base: &str, instance: &Instance) -> Value {
+    let id = instance.uuid.to_string();
+    json!({"id": id, "name": instance.display_name, "links": links::of(base, "servers", &id)})
+}
+
+/// The long form.
+pub fn detailed(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Value {
+    let mut view = core(frame, server);
+    let version = frame.version;
+    // Update and rebuild answer with everything only from 2.75 on.
+    let whole = matches!(frame.purpose, Purpose::Show | Purpose::Detail) || version.at_least(75);
+    let instance = &server.instance;
+    if whole {
+        add_states(&mut view, instance);
+        view.insert("config_drive".into(), json!(if instance.config_drive { "True" } else { "" }));
+        view.insert("os-extended-volumes:volumes_attached".into(), volumes_attached(version, &server.block_devices));
+        if let Some(groups) = security_groups(server) {
+            view.insert("security_groups".into(), groups);
+        }
+        if frame.visible.extended_attributes {
+            add_extended_attributes(&mut view, frame, instance);
+        }
+        add_host_status(&mut view, frame, extras);
+    }
+    let keypair = whole || (frame.purpose == Purpose::Rebuild && version.at_least(54));
+    if keypair {
+        view.insert("key_name".into(), json!(instance.key_name));
+    }
+    add_dated(&mut view, frame, server, extras, whole);
+    Value::Object(view)
+}
+
+/// What every answer has in every version.
+fn core(frame: Frame<'_>, server: &ServerRecord) -> Map<String, Value> {
+    let instance = &server.instance;
+    let id = instance.uuid.to_string();
+    let status = status_of(instance);
+    let with_mac = matches!(frame.purpose, Purpose::Show | Purpose::Detail) || frame.version.at_least(75);
+    let mut view = Map::new();
+    let mut put = |key: &str, value: Value| view.insert(key.to_owned(), value);
+    put("id", json!(id));
+    put("name", json!(instance.display_name));
+    put("status", json!(status));
+    put("tenant_id", json!(instance.project_id));
+    put("user_id", json!(instance.user_id));
+    put("metadata", json!(server.metadata));
+    put("hostId", json!(host_id(&instance.project_id, instance.host.as_deref())));
+    put("image", image(frame, instance));
+    put("flavor", flavor(frame, &instance.flavor));
+    put("created", json!(seconds(instance.created_at)));
+    put("updated", json!(seconds(instance.updated_at.unwrap_or(instance.created_at))));
+    put("addresses", if instance.vm_state == VmState::Building { json!({}) } else { addresses(&server.network, with_mac) });
+    put("accessIPv4", json!(instance.access_ip_v4.as_deref().unwrap_or_default()));
+    put("accessIPv6", json!(instance.access_ip_v6.as_deref().unwrap_or_default()));
+    put("links", links::of(frame.base, "servers", &id));
+    put("OS-DCF:diskConfig", json!(disk_config(instance)));
+    if ["ACTIVE", "BUILD", "REBUILD", "RESIZE", "VERIFY_RESIZE", "MIGRATING"].contains(&status) {
+        put("progress", json!(instance.progress));
+    }
+    if ["ERROR", "DELETED"].contains(&status)
+        && let Some(fault) = &server.fault
+    {
+        put("fault", fault_view(fault, frame.visible.fault_details));
+    }
+    view
+}
+
+fn add_states(view: &mut Map<String, Value>, instance: &Instance) {
+    view.insert("OS-EXT-AZ:availability_zone".into(), json!(instance.availability_zone.as_deref().unwrap_or_default()));
+    view.insert("OS-EXT-STS:task_state".into(), json!(instance.task_state.map(|state| state.as_str())));
+    view.insert("OS-EXT-STS:vm_state".into(), json!(instance.vm_state.as_str()));
+    view.insert("OS-EXT-STS:power_state".into(), json!(instance.power_state.code()));
+    view.insert("OS-SRV-USG:launched_at".into(), json!(instance.launched_at.map(micros)));
+    view.insert("OS-SRV-USG:terminated_at".into(), json!(instance.terminated_at.map(micros)));
+}
+
+fn add_extended_attributes(view: &mut Map<String, Value>, frame: Frame<'_>, instance: &Instance) {
+    let mut put = |key: &str, value: Value| view.insert(format!("OS-EXT-SRV-ATTR:{key}"), value);
+    put("host", json!(instance.host));
+    put("hypervisor_hostname", json!(instance.node));
+    put("instance_name", json!(instance.instance_name()));
+    if frame.version.at_least(3) {
+        put("hostname", json!(instance.hostname.as_deref().unwrap_or_default()));
+        put("launch_index", json!(instance.launch_index));
+        put("reservation_id", json!(instance.reservation_id));
+        put("root_device_name", json!(instance.root_device_name));
+        put("kernel_id", json!(""));
+        put("ramdisk_id", json!(""));
+        // A rebuild's answer has it under a name of its own.
+        if frame.purpose != Purpose::Rebuild {
+            put("user_data", json!(instance.user_data));
+        }
+    }
+}
+
+fn add_host_status(view: &mut Map<String, Value>, frame: Frame<'_>, extras: &Extras) {
+    let Some(status) = extras.host_status.filter(|_| frame.version.at_least(16)) else { return };
+    let visible = frame.visible.host_status || (frame.visible.host_status_unknown && status == HostStatus::Unknown);
+    if visible {
+        view.insert("host_status".into(), json!(status.as_str()));
+    }
+}
+
+/// Fields that a microversion brought to every answer.
+fn add_dated(view: &mut Map<String, Value>, frame: Frame<'_>, server: &ServerRecord, extras: &Extras, whole: bool) {
+    let (version, instance) = (frame.version, &server.instance);
+    let spec = extras.request_spec.as_ref();
+    let mut put = |since: u16, key: &str, value: &dyn Fn() -> Value| {
+        if version.at_least(since) {
+            view.insert(key.to_owned(), value());
+        }
+    };
+    put(9, "locked", &|| json!(instance.locked));
+    put(19, "description", &|| json!(instance.display_description));
+    put(26, "tags", &|| json!(server.tags));
+    put(63, "trusted_image_certificates", &|| json!(instance.trusted_certs.as_ref().map(|certs| &certs.0)));
+    if frame.purpose != Purpose::Detail {
+        put(71, "server_groups", &|| json!(extras.server_groups));
+    }
+    put(73, "locked_reason", &|| json!(instance.locked_reason));
+    put(90, "OS-EXT-SRV-ATTR:hostname", &|| json!(instance.hostname.as_deref().unwrap_or_default()));
+    if whole {
+        put(96, "pinned_availability_zone", &|| json!(spec.and_then(|spec| spec.availability_zone.as_deref())));
+    }
+    put(100, "scheduler_hints", &|| json!(spec.map(|spec| spec.scheduler_hints.clone()).unwrap_or_default()));
+    if frame.purpose == Purpose::Rebuild {
+        put(57, "user_data", &|| json!(instance.user_data));
+    }
+}
+
+/// The status that users see.
+pub fn status_of(instance: &Instance) -> &'static str {
+    if instance.deleted { "DELETED" } else { api_status(instance.vm_state, instance.task_state) }
+}
+
+/// `AUTO` or `MANUAL`.
+pub fn disk_config(instance: &Instance) -> &'static str {
+    if instance.auto_disk_config { "AUTO" } else { "MANUAL" }
+}
+
+/// Tells a project's servers on one host from those on others without naming the host; empty without a host.
+pub fn host_id(project_id: &str, host: Option<&str>) -> String {
+    let Some(host) = host else { return String::new() };
+    let digest = Sha224::new().chain_update(project_id).chain_update(host).finalize();
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// As `2026-11-20T12:00:00Z`.
+pub fn seconds(at: DateTime<Utc>) -> String {
+    at.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// As `2026-11-20T12:00:00.000000`.
+pub fn micros(at: DateTime<Utc>) -> String {
+    at.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()
+}
+
+fn image(frame: Frame<'_>, instance: &Instance) -> Value {
+    if instance.image_ref.is_empty() {
+        return json!("");
+    }
+    let mut image = json!({"id": instance.image_ref, "links": [links::bookmark(frame.base, "images", &instance.image_ref)]});
+    if frame.version.at_least(98) {
+        image["properties"] = image_properties(instance);
+    }
+    image
+}
+
+/// The image's properties that say how to run a guest, as they were at creation.
+fn image_properties(instance: &Instance) -> Value {
+    let known = |key: &str| ["hw_", "os_", "img_", "traits_required"].iter().any(|prefix| key.starts_with(prefix));
+    let properties: BTreeMap<&str, &str> = instance
+        .system_metadata
+        .iter()
+        .filter_map(|(key, value)| Some((key.strip_prefix("image_")?, value.as_str())))
+        .filter(|(key, _)| known(key))
+        .collect();
+    json!(properties)
+}
+
+fn flavor(frame: Frame<'_>, flavor: &Flavor) -> Value {
+    if !frame.version.at_least(47) {
+        return json!({"id": flavor.id, "links": [links::bookmark(frame.base, "flavors", &flavor.id)]});
+    }
+    let mut view = json!({
+        "vcpus": flavor.vcpus,
+        "ram": flavor.memory_mb,
+        "disk": flavor.root_gb,
+        "ephemeral": flavor.ephemeral_gb,
+        "swap": flavor.swap_mb,
+        "original_name": flavor.name,
+    });
+    if frame.visible.extra_specs {
+        view["extra_specs"] = json!(flavor.extra_specs);
+    }
+    view
+}
+
+/// Addresses by network name.
+pub fn addresses(network: &NetworkInfo, with_mac: bool) -> Value {
+    let mut by_network: Map<String, Value> = Map::new();
+    for vif in &network.0 {
+        let entries = vif.fixed_ips.iter().map(|ip| {
+            let mut entry = json!({"version": ip.version(), "addr": ip.address});
+            if with_mac {
+                entry["OS-EXT-IPS:type"] = json!("fixed");
+                entry["OS-EXT-IPS-MAC:mac_addr"] = json!(vif.mac_address);
+            }
+            entry
+        });
+        if let Value::Array(list) = by_network.entry(vif.network_name.clone()).or_insert_with(|| json!([])) {
+            list.extend(entries);
+        }
+    }
+    Value::Object(by_network)
+}
+
+fn volumes_attached(version: ApiVersion, devices: &[BlockDevice]) -> Value {
+    let volumes = devices.iter().filter_map(|device| {
+        let mut volume = json!({"id": device.volume_id?});
+        if version.at_least(3) {
+            volume["delete_on_termination"] = json!(device.delete_on_termination);
+        }
+        Some(volume)
+    });
+    Value::Array(volumes.collect())
+}
+
+/// None for a server without interfaces: groups belong to those.
+fn security_groups(server: &ServerRecord) -> Option<Value> {
+    if server.network.0.is_empty() || server.instance.vm_state == VmState::Deleted {
+        return None;
+    }
+    let names = &server.instance.security_groups;
+    let groups: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
+    Some(if groups.is_empty() { json!([{"name": "default"}]) } else { Value::Array(groups) })
+}
+
+fn fault_view(fault: &Fault, all: bool) -> Value {
+    let mut view = json!({"code": fault.code, "created": seconds(fault.created_at), "message": fault.message});
+    if let Some(details) = fault.details.as_deref().filter(|details| !details.is_empty())
+        && (all || fault.code != 500)
+    {
+        view["details"] = json!(details);
+    }
+    view
+}

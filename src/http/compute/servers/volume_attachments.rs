@@ -1,0 +1,210 @@
+//! `/servers/{id}/os-volume_attachments`.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::create::networks::service_error;
+use super::{ComputeApi, access, devices, schemas};
+use crate::actors::cell_registry::{Located, ServerRecord};
+use crate::db::cell::CellTxn;
+use crate::db::cell::block_devices::{BlockDevice, BlockDeviceChange};
+use crate::domain::context::RequestContext;
+use crate::domain::server::VmState;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, conflict, empty, not_found, ok};
+use crate::http::compute::query::Query;
+use crate::http::compute::schema::as_bool;
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+use crate::saga::context::{Kind, Request};
+use crate::services::ServiceError;
+use crate::services::volume::Volume;
+
+/// Routes under the compute API's scope.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config.service(web::resource("/servers/{id}/os-volume_attachments").route(web::get().to(index)).route(web::post().to(attach))).service(
+        web::resource("/servers/{id}/os-volume_attachments/{volume}")
+            .route(web::get().to(show))
+            .route(web::put().to(update))
+            .route(web::delete().to(detach)),
+    );
+}
+
+async fn index(
+    request: HttpRequest,
+    api: web::Data<ComputeApi>,
+    Caller(caller): Caller,
+    version: ApiVersion,
+    id: web::Path<String>,
+) -> Answer {
+    let query = Query::of(&request)?;
+    if version.at_least(75) {
+        query.only(&["limit", "offset"])?;
+    }
+    let server = api.load(&caller, &id, "os_compute_api:os-volumes-attachments:index").await?;
+    let (offset, limit) = (query.number("offset")?.unwrap_or(0), query.page()?.limit);
+    let volumes = server.block_devices.iter().filter(|device| device.is_volume()).skip(offset).take(limit);
+    ok(&json!({"volumeAttachments": volumes.map(|device| view(device, version)).collect::<Vec<_>>()}))
+}
+
+async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
+    let (id, volume) = path.into_inner();
+    let server = api.load(&caller, &id, "os_compute_api:os-volumes-attachments:show").await?;
+    ok(&json!({"volumeAttachment": view(attached(&server, &id, &volume)?, version)}))
+}
+
+fn view(device: &BlockDevice, version: ApiVersion) -> Value {
+    let mut view = json!({"serverId": device.instance_uuid, "volumeId": device.volume_id, "device": device.device_name});
+    if version.at_least(89) {
+        view["attachment_id"] = json!(device.attachment_id);
+        view["bdm_uuid"] = json!(device.uuid);
+    } else {
+        view["id"] = json!(device.volume_id);
+    }
+    if version.at_least(70) {
+        view["tag"] = json!(device.tag);
+    }
+    if version.at_least(79) {
+        view["delete_on_termination"] = json!(device.delete_on_termination);
+    }
+    view
+}
+
+fn attached<'a>(server: &'a ServerRecord, id: &str, volume: &str) -> Result<&'a BlockDevice, ApiError> {
+    let wanted = Uuid::parse_str(volume).ok();
+    let found = server.block_devices.iter().find(|device| device.is_volume() && wanted.is_some() && device.volume_id == wanted);
+    found.ok_or_else(|| not_found(format!("Instance {id} is not attached to volume {volume}")))
+}
+
+async fn attach(
+    api: web::Data<ComputeApi>,
+    Caller(caller): Caller,
+    version: ApiVersion,
+    id: web::Path<String>,
+    body: web::Json<Value>,
+) -> Answer {
+    schemas::ATTACH_VOLUME.check(version, &body)?;
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:create").await?;
+    let wanted = &body["volumeAttachment"];
+    check_state(&located, "attach_volume")?;
+    let server = api.registry.server(located.instance.uuid).await?;
+    let volume = usable_volume(&api, &caller, version, &server, wanted["volumeId"].as_str().unwrap_or_default()).await?;
+    let device = device_name(&server, wanted["device"].as_str())?;
+    let delete = as_bool(&wanted["delete_on_termination"]);
+    let tag = wanted["tag"].as_str().map(str::to_owned);
+    let request =
+        Request::AttachVolume { volume_id: volume.id, device_name: Some(device.clone()), tag: tag.clone(), delete_on_termination: delete };
+    api.begin(&caller, Kind::AttachVolume, &located.instance, request).await?;
+    if version.at_least(101) {
+        return empty(StatusCode::ACCEPTED);
+    }
+    let mut view = json!({"id": volume.id, "serverId": located.instance.uuid, "volumeId": volume.id, "device": device});
+    if version.at_least(70) {
+        view["tag"] = json!(tag);
+    }
+    if version.at_least(79) {
+        view["delete_on_termination"] = json!(delete);
+    }
+    Ok(HttpResponse::Ok().json(json!({"volumeAttachment": view})))
+}
+
+/// At rest or waiting for confirm or revert (spec §1.6).
+fn check_state(located: &Located, action: &str) -> Result<(), ApiError> {
+    match located.instance.vm_state {
+        VmState::Active | VmState::Stopped | VmState::Resized => access::require_no_task(&located.instance, action),
+        other => Err(access::wrong_state(&located.instance, action, "vm_state", other.as_str())),
+    }
+}
+
+async fn usable_volume(
+    api: &ComputeApi,
+    caller: &RequestContext,
+    version: ApiVersion,
+    server: &ServerRecord,
+    id: &str,
+) -> Result<Volume, ApiError> {
+    let unknown = || not_found(format!("Volume {id} could not be found."));
+    let uuid = Uuid::parse_str(id).map_err(|_| unknown())?;
+    let volume = match api.volumes.volume(uuid).await {
+        Ok(volume) if volume.project_id == caller.project_id || caller.is_admin() => volume,
+        Ok(_) | Err(ServiceError::NotFound(_)) => return Err(unknown()),
+        Err(error) => return Err(service_error(error)),
+    };
+    if server.block_devices.iter().any(|device| device.volume_id == Some(uuid)) {
+        return Err(bad_request(format!("Invalid volume: volume {id} already attached")));
+    }
+    if volume.multiattach && !version.at_least(60) {
+        return Err(bad_request("Multiattach volumes are only supported starting with compute API version 2.60."));
+    }
+    if volume.status != "available" && !(volume.multiattach && volume.status == "in-use") {
+        let status = &volume.status;
+        return Err(bad_request(format!("Invalid volume: volume '{id}' status must be 'available'. Currently in '{status}'")));
+    }
+    Ok(volume)
+}
+
+/// The device asked for, or the first that is free.
+fn device_name(server: &ServerRecord, wanted: Option<&str>) -> Result<String, ApiError> {
+    let mut taken = devices::of_local_disks(&server.instance.flavor);
+    taken.extend(server.block_devices.iter().filter_map(|device| device.device_name.clone()));
+    match wanted {
+        Some(name) if taken.iter().any(|other| other == name) => Err(conflict(format!("The supplied device path ({name}) is in use."))),
+        Some(name) => Ok(name.to_owned()),
+        None => devices::free(taken.iter().map(String::as_str)).ok_or_else(|| conflict("There is no device name left for another volume.")),
+    }
+}
+
+/// From 2.85: whether the volume goes with the server. Another volume in its place is not supported.
+async fn update(
+    api: web::Data<ComputeApi>,
+    Caller(caller): Caller,
+    version: ApiVersion,
+    path: web::Path<(String, String)>,
+    body: web::Json<Value>,
+) -> Answer {
+    let (id, volume) = path.into_inner();
+    schemas::UPDATE_VOLUME.check(version, &body)?;
+    let wanted = &body["volumeAttachment"];
+    if wanted["volumeId"].as_str() != Some(volume.as_str()) || !version.at_least(85) {
+        return Err(bad_request("A volume cannot be swapped for another: detach it and attach the other."));
+    }
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:update").await?;
+    let server = api.registry.server(located.instance.uuid).await?;
+    let device = attached(&server, &id, &volume)?;
+    check_unchanged(device, wanted)?;
+    if let Some(flag) = wanted.get("delete_on_termination") {
+        let (uuid, flag) = (device.uuid, as_bool(flag));
+        let change = BlockDeviceChange { delete_on_termination: Some(flag), ..BlockDeviceChange::default() };
+        api.registry.edit(&located, move || CellTxn::new().block_device_change(uuid, change.clone())).await?;
+    }
+    empty(StatusCode::ACCEPTED)
+}
+
+/// What an answer shows may be sent back, but not changed.
+fn check_unchanged(device: &BlockDevice, wanted: &Value) -> Result<(), ApiError> {
+    let is = [
+        ("id", device.attachment_id.map(|id| id.to_string())),
+        ("serverId", Some(device.instance_uuid.to_string())),
+        ("device", device.device_name.clone()),
+        ("tag", device.tag.clone()),
+    ];
+    let changed = is.iter().find(|(key, held)| wanted.get(key).is_some_and(|value| value.as_str() != held.as_deref()));
+    changed.map_or(Ok(()), |(key, _)| Err(bad_request(format!("The {key} property is not mutable"))))
+}
+
+async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Path<(String, String)>) -> Answer {
+    let (id, volume) = path.into_inner();
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:delete").await?;
+    check_state(&located, "detach_volume")?;
+    let server = api.registry.server(located.instance.uuid).await?;
+    let device = attached(&server, &id, &volume)?;
+    if device.boot_index == Some(0) {
+        return Err(bad_request("Cannot detach a root device volume"));
+    }
+    if let Some(volume_id) = device.volume_id {
+        api.begin(&caller, Kind::DetachVolume, &located.instance, Request::DetachVolume { volume_id }).await?;
+    }
+    empty(StatusCode::ACCEPTED)
+}
