@@ -276,7 +276,9 @@ impl ConductorHandle {
             }
             Err(refusal) => {
                 // Nothing may be left of it; if what was asked may have happened, the saga's own undo finds out.
-                if matches!(refusal, Refusal::Unavailable(_)) || self.parts.world.operations.abandon(context.saga, &refusal.to_string()).await.is_err() {
+                if matches!(refusal, Refusal::Unavailable(_))
+                    || self.parts.world.operations.abandon(context.saga, &refusal.to_string()).await.is_err()
+                {
                     self.addr().do_send(Resume(context.saga));
                 }
                 Err(refusal)
@@ -291,8 +293,12 @@ impl ConductorHandle {
         let mut ended = self.ended.clone();
         loop {
             ended.borrow_and_update();
-            let begun =
-                self.parts.world.operations.begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.owner).await;
+            let begun = self
+                .parts
+                .world
+                .operations
+                .begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.owner)
+                .await;
             match begun {
                 Ok(fence) => return Ok(fence),
                 Err(DbError::Conflict(_)) => {}

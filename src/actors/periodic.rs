@@ -96,7 +96,8 @@ async fn confirm_overdue(parts: &PeriodicParts) {
     }
     let before = parts.world.env.now() - window;
     for (name, cell) in &parts.world.cells {
-        let filter = MigrationFilter { statuses: vec![MigrationStatus::Finished], changes_before: Some(before), ..MigrationFilter::default() };
+        let filter =
+            MigrationFilter { statuses: vec![MigrationStatus::Finished], changes_before: Some(before), ..MigrationFilter::default() };
         match cell.db.migrations(filter).await {
             Ok(overdue) => {
                 for migration in overdue {

@@ -20,7 +20,7 @@ pub mod weighers;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, Context, Handler, MailboxError, Message, ResponseFuture};
+use actix::{Actor, ActorContext, Context, Handler, MailboxError, Message, ResponseFuture};
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
