@@ -16,13 +16,13 @@ const LENGTH_MAX: usize = 255;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(
-        web::resource("/network/v2.0/{collection}/{id}/tags")
+        web::resource(["/network/v2.0/{collection}/{id}/tags", "/network/v2.0/qos/{collection}/{id}/tags"])
             .route(web::get().to(list))
             .route(web::put().to(replace))
             .route(web::delete().to(clear)),
     )
     .service(
-        web::resource("/network/v2.0/{collection}/{id}/tags/{tag}")
+        web::resource(["/network/v2.0/{collection}/{id}/tags/{tag}", "/network/v2.0/qos/{collection}/{id}/tags/{tag}"])
             .route(web::get().to(check))
             .route(web::put().to(add))
             .route(web::delete().to(remove)),

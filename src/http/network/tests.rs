@@ -118,6 +118,9 @@ async fn security_groups_policies_and_tags() {
     let policy = json!({"policy": {"name": "gold", "shared": true}});
     send(&door, "POST", DEMO, "qos/policies", policy.clone()).await.expect(403);
     let policy = id(&send(&door, "POST", ADMIN, "qos/policies", policy).await.expect(201)["policy"]);
+    let tagged = format!("qos/policies/{policy}/tags/paid");
+    door.call("PUT", &format!("/network/v2.0/{tagged}"), ADMIN, None, None).await.expect(201);
+    get(&door, DEMO, &tagged).await.expect(204);
     let rules = format!("qos/policies/{policy}/minimum_bandwidth_rules");
     let made = send(&door, "POST", ADMIN, &rules, json!({"minimum_bandwidth_rule": {"min_kbps": 1000}})).await.expect(201);
     assert_eq!(made["minimum_bandwidth_rule"]["direction"], "egress");
