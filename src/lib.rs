@@ -9,6 +9,7 @@ pub mod db;
 pub mod domain;
 pub mod env;
 pub mod http;
+pub mod launch;
 pub mod logging;
 pub mod saga;
 pub mod services;

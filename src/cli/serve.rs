@@ -3,20 +3,16 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use actix_web::web;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
 use super::data_dir::DataDir;
 use crate::bootstrap::{self, Cloud};
-use crate::config::{Authentication, Config};
-use crate::domain::context::RequestContext;
+use crate::config::Config;
 use crate::env::Env;
-use crate::http::limits::InFlight;
-use crate::http::server::{self, Part, Wiring};
-use crate::http::{identity, image, network, placement, volume};
+use crate::http::server;
+use crate::launch::launch;
 use crate::logging;
 
 /// Runs the service until SIGINT or SIGTERM.
@@ -38,83 +34,16 @@ async fn serve(config: Config, listener: std::net::TcpListener) -> Result<(), Fa
     let env = Env::system();
     let cloud = bootstrap::open(config, env.clone()).await?;
     let watch = tokio::spawn(cloud.policy.clone().watch(env));
-    let server = server::start(wiring(&cloud).await?, listener, workers(&cloud.config), grace(&cloud.config))?;
-    let handle = server.handle();
-    let serving = actix_rt::spawn(server);
-    announce(&cloud)?;
+    let running = launch(cloud, listener).await?;
+    announce(&running.cloud)?;
     tokio::select! {
         _ = interrupt.recv() => log::info!("interrupted: stopping"),
         _ = terminate.recv() => log::info!("told to stop"),
     }
-    handle.stop(true).await;
-    serving.await??;
+    running.stop().await?;
     watch.abort();
     log::info!("stopped");
     Ok(())
-}
-
-fn workers(config: &Config) -> usize {
-    match config.http.workers {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        workers => workers,
-    }
-}
-
-/// In whole seconds, rounded up.
-fn grace(config: &Config) -> u64 {
-    let grace = config.http.shutdown_grace.duration();
-    grace.as_secs() + u64::from(grace.subsec_nanos() > 0)
-}
-
-/// The door, and the APIs behind it.
-async fn wiring(cloud: &Cloud) -> Result<Wiring, Failure> {
-    let (services, config) = (cloud.services.clone(), &cloud.config);
-    let anonymous = match config.api.authentication {
-        Authentication::Token => None,
-        Authentication::None => Some(administrator(cloud).await?),
-    };
-    let of_services: Part = {
-        let services = services.clone();
-        Arc::new(move |config| {
-            config
-                .app_data(web::Data::from(services.identity.clone()))
-                .app_data(web::Data::from(services.images.clone()))
-                .app_data(web::Data::from(services.volumes.clone()))
-                .app_data(web::Data::from(services.network.clone()))
-                .app_data(web::Data::from(services.placement.clone()))
-                .configure(identity::configure)
-                .configure(image::configure)
-                .configure(volume::configure)
-                .configure(network::configure)
-                .configure(placement::configure);
-        })
-    };
-    Ok(Wiring {
-        env: cloud.env.clone(),
-        authenticator: services.identity,
-        policy: cloud.policy.clone(),
-        anonymous,
-        in_flight: InFlight::new(config.http.max_requests_in_flight),
-        max_body: config.http.max_body_bytes,
-        parts: vec![of_services],
-    })
-}
-
-/// Who requests without a token act as: the administrator, in the project `demo` where ordinary servers are.
-async fn administrator(cloud: &Cloud) -> Result<RequestContext, Failure> {
-    let identity = &cloud.services.identity;
-    let project = identity.ensure_project("demo").await?;
-    let users = identity.users().await?;
-    let user = users.into_iter().find(|user| user.name == "admin").ok_or("there is no user admin for requests without a token")?;
-    Ok(RequestContext {
-        request_id: String::new(),
-        user_id: user.id,
-        user_name: user.name,
-        project_id: project.id,
-        project_name: project.name,
-        roles: ["admin", "manager", "member", "reader"].map(str::to_owned).to_vec(),
-        system_scope: false,
-    })
 }
 
 /// Says where the service is and what to type next. Nobody may be reading: that does not matter.

@@ -1,0 +1,210 @@
+//! From an opened cloud to a running one: the actors, and the APIs in front of them. The service, the demonstration and the
+//! tests all start here, so what one of them runs is what the others run.
+
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+
+use actix_web::dev::{Server, ServerHandle};
+use actix_web::web;
+
+use crate::actors::cell::{CellOptions, HostSpec, simulated_hypervisors};
+use crate::actors::cell_registry::CellRegistry;
+use crate::actors::compute_host::HostOptions;
+use crate::actors::periodic::PeriodicOptions;
+use crate::actors::root::{self, CellStart, Parts, StartError, Tree};
+use crate::bootstrap::Cloud;
+use crate::config::{Authentication, Config};
+use crate::domain::context::RequestContext;
+use crate::domain::flavor::Resources;
+use crate::http::compute::servers::{ComputeApi, Options};
+use crate::http::limits::InFlight;
+use crate::http::server::{self, Part, Wiring};
+use crate::http::{compute, identity, image, network, placement, volume};
+use crate::saga::world::Settings;
+use crate::services::ServiceError;
+
+/// Why a cloud does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error("{0}")]
+    Service(#[from] ServiceError),
+    #[error("the configuration's authentication = \"none\" needs a user admin, and there is none")]
+    NoAdministrator,
+    #[error("the web server does not start: {0}")]
+    Io(#[from] std::io::Error),
+}
+
+/// A cloud that runs and answers.
+pub struct Running {
+    pub cloud: Cloud,
+    pub tree: Tree,
+    pub address: SocketAddr,
+    pub server: ServerHandle,
+    /// Ends when the web server has stopped.
+    pub serving: actix_rt::task::JoinHandle<std::io::Result<()>>,
+}
+
+impl Running {
+    /// Stops in good order: requests at work end first, then the actors; what is in flight stays in the journal.
+    pub async fn stop(self) -> std::io::Result<()> {
+        self.server.stop(true).await;
+        let served = self.serving.await.unwrap_or(Ok(()));
+        self.tree.stop();
+        served
+    }
+}
+
+/// Starts the actors and serves on the listener.
+pub async fn launch(cloud: Cloud, listener: TcpListener) -> Result<Running, LaunchError> {
+    let tree = root::start(parts(&cloud)).await?;
+    let address = listener.local_addr()?;
+    let wiring = wiring(&cloud, &tree).await?;
+    let server: Server = server::start(wiring, listener, workers(&cloud.config), grace_seconds(&cloud.config))?;
+    let handle = server.handle();
+    Ok(Running { cloud, tree, address, server: handle, serving: actix_rt::spawn(server) })
+}
+
+fn workers(config: &Config) -> usize {
+    match config.http.workers {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        workers => workers,
+    }
+}
+
+/// Rounded up.
+fn grace_seconds(config: &Config) -> u64 {
+    let grace = config.http.shutdown_grace.duration();
+    grace.as_secs() + u64::from(grace.subsec_nanos() > 0)
+}
+
+/// What the tree is made of, from the configuration.
+fn parts(cloud: &Cloud) -> Parts {
+    let (config, services) = (&cloud.config, &cloud.services);
+    let compute = &config.compute;
+    let capacity =
+        Resources { vcpu: i64::from(compute.vcpus), memory_mb: i64::from(compute.memory_mb), disk_gb: i64::from(compute.disk_gb) };
+    let cells = cloud.cells.iter().map(|cell| CellStart {
+        uuid: cell.uuid,
+        name: cell.name.clone(),
+        db: cell.db.clone(),
+        dir: cell.dir.clone(),
+        hosts: cell.hosts.iter().map(|host| HostSpec { name: host.name.clone(), capacity }).collect(),
+    });
+    let mut notifier = config.notifications.clone();
+    notifier.file.get_or_insert_with(|| config.data_dir.join("notifications.jsonl"));
+    Parts {
+        env: cloud.env.clone(),
+        api: cloud.api.clone(),
+        cells: cells.collect(),
+        images: services.images.clone(),
+        network: services.network.clone(),
+        volumes: services.volumes.clone(),
+        placement: services.placement.clone(),
+        hypervisors: simulated_hypervisors(),
+        cell_options: cell_options(config),
+        scheduler: config.scheduler.clone(),
+        notifier,
+        settings: settings(config),
+        periodic: PeriodicOptions {
+            resize_confirm_window: config.migration.resize_confirm_window.duration(),
+            interval: std::time::Duration::from_secs(1).max(config.migration.resize_confirm_window.duration().min(std::time::Duration::from_secs(10))),
+        },
+        cell_patience: config.cells.timeout.duration(),
+        max_in_flight: config.migration.max_in_flight,
+    }
+}
+
+fn cell_options(config: &Config) -> CellOptions {
+    let compute = &config.compute;
+    let latency = |(operation, ms): (&crate::virt::Operation, &u64)| (*operation, std::time::Duration::from_millis(*ms));
+    CellOptions {
+        hosts: HostOptions {
+            cpu_allocation_ratio: compute.cpu_allocation_ratio,
+            ram_allocation_ratio: compute.ram_allocation_ratio,
+            disk_allocation_ratio: compute.disk_allocation_ratio,
+            latencies: compute.latency_ms.iter().map(latency).collect(),
+            ..HostOptions::default()
+        },
+        heartbeat: compute.heartbeat.duration(),
+        probe_interval: config.cells.probe_interval.duration(),
+        database_deadline: config.cells.timeout.duration(),
+        ..CellOptions::default()
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    let migration = &config.migration;
+    Settings {
+        deadlines: migration.deadlines.clone(),
+        recover_source_guest: migration.recover_source_guest,
+        shutdown_grace_ms: u64::try_from(migration.shutdown_grace.duration().as_millis()).unwrap_or(u64::MAX),
+        back_off_first: migration.back_off_first.duration(),
+        back_off_max: migration.back_off_max.duration(),
+        ..Settings::default()
+    }
+}
+
+/// The door, and the APIs behind it.
+async fn wiring(cloud: &Cloud, tree: &Tree) -> Result<Wiring, LaunchError> {
+    let (services, config) = (cloud.services.clone(), &cloud.config);
+    let anonymous = match config.api.authentication {
+        Authentication::Token => None,
+        Authentication::None => Some(administrator(cloud).await?),
+    };
+    let compute_api = web::Data::new(ComputeApi {
+        registry: CellRegistry::new(cloud.api.clone(), tree.cells.iter().cloned()),
+        operations: Arc::new(tree.conductor.clone()),
+        images: services.images.clone(),
+        network: services.network.clone(),
+        volumes: services.volumes.clone(),
+        policy: cloud.policy.clone(),
+        env: cloud.env.clone(),
+        options: Options {
+            default_availability_zone: config.scheduler.default_availability_zone.clone(),
+            allow_resize_to_same_host: config.scheduler.allow_resize_to_same_host,
+        },
+    });
+    let of_compute: Part = Arc::new(move |part| {
+        part.app_data(compute_api.clone()).configure(compute::configure);
+    });
+    let embedded = services.clone();
+    let of_services: Part = Arc::new(move |part| {
+        part.app_data(web::Data::from(embedded.identity.clone()))
+            .app_data(web::Data::from(embedded.images.clone()))
+            .app_data(web::Data::from(embedded.volumes.clone()))
+            .app_data(web::Data::from(embedded.network.clone()))
+            .app_data(web::Data::from(embedded.placement.clone()))
+            .configure(identity::configure)
+            .configure(image::configure)
+            .configure(volume::configure)
+            .configure(network::configure)
+            .configure(placement::configure);
+    });
+    Ok(Wiring {
+        env: cloud.env.clone(),
+        authenticator: services.identity,
+        policy: cloud.policy.clone(),
+        anonymous,
+        in_flight: InFlight::new(config.http.max_requests_in_flight),
+        max_body: config.http.max_body_bytes,
+        parts: vec![of_compute, of_services],
+    })
+}
+
+/// Who requests without a token act as: the administrator, in the project `demo` where ordinary servers are.
+async fn administrator(cloud: &Cloud) -> Result<RequestContext, LaunchError> {
+    let identity = &cloud.services.identity;
+    let project = identity.ensure_project("demo").await?;
+    let user = identity.users().await?.into_iter().find(|user| user.name == "admin").ok_or(LaunchError::NoAdministrator)?;
+    Ok(RequestContext {
+        request_id: String::new(),
+        user_id: user.id,
+        user_name: user.name,
+        project_id: project.id,
+        project_name: project.name,
+        roles: ["admin", "manager", "member", "reader"].map(str::to_owned).to_vec(),
+        system_scope: false,
+    })
+}
