@@ -8,6 +8,8 @@ pub mod conductor;
 pub mod host_facts;
 pub mod migration;
 pub mod migration_view;
+#[cfg(test)]
+mod fixture;
 pub mod notifier;
 pub mod periodic;
 pub mod root;
