@@ -55,10 +55,15 @@ pub(super) struct World {
     attempt: AtomicI64,
 }
 
+/// On one thread and in memory, as a simulation.
 pub(super) async fn world() -> World {
-    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    world_on(Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline)).await
+}
+
+/// With [`Env::system`]: as a service, with files and the blocking pool.
+pub(super) async fn world_on(env: Env) -> World {
     let dir = tempfile::tempdir().unwrap();
-    let services = Db::open("services", "", Schema::Services, &env).unwrap();
+    let services = Db::open("services", &database(dir.path(), "services"), Schema::Services, &env).unwrap();
     let images = Arc::new(EmbeddedImage::open(services.clone(), env.clone(), &dir.path().join("images")).await.unwrap());
     let network = Arc::new(EmbeddedNetwork::new(services));
     World { env, dir, images, network, oracle: Arc::default(), drivers: Arc::default(), attempt: AtomicI64::new(0) }
@@ -73,7 +78,7 @@ pub(super) fn options() -> CellOptions {
 impl World {
     /// What a cell with hosts `<cell>-host1` and `<cell>-host2` is made of.
     pub fn cell_parts(&self, cell: &str, options: CellOptions) -> CellParts {
-        let db = CellDb::new(Db::open(cell, "", Schema::Cell, &self.env).unwrap());
+        let db = CellDb::new(Db::open(cell, &database(self.dir.path(), cell), Schema::Cell, &self.env).unwrap());
         let capacity = Resources { vcpu: 4, memory_mb: 8192, disk_gb: 100 };
         let drivers = self.drivers.clone();
         let hypervisors: HypervisorFactory = Arc::new(move |place, env| {
@@ -159,7 +164,8 @@ impl World {
         let map = |value: serde_json::Value| value.as_object().unwrap().clone();
         let network = self.network.create_network(scope(), map(json!({"name": "private", "shared": true}))).await.unwrap();
         self.network.create_subnet(scope(), map(json!({"network_id": network.id, "cidr": "10.0.0.0/24"}))).await.unwrap();
-        let new = NewPort { id: self.env.uuid(), network_id: network.id, project_id: "demo".into(), fixed_ip: None, security_groups: vec![] };
+        let new =
+            NewPort { id: self.env.uuid(), network_id: network.id, project_id: "demo".into(), fixed_ip: None, security_groups: vec![] };
         let port = self.network.create_port(self.fence(server, 1), new).await.unwrap();
         self.network.create_binding(self.fence(server, 1), port.id, host).await.unwrap();
         GuestVif { port_id: port.id, mac: port.mac_address }
@@ -217,6 +223,10 @@ impl World {
         let path = self.cell_dir(cell).join("hosts").join(host).join("guests").join(server.to_string()).join(name);
         std::fs::read(path).unwrap()
     }
+}
+
+fn database(dir: &Path, name: &str) -> String {
+    dir.join(format!("{name}.db")).to_string_lossy().into_owned()
 }
 
 /// Starts a cell's actor and waits for its hosts.

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use crate::actors::fixture::{DEADLINE, IMAGE, World, files_below, options, until, world};
+use crate::actors::fixture::{DEADLINE, IMAGE, World, files_below, options, until, world, world_on};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::guest::{DiskManifest, DiskSource};
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 use crate::domain::server::PowerState;
+use crate::env::Env;
 use crate::services::network::NetworkService;
 use crate::virt::{HostUnreachable, Operation};
 
@@ -32,7 +33,15 @@ fn exported(reply: HostReply) -> DiskManifest {
 
 #[actix::test]
 async fn a_guest_moves_to_another_cell_with_every_byte_of_its_disks() {
-    let world = world().await;
+    move_a_guest(world().await).await;
+}
+
+#[actix::test]
+async fn a_guest_moves_to_another_cell_in_a_real_service_too() {
+    move_a_guest(world_on(Env::system()).await).await;
+}
+
+async fn move_a_guest(world: World) {
     let ((one, _a), (two, _b)) = (world.cell("cell1", options()).await, world.cell("cell2", options()).await);
     let (target, vif) = ("cell2-host1", world.port(SERVER, H1).await);
     let (volume, volume_path) = world.volume();
@@ -139,7 +148,10 @@ async fn a_late_request_is_refused_and_a_repeated_one_gets_its_reply_even_after_
     let stale = HostReply::Stale { epoch: 1, attempt: stop.fence.attempt };
     assert_eq!(cell.hosts.request(H1, early.clone(), DEADLINE).await, Ok(stale.clone()));
     cell.hosts.crash(H1).unwrap();
-    until("the host is back", || async { cell.hosts.query(H1, crate::domain::host_protocol::HostQuery::Report { checksums: false }, DEADLINE).await.is_ok() }).await;
+    until("the host is back", || async {
+        cell.hosts.query(H1, crate::domain::host_protocol::HostQuery::Report { checksums: false }, DEADLINE).await.is_ok()
+    })
+    .await;
     assert_eq!(cell.hosts.request(H1, early.clone(), DEADLINE).await, Ok(stale));
     assert_eq!(cell.hosts.request(H1, stop.clone(), DEADLINE).await, stopped);
     // The same operation's next attempt still learns that the guest ran; another operation does not.
@@ -147,7 +159,8 @@ async fn a_late_request_is_refused_and_a_repeated_one_gets_its_reply_even_after_
     let other = HostRequest { operation: Uuid::from_u128(5), ..world.request(SERVER, STOP) };
     assert_eq!(cell.hosts.request(H1, other, DEADLINE).await, Ok(HostReply::Stopped { was_running: false }));
     // A higher epoch with a lower attempt is higher; a removed guest's fence stays.
-    let remove = HostRequest { fence: Fence { server: SERVER, epoch: 2, attempt: 0 }, operation: SERVER, command: HostCommand::RemoveGuest };
+    let remove =
+        HostRequest { fence: Fence { server: SERVER, epoch: 2, attempt: 0 }, operation: SERVER, command: HostCommand::RemoveGuest };
     assert_eq!(cell.hosts.request(H1, remove, DEADLINE).await, Ok(HostReply::Done));
     assert!(matches!(world.ask(&cell.hosts, H1, SERVER, HostCommand::StartGuest).await, HostReply::Stale { epoch: 2, .. }));
 }
