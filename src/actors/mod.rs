@@ -5,11 +5,11 @@ pub mod cell;
 pub mod cell_registry;
 pub mod compute_host;
 pub mod conductor;
+#[cfg(test)]
+mod fixture;
 pub mod host_facts;
 pub mod migration;
 pub mod migration_view;
-#[cfg(test)]
-mod fixture;
 pub mod notifier;
 pub mod periodic;
 pub mod root;
