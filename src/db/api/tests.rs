@@ -43,8 +43,14 @@ fn flavor(flavorid: &str, name: &str) -> Flavor {
 
 async fn with_cells(api: &ApiDb) {
     for (uuid, name) in [(CELL0, "cell0"), (id(1), "cell1"), (id(2), "cell2")] {
-        let cell =
-            CellMapping { uuid, created_at: now(), updated_at: None, name: name.into(), database_url: format!("{name}.db"), disabled: false };
+        let cell = CellMapping {
+            uuid,
+            created_at: now(),
+            updated_at: None,
+            name: name.into(),
+            database_url: format!("{name}.db"),
+            disabled: false,
+        };
         api.create_cell_mapping(cell).await.unwrap();
     }
 }
@@ -123,11 +129,21 @@ async fn a_server_is_accepted_published_and_moved_by_one_commit_each() {
 async fn cells_and_hosts_are_mapped_once() {
     for api in databases() {
         with_cells(&api).await;
-        let again = CellMapping { uuid: id(9), created_at: now(), updated_at: None, name: "cell1".into(), database_url: String::new(), disabled: false };
+        let again = CellMapping {
+            uuid: id(9),
+            created_at: now(),
+            updated_at: None,
+            name: "cell1".into(),
+            database_url: String::new(),
+            disabled: false,
+        };
         assert!(matches!(api.create_cell_mapping(again).await, Err(DbError::Conflict(_))));
         api.update_cell_mapping(id(2), CellMappingChange { disabled: Some(true), ..Default::default() }).await.unwrap();
         assert!(api.cell_mapping(id(2)).await.unwrap().disabled);
-        assert_eq!(api.cell_mappings().await.unwrap().iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>(), ["cell0", "cell1", "cell2"]);
+        assert_eq!(
+            api.cell_mappings().await.unwrap().iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>(),
+            ["cell0", "cell1", "cell2"]
+        );
         for _ in 0..2 {
             api.map_host("h1", id(1)).await.unwrap();
         }
@@ -201,7 +217,8 @@ async fn a_host_is_in_one_zone() {
         api.add_aggregate_host(first.id, "h1").await.unwrap();
         assert!(matches!(api.add_aggregate_host(first.id, "h1").await, Err(DbError::Conflict(_))));
         api.add_aggregate_host(second.id, "h1").await.unwrap();
-        let zone = |zone: &str| BTreeMap::from([("availability_zone".to_owned(), Some(zone.to_owned())), ("x".to_owned(), Some("y".to_owned()))]);
+        let zone =
+            |zone: &str| BTreeMap::from([("availability_zone".to_owned(), Some(zone.to_owned())), ("x".to_owned(), Some("y".to_owned()))]);
         assert!(matches!(api.set_aggregate_metadata(second.id, zone("z2")).await, Err(DbError::Conflict(_))));
         let same = api.set_aggregate_metadata(second.id, zone("z1")).await.unwrap();
         assert_eq!((same.availability_zone(), same.metadata.len(), same.hosts.len()), (Some("z1"), 2, 1));

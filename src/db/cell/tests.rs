@@ -44,7 +44,16 @@ fn fence(server: Uuid, attempt: i64) -> Fence {
 }
 
 fn small() -> Flavor {
-    Flavor { id: "1".into(), name: "small".into(), vcpus: 2, memory_mb: 512, root_gb: 3, ephemeral_gb: 1, swap_mb: 1025, ..Flavor::default() }
+    Flavor {
+        id: "1".into(),
+        name: "small".into(),
+        vcpus: 2,
+        memory_mb: 512,
+        root_gb: 3,
+        ephemeral_gb: 1,
+        swap_mb: 1025,
+        ..Flavor::default()
+    }
 }
 
 fn server(n: u128) -> Instance {
@@ -147,7 +156,8 @@ async fn a_server_goes_whole_to_another_cell_and_back() {
         let bundle = full(1);
         let uuid = bundle.instance.uuid;
         source.create_instance(fence(uuid, 1), bundle.clone()).await.unwrap();
-        let started = CellTxn::new().action_started(key(uuid), "u1".into(), "p1".into()).event_started(key(uuid), "cold_migrate".into(), None);
+        let started =
+            CellTxn::new().action_started(key(uuid), "u1".into(), "p1".into()).event_started(key(uuid), "cold_migrate".into(), None);
         source.apply(fence(uuid, 1), started).await.unwrap();
         let exported = source.export_bundle(uuid).await.unwrap();
         assert_eq!(bare(InstanceBundle { actions: Vec::new(), ..exported.clone() }), bare(bundle));
@@ -184,7 +194,8 @@ async fn a_change_happens_only_from_an_expected_state() {
     for cell in cells() {
         let uuid = id(1);
         cell.create_instance(fence(uuid, 1), full(1)).await.unwrap();
-        let change = InstanceChange { flavor: Some(Flavor { id: "9".into(), ..small() }), old_flavor: Some(None), ..InstanceChange::task(None) };
+        let change =
+            InstanceChange { flavor: Some(Flavor { id: "9".into(), ..small() }), old_flavor: Some(None), ..InstanceChange::task(None) };
         let from = Expected::tasks(&[Some(TaskState::ResizePrep)]);
         cell.update_instance_if(fence(uuid, 1), uuid, from.clone(), change.clone()).await.unwrap();
         let now = cell.instance(uuid).await.unwrap();
@@ -227,7 +238,8 @@ async fn the_history_of_two_cells_becomes_one() {
     for (source, target) in cells().into_iter().zip(cells()) {
         let uuid = id(1);
         source.create_instance(fence(uuid, 1), full(1)).await.unwrap();
-        let begun = CellTxn::new().action_started(key(uuid), "u1".into(), "p1".into()).event_started(key(uuid), "cold_migrate".into(), None);
+        let begun =
+            CellTxn::new().action_started(key(uuid), "u1".into(), "p1".into()).event_started(key(uuid), "cold_migrate".into(), None);
         source.apply(fence(uuid, 1), begun).await.unwrap();
         let copy = source.export_bundle(uuid).await.unwrap();
         target.import_bundle(fence(uuid, 2), copy, true).await.unwrap();
@@ -335,10 +347,14 @@ async fn lists_show_what_the_filters_ask_for() {
             bundle.info_cache = Some(network(&format!("10.0.0.{n}")));
             cell.create_instance(fence(id(n), 1), bundle).await.unwrap();
         }
-        let txn = CellTxn::new().instance_change(id(2), InstanceChange::task(Some(TaskState::ResizePrep))).replace_tags(id(2), vec!["a".into(), "b".into()]);
+        let txn = CellTxn::new()
+            .instance_change(id(2), InstanceChange::task(Some(TaskState::ResizePrep)))
+            .replace_tags(id(2), vec!["a".into(), "b".into()]);
         cell.apply(fence(id(2), 1), txn).await.unwrap();
         cell.apply(fence(id(3), 1), CellTxn::new().instance_error(id(3), None, fails)).await.unwrap();
-        cell.apply(fence(id(4), 1), CellTxn::new().hidden(id(4), true).merge_metadata(id(1), [("k".into(), "v".into())].into())).await.unwrap();
+        cell.apply(fence(id(4), 1), CellTxn::new().hidden(id(4), true).merge_metadata(id(1), [("k".into(), "v".into())].into()))
+            .await
+            .unwrap();
 
         let list = async |filter: InstanceFilter| -> Vec<u128> {
             let sort = SortSpec::new(vec![(SortKey::Uuid, Direction::Asc)]);
