@@ -37,3 +37,14 @@ impl Clock for Ticking {
         DateTime::UNIX_EPOCH + TimeDelta::days(10_000) + TimeDelta::seconds(self.0.fetch_add(1, Ordering::SeqCst))
     }
 }
+
+/// A fresh services database with its environment: on PostgreSQL when `CELLSHIFT_TEST_POSTGRES` is set, else in memory.
+pub fn services_database(clock: Arc<dyn Clock>) -> (Env, Db) {
+    let (blocking, url) = match fresh_postgres() {
+        Some(url) => (Blocking::Pool, url),
+        None => (Blocking::Inline, String::new()),
+    };
+    let env = Env::new(clock, Arc::new(RandomIds), blocking);
+    let db = Db::open("services", &url, Schema::Services, &env).unwrap();
+    (env, db)
+}
