@@ -5,6 +5,8 @@ pub mod cell;
 pub mod cell_registry;
 pub mod compute_host;
 pub mod conductor;
+#[cfg(test)]
+mod fixture;
 pub mod host_facts;
 pub mod migration;
 pub mod migration_view;

@@ -1,8 +1,13 @@
 //! Databases for tests.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use chrono::{DateTime, TimeDelta, Utc};
 use diesel::connection::SimpleConnection;
 
-use crate::env::Env;
+use super::{Db, Schema};
+use crate::env::{Blocking, Clock, Env, RandomIds};
 
 /// The URL of a fresh PostgreSQL database on the server that `CELLSHIFT_TEST_POSTGRES` names; none when the variable is not set.
 pub fn fresh_postgres() -> Option<String> {
@@ -12,4 +17,34 @@ pub fn fresh_postgres() -> Option<String> {
     admin.batch_execute(&format!("CREATE DATABASE {name}")).unwrap();
     let (address, _) = server.rsplit_once('/').unwrap();
     Some(format!("{address}/{name}"))
+}
+
+/// One database of each kind that can be had here: SQLite in memory, and PostgreSQL as by [`fresh_postgres`]. Their clock goes a
+/// second further each time it is read.
+pub fn databases(schema: Schema) -> Vec<Db> {
+    let env = |blocking| Env::new(Arc::new(Ticking(AtomicI64::new(0))), Arc::new(RandomIds), blocking);
+    let mut databases = vec![Db::open("memory", "", schema, &env(Blocking::Inline)).unwrap()];
+    if let Some(url) = fresh_postgres() {
+        databases.push(Db::open("postgres", &url, schema, &env(Blocking::Pool)).unwrap());
+    }
+    databases
+}
+
+struct Ticking(AtomicI64);
+
+impl Clock for Ticking {
+    fn now(&self) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::days(10_000) + TimeDelta::seconds(self.0.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+/// A fresh services database with its environment: on PostgreSQL when `CELLSHIFT_TEST_POSTGRES` is set, else in memory.
+pub fn services_database(clock: Arc<dyn Clock>) -> (Env, Db) {
+    let (blocking, url) = match fresh_postgres() {
+        Some(url) => (Blocking::Pool, url),
+        None => (Blocking::Inline, String::new()),
+    };
+    let env = Env::new(clock, Arc::new(RandomIds), blocking);
+    let db = Db::open("services", &url, Schema::Services, &env).unwrap();
+    (env, db)
 }

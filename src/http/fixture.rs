@@ -16,8 +16,8 @@ use super::limits::InFlight;
 use super::policy_file::PolicyEnforcer;
 use super::server::{Part, Wiring};
 use super::{identity, image, volume};
-use crate::db::{Db, Schema};
-use crate::env::{Blocking, Env, RandomIds, SystemClock};
+use crate::db::fixture::services_database;
+use crate::env::{Env, SystemClock};
 use crate::services::identity::{EmbeddedIdentity, ProjectRef, ScopeRequest, Target, UserRef};
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::volume::embedded::EmbeddedVolume;
@@ -33,9 +33,8 @@ pub struct World {
 
 /// Starts the services.
 pub async fn world() -> World {
-    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    let (env, db) = services_database(Arc::new(SystemClock));
     let folder = tempfile::tempdir().unwrap();
-    let db = Db::open("services", "", Schema::Services, &env).unwrap();
     let identity = Arc::new(EmbeddedIdentity::open(db.clone(), env.clone(), &folder.path().join("keys")).await.unwrap());
     for (name, role) in [("demo", "member"), ("admin", "admin")] {
         let project = identity.ensure_project(name).await.unwrap();

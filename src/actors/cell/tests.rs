@@ -1,1 +1,170 @@
-//! Tests of a cell.
+//! A cell by its handle: hosts that die, are powered off and come back; a database that fails and recovers.
+
+use std::time::Duration;
+
+use actix::prelude::*;
+use tokio::sync::mpsc;
+use uuid::Uuid;
+
+use super::*;
+use crate::actors::fixture::{DEADLINE, options, start, until, world};
+use crate::db::cell::services::Service;
+use crate::db::{DbError, Outage};
+use crate::domain::host_protocol::{HostCommand, HostQuery, HostReply};
+use crate::virt::{Hosts, Operation};
+
+const H1: &str = "cell1-host1";
+const H2: &str = "cell1-host2";
+
+struct Parent {
+    heard: mpsc::UnboundedSender<Escalated>,
+}
+
+impl Actor for Parent {
+    type Context = Context<Parent>;
+}
+
+impl Handler<Escalated> for Parent {
+    type Result = ();
+
+    fn handle(&mut self, escalated: Escalated, _: &mut Self::Context) {
+        self.heard.send(escalated).unwrap();
+    }
+}
+
+fn service(cell: &CellHandle, host: &str, env: &Env) -> Service {
+    Service {
+        id: 0,
+        uuid: env.uuid(),
+        created_at: env.now(),
+        updated_at: None,
+        host: host.into(),
+        binary: "nova-compute".into(),
+        topic: "compute".into(),
+        availability_zone: cell.name.clone(),
+        disabled: false,
+        disabled_reason: None,
+        forced_down: false,
+        last_seen_up: None,
+        report_count: 0,
+        version: 70,
+    }
+}
+
+#[actix::test]
+async fn a_host_that_dies_too_often_is_left_down_reported_and_tried_again_later() {
+    let world = world().await;
+    let (heard, mut escalations) = mpsc::unbounded_channel();
+    let mut parts = world.cell_parts("cell1", options());
+    parts.options.intensity = Intensity { max: 2, within: Duration::from_secs(60) };
+    parts.options.revive_after = Duration::from_millis(100);
+    parts.escalations = Some(Parent { heard }.start().recipient());
+    let hosts = parts.handle.hosts.clone();
+    let cell = start(parts).await;
+    let mut crashes = 0;
+    let escalated = loop {
+        if let Ok(escalated) = escalations.try_recv() {
+            break escalated;
+        }
+        crashes += usize::from(hosts.crash(H1).is_ok());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    assert_eq!(crashes, 3);
+    assert_eq!(escalated.name, "cell1/cell1-host1");
+    assert!(!hosts.is_alive(H1) && hosts.reason(H1).unwrap().contains("died 3 times"));
+    let refused = hosts.query(H1, HostQuery::Report { checksums: false }, DEADLINE).await;
+    assert!(matches!(refused, Err(HostUnreachable::NotDelivered(_))), "{refused:?}");
+    assert!(hosts.is_alive(H2) && cell.connected(), "the others do not notice");
+    until("it is tried again", || async { hosts.is_alive(H1) }).await;
+}
+
+#[actix::test]
+async fn a_host_off_is_off_for_every_life_of_its_cell_and_the_handle_serves_them_all() {
+    let world = world().await;
+    let parts = world.cell_parts("cell1", options());
+    let handle = parts.handle.clone();
+    let first = start(parts.clone()).await;
+    handle.power_off_host(H2, true).await.unwrap();
+    handle.power_off_host("elsewhere", true).await.unwrap_err();
+    first.do_send(Shutdown);
+    until("the cell and its hosts end", || async { !first.connected() && !handle.hosts.is_alive(H1) }).await;
+
+    let guard = Cell::new(parts, None).start();
+    until("the host is back", || async { handle.hosts.is_alive(H1) }).await;
+    assert!(!handle.hosts.is_alive(H2));
+    assert_eq!(handle.hosts.reason(H2).unwrap(), "it is powered off");
+    handle.power_on_host(H2).await.unwrap();
+    until("the other is back", || async { handle.hosts.is_alive(H2) }).await;
+    assert!(guard.connected());
+}
+
+#[actix::test]
+async fn a_host_says_busy_past_its_bound_and_unknown_places_are_not_reached() {
+    let world = world().await;
+    let mut options = options();
+    options.hosts.max_requests = 2;
+    options.hosts.latencies.insert(Operation::Volume, Duration::from_millis(300));
+    let (cell, _a) = world.cell("cell1", options).await;
+    let all = CellHosts::default();
+    all.add("cell1", cell.hosts.clone());
+    let detach = |server| {
+        let request = world.request(Uuid::from_u128(server), HostCommand::DetachVolume { volume_id: Uuid::nil() });
+        let all = all.clone();
+        async move { all.request("cell1", H1, request, DEADLINE).await }
+    };
+    let (first, second, third) = futures::join!(detach(1), detach(2), detach(3));
+    assert_eq!((first, second), (Ok(HostReply::Done), Ok(HostReply::Done)));
+    assert_eq!(third, Err(HostUnreachable::NotDelivered("host cell1-host1 is busy".into())));
+    assert_eq!(detach(3).await, Ok(HostReply::Done));
+    assert!(all.is_alive("cell1", H1).await && !all.is_alive("cell1", "cell1-host9").await && !all.is_alive("cell9", H1).await);
+    let nowhere = all.request("cell9", H1, world.request(Uuid::nil(), HostCommand::Fence), DEADLINE).await;
+    assert!(matches!(nowhere, Err(HostUnreachable::NotDelivered(_))), "{nowhere:?}");
+}
+
+#[actix::test]
+async fn a_cell_is_down_after_some_failures_refuses_at_once_and_is_found_to_be_back() {
+    let world = world().await;
+    let mut parts = world.cell_parts("cell1", options());
+    parts.options.probe_interval = Duration::from_millis(20);
+    let cell = parts.handle.clone();
+    let _actor = start(parts).await;
+    let ask = |deadline| {
+        let cell = cell.clone();
+        async move { cell.health.call(deadline, cell.db.services()).await }
+    };
+    cell.db.db().set_outage(Outage::Hangs);
+    for _ in 0..3 {
+        assert!(cell.health.is_up());
+        assert!(matches!(ask(Duration::from_millis(10)).await, Err(DbError::Unavailable { .. })));
+    }
+    let report = cell.health.report();
+    assert!(report.standing != Standing::Up && report.reason.is_some());
+    // At once: with this deadline a call on a database that hangs would be felt.
+    let refused = tokio::time::timeout(Duration::from_secs(5), ask(Duration::from_secs(3600))).await.unwrap();
+    assert!(matches!(refused, Err(DbError::Unavailable { .. })));
+    cell.db.db().set_outage(Outage::Refuses);
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert!(!cell.health.is_up());
+    cell.db.db().set_outage(Outage::None);
+    until("it is found to be back", || async { cell.health.is_up() }).await;
+    assert!(ask(DEADLINE).await.is_ok());
+}
+
+#[actix::test]
+async fn hosts_that_live_are_recorded_as_seen() {
+    let world = world().await;
+    let mut parts = world.cell_parts("cell1", options());
+    parts.options.heartbeat = Duration::from_millis(20);
+    let cell = parts.handle.clone();
+    let txn = [H1, H2].into_iter().fold(CellTxn::new(), |txn, host| txn.register_service(service(&cell, host, &world.env)));
+    cell.db.apply_unfenced(txn).await.unwrap();
+    let _actor = start(parts).await;
+    cell.power_off_host(H2, true).await.unwrap();
+    let count = |host| {
+        let db = cell.db.clone();
+        async move { db.service_on(host, "nova-compute").await.unwrap().report_count }
+    };
+    let off = count(H2).await;
+    until("the host that lives is seen", || async { count(H1).await > off + 2 }).await;
+    assert_eq!(count(H2).await, off);
+}

@@ -1,1 +1,270 @@
-//! Tests of a host.
+//! A host by its messages: what its files hold and what it answers, when requests are late, repeated, at once, broken off.
+
+use std::fs;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::actors::fixture::{DEADLINE, IMAGE, World, files_below, options, until, world, world_on};
+use crate::domain::fence::Fence;
+use crate::domain::flavor::Resources;
+use crate::domain::guest::{DiskManifest, DiskSource};
+use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use crate::domain::server::PowerState;
+use crate::env::Env;
+use crate::services::network::NetworkService;
+use crate::virt::{HostUnreachable, Operation};
+
+const H1: &str = "cell1-host1";
+const H2: &str = "cell1-host2";
+const SERVER: Uuid = Uuid::from_u128(1);
+const STOP: HostCommand = HostCommand::StopGuest { grace_ms: 1000 };
+
+fn prepare(world: &World, disks: DiskSource) -> HostCommand {
+    HostCommand::PrepareGuest { spec: Box::new(world.spec(SERVER, disks)) }
+}
+
+fn exported(reply: HostReply) -> DiskManifest {
+    match reply {
+        HostReply::Exported { manifest } => manifest,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[actix::test]
+async fn a_guest_moves_to_another_cell_with_every_byte_of_its_disks() {
+    move_a_guest(world().await).await;
+}
+
+#[actix::test]
+async fn a_guest_moves_to_another_cell_in_a_real_service_too() {
+    move_a_guest(world_on(Env::system()).await).await;
+}
+
+async fn move_a_guest(world: World) {
+    let ((one, _a), (two, _b)) = (world.cell("cell1", options()).await, world.cell("cell2", options()).await);
+    let (target, vif) = ("cell2-host1", world.port(SERVER, H1).await);
+    let (volume, volume_path) = world.volume();
+    let mut spec = world.spec(SERVER, DiskSource::Image { image_id: world.image().await });
+    (spec.vifs, spec.volumes) = (vec![vif.clone()], vec![volume]);
+    assert_eq!(world.ask(&one.hosts, H1, SERVER, HostCommand::PrepareGuest { spec: Box::new(spec.clone()) }).await, HostReply::Done);
+    assert_eq!(world.only_guest(&one.hosts, H1).await.unwrap().power_state, PowerState::Shutdown);
+    assert_eq!(world.ask(&one.hosts, H1, SERVER, HostCommand::StartGuest).await, HostReply::Done);
+    assert_eq!(world.network.port(vif.port_id).await.unwrap().status, "ACTIVE");
+    one.hosts.guest_write(H1, SERVER, b"precious".to_vec(), DEADLINE).await.unwrap().unwrap();
+    assert!(matches!(world.ask(&one.hosts, H1, SERVER, HostCommand::ExportDisks).await, HostReply::Refused { .. }), "it runs");
+
+    assert_eq!(world.ask(&one.hosts, H1, SERVER, STOP).await, HostReply::Stopped { was_running: true });
+    let image_id = world.queued_image().await;
+    let manifest = exported(world.ask(&one.hosts, H1, SERVER, HostCommand::UploadSnapshot { image_id }).await);
+    let again = exported(world.ask(&one.hosts, H1, SERVER, HostCommand::UploadSnapshot { image_id }).await);
+    assert_eq!(manifest, again, "an upload whose reply was lost is found to be there");
+    assert_eq!(world.ask(&one.hosts, H1, SERVER, HostCommand::ReleaseGuest).await, HostReply::Done);
+    let left = world.only_guest(&one.hosts, H1).await.unwrap();
+    assert!(!left.defined && left.volumes.is_empty() && left.ports.is_empty());
+    let names = ["disk", "disk.eph0", "disk.swap"];
+    let before = names.map(|name| world.disk("cell1", H1, SERVER, name));
+    assert!(before.iter().all(|disk| disk.windows(8).any(|bytes| bytes == b"precious")) && before[0].starts_with(IMAGE));
+
+    world.network.create_binding(world.fence(SERVER, 1), vif.port_id, target).await.unwrap();
+    world.network.activate_binding(world.fence(SERVER, 1), vif.port_id, target).await.unwrap();
+    spec.disks = DiskSource::Snapshot { image_id: Some(image_id), manifest };
+    assert_eq!(world.ask(&two.hosts, target, SERVER, HostCommand::PrepareGuest { spec: Box::new(spec) }).await, HostReply::Done);
+    assert_eq!(names.map(|name| world.disk("cell2", target, SERVER, name)), before);
+    let start = HostRequest { fence: world.fence(SERVER, 2), operation: SERVER, command: HostCommand::StartGuest };
+    assert_eq!(two.hosts.request(target, start, DEADLINE).await, Ok(HostReply::Done));
+    let guest = world.only_guest(&two.hosts, target).await.unwrap();
+    assert_eq!((guest.power_state, guest.started_epoch, guest.fence.0), (PowerState::Running, 2, 2));
+    assert_eq!(world.network.port(vif.port_id).await.unwrap().status, "ACTIVE");
+    let root = String::from_utf8(world.disk("cell2", target, SERVER, "disk")).unwrap();
+    assert!(root.ends_with(&format!("guest {SERVER} record 3 boot\n")), "{root}");
+    assert!(fs::read_to_string(volume_path).unwrap().ends_with(&format!("guest {SERVER} record 3 boot\n")));
+
+    assert_eq!(world.ask(&one.hosts, H1, SERVER, HostCommand::CleanDisks).await, HostReply::Done);
+    assert_eq!(world.only_guest(&one.hosts, H1).await, None);
+}
+
+#[actix::test]
+async fn a_released_guest_comes_back_on_its_own_disks() {
+    let world = world().await;
+    let (cell, _a) = world.cell("cell1", options()).await;
+    world.run_guest(&cell.hosts, H1, SERVER).await;
+    cell.hosts.guest_write(H1, SERVER, b"precious".to_vec(), DEADLINE).await.unwrap().unwrap();
+    world.ask(&cell.hosts, H1, SERVER, STOP).await;
+    let before = world.disk("cell1", H1, SERVER, "disk");
+    for _ in 0..2 {
+        assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::ReleaseGuest).await, HostReply::Done);
+    }
+    let kept = prepare(&world, DiskSource::Kept);
+    assert_eq!(world.ask(&cell.hosts, H1, SERVER, kept.clone()).await, HostReply::Done);
+    assert_eq!(world.disk("cell1", H1, SERVER, "disk"), before);
+    assert!(matches!(world.ask(&cell.hosts, H1, SERVER, HostCommand::CleanDisks).await, HostReply::Refused { .. }), "it is defined");
+    assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::StartGuest).await, HostReply::Done);
+    assert!(matches!(world.ask(&cell.hosts, H1, SERVER, kept.clone()).await, HostReply::Refused { .. }), "it runs");
+    for _ in 0..2 {
+        assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::RemoveGuest).await, HostReply::Done);
+    }
+    assert!(matches!(world.ask(&cell.hosts, H1, SERVER, kept).await, HostReply::Refused { .. }), "the disks are gone");
+    assert!(files_below(&world.cell_dir("cell1").join("hosts").join(H1).join("guests")).is_empty());
+}
+
+#[actix::test]
+async fn disks_that_do_not_match_are_refused_and_nothing_is_left() {
+    let world = world().await;
+    let (cell, _a) = world.cell("cell1", options()).await;
+    world.run_guest(&cell.hosts, H1, SERVER).await;
+    world.ask(&cell.hosts, H1, SERVER, STOP).await;
+    let manifest = exported(world.ask(&cell.hosts, H1, SERVER, HostCommand::ExportDisks).await);
+    assert_eq!(world.only_guest(&cell.hosts, H1).await.unwrap().leftovers.len(), 1);
+    let transfer = DiskSource::Transfer { migration: SERVER, manifest: manifest.clone() };
+    assert_eq!(world.ask(&cell.hosts, H2, SERVER, prepare(&world, transfer.clone())).await, HostReply::Done);
+    assert_eq!(world.disk("cell1", H2, SERVER, "disk"), world.disk("cell1", H1, SERVER, "disk"));
+    world.ask(&cell.hosts, H2, SERVER, HostCommand::RemoveGuest).await;
+
+    let export = world.cell_dir("cell1").join("transfer").join(SERVER.to_string()).join("disk");
+    let mut bytes = fs::read(&export).unwrap();
+    bytes[3] ^= 1;
+    fs::write(&export, bytes).unwrap();
+    let wrong_image = DiskSource::Snapshot { image_id: Some(world.image().await), manifest };
+    for source in [transfer, wrong_image, DiskSource::Image { image_id: Uuid::from_u128(99) }] {
+        let reply = world.ask(&cell.hosts, H2, SERVER, prepare(&world, source)).await;
+        assert!(matches!(reply, HostReply::Refused { .. }), "{reply:?}");
+        assert_eq!(world.only_guest(&cell.hosts, H2).await, None);
+    }
+    world.ask(&cell.hosts, H1, SERVER, HostCommand::DropExport).await;
+    assert!(world.only_guest(&cell.hosts, H1).await.unwrap().leftovers.is_empty());
+}
+
+#[actix::test]
+async fn a_late_request_is_refused_and_a_repeated_one_gets_its_reply_even_after_a_crash() {
+    let world = world().await;
+    let (cell, _a) = world.cell("cell1", options()).await;
+    let early = world.request(SERVER, HostCommand::StartGuest);
+    world.run_guest(&cell.hosts, H1, SERVER).await;
+    let stop = world.request(SERVER, STOP);
+    let stopped = Ok(HostReply::Stopped { was_running: true });
+    assert_eq!(cell.hosts.request(H1, stop.clone(), DEADLINE).await, stopped);
+    assert_eq!(cell.hosts.request(H1, stop.clone(), DEADLINE).await, stopped);
+    let stale = HostReply::Stale { epoch: 1, attempt: stop.fence.attempt };
+    assert_eq!(cell.hosts.request(H1, early.clone(), DEADLINE).await, Ok(stale.clone()));
+    cell.hosts.crash(H1).unwrap();
+    until("the host is back", || async {
+        cell.hosts.query(H1, crate::domain::host_protocol::HostQuery::Report { checksums: false }, DEADLINE).await.is_ok()
+    })
+    .await;
+    assert_eq!(cell.hosts.request(H1, early.clone(), DEADLINE).await, Ok(stale));
+    assert_eq!(cell.hosts.request(H1, stop.clone(), DEADLINE).await, stopped);
+    // The same operation's next attempt still learns that the guest ran; another operation does not.
+    assert_eq!(world.ask(&cell.hosts, H1, SERVER, STOP).await, HostReply::Stopped { was_running: true });
+    let other = HostRequest { operation: Uuid::from_u128(5), ..world.request(SERVER, STOP) };
+    assert_eq!(cell.hosts.request(H1, other, DEADLINE).await, Ok(HostReply::Stopped { was_running: false }));
+    // A higher epoch with a lower attempt is higher; a removed guest's fence stays.
+    let remove =
+        HostRequest { fence: Fence { server: SERVER, epoch: 2, attempt: 0 }, operation: SERVER, command: HostCommand::RemoveGuest };
+    assert_eq!(cell.hosts.request(H1, remove, DEADLINE).await, Ok(HostReply::Done));
+    assert!(matches!(world.ask(&cell.hosts, H1, SERVER, HostCommand::StartGuest).await, HostReply::Stale { epoch: 2, .. }));
+}
+
+#[actix::test]
+async fn a_higher_fence_cancels_what_runs_and_other_servers_do_not_wait() {
+    let world = world().await;
+    let mut options = options();
+    options.hosts.latencies.insert(Operation::CopyDisks, Duration::from_secs(3600));
+    let (cell, _a) = world.cell("cell1", options).await;
+    let source = DiskSource::Image { image_id: world.image().await };
+    let slow = world.request(SERVER, prepare(&world, source));
+    let hosts = &cell.hosts;
+    let later = async {
+        // A claim of another server is answered while the copy waits.
+        let other = Uuid::from_u128(2);
+        let claim = HostCommand::Claim { holder: other, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 } };
+        assert_eq!(world.ask(hosts, H1, other, claim).await, HostReply::Done);
+        let removed = world.ask(hosts, H1, SERVER, HostCommand::RemoveGuest).await;
+        assert_eq!(removed, HostReply::Done);
+    };
+    // The same request twice is one: both get the reply of the one that runs.
+    let (first, second, ()) = futures::join!(hosts.request(H1, slow.clone(), DEADLINE), hosts.request(H1, slow, DEADLINE), later);
+    assert!(matches!(first, Ok(HostReply::Stale { .. })), "{first:?}");
+    assert_eq!(first, second);
+    assert_eq!(world.only_guest(hosts, H1).await, None);
+}
+
+#[actix::test]
+async fn room_is_claimed_once_moved_dropped_and_never_beyond_what_there_is() {
+    let world = world().await;
+    let (cell, _a) = world.cell("cell1", options()).await;
+    let (migration, other) = (Uuid::from_u128(7), Uuid::from_u128(2));
+    let claim = |holder, memory_mb| HostCommand::Claim { holder, resources: Resources { vcpu: 1, memory_mb, disk_gb: 1 } };
+    let hosts = &cell.hosts;
+    let moved = HostCommand::MoveClaim { holder: SERVER, new_holder: migration };
+    for command in [claim(SERVER, 5000), claim(SERVER, 5000), moved.clone(), moved] {
+        assert_eq!(world.ask(hosts, H1, SERVER, command).await, HostReply::Done);
+    }
+    let refused = world.ask(hosts, H1, other, claim(other, 4000)).await;
+    assert_eq!(refused, HostReply::Refused { reason: "the claim does not fit: 4000 MEMORY_MB are wanted and 3192 are free".into() });
+    assert_eq!(world.ask(hosts, H1, other, claim(other, 3192)).await, HostReply::Done);
+    let before = world.report(hosts, H1).await.claims;
+    assert_eq!(before.iter().map(|(holder, amount)| (*holder, amount.memory_mb)).collect::<Vec<_>>(), [(migration, 5000), (other, 3192)]);
+    cell.power_off_host(H1, true).await.unwrap();
+    cell.power_on_host(H1).await.unwrap();
+    assert_eq!(world.report(hosts, H1).await.claims, before);
+    for _ in 0..2 {
+        assert_eq!(world.ask(hosts, H1, SERVER, HostCommand::DropClaim { holder: migration }).await, HostReply::Done);
+    }
+    assert_eq!(world.report(hosts, H1).await.claims.len(), 1);
+}
+
+#[actix::test]
+async fn after_a_loss_of_the_host_a_guest_runs_again_only_when_its_owner_says_so() {
+    let world = world().await;
+    let (cell, _a) = world.cell("cell1", options()).await;
+    let hosts = &cell.hosts;
+    world.run_guest(hosts, H1, SERVER).await;
+    let power = || async { world.only_guest(hosts, H1).await.unwrap().power_state };
+    let restart = |resume| {
+        let cell = cell.clone();
+        async move {
+            cell.power_off_host(H1, resume).await.unwrap();
+            cell.power_on_host(H1).await.unwrap();
+        }
+    };
+    restart(true).await;
+    assert_eq!(power().await, PowerState::Shutdown);
+    let highest = world.only_guest(hosts, H1).await.unwrap().fence;
+    world.oracle.owned.lock().unwrap().insert((H1.into(), SERVER), (1, highest.1 - 1));
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert_eq!(power().await, PowerState::Shutdown, "an answer below the fence obeyed is late");
+    world.oracle.owned.lock().unwrap().insert((H1.into(), SERVER), highest);
+    until("the guest runs", || async { power().await == PowerState::Running }).await;
+
+    world.oracle.owned.lock().unwrap().clear();
+    restart(true).await;
+    assert_eq!(world.ask(hosts, H1, SERVER, STOP).await, HostReply::Stopped { was_running: true }, "it ran before the loss");
+    world.ask(hosts, H1, SERVER, HostCommand::StartGuest).await;
+    restart(false).await;
+    world.oracle.owned.lock().unwrap().insert((H1.into(), SERVER), (9, 9));
+    tokio::time::sleep(Duration::from_millis(60)).await;
+    assert_eq!(power().await, PowerState::Shutdown, "it was not to come back with its host");
+}
+
+#[actix::test]
+async fn a_broken_hypervisor_is_a_reply_and_a_dead_host_is_unknown() {
+    let world = world().await;
+    let mut options = options();
+    options.hosts.latencies.insert(Operation::GuestShutdown, Duration::from_millis(500));
+    options.hosts.latencies.insert(Operation::Start, Duration::from_millis(50));
+    let (cell, _a) = world.cell("cell1", options).await;
+    let hosts = &cell.hosts;
+    world.run_guest(hosts, H1, SERVER).await;
+    world.driver(H1).fail_next(Operation::PowerOff, 1);
+    assert!(matches!(world.ask(hosts, H1, SERVER, HostCommand::RemoveGuest).await, HostReply::Failed { .. }));
+    let (died, ()) = futures::join!(hosts.request(H1, world.request(SERVER, STOP), DEADLINE), async {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        hosts.crash(H1).unwrap();
+    });
+    assert!(matches!(died, Err(HostUnreachable::Unknown(_))), "{died:?}");
+    until("the host is back", || async { hosts.is_alive(H1) }).await;
+    let slow = hosts.request(H1, world.request(SERVER, HostCommand::StartGuest), Duration::from_millis(5)).await;
+    assert!(matches!(slow, Err(HostUnreachable::Unknown(_))), "{slow:?}");
+    until("it was done all the same", || async { world.only_guest(hosts, H1).await.unwrap().power_state == PowerState::Running }).await;
+}

@@ -37,3 +37,6 @@ impl ApiDb {
         &self.db
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -85,3 +85,6 @@ impl CellDb {
 fn run(conn: &mut Conn, now: DateTime<Utc>, txn: CellTxn) -> Result<(), DbError> {
     txn.changes.into_iter().try_for_each(|change| change(conn, now))
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,6 +2,7 @@
 
 mod actions;
 mod attachments;
+mod metadata;
 mod quotas;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
             web::scope("/v3")
                 .configure(versions::configure_v3)
                 .configure(volumes::configure)
+                .configure(metadata::configure)
                 .configure(actions::configure)
                 .configure(attachments::configure)
                 .configure(types::configure)

@@ -56,6 +56,12 @@ async fn a_volume_is_made_shown_changed_and_deleted() {
 
     let renamed = send(&app, request(Method::PUT, &demo, &path, json!({"volume": {"name": "other"}})).to_request()).await;
     assert_eq!(renamed.json()["volume"]["metadata"], json!({"k": "v"}), "what is not named stays");
+    let more = request(Method::POST, &demo, &format!("{path}/metadata"), json!({"metadata": {"l": "w"}})).to_request();
+    assert_eq!(send(&app, more).await.json()["metadata"], json!({"k": "v", "l": "w"}));
+    for status in [200, 404] {
+        let key = request(Method::DELETE, &demo, &format!("{path}/metadata/k"), Value::Null).to_request();
+        assert_eq!(send(&app, key).await.status, status);
+    }
     let found = send(&app, request(Method::GET, &demo, "/volume/v3/volumes/detail?name=other", Value::Null).to_request()).await;
     assert_eq!(found.json()["volumes"][0]["id"], id.as_str());
     let by_name = send(&app, request(Method::GET, &demo, "/volume/v3/volumes/other", Value::Null).to_request()).await;

@@ -20,7 +20,6 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/volumes/detail").route(web::get().to(list_details)));
     let one = web::resource("/volumes/{id}").route(web::get().to(show)).route(web::put().to(update));
     cfg.service(one.route(web::delete().to(delete)));
-    cfg.service(web::resource("/volumes/{id}/metadata").route(web::get().to(show_metadata)));
 }
 
 #[derive(Deserialize)]
@@ -166,11 +165,6 @@ async fn show(
 ) -> Result<HttpResponse, ApiError> {
     let volume = volumes.own_volume(&caller.0, volume_id(&id)?).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"volume": render(&request, &volume, &caller, true)})))
-}
-
-async fn show_metadata(volumes: web::Data<EmbeddedVolume>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    let volume = volumes.own_volume(&caller.0, volume_id(&id)?).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"metadata": volume.metadata})))
 }
 
 async fn update(

@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use chrono::{DateTime, TimeDelta, Utc};
 
 use super::*;
-use crate::db::{Db, Schema};
-use crate::env::{Blocking, Clock, Env, RandomIds};
+use crate::db::Db;
+use crate::db::fixture::services_database;
+use crate::env::{Clock, Env};
 
 struct TestClock(AtomicI64);
 
@@ -36,9 +37,8 @@ struct World {
 /// Project demo; user demo, member there, password `secret`.
 async fn world() -> World {
     let clock = Arc::new(TestClock(AtomicI64::new(1_800_000_000_000_000)));
-    let env = Env::new(clock.clone(), Arc::new(RandomIds), Blocking::Inline);
+    let (env, db) = services_database(clock.clone());
     let folder = tempfile::tempdir().unwrap();
-    let db = Db::open("services", "", Schema::Services, &env).unwrap();
     let identity = EmbeddedIdentity::open(db.clone(), env.clone(), &folder.path().join("keys")).await.unwrap();
     let demo = identity.ensure_project("demo").await.unwrap();
     let user = identity.ensure_user("demo", "secret", None).await.unwrap();

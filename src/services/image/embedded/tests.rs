@@ -6,9 +6,9 @@ use bytes::Bytes;
 use futures::StreamExt;
 
 use super::*;
-use crate::db::Schema;
+use crate::db::fixture::services_database;
 use crate::domain::context::RequestContext;
-use crate::env::{Blocking, RandomIds, SystemClock};
+use crate::env::SystemClock;
 
 struct World {
     images: EmbeddedImage,
@@ -18,9 +18,8 @@ struct World {
 }
 
 async fn world() -> World {
-    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    let (env, db) = services_database(Arc::new(SystemClock));
     let folder = tempfile::tempdir().unwrap();
-    let db = Db::open("services", "", Schema::Services, &env).unwrap();
     let images = EmbeddedImage::open(db.clone(), env.clone(), folder.path()).await.unwrap();
     World { images, db, env, folder }
 }

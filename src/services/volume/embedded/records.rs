@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::{
     Attachment, EmbeddedVolume, NewVolume, Volume, bytes_on_disk, from_attachments, gibibytes, load, load_list, no_volume, quotas, rows,
 };
-use crate::db::Conn;
 use crate::db::services::volume::VolumeRow;
+use crate::db::{Conn, DbError};
 use crate::domain::context::RequestContext;
 use crate::services::transaction::Refusal;
 use crate::services::volume::VolumeService;
@@ -76,6 +76,20 @@ impl EmbeddedVolume {
                 row.metadata = serde_json::to_string(&metadata).map_err(|e| ServiceError::Invalid(e.to_string()))?;
             }
             row.updated_at = now;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Changes a volume's metadata, in one transaction.
+    pub async fn change_metadata<F>(&self, caller: &RequestContext, id: Uuid, change: F) -> Result<Volume, ServiceError>
+    where
+        F: FnOnce(&mut BTreeMap<String, String>) -> Result<(), ServiceError> + Send + 'static,
+    {
+        self.change(caller, id, move |_, row| {
+            let mut metadata = serde_json::from_str(&row.metadata).map_err(DbError::from)?;
+            change(&mut metadata)?;
+            row.metadata = serde_json::to_string(&metadata).map_err(DbError::from)?;
             Ok(())
         })
         .await

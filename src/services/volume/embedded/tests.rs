@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::db::Schema;
+use crate::db::fixture::services_database;
 use crate::domain::context::RequestContext;
-use crate::env::{Blocking, RandomIds, SystemClock};
+use crate::env::SystemClock;
 use crate::services::image::embedded::{EmbeddedImage, NewImage};
 
 struct World {
@@ -17,9 +17,8 @@ struct World {
 }
 
 async fn world() -> World {
-    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    let (env, db) = services_database(Arc::new(SystemClock));
     let folder = tempfile::tempdir().unwrap();
-    let db = Db::open("services", "", Schema::Services, &env).unwrap();
     let images = Arc::new(EmbeddedImage::open(db.clone(), env.clone(), &folder.path().join("images")).await.unwrap());
     let volumes = EmbeddedVolume::open(db.clone(), env.clone(), &folder.path().join("volumes"), images.clone()).await.unwrap();
     World { volumes, images, db, env, folder }

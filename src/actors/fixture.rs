@@ -1,0 +1,263 @@
+//! A world for tests of hosts and cells: embedded image and network services, an oracle that the test sets, and requests
+//! with a fence that rises by itself.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use uuid::Uuid;
+
+use actix::{Actor, Addr};
+
+use super::cell::{Cell, CellHandle, CellOptions, CellParts, HostDirectory, HostSpec, HypervisorFactory};
+use super::compute_host::{HostOptions, OwnershipOracle};
+use crate::db::cell::CellDb;
+use crate::db::{Db, Schema};
+use crate::domain::fence::Fence;
+use crate::domain::flavor::{Flavor, Resources};
+use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
+use crate::domain::host_protocol::{GuestReport, HostAnswer, HostCommand, HostQuery, HostReply, HostReport, HostRequest};
+use crate::env::{Blocking, Env, RandomIds, SystemClock};
+use crate::services::image::embedded::EmbeddedImage;
+use crate::services::image::{Image, ImageService};
+use crate::services::network::{EmbeddedNetwork, NetworkService, NewPort};
+use crate::virt::files::Durability;
+use crate::virt::simulated::Simulated;
+
+pub(super) const DEADLINE: Duration = Duration::from_secs(20);
+pub(super) const IMAGE: &[u8] = b"bytes of an image";
+
+/// Says what the test told it; nothing at first.
+#[derive(Default)]
+pub(super) struct ToldOracle {
+    pub owned: Mutex<BTreeMap<(String, Uuid), (i64, i64)>>,
+}
+
+#[async_trait]
+impl OwnershipOracle for ToldOracle {
+    async fn may_run(&self, _: &str, host: &str, server: Uuid) -> Option<(i64, i64)> {
+        self.owned.lock().unwrap().get(&(host.to_owned(), server)).copied()
+    }
+}
+
+pub(super) struct World {
+    pub env: Env,
+    pub dir: tempfile::TempDir,
+    pub images: Arc<EmbeddedImage>,
+    pub network: Arc<EmbeddedNetwork>,
+    pub oracle: Arc<ToldOracle>,
+    /// The drivers of all hosts that have started.
+    pub drivers: Arc<Mutex<BTreeMap<String, Arc<Simulated>>>>,
+    attempt: AtomicI64,
+}
+
+/// On one thread and in memory, as a simulation.
+pub(super) async fn world() -> World {
+    world_on(Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline)).await
+}
+
+/// With [`Env::system`]: as a service, with files and the blocking pool.
+pub(super) async fn world_on(env: Env) -> World {
+    let dir = tempfile::tempdir().unwrap();
+    let services = Db::open("services", &database(dir.path(), "services"), Schema::Services, &env).unwrap();
+    let images = Arc::new(EmbeddedImage::open(services.clone(), env.clone(), &dir.path().join("images")).await.unwrap());
+    let network = Arc::new(EmbeddedNetwork::new(services));
+    World { env, dir, images, network, oracle: Arc::default(), drivers: Arc::default(), attempt: AtomicI64::new(0) }
+}
+
+/// No ticks, quick resumption.
+pub(super) fn options() -> CellOptions {
+    let hosts = HostOptions { tick: Duration::ZERO, resume_interval: Duration::from_millis(20), ..HostOptions::default() };
+    CellOptions { hosts, ..CellOptions::default() }
+}
+
+impl World {
+    /// What a cell with hosts `<cell>-host1` and `<cell>-host2` is made of.
+    pub fn cell_parts(&self, cell: &str, options: CellOptions) -> CellParts {
+        let db = CellDb::new(Db::open(cell, &database(self.dir.path(), cell), Schema::Cell, &self.env).unwrap());
+        let capacity = Resources { vcpu: 4, memory_mb: 8192, disk_gb: 100 };
+        let drivers = self.drivers.clone();
+        let hypervisors: HypervisorFactory = Arc::new(move |place, env| {
+            let driver = Arc::new(Simulated::open(&place.guests_dir(), Durability::of(env))?);
+            drivers.lock().unwrap().insert(place.host.clone(), driver.clone());
+            Ok(driver)
+        });
+        CellParts {
+            env: self.env.clone(),
+            handle: CellHandle::new(self.env.uuid(), cell, db, &self.env),
+            dir: self.cell_dir(cell),
+            hosts: [1, 2].map(|n| HostSpec { name: format!("{cell}-host{n}"), capacity }).into(),
+            options,
+            images: self.images.clone(),
+            network: self.network.clone(),
+            oracle: self.oracle.clone(),
+            hypervisors,
+            escalations: None,
+        }
+    }
+
+    /// Starts such a cell; it lives as long as the address.
+    pub async fn cell(&self, cell: &str, options: CellOptions) -> (CellHandle, Addr<Cell>) {
+        let parts = self.cell_parts(cell, options);
+        let handle = parts.handle.clone();
+        (handle.clone(), start(parts).await)
+    }
+
+    pub fn driver(&self, host: &str) -> Arc<Simulated> {
+        self.drivers.lock().unwrap()[host].clone()
+    }
+
+    /// The next attempt at this epoch.
+    pub fn fence(&self, server: Uuid, epoch: i64) -> Fence {
+        Fence { server, epoch, attempt: self.attempt.fetch_add(1, Ordering::SeqCst) + 1 }
+    }
+
+    /// A request under the next attempt of epoch 1, for an operation named by the server.
+    pub fn request(&self, server: Uuid, command: HostCommand) -> HostRequest {
+        HostRequest { fence: self.fence(server, 1), operation: server, command }
+    }
+
+    pub fn cell_dir(&self, cell: &str) -> std::path::PathBuf {
+        self.dir.path().join("cells").join(cell)
+    }
+
+    /// An image without bytes.
+    pub async fn queued_image(&self) -> Uuid {
+        let id = self.env.uuid();
+        let image = Image {
+            id,
+            name: None,
+            status: "queued".into(),
+            visibility: "private".into(),
+            owner: "demo".into(),
+            disk_format: Some("raw".into()),
+            container_format: Some("bare".into()),
+            min_disk: 0,
+            min_ram: 0,
+            size: None,
+            os_hash_value: None,
+            protected: false,
+            properties: BTreeMap::new(),
+            tags: vec![],
+            members: vec![],
+            created_at: self.env.now(),
+            updated_at: self.env.now(),
+        };
+        self.images.create_image(self.fence(id, 1), image).await.unwrap();
+        id
+    }
+
+    pub async fn image(&self) -> Uuid {
+        let id = self.queued_image().await;
+        self.images.upload(id, Box::pin(futures::stream::iter([Ok(Bytes::from_static(IMAGE))]))).await.unwrap();
+        id
+    }
+
+    /// A port of the server, bound to the host.
+    pub async fn port(&self, server: Uuid, host: &str) -> GuestVif {
+        use serde_json::json;
+        let scope = || crate::services::network::records::Scope::admin("ops");
+        let map = |value: serde_json::Value| value.as_object().unwrap().clone();
+        let network = self.network.create_network(scope(), map(json!({"name": "private", "shared": true}))).await.unwrap();
+        self.network.create_subnet(scope(), map(json!({"network_id": network.id, "cidr": "10.0.0.0/24"}))).await.unwrap();
+        let new =
+            NewPort { id: self.env.uuid(), network_id: network.id, project_id: "demo".into(), fixed_ip: None, security_groups: vec![] };
+        let port = self.network.create_port(self.fence(server, 1), new).await.unwrap();
+        self.network.create_binding(self.fence(server, 1), port.id, host).await.unwrap();
+        GuestVif { port_id: port.id, mac: port.mac_address }
+    }
+
+    /// A volume as a file.
+    pub fn volume(&self) -> (GuestVolume, std::path::PathBuf) {
+        let (volume_id, attachment_id) = (self.env.uuid(), self.env.uuid());
+        let path = self.dir.path().join(format!("volume-{volume_id}"));
+        std::fs::write(&path, b"").unwrap();
+        let connection_info = serde_json::json!({"driver_volume_type": "local", "data": {"path": path}});
+        (GuestVolume { volume_id, attachment_id, device_name: "/dev/vdb".into(), boot_index: None, connection_info }, path)
+    }
+
+    pub fn spec(&self, server: Uuid, disks: DiskSource) -> GuestSpec {
+        GuestSpec {
+            server,
+            instance_name: "instance-00000001".into(),
+            flavor: Flavor { root_gb: 1, ephemeral_gb: 1, swap_mb: 1, ..Flavor::default() },
+            disks,
+            volumes: vec![],
+            vifs: vec![],
+            config_drive: serde_json::Value::Null,
+        }
+    }
+
+    /// Sends a command under the next attempt and gives the reply.
+    pub async fn ask(&self, hosts: &HostDirectory, host: &str, server: Uuid, command: HostCommand) -> HostReply {
+        hosts.request(host, self.request(server, command), DEADLINE).await.unwrap()
+    }
+
+    /// A running guest from the image.
+    pub async fn run_guest(&self, hosts: &HostDirectory, host: &str, server: Uuid) {
+        let spec = self.spec(server, DiskSource::Image { image_id: self.image().await });
+        assert_eq!(self.ask(hosts, host, server, HostCommand::PrepareGuest { spec: Box::new(spec) }).await, HostReply::Done);
+        assert_eq!(self.ask(hosts, host, server, HostCommand::StartGuest).await, HostReply::Done);
+    }
+
+    pub async fn report(&self, hosts: &HostDirectory, host: &str) -> HostReport {
+        match hosts.query(host, HostQuery::Report { checksums: true }, DEADLINE).await.unwrap() {
+            HostAnswer::Report(report) => report,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What the host says of its only guest.
+    pub async fn only_guest(&self, hosts: &HostDirectory, host: &str) -> Option<GuestReport> {
+        let mut guests = self.report(hosts, host).await.guests;
+        assert!(guests.len() <= 1);
+        guests.pop()
+    }
+
+    /// The bytes of a server's disk on a host.
+    pub fn disk(&self, cell: &str, host: &str, server: Uuid, name: &str) -> Vec<u8> {
+        let path = self.cell_dir(cell).join("hosts").join(host).join("guests").join(server.to_string()).join(name);
+        std::fs::read(path).unwrap()
+    }
+}
+
+fn database(dir: &Path, name: &str) -> String {
+    dir.join(format!("{name}.db")).to_string_lossy().into_owned()
+}
+
+/// Starts a cell's actor and waits for its hosts.
+pub(super) async fn start(parts: CellParts) -> Addr<Cell> {
+    let (handle, hosts) = (parts.handle.clone(), parts.hosts.clone());
+    let address = Cell::new(parts, None).start();
+    until("the hosts take requests", || async { hosts.iter().all(|host| handle.hosts.is_alive(&host.name)) }).await;
+    address
+}
+
+/// Every file below a directory.
+pub(super) fn files_below(dir: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return vec![] };
+    let mut found = Vec::new();
+    for entry in entries.map(Result::unwrap) {
+        match entry.path().is_dir() {
+            true => found.extend(files_below(&entry.path())),
+            false => found.push(entry.path().to_string_lossy().into_owned()),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Waits until the condition holds.
+pub(super) async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+    for _ in 0..2000 {
+        if condition().await {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("never: {what}");
+}

@@ -1,0 +1,233 @@
+//! The API database's records on both databases.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::json;
+use uuid::Uuid;
+
+use super::ApiDb;
+use super::cell_mappings::{CELL0, CellMapping, CellMappingChange};
+use super::flavors::FlavorScope;
+use super::instance_mappings::MappingFilter;
+use super::key_pairs::KeyPair;
+use super::publications::NewServer;
+use super::server_groups::ServerGroupRecord;
+use crate::db::cell::bundle::InstanceBundle;
+use crate::db::cell::instances::Instance;
+use crate::db::{DbError, Schema, fixture};
+use crate::domain::fence::Fence;
+use crate::domain::flavor::Flavor;
+use crate::domain::request_spec::RequestSpec;
+use crate::domain::server_group::GroupPolicy;
+
+fn databases() -> Vec<ApiDb> {
+    fixture::databases(Schema::Api).into_iter().map(ApiDb::new).collect()
+}
+
+fn id(n: u128) -> Uuid {
+    Uuid::from_u128(n)
+}
+
+fn now() -> DateTime<Utc> {
+    DateTime::UNIX_EPOCH + TimeDelta::seconds(1_000_000)
+}
+
+fn fence(server: Uuid, attempt: i64) -> Fence {
+    Fence { server, epoch: 1, attempt }
+}
+
+fn flavor(flavorid: &str, name: &str) -> Flavor {
+    Flavor { id: flavorid.into(), name: name.into(), vcpus: 1, memory_mb: 64, is_public: true, ..Flavor::default() }
+}
+
+async fn with_cells(api: &ApiDb) {
+    for (uuid, name) in [(CELL0, "cell0"), (id(1), "cell1"), (id(2), "cell2")] {
+        let cell = CellMapping {
+            uuid,
+            created_at: now(),
+            updated_at: None,
+            name: name.into(),
+            database_url: format!("{name}.db"),
+            disabled: false,
+        };
+        api.create_cell_mapping(cell).await.unwrap();
+    }
+}
+
+fn new_server(n: u128, group: Option<Uuid>) -> NewServer {
+    let instance = Instance::new(id(n), "p1", "u1", "vm", flavor("1", "a"), now());
+    let request_spec = RequestSpec {
+        instance_uuid: id(n),
+        project_id: "p1".into(),
+        user_id: "u1".into(),
+        flavor: flavor("1", "a"),
+        image_id: Some(id(900)),
+        is_bfv: false,
+        availability_zone: None,
+        instance_group: group,
+        scheduler_hints: BTreeMap::from([("group".to_owned(), json!("g"))]),
+        num_instances: 1,
+        has_resource_request: false,
+    };
+    NewServer { instance: InstanceBundle::new(instance), request_spec }
+}
+
+#[tokio::test]
+async fn a_server_is_accepted_published_and_moved_by_one_commit_each() {
+    for api in databases() {
+        with_cells(&api).await;
+        let group = ServerGroupRecord {
+            uuid: id(500),
+            created_at: now(),
+            updated_at: None,
+            project_id: "p1".into(),
+            user_id: "u1".into(),
+            name: "g".into(),
+            policy: GroupPolicy::AntiAffinity,
+            rules: json!({"max_server_per_host": 2}),
+            members: Vec::new(),
+        };
+        api.create_server_group(group).await.unwrap();
+        // One of the two cannot be accepted: neither is.
+        let refused = api.create_servers(vec![new_server(10, Some(id(500))), new_server(11, Some(id(501)))]).await;
+        assert!(matches!(refused, Err(DbError::NotFound(_))));
+        assert!(matches!(api.instance_mapping(id(10)).await, Err(DbError::NotFound(_))));
+
+        api.create_servers(vec![new_server(10, Some(id(500)))]).await.unwrap();
+        let mapping = api.instance_mapping(id(10)).await.unwrap();
+        assert_eq!((mapping.cell_uuid, mapping.queued_for_delete, mapping.user_id.as_deref()), (None, Some(false), Some("u1")));
+        assert_eq!(api.build_requests(Some("p1")).await.unwrap(), [new_server(10, None).instance]);
+        assert_eq!(api.server_group_of(id(10)).await.unwrap().unwrap().members, [id(10)]);
+        assert_eq!(api.request_spec(id(10)).await.unwrap(), new_server(10, Some(id(500))).request_spec);
+        assert!(matches!(api.create_servers(vec![new_server(10, None)]).await, Err(DbError::Conflict(_))));
+
+        for _ in 0..2 {
+            api.publish_build(fence(id(10), 1), id(10), id(1)).await.unwrap();
+        }
+        assert!(matches!(api.build_request(id(10)).await, Err(DbError::NotFound(_))));
+        let mut spec = api.request_spec(id(10)).await.unwrap();
+        spec.flavor = flavor("2", "b");
+        api.publish_move(fence(id(10), 2), id(10), id(2), spec.clone()).await.unwrap();
+        assert_eq!(api.instance_mapping(id(10)).await.unwrap().cell_uuid, Some(id(2)));
+        assert_eq!(api.request_spec(id(10)).await.unwrap(), spec);
+        assert!(matches!(api.publish_move(fence(id(10), 1), id(10), id(1), spec).await, Err(DbError::Stale(..))));
+
+        api.set_queued_for_delete(id(10), true).await.unwrap();
+        assert!(api.instance_mappings(MappingFilter { living: true, ..Default::default() }).await.unwrap().is_empty());
+        assert_eq!(api.instance_mappings(MappingFilter { cell: Some(Some(id(2))), ..Default::default() }).await.unwrap().len(), 1);
+        assert_eq!(api.instance_mappings_of(vec![id(10), id(11)]).await.unwrap().len(), 1);
+        assert_eq!(api.count_mappings("p1", Some("u1")).await.unwrap().living, 0);
+        assert!(matches!(api.delete_cell_mapping(id(2)).await, Err(DbError::Conflict(_))));
+        api.purge_server(fence(id(10), 3), id(10)).await.unwrap();
+        assert!(api.server_group(id(500)).await.unwrap().members.is_empty());
+        api.delete_cell_mapping(id(2)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn cells_and_hosts_are_mapped_once() {
+    for api in databases() {
+        with_cells(&api).await;
+        let again = CellMapping {
+            uuid: id(9),
+            created_at: now(),
+            updated_at: None,
+            name: "cell1".into(),
+            database_url: String::new(),
+            disabled: false,
+        };
+        assert!(matches!(api.create_cell_mapping(again).await, Err(DbError::Conflict(_))));
+        api.update_cell_mapping(id(2), CellMappingChange { disabled: Some(true), ..Default::default() }).await.unwrap();
+        assert!(api.cell_mapping(id(2)).await.unwrap().disabled);
+        assert_eq!(
+            api.cell_mappings().await.unwrap().iter().map(|cell| cell.name.as_str()).collect::<Vec<_>>(),
+            ["cell0", "cell1", "cell2"]
+        );
+        for _ in 0..2 {
+            api.map_host("h1", id(1)).await.unwrap();
+        }
+        assert!(matches!(api.map_host("h1", id(2)).await, Err(DbError::Conflict(_))));
+        assert_eq!(api.host_mapping("h1").await.unwrap().cell_uuid, id(1));
+        assert!(api.hosts_of_cell(id(2)).await.unwrap().is_empty());
+        assert!(matches!(api.host_mapping("h2").await, Err(DbError::NotFound(_))));
+    }
+}
+
+#[tokio::test]
+async fn flavors_belong_to_all_or_to_those_who_were_given_them() {
+    for api in databases() {
+        let first = api.create_flavor(flavor("1", "a")).await.unwrap();
+        let private = Flavor { is_public: false, ..flavor("2", "b") };
+        assert!(api.create_flavor(private.clone()).await.unwrap().id > first.id);
+        for taken in [flavor("1", "c"), flavor("3", "a")] {
+            assert!(matches!(api.create_flavor(taken).await, Err(DbError::Conflict(_))));
+        }
+        api.add_flavor_access("2", "p1").await.unwrap();
+        assert!(matches!(api.add_flavor_access("2", "p1").await, Err(DbError::Conflict(_))));
+        assert!(matches!(api.add_flavor_access("1", "p1").await, Err(DbError::Conflict(_))));
+        assert_eq!(api.flavors(FlavorScope::OfProject("p1".into())).await.unwrap().len(), 2);
+        assert_eq!(api.flavors(FlavorScope::OfProject("p2".into())).await.unwrap().len(), 1);
+        assert!(api.may_use_flavor("2", "p1").await.unwrap() && !api.may_use_flavor("2", "p2").await.unwrap());
+        let edited = api.edit_extra_specs("2", |mut specs| {
+            specs.insert("hw:x".into(), "1".into());
+            Ok(specs)
+        });
+        assert_eq!(edited.await.unwrap().len(), 1);
+        let stored = api.flavor("2").await.unwrap().flavor;
+        assert_eq!(stored, Flavor { extra_specs: [("hw:x".to_owned(), "1".to_owned())].into(), ..private });
+        api.remove_flavor_access("2", "p1").await.unwrap();
+        assert!(api.flavor_access("2").await.unwrap().is_empty());
+        api.delete_flavor("2").await.unwrap();
+        assert!(matches!(api.delete_flavor("2").await, Err(DbError::NotFound(_))));
+    }
+}
+
+#[tokio::test]
+async fn key_pairs_are_a_users_own() {
+    for api in databases() {
+        let key = |user: &str, name: &str| KeyPair {
+            id: 0,
+            created_at: now(),
+            user_id: user.into(),
+            name: name.into(),
+            fingerprint: "ff".into(),
+            public_key: "ssh-rsa".into(),
+            key_type: "ssh".into(),
+        };
+        for (user, name) in [("u1", "b"), ("u1", "a"), ("u2", "a")] {
+            assert!(api.create_key_pair(key(user, name)).await.unwrap().id > 0);
+        }
+        assert!(matches!(api.create_key_pair(key("u1", "a")).await, Err(DbError::Conflict(_))));
+        let names = |keys: Vec<KeyPair>| keys.into_iter().map(|key| key.name).collect::<Vec<_>>();
+        assert_eq!(names(api.key_pairs("u1", None, None).await.unwrap()), ["a", "b"]);
+        assert_eq!(names(api.key_pairs("u1", Some("a"), Some(5)).await.unwrap()), ["b"]);
+        api.delete_key_pair("u1", "a").await.unwrap();
+        assert!(matches!(api.key_pair("u1", "a").await, Err(DbError::NotFound(_))));
+        assert!(api.key_pair("u2", "a").await.is_ok());
+    }
+}
+
+#[tokio::test]
+async fn a_host_is_in_one_zone() {
+    for api in databases() {
+        let first = api.create_aggregate(id(1), "a", Some("z1")).await.unwrap();
+        let second = api.create_aggregate(id(2), "b", None).await.unwrap();
+        assert!(matches!(api.create_aggregate(id(3), "a", None).await, Err(DbError::Conflict(_))));
+        api.add_aggregate_host(first.id, "h1").await.unwrap();
+        assert!(matches!(api.add_aggregate_host(first.id, "h1").await, Err(DbError::Conflict(_))));
+        api.add_aggregate_host(second.id, "h1").await.unwrap();
+        let zone =
+            |zone: &str| BTreeMap::from([("availability_zone".to_owned(), Some(zone.to_owned())), ("x".to_owned(), Some("y".to_owned()))]);
+        assert!(matches!(api.set_aggregate_metadata(second.id, zone("z2")).await, Err(DbError::Conflict(_))));
+        let same = api.set_aggregate_metadata(second.id, zone("z1")).await.unwrap();
+        assert_eq!((same.availability_zone(), same.metadata.len(), same.hosts.len()), (Some("z1"), 2, 1));
+        assert!(same.updated_at.is_some());
+        api.set_aggregate_metadata(second.id, BTreeMap::from([("x".to_owned(), None)])).await.unwrap();
+        assert_eq!(api.rename_aggregate(second.id, "c").await.unwrap().metadata.len(), 1);
+        assert!(matches!(api.delete_aggregate(second.id).await, Err(DbError::Conflict(_))));
+        api.remove_aggregate_host(second.id, "h1").await.unwrap();
+        api.delete_aggregate(second.id).await.unwrap();
+        assert_eq!(api.aggregates().await.unwrap().len(), 1);
+    }
+}
