@@ -109,7 +109,8 @@ fn parts(cloud: &Cloud) -> Parts {
         settings: settings(config),
         periodic: PeriodicOptions {
             resize_confirm_window: config.migration.resize_confirm_window.duration(),
-            interval: std::time::Duration::from_secs(1).max(config.migration.resize_confirm_window.duration().min(std::time::Duration::from_secs(10))),
+            interval: std::time::Duration::from_secs(1)
+                .max(config.migration.resize_confirm_window.duration().min(std::time::Duration::from_secs(10))),
         },
         cell_patience: config.cells.timeout.duration(),
         max_in_flight: config.migration.max_in_flight,
