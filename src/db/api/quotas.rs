@@ -50,7 +50,9 @@ impl ApiDb {
                 for (resource, limit) in limits {
                     diesel::delete(quotas::table.find((&project, &user, &resource))).execute(conn)?;
                     let key = (quotas::project_id.eq(&project), quotas::user_id.eq(&user));
-                    diesel::insert_into(quotas::table).values((key, quotas::resource.eq(resource), quotas::hard_limit.eq(limit))).execute(conn)?;
+                    diesel::insert_into(quotas::table)
+                        .values((key, quotas::resource.eq(resource), quotas::hard_limit.eq(limit)))
+                        .execute(conn)?;
                 }
                 Ok(())
             })
@@ -90,7 +92,8 @@ impl ApiDb {
             .write(move |conn| {
                 for (resource, limit) in limits {
                     diesel::delete(quota_classes::table.find((&name, &resource))).execute(conn)?;
-                    let row = (quota_classes::class_name.eq(&name), quota_classes::resource.eq(resource), quota_classes::hard_limit.eq(limit));
+                    let row =
+                        (quota_classes::class_name.eq(&name), quota_classes::resource.eq(resource), quota_classes::hard_limit.eq(limit));
                     diesel::insert_into(quota_classes::table).values(row).execute(conn)?;
                 }
                 Ok(())

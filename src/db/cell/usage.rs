@@ -31,7 +31,12 @@ impl CellDb {
     }
 
     /// The visible servers, deleted ones too, that had been launched by `until` and had not ended by `since`.
-    pub async fn servers_between(&self, since: DateTime<Utc>, until: DateTime<Utc>, project: Option<&str>) -> Result<Vec<Instance>, DbError> {
+    pub async fn servers_between(
+        &self,
+        since: DateTime<Utc>,
+        until: DateTime<Utc>,
+        project: Option<&str>,
+    ) -> Result<Vec<Instance>, DbError> {
         let project = project.map(str::to_owned);
         self.db
             .read(move |conn| {

@@ -21,7 +21,9 @@ use crate::http::microversion::ApiVersion;
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/os-aggregates").route(web::get().to(list)).route(web::post().to(create)))
-        .service(web::resource("/os-aggregates/{id}").route(web::get().to(show)).route(web::put().to(update)).route(web::delete().to(delete)))
+        .service(
+            web::resource("/os-aggregates/{id}").route(web::get().to(show)).route(web::put().to(update)).route(web::delete().to(delete)),
+        )
         .service(web::resource("/os-aggregates/{id}/action").route(web::post().to(action)));
 }
 
@@ -151,8 +153,7 @@ async fn remove_host(api: &Catalog, id: i32, host: &str) -> Result<Aggregate, Ap
 async fn set_metadata(api: &Catalog, id: i32, metadata: &Value) -> Result<Aggregate, ApiError> {
     let aggregate = api.api.aggregate(id).await?;
     let given = metadata.as_object().cloned().unwrap_or_default();
-    let values: BTreeMap<String, Option<String>> =
-        given.into_iter().map(|(key, value)| (key, value.as_str().map(str::to_owned))).collect();
+    let values: BTreeMap<String, Option<String>> = given.into_iter().map(|(key, value)| (key, value.as_str().map(str::to_owned))).collect();
     if let Some(zone) = values.get(ZONE_KEY) {
         if zone.as_deref().is_some_and(|zone| zone.trim().is_empty() || zone.contains(':')) {
             return Err(bad_request(format!("Cannot update metadata of aggregate {id}: an availability zone has a name without colons.")));
@@ -169,7 +170,10 @@ async fn rezone(api: &Catalog, aggregate: &Aggregate, zone: Option<&str>) -> Res
     }
     for host in &aggregate.hosts {
         if has_servers(api, host).await? {
-            return Err(bad_request(format!("Cannot change the availability zone of aggregate {}: host {host} has servers.", aggregate.id)));
+            return Err(bad_request(format!(
+                "Cannot change the availability zone of aggregate {}: host {host} has servers.",
+                aggregate.id
+            )));
         }
     }
     Ok(())

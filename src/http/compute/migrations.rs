@@ -49,7 +49,8 @@ fn cut(page: &Page, found: Vec<Migration>) -> Result<Vec<Migration>, ApiError> {
 }
 
 fn check_parameters(query: &Query, version: ApiVersion) -> Result<(), ApiError> {
-    let mut known = vec!["hidden", "host", "instance_uuid", "source_compute", "status", "migration_type", "limit", "marker", "changes-since"];
+    let mut known =
+        vec!["hidden", "host", "instance_uuid", "source_compute", "status", "migration_type", "limit", "marker", "changes-since"];
     if version.at_least(66) {
         known.push("changes-before");
     }

@@ -19,7 +19,10 @@ use crate::http::microversion::ApiVersion;
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(
-            web::resource("/os-quota-sets/{project}").route(web::get().to(show)).route(web::put().to(update)).route(web::delete().to(delete)),
+            web::resource("/os-quota-sets/{project}")
+                .route(web::get().to(show))
+                .route(web::put().to(update))
+                .route(web::delete().to(delete)),
         )
         .service(web::resource("/os-quota-sets/{project}/defaults").route(web::get().to(defaults)))
         .service(web::resource("/os-quota-sets/{project}/detail").route(web::get().to(detail)));

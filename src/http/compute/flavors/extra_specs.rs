@@ -33,10 +33,7 @@ fn specs(most: Option<u8>) -> Value {
 /// Values as they are stored: numbers as their digits.
 fn values(body: &Value) -> Result<BTreeMap<String, String>, ApiError> {
     let given = body.as_object().ok_or_else(|| bad_request("Extra specs must be an object."))?;
-    Ok(given
-        .iter()
-        .map(|(key, value)| (key.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
-        .collect())
+    Ok(given.iter().map(|(key, value)| (key.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))).collect())
 }
 
 /// `GET`.

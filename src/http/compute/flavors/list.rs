@@ -47,8 +47,21 @@ async fn answer(caller: Caller, version: ApiVersion, api: &Catalog, request: &Ht
 }
 
 const SORT_KEYS: &[&str] = &[
-    "created_at", "description", "disabled", "ephemeral_gb", "flavorid", "id", "is_public", "memory_mb", "name", "root_gb",
-    "rxtx_factor", "swap", "updated_at", "vcpu_weight", "vcpus",
+    "created_at",
+    "description",
+    "disabled",
+    "ephemeral_gb",
+    "flavorid",
+    "id",
+    "is_public",
+    "memory_mb",
+    "name",
+    "root_gb",
+    "rxtx_factor",
+    "swap",
+    "updated_at",
+    "vcpu_weight",
+    "vcpus",
 ];
 
 fn check_parameters(query: &Query, version: ApiVersion) -> Result<(), ApiError> {

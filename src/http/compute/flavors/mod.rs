@@ -29,7 +29,9 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/flavors/detail").route(web::get().to(list::detailed)))
         .service(web::resource("/flavors/{id}").route(web::get().to(show)).route(web::put().to(update)).route(web::delete().to(delete)))
         .service(
-            web::resource("/flavors/{id}/os-extra_specs").route(web::get().to(extra_specs::list)).route(web::post().to(extra_specs::create)),
+            web::resource("/flavors/{id}/os-extra_specs")
+                .route(web::get().to(extra_specs::list))
+                .route(web::post().to(extra_specs::create)),
         )
         .service(
             web::resource("/flavors/{id}/os-extra_specs/{key}")
@@ -53,7 +55,8 @@ impl Catalog {
 static CREATE: Schema = Schema::new(|| create_schema(false, true));
 static CREATE_V255: Schema = Schema::new(|| create_schema(true, true));
 static CREATE_V2102: Schema = Schema::new(|| create_schema(true, false));
-static UPDATE: Schema = Schema::new(|| schema::wrapped("flavor", &schema::object(&json!({"description": description()}), &["description"])));
+static UPDATE: Schema =
+    Schema::new(|| schema::wrapped("flavor", &schema::object(&json!({"description": description()}), &["description"])));
 
 fn description() -> Value {
     json!({"type": ["string", "null"], "maxLength": 65535, "pattern": r"^[^\p{C}]*$"})

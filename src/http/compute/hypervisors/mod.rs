@@ -136,11 +136,8 @@ fn matching<'a>(found: Vec<Hypervisor<'a>>, pattern: &str) -> Result<Vec<Hypervi
 /// The servers that are on it; the hidden half of a move is not one of them.
 async fn add_servers(view: &mut Value, hypervisor: &Hypervisor<'_>, version: ApiVersion) -> Result<(), ApiError> {
     let servers = hypervisor.cell.db.instances_on_host(&hypervisor.node.host).await?;
-    let servers: Vec<Value> = servers
-        .iter()
-        .filter(|server| !server.hidden)
-        .map(|server| json!({"name": server.instance_name(), "uuid": server.uuid}))
-        .collect();
+    let servers: Vec<Value> =
+        servers.iter().filter(|server| !server.hidden).map(|server| json!({"name": server.instance_name(), "uuid": server.uuid})).collect();
     if !servers.is_empty() || version.at_least(75) {
         view["servers"] = json!(servers);
     }

@@ -77,7 +77,16 @@ pub fn sums(hypervisors: &[Hypervisor<'_>]) -> Value {
 
 fn amount_names() -> [&'static str; 11] {
     [
-        "vcpus", "memory_mb", "local_gb", "vcpus_used", "memory_mb_used", "local_gb_used", "free_ram_mb", "free_disk_gb",
-        "disk_available_least", "current_workload", "running_vms",
+        "vcpus",
+        "memory_mb",
+        "local_gb",
+        "vcpus_used",
+        "memory_mb_used",
+        "local_gb_used",
+        "free_ram_mb",
+        "free_disk_gb",
+        "disk_available_least",
+        "current_workload",
+        "running_vms",
     ]
 }

@@ -17,9 +17,9 @@ use crate::http::microversion::ApiVersion;
 
 /// Routes.
 pub fn routes(config: &mut web::ServiceConfig) {
-    config.service(web::resource("/os-services").route(web::get().to(list))).service(
-        web::resource("/os-services/{id}").route(web::put().to(update::update)).route(web::delete().to(remove::remove)),
-    );
+    config
+        .service(web::resource("/os-services").route(web::get().to(list)))
+        .service(web::resource("/os-services/{id}").route(web::put().to(update::update)).route(web::delete().to(remove::remove)));
 }
 
 async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {

@@ -20,10 +20,7 @@ use crate::http::microversion::ApiVersion;
 static BY_ACTION: Schema = Schema::new(|| by_action(false));
 static BY_ACTION_V211: Schema = Schema::new(|| by_action(true));
 static BY_UUID: Schema = Schema::new(|| {
-    schema::object(
-        &json!({"status": {"enum": ["enabled", "disabled"]}, "disabled_reason": text(), "forced_down": schema::boolean()}),
-        &[],
-    )
+    schema::object(&json!({"status": {"enum": ["enabled", "disabled"]}, "disabled_reason": text(), "forced_down": schema::boolean()}), &[])
 });
 
 fn text() -> Value {
@@ -72,10 +69,15 @@ fn asked_for(body: &Value) -> Result<ServiceChange, ApiError> {
 }
 
 async fn act(version: ApiVersion, api: &Catalog, action: &str, body: &Value) -> Answer {
-    if version.at_least(11) { BY_ACTION_V211.check(body)? } else { BY_ACTION.check(body)? }
+    if version.at_least(11) {
+        BY_ACTION_V211.check(body)?
+    } else {
+        BY_ACTION.check(body)?
+    }
     let (host, binary) = (body["host"].as_str().unwrap_or_default(), body["binary"].as_str().unwrap_or_default());
     let mut answer = json!({"host": host, "binary": binary});
-    let disable = |reason: Option<String>| ServiceChange { disabled: Some(true), disabled_reason: Some(reason), ..ServiceChange::default() };
+    let disable =
+        |reason: Option<String>| ServiceChange { disabled: Some(true), disabled_reason: Some(reason), ..ServiceChange::default() };
     let change = match action {
         "enable" => {
             answer["status"] = json!("enabled");
