@@ -145,7 +145,13 @@ fn no_consumer_of_nobody(snapshot: &Snapshot, placement: &PlacementSnapshot, fou
         if !alive && !unseen {
             let server = by_move.get(&consumer).copied().unwrap_or(consumer);
             let subject = format!("consumer {consumer}");
-            found.about(server, Topic::Allocations, "I4", subject, "it holds an allocation, expected none: there is no live server or migration of that id");
+            found.about(
+                server,
+                Topic::Allocations,
+                "I4",
+                subject,
+                "it holds an allocation, expected none: there is no live server or migration of that id",
+            );
         }
     }
 }

@@ -139,7 +139,8 @@ async fn read_cells(sources: &Sources<'_>, snapshot: &mut Snapshot) {
 }
 
 async fn read_hosts(sources: &Sources<'_>, snapshot: &mut Snapshot) {
-    let asked = snapshot.host_cells.iter().map(|(host, cell)| async move { (host.clone(), cell.clone(), report(sources, cell, host).await) });
+    let asked =
+        snapshot.host_cells.iter().map(|(host, cell)| async move { (host.clone(), cell.clone(), report(sources, cell, host).await) });
     for (host, cell, answer) in join_all(asked).await {
         match answer {
             Ok(report) => {

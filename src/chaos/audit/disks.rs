@@ -34,7 +34,13 @@ fn guest_is_on_its_host(snapshot: &Snapshot, server: &Resting, found: &mut Findi
     let subject = format!("server {}", server.id());
     let Some(guest) = guest_on(snapshot, server.id(), host).filter(|guest| guest.defined) else {
         if !recoverable {
-            found.about(server.id(), Topic::Guest, "I16", subject, format!("{host} has no guest of it, expected one: the server is {}", server.record.vm_state));
+            found.about(
+                server.id(),
+                Topic::Guest,
+                "I16",
+                subject,
+                format!("{host} has no guest of it, expected one: the server is {}", server.record.vm_state),
+            );
         }
         return;
     };
@@ -84,7 +90,13 @@ fn nothing_is_left(snapshot: &Snapshot, resting: &[Resting], found: &mut Finding
             }
             let subject = format!("host {name}");
             for file in &guest.leftovers {
-                found.about(server, Topic::Host, "I14", &subject, format!("{file} of server {server} is left, expected nothing of a copy that is over"));
+                found.about(
+                    server,
+                    Topic::Host,
+                    "I14",
+                    &subject,
+                    format!("{file} of server {server} is left, expected nothing of a copy that is over"),
+                );
             }
             let belongs = resting
                 .iter()
@@ -94,7 +106,13 @@ fn nothing_is_left(snapshot: &Snapshot, resting: &[Resting], found: &mut Finding
             let holds = guest.defined || guest.leftovers.is_empty();
             if !belongs && holds {
                 let what = if guest.defined { "a guest" } else { "disks" };
-                found.about(server, Topic::Host, "I14", &subject, format!("it has {what} of server {server}, expected nothing: the server is not here"));
+                found.about(
+                    server,
+                    Topic::Host,
+                    "I14",
+                    &subject,
+                    format!("it has {what} of server {server}, expected nothing: the server is not here"),
+                );
             }
         }
     }

@@ -22,13 +22,18 @@ const ALL: &[Topic] = &[Topic::Guest, Topic::Host, Topic::Ports, Topic::Volumes,
 pub fn topics_of(step: &str) -> &'static [Topic] {
     use Topic::{Allocations, Guest, Host, Images, Ports, Records, Volumes};
     match step {
-        "record_migration" | "create_target_records" | "record_target_choice" | "delete_source_records" | "delete_target_records" => &[Records],
+        "record_migration" | "create_target_records" | "record_target_choice" | "delete_source_records" | "delete_target_records" => {
+            &[Records]
+        }
         "hold_source_allocation" | "select_destination" | "select_host" => &[Allocations],
         "bind_ports_at_target" | "release_source_ports" | "release_target_ports" | "release_ports" | "make_ports" => &[Ports],
         "activate_target_ports" | "activate_source_ports" => &[Ports, Guest],
-        "reserve_volumes_for_target" | "release_source_volumes" | "release_target_volumes" | "release_volumes" | "make_volumes" | "reserve_volume" => {
-            &[Volumes]
-        }
+        "reserve_volumes_for_target"
+        | "release_source_volumes"
+        | "release_target_volumes"
+        | "release_volumes"
+        | "make_volumes"
+        | "reserve_volume" => &[Volumes],
         "claim_at_target" | "claim_at_host" | "clean_source_host" | "remove_target_guest" | "remove_guest" => &[Host],
         "export_disks" | "drop_export" | "prepare_guest" | "prepare_at_target" => &[Host],
         "create_snapshot_image" | "delete_snapshot_image" => &[Images],

@@ -66,7 +66,10 @@ fn instance(server: Uuid, host: &str, flavor: Flavor) -> Instance {
 }
 
 fn device(server: Uuid, attachment: Uuid) -> BlockDevice {
-    BlockDevice { attachment_id: Some(attachment), ..BlockDevice::volume(Uuid::from_u128(server.as_u128() + 0x400), server, volume_of(server), start()) }
+    BlockDevice {
+        attachment_id: Some(attachment),
+        ..BlockDevice::volume(Uuid::from_u128(server.as_u128() + 0x400), server, volume_of(server), start())
+    }
 }
 
 fn node(uuid: Uuid, host: &str, used: &Flavor) -> ComputeNode {
@@ -200,7 +203,9 @@ fn provider(uuid: Uuid, name: &str, used: &[&Flavor]) -> Provider {
         uuid,
         name: name.into(),
         generation: 1,
-        inventories: [("VCPU", 16), ("MEMORY_MB", 32_768), ("DISK_GB", 1000)].map(|(class, total)| (class.to_owned(), inventory(total))).into(),
+        inventories: [("VCPU", 16), ("MEMORY_MB", 32_768), ("DISK_GB", 1000)]
+            .map(|(class, total)| (class.to_owned(), inventory(total)))
+            .into(),
         usages,
         traits: Vec::new(),
         aggregates: Vec::new(),
@@ -360,7 +365,11 @@ pub fn broken(breaking: impl FnOnce(&mut Snapshot)) -> Vec<Violation> {
 #[track_caller]
 pub fn expect_one(invariant: &str, words: &str, breaking: impl FnOnce(&mut Snapshot)) {
     let found = broken(breaking);
-    assert!(found.len() == 1 && found[0].invariant == invariant && found[0].to_string().contains(words), "{invariant} {words}, found:\n{}", lines(&found));
+    assert!(
+        found.len() == 1 && found[0].invariant == invariant && found[0].to_string().contains(words),
+        "{invariant} {words}, found:\n{}",
+        lines(&found)
+    );
 }
 
 /// The same where the breakage has other consequences too.

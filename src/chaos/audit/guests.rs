@@ -53,13 +53,17 @@ fn guests_run_where_they_are_owned(snapshot: &Snapshot, found: &mut Findings) {
                 continue;
             };
             if guest.started_epoch > row.epoch {
-                let message = format!("its guest on {name} was started for epoch {}, expected at most the committed {}", guest.started_epoch, row.epoch);
+                let message = format!(
+                    "its guest on {name} was started for epoch {}, expected at most the committed {}",
+                    guest.started_epoch, row.epoch
+                );
                 found.add("I2", subject, message);
             } else if !snapshot.busy.contains(&guest.server) {
                 if row.owner != Some((host.cell.clone(), name.clone())) {
                     found.add("I2", subject, format!("its guest runs on {name}, expected it only on its owner ({})", owner_of(row)));
                 } else if guest.started_epoch != row.epoch {
-                    let message = format!("its guest on {name} was started for epoch {}, expected the present {}", guest.started_epoch, row.epoch);
+                    let message =
+                        format!("its guest on {name} was started for epoch {}, expected the present {}", guest.started_epoch, row.epoch);
                     found.add("I2", subject, message);
                 }
             }
@@ -76,7 +80,9 @@ fn owner_is_the_records_host(snapshot: &Snapshot, server: &Resting, found: &mut 
     let owner = snapshot.ownership.get(&server.id()).and_then(|row| row.owner.clone());
     let expected = server.host().map(|host| (server.cell.to_owned(), host.to_owned()));
     if owner != expected {
-        let named = |place: &Option<(String, String)>| place.as_ref().map_or_else(|| "nobody".to_owned(), |(cell, host)| format!("{host} in {cell}"));
+        let named = |place: &Option<(String, String)>| {
+            place.as_ref().map_or_else(|| "nobody".to_owned(), |(cell, host)| format!("{host} in {cell}"))
+        };
         let message = format!("its owner is {}, expected {}, where its record says it is", named(&owner), named(&expected));
         found.about(server.id(), Topic::Guest, "I2", format!("server {}", server.id()), message);
     }
@@ -95,23 +101,30 @@ fn power_is_the_records(snapshot: &Snapshot, server: &Resting, found: &mut Findi
     let known = |power: PowerState| power != PowerState::NoState;
     if guest.defined && known(guest.power_state) && known(expected) && guest.power_state != expected {
         let word = |power| if power == PowerState::Running { "running" } else { "off" };
-        let message = format!("its guest on {host} is {}, expected {}: the server is {}", word(guest.power_state), word(expected), server.record.vm_state);
+        let message = format!(
+            "its guest on {host} is {}, expected {}: the server is {}",
+            word(guest.power_state),
+            word(expected),
+            server.record.vm_state
+        );
         found.about(server.id(), Topic::Guest, "I2", format!("server {}", server.id()), message);
     }
 }
 
 /// I13: nobody has obeyed a fence that was never given out.
 fn no_fence_is_ahead(snapshot: &Snapshot, found: &mut Findings) {
-    let on_hosts = snapshot.hosts.iter().flat_map(|(name, host)| {
-        host.report.guests.iter().map(move |guest| (format!("host {name}"), guest.server, guest.fence))
-    });
+    let on_hosts = snapshot
+        .hosts
+        .iter()
+        .flat_map(|(name, host)| host.report.guests.iter().map(move |guest| (format!("host {name}"), guest.server, guest.fence)));
     let in_cells = snapshot.cells.iter().flat_map(|(name, cell)| {
         cell.records.fences.iter().map(move |(server, fence)| (format!("the database of {name}"), *server, *fence))
     });
     for (who, server, (epoch, attempt)) in on_hosts.chain(in_cells) {
         let given = snapshot.ownership.get(&server).map_or((0, 0), |row| (row.epoch, row.attempt));
         if epoch > given.0 || attempt > given.1 {
-            let message = format!("{who} has obeyed fence ({epoch}, {attempt}), expected at most {}", list([format!("({}, {})", given.0, given.1)]));
+            let message =
+                format!("{who} has obeyed fence ({epoch}, {attempt}), expected at most {}", list([format!("({}, {})", given.0, given.1)]));
             found.add("I13", format!("server {server}"), message);
         }
     }

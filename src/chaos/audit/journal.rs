@@ -42,7 +42,11 @@ fn no_gaps(subject: &str, entries: &[JournalEntry], found: &mut Findings) {
     }
     for (expected, entry) in (0..).zip(entries) {
         if entry.seq != expected {
-            return found.add("I8", subject, format!("entry {} follows entry {} in its journal, expected {expected}", entry.seq, expected - 1));
+            return found.add(
+                "I8",
+                subject,
+                format!("entry {} follows entry {} in its journal, expected {expected}", entry.seq, expected - 1),
+            );
         }
     }
 }
@@ -56,7 +60,8 @@ fn undone_in_reverse(subject: &str, entries: &[JournalEntry], found: &mut Findin
             ("act", None) => begun.push(&entry.step),
             ("act" | "undo", Some(position)) => begun.truncate(position + 1),
             _ => {
-                let message = format!("entry {} begins to undo {}, expected only steps that are begun, the latest first", entry.seq, entry.step);
+                let message =
+                    format!("entry {} begins to undo {}, expected only steps that are begun, the latest first", entry.seq, entry.step);
                 found.add("I9", subject, message);
             }
         }
@@ -67,7 +72,8 @@ fn attempts_rise(snapshot: &Snapshot, saga: &SagaRecord, subject: &str, entries:
     let attempts: Vec<&JournalEntry> = entries.iter().filter(|entry| entry.event == "begun").collect();
     for pair in attempts.windows(2) {
         if pair[1].attempt <= pair[0].attempt {
-            let message = format!("entry {} has attempt {}, expected more than the {} before it", pair[1].seq, pair[1].attempt, pair[0].attempt);
+            let message =
+                format!("entry {} has attempt {}, expected more than the {} before it", pair[1].seq, pair[1].attempt, pair[0].attempt);
             found.add("I13", subject, message);
         }
     }
@@ -80,7 +86,10 @@ fn attempts_rise(snapshot: &Snapshot, saga: &SagaRecord, subject: &str, entries:
 /// The end of a saga is written with the end of its last step.
 fn nothing_is_open(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], found: &mut Findings) {
     if let Some(last) = entries.last().filter(|last| last.event == "begun") {
-        let message = format!("it is {} but entry {} begins {} {} after that, expected nothing past the end", saga.state, last.seq, last.side, last.step);
+        let message = format!(
+            "it is {} but entry {} begins {} {} after that, expected nothing past the end",
+            saga.state, last.seq, last.side, last.step
+        );
         found.add("I8", subject, message);
     }
 }
@@ -89,7 +98,9 @@ fn nothing_is_open(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], f
 fn can_be_resumed(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], found: &mut Findings) {
     let context: Context = match serde_json::from_str(&saga.context) {
         Ok(context) => context,
-        Err(error) => return found.add("I8", subject, format!("its context cannot be read ({error}), expected one that a successor can go on with")),
+        Err(error) => {
+            return found.add("I8", subject, format!("its context cannot be read ({error}), expected one that a successor can go on with"));
+        }
     };
     let table = table_of(&context);
     let mut machine = Machine::new();

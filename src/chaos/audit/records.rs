@@ -55,7 +55,13 @@ fn every_server_is_where_it_is_mapped(snapshot: &Snapshot, found: &mut Findings)
             }
             (Some(_), false) => {}
             (Some(_), true) => {
-                found.about(server, Topic::Records, "I3", subject, format!("it is queued for delete but {cell} still has its record, expected none at rest"));
+                found.about(
+                    server,
+                    Topic::Records,
+                    "I3",
+                    subject,
+                    format!("it is queued for delete but {cell} still has its record, expected none at rest"),
+                );
             }
         }
     }
@@ -73,12 +79,22 @@ fn no_record_is_left(snapshot: &Snapshot, found: &mut Findings) {
     for (cell, record) in snapshot.records().filter(|(_, record)| !snapshot.busy.contains(&record.uuid)) {
         let subject = format!("server {}", record.uuid);
         match mapped.get(&record.uuid) {
-            None => found.about(record.uuid, Topic::Records, "I3", subject, format!("{cell} has a record of it but no mapping does, expected both or none")),
+            None => found.about(
+                record.uuid,
+                Topic::Records,
+                "I3",
+                subject,
+                format!("{cell} has a record of it but no mapping does, expected both or none"),
+            ),
             Some(home) if home.is_some_and(|home| home == cell) => {}
             Some(home) => {
                 let home = home.map_or("no cell", String::as_str);
                 if !record.hidden {
-                    found.add("I3", subject, format!("a second record of it is visible in {cell}, expected only the one in {home}, where the mapping points"));
+                    found.add(
+                        "I3",
+                        subject,
+                        format!("a second record of it is visible in {cell}, expected only the one in {home}, where the mapping points"),
+                    );
                 } else if !snapshot.is_out_of_sight(record.uuid) && !kept_for_revert.contains(&(cell.to_owned(), record.uuid)) {
                     let message = format!("a hidden record of it is in {cell}, expected none: no move from there waits for confirm");
                     found.about(record.uuid, Topic::Records, "I14", subject, message);
@@ -119,7 +135,12 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
         }
         (VmState::Resized, Phase::Verify(migration)) if migration.dest_compute != record.host => {
             let named = |host: &Option<String>| host.clone().unwrap_or_else(|| "no host".to_owned());
-            let message = format!("it is on {}, expected {}, the target of migration {}", named(&record.host), named(&migration.dest_compute), migration.uuid);
+            let message = format!(
+                "it is on {}, expected {}, the target of migration {}",
+                named(&record.host),
+                named(&migration.dest_compute),
+                migration.uuid
+            );
             found.add("I17", subject, message);
         }
         (VmState::Active | VmState::Stopped | VmState::Error | VmState::Resized, _) => {}
@@ -132,7 +153,8 @@ fn no_trace_of_a_move(server: &Resting, found: &mut Findings) {
     let subject = format!("server {}", server.id());
     match server.phase {
         Phase::Verify(_) if kept.len() < 3 => {
-            let message = format!("its record keeps {} of a move, expected old_flavor, new_flavor and old_vm_state until confirm", list(kept));
+            let message =
+                format!("its record keeps {} of a move, expected old_flavor, new_flavor and old_vm_state until confirm", list(kept));
             found.add("I5", subject, message);
         }
         Phase::Settled | Phase::Nowhere if !kept.is_empty() => {
@@ -187,7 +209,10 @@ fn sagas_hold_what_they_work_on(snapshot: &Snapshot, found: &mut Findings) {
         let pays = snapshot.debts.iter().any(|debt| debt.saga == saga.id);
         let subject = format!("migration {}", saga.id);
         if !over && !holds && !snapshot.busy.contains(&saga.server) {
-            let message = format!("it is {} at {} but does not hold server {}, expected done, unwound, or the server held", saga.state, saga.step, saga.server);
+            let message = format!(
+                "it is {} at {} but does not hold server {}, expected done, unwound, or the server held",
+                saga.state, saga.step, saga.server
+            );
             found.add("I11", subject, message);
         } else if over && holds && !pays {
             found.add("I11", subject, format!("it is {} but still holds server {}, expected the server free", saga.state, saga.server));

@@ -119,7 +119,11 @@ impl fmt::Display for Report {
         }
         for debt in &self.checked.debts {
             let operator = if debt.needs_operator { ", needs an operator" } else { "" };
-            writeln!(f, "owed server {}: {} of {} (migration {}{operator}): {}", debt.server, debt.side, debt.step, debt.migration, debt.reason)?;
+            writeln!(
+                f,
+                "owed server {}: {} of {} (migration {}{operator}): {}",
+                debt.server, debt.side, debt.step, debt.migration, debt.reason
+            )?;
         }
         for silent in &self.checked.unreachable {
             writeln!(f, "not checked: {silent}")?;

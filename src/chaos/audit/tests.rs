@@ -95,7 +95,9 @@ fn i4_and_i15_placement() {
         moving.settled = false;
         *moving.providers[1].usages.get_mut("VCPU").unwrap() = 1;
     });
-    expect_among("I4", "it has no allocation on h1, expected", |world| world.placement.as_mut().unwrap().allocations.retain(|held| held.consumer != A));
+    expect_among("I4", "it has no allocation on h1, expected", |world| {
+        world.placement.as_mut().unwrap().allocations.retain(|held| held.consumer != A)
+    });
     expect_among("I4", "migration 00000000-0000-0000-0000-000000000030: it has no allocation on h1", |world| {
         world.placement.as_mut().unwrap().allocations.retain(|held| held.consumer != MOVE);
     });
@@ -145,7 +147,11 @@ fn i8_i9_i13_the_journal() {
         world.journals.get_mut(&MOVE).unwrap()[1].seq = 2;
     });
     expect_one("I8", "expected nothing past the end", set(&[("accept", "act", "begun"), ACCEPTED, ("claim", "act", "begun")]));
-    expect_one("I9", "begins to undo claim", set(&[("accept", "act", "begun"), ACCEPTED, ("claim", "undo", "begun"), ("claim", "undo", "ok")]));
+    expect_one(
+        "I9",
+        "begins to undo claim",
+        set(&[("accept", "act", "begun"), ACCEPTED, ("claim", "undo", "begun"), ("claim", "undo", "ok")]),
+    );
     expect_one(
         "I9",
         "entry 5 begins to undo claim",
@@ -198,14 +204,19 @@ fn i11_i12_sagas_and_tasks() {
 #[test]
 fn i14_ports_volumes_images_and_hosts() {
     expect_one("I14", "ACTIVE on h1, INACTIVE on h2, expected ACTIVE on h1", |world| {
-        let extra = crate::services::network::PortBinding { host: "h2".into(), status: "INACTIVE".into(), ..world.ports.as_ref().unwrap()[0].bindings[0].clone() };
+        let extra = crate::services::network::PortBinding {
+            host: "h2".into(),
+            status: "INACTIVE".into(),
+            ..world.ports.as_ref().unwrap()[0].bindings[0].clone()
+        };
         world.ports.as_mut().unwrap()[0].bindings.push(extra);
     });
     expect_one("I14", "its bindings are ACTIVE on h2, expected INACTIVE on h1, ACTIVE on h2", |world| {
         world.ports.as_mut().unwrap()[1].bindings.remove(0);
     });
     expect_one("I14", "belongs to nobody", |world| {
-        let lost = crate::services::network::Port { id: Uuid::from_u128(5), device_id: String::new(), ..world.ports.as_ref().unwrap()[0].clone() };
+        let lost =
+            crate::services::network::Port { id: Uuid::from_u128(5), device_id: String::new(), ..world.ports.as_ref().unwrap()[0].clone() };
         world.ports.as_mut().unwrap().push(lost);
     });
     expect_one("I14", "there is no such server", |world| {

@@ -79,11 +79,8 @@ fn nodes_are_a_recount(snapshot: &Snapshot, found: &mut Findings) {
                 used.memory_mb += one.memory_mb;
                 used.disk_gb += one.disk_gb;
             }
-            let shown = Resources {
-                vcpu: node.vcpus_used.into(),
-                memory_mb: node.memory_mb_used.into(),
-                disk_gb: node.local_gb_used.into(),
-            };
+            let shown =
+                Resources { vcpu: node.vcpus_used.into(), memory_mb: node.memory_mb_used.into(), disk_gb: node.local_gb_used.into() };
             if shown != used {
                 let message = format!("its compute node shows {} in use, expected {}, what its servers take", words(&shown), words(&used));
                 found.add("I15", format!("host {}", node.host), message);

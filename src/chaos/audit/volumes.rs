@@ -21,7 +21,8 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
             attachments_fit_the_phase(server, device, &own, &mut found);
         }
         for stray in own.iter().filter(|attachment| !devices.iter().any(|device| device.volume_id == Some(attachment.volume_id))) {
-            let message = format!("it holds volume {} for server {}, expected none: the server has no such volume", stray.volume_id, server.id());
+            let message =
+                format!("it holds volume {} for server {}, expected none: the server has no such volume", stray.volume_id, server.id());
             found.about(server.id(), Topic::Volumes, "I14", format!("attachment {}", stray.id), message);
         }
     }
@@ -53,7 +54,12 @@ fn attachments_fit_the_phase(server: &Resting, device: &BlockDevice, own: &[&Att
     let connected = main.host.as_deref() == Some(host) && main.status == "attached";
     if !connected && !server.is_broken() {
         let there = main.host.as_deref().unwrap_or("no host");
-        wrong(format!("attachment {} is {} to {there}, expected attached to {host}, where server {} is", main.id, main.status, server.id()));
+        wrong(format!(
+            "attachment {} is {} to {there}, expected attached to {host}, where server {} is",
+            main.id,
+            main.status,
+            server.id()
+        ));
     }
     let others: Vec<&&&Attachment> = of_volume.iter().filter(|attachment| attachment.id != main.id).collect();
     match server.phase {

@@ -82,9 +82,7 @@ pub(super) fn all(conn: &mut Conn, server: Option<Uuid>) -> Result<Vec<Debt>, Db
 impl Operations {
     /// Debts that stand, oldest first; of one server or of all.
     pub async fn debts(&self, server: Option<Uuid>) -> Result<Vec<Debt>, DbError> {
-        self.db()
-            .read(move |conn| all(conn, server))
-            .await
+        self.db().read(move |conn| all(conn, server)).await
     }
 
     /// Strikes a debt out: paid, or overtaken by a later operation.

@@ -353,7 +353,8 @@ impl Operations {
         self.db
             .read(|conn| {
                 conn.transaction(|conn| {
-                    let held: Vec<(String, String)> = operations::table.select((operations::server_uuid, operations::saga_id)).load(conn)?;
+                    let held: Vec<(String, String)> =
+                        operations::table.select((operations::server_uuid, operations::saga_id)).load(conn)?;
                     let sagas: Vec<SagaRow> = sagas::table.order((sagas::created_at, sagas::id)).load(conn)?;
                     let rows: Vec<EntryRow> = journal::table.order((journal::saga_id, journal::seq)).load(conn)?;
                     let mut journals: BTreeMap<Uuid, Vec<JournalEntry>> = BTreeMap::new();
