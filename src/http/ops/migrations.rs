@@ -85,7 +85,9 @@ async fn page(operators: &Operators, query: &ListQuery, debts: &[Debt], limit: u
     sagas.sort_by_key(|saga| std::cmp::Reverse((saga.created_at, saga.id)));
     let after = match query.marker {
         None => 0,
-        Some(marker) => 1 + sagas.iter().position(|saga| saga.id == marker).ok_or_else(|| bad_request("The marker is not in this list."))?,
+        Some(marker) => {
+            1 + sagas.iter().position(|saga| saga.id == marker).ok_or_else(|| bad_request("The marker is not in this list."))?
+        }
     };
     Ok(sagas.into_iter().skip(after).take(limit as usize).collect())
 }

@@ -104,8 +104,7 @@ async fn cells_show_their_hosts_and_why_one_is_down() {
     let names: Vec<&str> = cells.iter().map(|cell| cell["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["cell0", "cell1", "cell2"]);
     assert_eq!(cells[0]["hosts"], json!([]));
-    let host =
-        json!({"name": "cell1-host1", "availability_zone": "cell1", "state": "down", "status": "enabled", "forced_down": false, "servers": 0});
+    let host = json!({"name": "cell1-host1", "availability_zone": "cell1", "state": "down", "status": "enabled", "forced_down": false, "servers": 0});
     assert_eq!((&cells[1]["hosts"][0], &cells[1]["health"], &cells[1]["reason"]), (&host, &json!("up"), &Value::Null));
     assert!(cells[2]["reason"].as_str().unwrap().contains("cell2"), "{body}");
 }
