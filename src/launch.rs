@@ -216,6 +216,7 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>) -> 
         default_zone: config.scheduler.default_availability_zone.clone(),
         default_limits: config.quota.clone(),
     });
+    let world = tree.world.clone();
     let operators = web::Data::new(Operators {
         operations: tree.world.operations.clone(),
         hosts: tree.world.hosts.clone(),
@@ -224,7 +225,7 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>) -> 
         max_limit: config.api.max_limit,
     });
     Arc::new(move |part| {
-        part.app_data(catalog.clone()).app_data(operators.clone()).configure(ops::configure);
+        part.app_data(catalog.clone()).app_data(operators.clone()).app_data(web::Data::from(world.clone())).configure(ops::configure);
     })
 }
 

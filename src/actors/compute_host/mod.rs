@@ -10,6 +10,7 @@ mod core;
 mod lanes;
 mod memory;
 mod report;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -32,6 +33,7 @@ use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
 use crate::virt::Operation;
 pub use core::HostSite;
+pub use stored::StoredHosts;
 use core::{CommandError, Core};
 
 /// A request with the place for its reply. No reply comes when the host dies first.
