@@ -33,8 +33,8 @@ use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
 use crate::virt::Operation;
 pub use core::HostSite;
-pub use stored::StoredHosts;
 use core::{CommandError, Core};
+pub use stored::StoredHosts;
 
 /// A request with the place for its reply. No reply comes when the host dies first.
 #[derive(Message)]
