@@ -19,6 +19,7 @@ pub mod migrations;
 pub mod network;
 pub(in crate::db) mod schema;
 pub mod services;
+pub mod usage;
 
 use chrono::{DateTime, Utc};
 
