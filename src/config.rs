@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
+use crate::saga::tables;
 use crate::virt::hypervisor::Operation;
 pub use seconds::Seconds;
 
@@ -412,6 +413,8 @@ impl Config {
         }
         for (step, seconds) in &self.migration.deadlines {
             refuse(*seconds == 0, &format!("migration.deadlines.{step}"), "at least 1 second")?;
+            let mut known = tables::ALL.iter().flat_map(|(_, table)| table.steps.iter());
+            refuse(known.all(|known| known.name != step), &format!("migration.deadlines.{step}"), "a step of a saga, which it is not")?;
         }
         refuse(!(1..=100).contains(&self.cells.count), "cells.count (--cells)", "between 1 and 100")?;
         refuse(!(1..=1000).contains(&self.cells.hosts_per_cell), "cells.hosts_per_cell (--hosts-per-cell)", "between 1 and 1000")?;

@@ -147,6 +147,7 @@ async fn ensure_records(config: &Config, env: &Env, cell: &CellPlan, host: &str)
 
 fn compute_node(compute: &Compute, now: chrono::DateTime<chrono::Utc>, host: &str, uuid: Uuid, service: Uuid) -> ComputeNode {
     ComputeNode {
+        id: 0,
         uuid,
         created_at: now,
         updated_at: None,

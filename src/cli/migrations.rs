@@ -1,7 +1,7 @@
 //! `cellshift migrations` and `cellshift migration UUID`: what the operators' API tells of sagas, for a terminal.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
+use std::io::{IsTerminal, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -42,8 +42,8 @@ pub(super) fn show(config: &Config, uuid: Uuid, watch: bool) -> Result<ExitCode,
             if over || !watch {
                 return Ok(ExitCode::SUCCESS);
             }
-            if let Some(progress) = migration["progress"].as_str() {
-                eprint!("\r{}: {progress}    \r", migration["step"].as_str().unwrap_or_default());
+            if std::io::stderr().is_terminal() {
+                eprint!("\r{}: {} %\x1b[K\r", migration["step"].as_str().unwrap_or_default(), migration["progress"]);
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }

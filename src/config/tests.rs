@@ -46,6 +46,7 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[compute]\ncpu_allocation_ratio = nan\n", ["compute.cpu_allocation_ratio", "above 0"]),
         ("[scheduler]\nfilters = [\"Nothing\"]\n", ["Nothing", "known are"]),
         ("[migration.deadlines]\nupload_snapshot = 0\n", ["migration.deadlines.upload_snapshot", "at least 1"]),
+        ("[migration.deadlines]\nupload_snapshoot = 9\n", ["migration.deadlines.upload_snapshoot", "a step of a saga"]),
         ("[http\n", ["cellshift.toml", "line 1"]),
     ] {
         let error = load(text).unwrap_err().to_string();

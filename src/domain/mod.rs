@@ -11,6 +11,7 @@ pub mod migration;
 pub mod network_info;
 pub mod notification;
 pub mod policy;
+pub mod quota;
 pub mod request_spec;
 pub mod server;
 pub mod server_group;

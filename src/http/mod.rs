@@ -15,6 +15,7 @@ pub mod image;
 pub mod limits;
 pub mod microversion;
 pub mod network;
+pub mod ops;
 pub mod panic;
 pub mod placement;
 pub mod policy_file;

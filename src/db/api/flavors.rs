@@ -87,6 +87,11 @@ pub enum FlavorScope {
 impl ApiDb {
     /// A new flavor; Conflict when its id or name is taken.
     pub async fn create_flavor(&self, flavor: Flavor) -> Result<FlavorRecord, DbError> {
+        self.create_flavor_with_factor(flavor, 1.0).await
+    }
+
+    /// The same with an `rxtx_factor` of the client's own.
+    pub async fn create_flavor_with_factor(&self, flavor: Flavor, rxtx_factor: f64) -> Result<FlavorRecord, DbError> {
         let now = self.db.env().now();
         self.db
             .write(move |conn| {
@@ -101,7 +106,7 @@ impl ApiDb {
                     None => {}
                 }
                 let flavorid = flavor.id.clone();
-                diesel::insert_into(flavors::table).values(row_of(flavor, now)).execute(conn)?;
+                diesel::insert_into(flavors::table).values(row_of(flavor, rxtx_factor, now)).execute(conn)?;
                 get(conn, &flavorid)
             })
             .await
@@ -233,7 +238,7 @@ impl ApiDb {
     }
 }
 
-fn row_of(flavor: Flavor, now: DateTime<Utc>) -> FlavorRow {
+fn row_of(flavor: Flavor, rxtx_factor: f64, now: DateTime<Utc>) -> FlavorRow {
     FlavorRow {
         id: 0,
         created_at: now,
@@ -245,7 +250,7 @@ fn row_of(flavor: Flavor, now: DateTime<Utc>) -> FlavorRow {
         root_gb: flavor.root_gb,
         ephemeral_gb: flavor.ephemeral_gb,
         swap_mb: flavor.swap_mb,
-        rxtx_factor: 1.0,
+        rxtx_factor,
         extra_specs: flavor.extra_specs,
         is_public: flavor.is_public,
         disabled: flavor.disabled,

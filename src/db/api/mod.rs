@@ -14,6 +14,7 @@ pub mod key_pairs;
 pub mod operations;
 pub mod ownership;
 pub mod publications;
+pub mod quotas;
 pub mod request_specs;
 pub(in crate::db) mod schema;
 pub mod server_groups;

@@ -17,6 +17,9 @@ use crate::domain::server::TaskState;
 #[diesel(table_name = nodes)]
 #[diesel(treat_none_as_null = true)]
 pub struct ComputeNode {
+    /// The cell's own number, which old microversions show.
+    #[diesel(skip_insertion)]
+    pub id: i32,
     /// Also the id of its resource provider.
     #[diesel(serialize_as = Sql<Uuid>)]
     pub uuid: Uuid,

@@ -5,6 +5,7 @@
 //! reads to `CellDb`.
 
 pub mod actions;
+pub mod audit;
 pub mod block_devices;
 pub mod bundle;
 pub mod compute_nodes;
@@ -19,6 +20,7 @@ pub mod migrations;
 pub mod network;
 pub(in crate::db) mod schema;
 pub mod services;
+pub mod usage;
 
 use chrono::{DateTime, Utc};
 

@@ -435,6 +435,7 @@ async fn hosts_report_and_their_usage_counts_hidden_servers() {
             version: 68,
         };
         let node = ComputeNode {
+            id: 0,
             uuid: id(2),
             created_at: at(0),
             updated_at: None,

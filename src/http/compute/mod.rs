@@ -1,15 +1,49 @@
-//! The Compute API, v2.1 with microversions: one file per resource, each with its routes.
+//! The Compute API, v2.1 with microversions: one file per resource, each with its routes. `catalog` is what the handlers of
+//! everything but servers work with.
 
+pub mod aggregates;
 pub mod answer;
+pub mod availability_zones;
+pub mod catalog;
 pub mod extensions;
+pub mod flavors;
+pub mod hypervisors;
+pub mod keypairs;
+pub mod limits;
+pub mod migrations;
 pub mod query;
+pub mod quota_class_sets;
+pub mod quota_sets;
+pub mod quota_usage;
 pub mod schema;
+pub mod server_groups;
 pub mod servers;
+pub mod services;
+pub mod simple_tenant_usage;
 pub mod versions;
+pub mod zones;
 
 use actix_web::web;
 
 /// Every resource's routes, under one scope: the first scope of a prefix takes all its requests.
 pub fn configure(config: &mut web::ServiceConfig) {
-    config.service(web::scope("/compute/v2.1").configure(extensions::routes).configure(servers::routes));
+    let scope = web::scope("/compute/v2.1")
+        .configure(aggregates::routes)
+        .configure(availability_zones::routes)
+        .configure(extensions::routes)
+        .configure(flavors::routes)
+        .configure(hypervisors::routes)
+        .configure(keypairs::routes)
+        .configure(limits::routes)
+        .configure(migrations::routes)
+        .configure(quota_class_sets::routes)
+        .configure(quota_sets::routes)
+        .configure(server_groups::routes)
+        .configure(servers::routes)
+        .configure(services::routes)
+        .configure(simple_tenant_usage::routes);
+    config.service(scope);
 }
+
+#[cfg(test)]
+mod tests;

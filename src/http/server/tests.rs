@@ -35,7 +35,7 @@ fn wiring() -> Wiring {
             )
             .service(web::resource("/compute/v2.1/slow").route(web::get().to(async || {
                 futures::future::pending::<()>().await;
-                HttpResponse::Ok()
+                HttpResponse::Ok().finish()
             })))
             .service(web::resource("/network/v2.0/panic").route(web::get().to(async || -> HttpResponse { panic!("out of cheese") })));
     });

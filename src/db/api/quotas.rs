@@ -1,0 +1,113 @@
+//! Quotas that operators have set: for everybody (the class `default`), for a project, or for a user in a project.
+
+use diesel::prelude::*;
+
+use super::ApiDb;
+use crate::db::{Conn, DbError};
+use crate::domain::quota::Limits;
+
+diesel::table! {
+    quotas (project_id, user_id, resource) {
+        project_id -> Text,
+        user_id -> Text,
+        resource -> Text,
+        hard_limit -> BigInt,
+    }
+}
+
+diesel::table! {
+    quota_classes (class_name, resource) {
+        class_name -> Text,
+        resource -> Text,
+        hard_limit -> BigInt,
+    }
+}
+
+/// The class whose limits hold for who has none of their own.
+pub const DEFAULT_CLASS: &str = "default";
+
+impl ApiDb {
+    /// The limits in force for a project, or for one of its users: the nearest that is set counts, at last `defaults`.
+    pub async fn quota_limits(&self, defaults: &Limits, project_id: &str, user_id: Option<&str>) -> Result<Limits, DbError> {
+        let (mut limits, project, user) = (defaults.clone(), project_id.to_owned(), user_id.map(str::to_owned));
+        self.db
+            .read(move |conn| {
+                limits.extend(class(conn, DEFAULT_CLASS)?);
+                limits.extend(of(conn, &project, "")?);
+                if let Some(user) = user {
+                    limits.extend(of(conn, &project, &user)?);
+                }
+                Ok(limits)
+            })
+            .await
+    }
+
+    /// Sets some of a project's limits, or of one of its users.
+    pub async fn set_quotas(&self, project_id: &str, user_id: Option<&str>, limits: Limits) -> Result<(), DbError> {
+        let (project, user) = (project_id.to_owned(), user_id.unwrap_or_default().to_owned());
+        self.db
+            .write(move |conn| {
+                for (resource, limit) in limits {
+                    diesel::delete(quotas::table.find((&project, &user, &resource))).execute(conn)?;
+                    let key = (quotas::project_id.eq(&project), quotas::user_id.eq(&user));
+                    diesel::insert_into(quotas::table)
+                        .values((key, quotas::resource.eq(resource), quotas::hard_limit.eq(limit)))
+                        .execute(conn)?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// Forgets what was set for a project and all its users, or for one user in it.
+    pub async fn delete_quotas(&self, project_id: &str, user_id: Option<&str>) -> Result<(), DbError> {
+        let (project, user) = (project_id.to_owned(), user_id.map(str::to_owned));
+        self.db
+            .write(move |conn| {
+                let rows = quotas::table.filter(quotas::project_id.eq(project));
+                match user {
+                    Some(user) => diesel::delete(rows.filter(quotas::user_id.eq(user))).execute(conn)?,
+                    None => diesel::delete(rows).execute(conn)?,
+                };
+                Ok(())
+            })
+            .await
+    }
+
+    /// The limits of a class, `defaults` where it sets none.
+    pub async fn quota_class(&self, defaults: &Limits, name: &str) -> Result<Limits, DbError> {
+        let (mut limits, name) = (defaults.clone(), name.to_owned());
+        self.db
+            .read(move |conn| {
+                limits.extend(class(conn, &name)?);
+                Ok(limits)
+            })
+            .await
+    }
+
+    /// Sets some of a class's limits.
+    pub async fn set_quota_class(&self, name: &str, limits: Limits) -> Result<(), DbError> {
+        let name = name.to_owned();
+        self.db
+            .write(move |conn| {
+                for (resource, limit) in limits {
+                    diesel::delete(quota_classes::table.find((&name, &resource))).execute(conn)?;
+                    let row =
+                        (quota_classes::class_name.eq(&name), quota_classes::resource.eq(resource), quota_classes::hard_limit.eq(limit));
+                    diesel::insert_into(quota_classes::table).values(row).execute(conn)?;
+                }
+                Ok(())
+            })
+            .await
+    }
+}
+
+fn class(conn: &mut Conn, name: &str) -> Result<Vec<(String, i64)>, DbError> {
+    let rows = quota_classes::table.filter(quota_classes::class_name.eq(name));
+    Ok(rows.select((quota_classes::resource, quota_classes::hard_limit)).load(conn)?)
+}
+
+fn of(conn: &mut Conn, project: &str, user: &str) -> Result<Vec<(String, i64)>, DbError> {
+    let rows = quotas::table.filter(quotas::project_id.eq(project)).filter(quotas::user_id.eq(user));
+    Ok(rows.select((quotas::resource, quotas::hard_limit)).load(conn)?)
+}

@@ -1,0 +1,130 @@
+//! What the handlers of everything but servers work with: the definitions in the API database, every cell's records, and
+//! the policy.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures::future::join_all;
+
+use crate::actors::cell::CellHandle;
+use crate::db::DbError;
+use crate::db::api::ApiDb;
+use crate::db::cell::CellDb;
+use crate::db::cell::services::Service;
+use crate::domain::policy::Target;
+use crate::domain::quota::Limits;
+use crate::env::Env;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::policy_file::PolicyEnforcer;
+use crate::services::placement::PlacementService;
+
+/// What one cell answered.
+pub struct Heard<'a, T> {
+    pub cell: &'a CellHandle,
+    pub answer: Result<T, DbError>,
+}
+
+/// Share it as `web::Data`.
+pub struct Catalog {
+    pub env: Env,
+    pub api: ApiDb,
+    /// In a fixed order; the first is asked first where only one can have the answer.
+    pub cells: Vec<CellHandle>,
+    pub placement: Arc<dyn PlacementService>,
+    pub policy: Arc<PolicyEnforcer>,
+    /// A service that has not reported for longer is down.
+    pub service_down_time: Duration,
+    /// How long a cell may take to answer before the answer goes on without it.
+    pub cell_timeout: Duration,
+    /// The zone of hosts that no aggregate puts into one.
+    pub default_zone: String,
+    /// Quotas where nobody has set any.
+    pub default_limits: Limits,
+}
+
+impl Catalog {
+    /// 403 unless the rule allows the caller to do what is about nobody's thing in particular.
+    pub fn allow(&self, caller: &Caller, rule: &str) -> Result<(), ApiError> {
+        self.policy.authorize(rule, &caller.0, &Target::own(&caller.0))
+    }
+
+    /// 403 unless the rule allows the caller to act on what belongs to the project.
+    pub fn allow_on_project(&self, caller: &Caller, rule: &str, project: &str) -> Result<(), ApiError> {
+        self.policy.authorize(rule, &caller.0, &Target { project_id: project, user_id: "" })
+    }
+
+    /// True when the rule allows it.
+    pub fn may(&self, caller: &Caller, rule: &str) -> bool {
+        self.policy.check(rule, &caller.0, &Target::own(&caller.0))
+    }
+
+    /// True for administrators.
+    pub fn is_admin(&self, caller: &Caller) -> bool {
+        self.may(caller, "context_is_admin")
+    }
+
+    /// The quotas in force for a project, or for one of its users.
+    pub async fn limits_of(&self, project: &str, user: Option<&str>) -> Result<Limits, DbError> {
+        self.api.quota_limits(&self.default_limits, project, user).await
+    }
+
+    /// Asks every cell at once; one that is down, or does not answer in time, is unavailable. In the order of the cells.
+    pub async fn ask_cells<'a, T, F>(&'a self, ask: impl Fn(&'a CellDb) -> F) -> Vec<Heard<'a, T>>
+    where
+        F: Future<Output = Result<T, DbError>> + 'a,
+    {
+        let asked = self.cells.iter().map(|cell| {
+            let question = ask(&cell.db);
+            async move { Heard { cell, answer: cell.health.call(self.cell_timeout, question).await } }
+        });
+        join_all(asked).await
+    }
+
+    /// What every cell that answers has; cells that do not are left out, with a line in the log.
+    pub async fn gather<'a, T, F>(&'a self, ask: impl Fn(&'a CellDb) -> F) -> Vec<(&'a CellHandle, T)>
+    where
+        F: Future<Output = Result<Vec<T>, DbError>> + 'a,
+    {
+        let mut all = Vec::new();
+        for heard in self.ask_cells(ask).await {
+            match heard.answer {
+                Ok(records) => all.extend(records.into_iter().map(|record| (heard.cell, record))),
+                Err(error) => log::warn!(cell = heard.cell.name.as_str(); "a cell is left out of an answer: {error}"),
+            }
+        }
+        all
+    }
+
+    /// The one cell that has it, with the record. Without one it is the answer of a cell that could not be asked, if any.
+    pub async fn find<'a, T, F>(&'a self, ask: impl Fn(&'a CellDb) -> F) -> Result<(&'a CellHandle, T), DbError>
+    where
+        F: Future<Output = Result<T, DbError>> + 'a,
+    {
+        let mut failure = DbError::NotFound("record".into());
+        for heard in self.ask_cells(ask).await {
+            match heard.answer {
+                Ok(record) => return Ok((heard.cell, record)),
+                Err(error @ DbError::NotFound(_)) if matches!(failure, DbError::NotFound(_)) => failure = error,
+                Err(DbError::NotFound(_)) => {}
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+
+    /// The cell that a host is mapped to; [`DbError::NotFound`] when it is mapped to none.
+    pub async fn cell_of_host(&self, host: &str) -> Result<&CellHandle, DbError> {
+        let mapping = self.api.host_mapping(host).await?;
+        let cell = self.cells.iter().find(|cell| cell.uuid == mapping.cell_uuid);
+        cell.ok_or_else(|| DbError::Defect(format!("host {host} is mapped to cell {}, which is not known here", mapping.cell_uuid)))
+    }
+
+    /// True when the service reported lately and no operator says that its host is off.
+    pub fn is_up(&self, service: &Service) -> bool {
+        let seen: DateTime<Utc> = service.last_seen_up.unwrap_or(service.created_at);
+        let silent = (self.env.now() - seen).to_std().unwrap_or(Duration::ZERO);
+        !service.forced_down && silent <= self.service_down_time
+    }
+}

@@ -1,0 +1,61 @@
+//! Which projects may use a flavor that is not public.
+
+use actix_web::{HttpRequest, web};
+use serde_json::{Value, json};
+
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, conflict, not_found, ok};
+use crate::http::compute::catalog::Catalog;
+use crate::http::compute::query::Query;
+use crate::http::compute::schema::{self, Schema};
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+static ADD: Schema = Schema::new(|| schema::wrapped("addTenantAccess", &tenant()));
+static REMOVE: Schema = Schema::new(|| schema::wrapped("removeTenantAccess", &tenant()));
+
+fn tenant() -> Value {
+    schema::wrapped("tenant", &json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-_]*$"}))
+}
+
+/// `GET /flavors/{id}/os-flavor-access`.
+pub async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, id: web::Path<String>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-flavor-access")?;
+    if version.at_least(102) {
+        Query::of(&request)?.only(&[])?;
+    }
+    if api.visible_flavor(&caller, &id).await?.flavor.is_public {
+        return Err(not_found("Access list not available for public flavors."));
+    }
+    answer(&api, &id).await
+}
+
+/// `POST /flavors/{id}/action`.
+pub async fn action(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: web::Json<Value>) -> Answer {
+    if body.get("addTenantAccess").is_some() {
+        api.allow(&caller, "os_compute_api:os-flavor-access:add_tenant_access")?;
+        ADD.check(&body)?;
+        add(&api, version, &id, body["addTenantAccess"]["tenant"].as_str().unwrap_or_default()).await?;
+    } else if body.get("removeTenantAccess").is_some() {
+        api.allow(&caller, "os_compute_api:os-flavor-access:remove_tenant_access")?;
+        REMOVE.check(&body)?;
+        api.api.remove_flavor_access(&id, body["removeTenantAccess"]["tenant"].as_str().unwrap_or_default()).await?;
+    } else {
+        return Err(bad_request("There is no such action."));
+    }
+    answer(&api, &id).await
+}
+
+async fn add(api: &Catalog, version: ApiVersion, id: &str, project: &str) -> Result<(), ApiError> {
+    // Below 2.7 a public flavor is not refused; everybody may use it anyway.
+    if api.api.flavor(id).await?.flavor.is_public {
+        return if version.at_least(7) { Err(conflict("Can not add access to a public flavor.")) } else { Ok(()) };
+    }
+    Ok(api.api.add_flavor_access(id, project).await?)
+}
+
+async fn answer(api: &Catalog, id: &str) -> Answer {
+    let projects = api.api.flavor_access(id).await?;
+    let access: Vec<Value> = projects.iter().map(|project| json!({"flavor_id": id, "tenant_id": project})).collect();
+    ok(&json!({"flavor_access": access}))
+}

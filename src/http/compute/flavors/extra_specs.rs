@@ -1,0 +1,96 @@
+//! `/flavors/{id}/os-extra_specs`: what a flavor asks of hosts.
+
+use std::collections::BTreeMap;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, web};
+use serde_json::{Value, json};
+
+use super::without;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
+use crate::http::compute::catalog::Catalog;
+use crate::http::compute::query::Query;
+use crate::http::compute::schema::{self, Schema};
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+static CREATE: Schema = Schema::new(|| schema::wrapped("extra_specs", &specs(None)));
+static UPDATE: Schema = Schema::new(|| specs(Some(1)));
+
+fn specs(most: Option<u8>) -> Value {
+    let mut schema = json!({
+        "type": "object",
+        "patternProperties": {"^[a-zA-Z0-9-_:. ]{1,255}$": {"type": ["string", "number"], "maxLength": 255}},
+        "additionalProperties": false,
+    });
+    if let Some(most) = most {
+        schema["maxProperties"] = json!(most);
+    }
+    schema
+}
+
+/// Values as they are stored: numbers as their digits.
+fn values(body: &Value) -> Result<BTreeMap<String, String>, ApiError> {
+    let given = body.as_object().ok_or_else(|| bad_request("Extra specs must be an object."))?;
+    Ok(given.iter().map(|(key, value)| (key.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))).collect())
+}
+
+/// `GET`.
+pub async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, id: web::Path<String>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-flavor-extra-specs:index")?;
+    if version.at_least(102) {
+        Query::of(&request)?.only(&[])?;
+    }
+    ok(&json!({"extra_specs": api.visible_flavor(&caller, &id).await?.flavor.extra_specs}))
+}
+
+/// `GET …/{key}`.
+pub async fn show(caller: Caller, api: web::Data<Catalog>, path: web::Path<(String, String)>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-flavor-extra-specs:show")?;
+    let (id, key) = path.into_inner();
+    let record = api.visible_flavor(&caller, &id).await?;
+    match record.flavor.extra_specs.get(&key) {
+        Some(value) => ok(&json!({ key: value })),
+        None => Err(not_found(format!("Flavor {id} has no extra specs with key {key}."))),
+    }
+}
+
+/// `POST`: adds and changes; what is not named stays.
+pub async fn create(caller: Caller, api: web::Data<Catalog>, id: web::Path<String>, body: web::Json<Value>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-flavor-extra-specs:create")?;
+    CREATE.check(&body)?;
+    merge(&api, &id, values(&body["extra_specs"])?).await?;
+    ok(&body)
+}
+
+/// `PUT …/{key}`.
+pub async fn update(caller: Caller, api: web::Data<Catalog>, path: web::Path<(String, String)>, body: web::Json<Value>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-flavor-extra-specs:update")?;
+    UPDATE.check(&body)?;
+    let (id, key) = path.into_inner();
+    if body.get(&key).is_none() {
+        return Err(bad_request("Request body and URI mismatch"));
+    }
+    merge(&api, &id, values(&body)?).await?;
+    ok(&body)
+}
+
+async fn merge(api: &Catalog, id: &str, new: BTreeMap<String, String>) -> Result<(), ApiError> {
+    api.api
+        .edit_extra_specs(id, move |mut specs| {
+            specs.extend(new);
+            Ok(specs)
+        })
+        .await?;
+    Ok(())
+}
+
+/// `DELETE …/{key}`.
+pub async fn delete(caller: Caller, api: web::Data<Catalog>, path: web::Path<(String, String)>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-flavor-extra-specs:delete")?;
+    let (id, key) = path.into_inner();
+    let flavor = id.clone();
+    api.api.edit_extra_specs(&id, move |specs| without(specs, &flavor, &key)).await?;
+    empty(StatusCode::OK)
+}

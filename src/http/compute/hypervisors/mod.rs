@@ -1,0 +1,218 @@
+//! `/os-hypervisors`: what each host has, what servers use of it, and which servers they are.
+
+mod view;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, web};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::answer::{Answer, bad_request, no_such_resource, not_found, ok};
+use super::catalog::Catalog;
+use super::query::{Page, Query};
+use super::schema::strict_bool;
+use crate::actors::cell::CellHandle;
+use crate::db::cell::compute_nodes::ComputeNode;
+use crate::db::cell::services::Service;
+use crate::http::auth::Caller;
+use crate::http::error::{ApiError, ErrorForm};
+use crate::http::microversion::ApiVersion;
+use view::{detailed, summary};
+
+/// Routes.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/os-hypervisors").route(web::get().to(list)))
+        .service(web::resource("/os-hypervisors/detail").route(web::get().to(list_detailed)))
+        .service(web::resource("/os-hypervisors/statistics").route(web::get().to(statistics)))
+        .service(web::resource("/os-hypervisors/{id}").route(web::get().to(show)))
+        .service(web::resource("/os-hypervisors/{id}/uptime").route(web::get().to(uptime)))
+        .service(web::resource("/os-hypervisors/{pattern}/search").route(web::get().to(search)))
+        .service(web::resource("/os-hypervisors/{pattern}/servers").route(web::get().to(servers)));
+}
+
+/// A compute node with its service and its cell.
+struct Hypervisor<'a> {
+    cell: &'a CellHandle,
+    node: ComputeNode,
+    service: Service,
+}
+
+impl Hypervisor<'_> {
+    /// What clients of this version call its id.
+    fn id(&self, version: ApiVersion) -> Value {
+        if version.at_least(53) { json!(self.node.uuid) } else { json!(self.node.id) }
+    }
+}
+
+/// Every compute node that has a service, in the order of cells and numbers.
+async fn all(api: &Catalog) -> Vec<Hypervisor<'_>> {
+    let mut found = Vec::new();
+    for heard in api.ask_cells(async |cell| Ok((cell.compute_nodes().await?, cell.services().await?))).await {
+        let (nodes, services) = match heard.answer {
+            Ok(records) => records,
+            Err(error) => {
+                log::warn!(cell = heard.cell.name.as_str(); "a cell's hypervisors are not known: {error}");
+                continue;
+            }
+        };
+        let mut here: Vec<Hypervisor> = nodes
+            .into_iter()
+            .filter_map(|node| {
+                let service = services.iter().find(|service| service.uuid == node.service_id)?.clone();
+                Some(Hypervisor { cell: heard.cell, node, service })
+            })
+            .collect();
+        here.sort_by_key(|hypervisor| hypervisor.node.id);
+        found.extend(here);
+    }
+    found
+}
+
+async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {
+    api.allow(&caller, "os_compute_api:os-hypervisors:list")?;
+    listed(version, &api, &request, false).await
+}
+
+async fn list_detailed(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {
+    api.allow(&caller, "os_compute_api:os-hypervisors:list-detail")?;
+    listed(version, &api, &request, true).await
+}
+
+async fn listed(version: ApiVersion, api: &Catalog, request: &HttpRequest, whole: bool) -> Answer {
+    let query = Query::of(request)?;
+    if version.at_least(53) {
+        query.only(&["hypervisor_hostname_pattern", "with_servers", "limit", "marker"])?;
+    } else if version.at_least(33) {
+        query.only(&["limit", "marker"])?;
+    }
+    let with_servers = version.at_least(53) && query.flag("with_servers")?;
+    let pattern = query.get("hypervisor_hostname_pattern").filter(|_| version.at_least(53));
+    let paged = version.at_least(33) && pattern.is_none();
+    let mut found = all(api).await;
+    if let Some(pattern) = pattern {
+        if query.get("limit").or(query.get("marker")).is_some() {
+            return Err(bad_request("Paging over hypervisors with the hypervisor_hostname_pattern query parameter is not supported."));
+        }
+        found = matching(found, pattern)?;
+    }
+    let page = query.page()?;
+    if paged {
+        found = cut(&page, found, version)?;
+    }
+    let mut views = Vec::with_capacity(found.len());
+    for hypervisor in &found {
+        let mut view = if whole { detailed(api, hypervisor, version) } else { summary(api, hypervisor, version) };
+        if with_servers {
+            add_servers(&mut view, hypervisor, version).await?;
+        }
+        views.push(view);
+    }
+    let mut body = json!({"hypervisors": views});
+    let collection = if whole { "os-hypervisors/detail" } else { "os-hypervisors" };
+    let last = found.last().map(|hypervisor| text(&hypervisor.id(version)));
+    if let Some(next) = page.next(request, &query, collection, found.len(), last).filter(|_| paged) {
+        body["hypervisors_links"] = next;
+    }
+    ok(&body)
+}
+
+fn cut<'a>(page: &Page, found: Vec<Hypervisor<'a>>, version: ApiVersion) -> Result<Vec<Hypervisor<'a>>, ApiError> {
+    let marker = page.marker.as_deref().unwrap_or_default();
+    page.cut(found, |hypervisor| text(&hypervisor.id(version))).map_err(|_| bad_request(format!("marker [{marker}] not found")))
+}
+
+fn text(id: &Value) -> String {
+    id.as_str().map_or_else(|| id.to_string(), str::to_owned)
+}
+
+/// Those whose name has the pattern in it; 404 when there are none.
+fn matching<'a>(found: Vec<Hypervisor<'a>>, pattern: &str) -> Result<Vec<Hypervisor<'a>>, ApiError> {
+    let wanted = pattern.to_lowercase();
+    let found: Vec<_> = found.into_iter().filter(|known| known.node.hypervisor_hostname.to_lowercase().contains(&wanted)).collect();
+    if found.is_empty() { Err(not_found(format!("No hypervisor matching '{pattern}' could be found."))) } else { Ok(found) }
+}
+
+/// The servers that are on it; the hidden half of a move is not one of them.
+async fn add_servers(view: &mut Value, hypervisor: &Hypervisor<'_>, version: ApiVersion) -> Result<(), ApiError> {
+    let servers = hypervisor.cell.db.instances_on_host(&hypervisor.node.host).await?;
+    let servers: Vec<Value> =
+        servers.iter().filter(|server| !server.hidden).map(|server| json!({"name": server.instance_name(), "uuid": server.uuid})).collect();
+    if !servers.is_empty() || version.at_least(75) {
+        view["servers"] = json!(servers);
+    }
+    Ok(())
+}
+
+async fn one<'a>(api: &'a Catalog, id: &str, version: ApiVersion) -> Result<Hypervisor<'a>, ApiError> {
+    let uuid = Uuid::parse_str(id).ok();
+    let wanted = |known: &Hypervisor| match version.at_least(53) {
+        true => uuid == Some(known.node.uuid),
+        false => id.parse() == Ok(known.node.id),
+    };
+    all(api).await.into_iter().find(wanted).ok_or_else(|| not_found(format!("Hypervisor with ID '{id}' could not be found.")))
+}
+
+async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, id: web::Path<String>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-hypervisors:show")?;
+    let query = Query::of(&request)?;
+    if version.at_least(53) {
+        query.only(&["with_servers"])?;
+    }
+    let with_servers = version.at_least(53) && query.get("with_servers").map_or(Ok(false), strict_bool)?;
+    let hypervisor = one(&api, &id, version).await?;
+    let mut view = detailed(&api, &hypervisor, version);
+    if with_servers {
+        add_servers(&mut view, &hypervisor, version).await?;
+    }
+    ok(&json!({"hypervisor": view}))
+}
+
+/// Below 2.88. No driver here reports how long its machine has run.
+async fn uptime(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>) -> Answer {
+    if version.at_least(88) {
+        return Err(no_such_resource());
+    }
+    api.allow(&caller, "os_compute_api:os-hypervisors:uptime")?;
+    let hypervisor = one(&api, &id, version).await?;
+    if !api.is_up(&hypervisor.service) {
+        return Err(bad_request(format!("Compute service of {} is unavailable at this time.", hypervisor.node.host)));
+    }
+    let message = format!("The {} driver does not report its host's uptime.", hypervisor.node.hypervisor_type);
+    Err(ApiError::new(ErrorForm::Compute, StatusCode::NOT_IMPLEMENTED, message))
+}
+
+/// Below 2.53.
+async fn search(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, pattern: web::Path<String>) -> Answer {
+    if version.at_least(53) {
+        return Err(no_such_resource());
+    }
+    api.allow(&caller, "os_compute_api:os-hypervisors:search")?;
+    let found = matching(all(&api).await, &pattern)?;
+    ok(&json!({"hypervisors": found.iter().map(|hypervisor| summary(&api, hypervisor, version)).collect::<Vec<_>>()}))
+}
+
+/// Below 2.53.
+async fn servers(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, pattern: web::Path<String>) -> Answer {
+    if version.at_least(53) {
+        return Err(no_such_resource());
+    }
+    api.allow(&caller, "os_compute_api:os-hypervisors:servers")?;
+    let mut views = Vec::new();
+    for hypervisor in matching(all(&api).await, &pattern)? {
+        let mut view = summary(&api, &hypervisor, version);
+        add_servers(&mut view, &hypervisor, version).await?;
+        views.push(view);
+    }
+    ok(&json!({"hypervisors": views}))
+}
+
+/// Below 2.88: sums over the enabled hosts.
+async fn statistics(caller: Caller, version: ApiVersion, api: web::Data<Catalog>) -> Answer {
+    if version.at_least(88) {
+        return Err(no_such_resource());
+    }
+    api.allow(&caller, "os_compute_api:os-hypervisors:statistics")?;
+    let enabled: Vec<Hypervisor> = all(&api).await.into_iter().filter(|hypervisor| !hypervisor.service.disabled).collect();
+    ok(&json!({"hypervisor_statistics": view::sums(&enabled)}))
+}

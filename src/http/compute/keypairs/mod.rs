@@ -1,0 +1,166 @@
+//! `/os-keypairs`: users' public keys.
+
+mod material;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::{Value, json};
+
+use super::answer::{Answer, bad_request, empty, fault, forbidden, moment, ok};
+use super::catalog::Catalog;
+use super::query::Query;
+use super::schema::{self, Schema};
+use crate::db::DbError;
+use crate::db::api::key_pairs::KeyPair;
+use crate::domain::policy::Target;
+use crate::domain::quota;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+/// Routes.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/os-keypairs").route(web::get().to(list)).route(web::post().to(create)))
+        .service(web::resource("/os-keypairs/{name}").route(web::get().to(show)).route(web::delete().to(delete)));
+}
+
+static CREATE: Schema = Schema::new(|| create_schema(1));
+static CREATE_V22: Schema = Schema::new(|| create_schema(2));
+static CREATE_V210: Schema = Schema::new(|| create_schema(10));
+static CREATE_V292: Schema = Schema::new(|| create_schema(92));
+
+fn create_schema(minor: u16) -> Value {
+    let characters = if minor >= 92 { r"^[_\-@. a-zA-Z0-9]+$" } else { r"^[_\- a-zA-Z0-9]+$" };
+    let mut pair = json!({"name": {"allOf": [schema::name(), {"pattern": characters}]}, "public_key": {"type": "string"}});
+    if minor >= 2 {
+        pair["type"] = json!({"enum": ["ssh", "x509"]});
+    }
+    if minor >= 10 {
+        pair["user_id"] = json!({"type": "string"});
+    }
+    let required: &[&str] = if minor >= 92 { &["name", "public_key"] } else { &["name"] };
+    schema::wrapped("keypair", &schema::object(&pair, required))
+}
+
+/// Whose key pairs: the caller's own, or from 2.10 those of the user in the query. 403 unless the rule allows it.
+fn owner(caller: &Caller, version: ApiVersion, api: &Catalog, named: Option<&str>, rule: &str) -> Result<String, ApiError> {
+    let user = named.filter(|_| version.at_least(10)).unwrap_or(&caller.0.user_id);
+    api.policy.authorize(rule, &caller.0, &Target { project_id: "", user_id: user })?;
+    Ok(user.to_owned())
+}
+
+async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, body: web::Json<Value>) -> Answer {
+    match version {
+        version if version.at_least(92) => CREATE_V292.check(&body)?,
+        version if version.at_least(10) => CREATE_V210.check(&body)?,
+        version if version.at_least(2) => CREATE_V22.check(&body)?,
+        _ => CREATE.check(&body)?,
+    }
+    let asked = &body["keypair"];
+    let user = owner(&caller, version, &api, asked["user_id"].as_str(), "os_compute_api:os-keypairs:create")?;
+    let key_type = asked["type"].as_str().unwrap_or("ssh");
+    let name = asked["name"].as_str().unwrap_or_default();
+    has_room(&api, &caller.0.project_id, &user).await?;
+    let (public_key, fingerprint, private_key) = material_of(&api, key_type, asked["public_key"].as_str())?;
+    let key = KeyPair {
+        id: 0,
+        created_at: api.env.now(),
+        user_id: user,
+        name: name.to_owned(),
+        fingerprint,
+        public_key,
+        key_type: key_type.to_owned(),
+    };
+    let key = api.api.create_key_pair(key).await?;
+    let mut view = brief(&key, version);
+    view["user_id"] = json!(key.user_id);
+    if let Some(private_key) = private_key {
+        view["private_key"] = json!(private_key);
+    }
+    let status = if version.at_least(2) { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(HttpResponse::build(status).json(json!({"keypair": view})))
+}
+
+async fn has_room(api: &Catalog, project: &str, user: &str) -> Result<(), ApiError> {
+    let limits = api.limits_of(project, None).await?;
+    let used = api.api.key_pairs(user, None, None).await?.len() as i64;
+    if quota::fits(&limits, "key_pairs", used, 1) { Ok(()) } else { Err(forbidden("Quota exceeded, too many key pairs.")) }
+}
+
+/// Public key, fingerprint, and the private key of a pair that is made here.
+fn material_of(api: &Catalog, key_type: &str, given: Option<&str>) -> Result<(String, String, Option<String>), ApiError> {
+    let invalid = |reason: String| bad_request(format!("Keypair data is invalid: {reason}"));
+    match (given, key_type) {
+        (Some(key), "x509") => Ok((key.to_owned(), material::x509_fingerprint(key).map_err(invalid)?, None)),
+        (Some(key), _) => Ok((key.to_owned(), material::ssh_fingerprint(key).map_err(invalid)?, None)),
+        (None, "x509") => Err(bad_request("Only ssh key pairs can be generated here: give the public_key of an x509 key pair.")),
+        (None, _) => {
+            let made = material::generate([api.env.uuid(), api.env.uuid(), api.env.uuid()]).map_err(|error| fault(&error))?;
+            let fingerprint = material::ssh_fingerprint(&made.public_key).map_err(invalid)?;
+            Ok((made.public_key, fingerprint, Some(made.private_key)))
+        }
+    }
+}
+
+async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {
+    let query = Query::of(&request)?;
+    if version.at_least(75) {
+        query.only(&["user_id", "limit", "marker"])?;
+    }
+    let user = owner(&caller, version, &api, query.get("user_id"), "os_compute_api:os-keypairs:index")?;
+    if version.at_most(34) {
+        let keys = api.api.key_pairs(&user, None, None).await?;
+        return ok(&json!({"keypairs": views(&keys, version)}));
+    }
+    let page = query.page()?;
+    let keys = api.api.key_pairs(&user, page.marker.as_deref(), i64::try_from(page.limit).ok()).await;
+    let keys = keys.map_err(|error| match (error, &page.marker) {
+        (DbError::NotFound(_), Some(marker)) => bad_request(format!("Marker {marker} could not be found.")),
+        (error, _) => error.into(),
+    })?;
+    let mut body = json!({"keypairs": views(&keys, version)});
+    if let Some(next) = page.next(&request, &query, "os-keypairs", keys.len(), keys.last().map(|key| key.name.clone())) {
+        body["keypairs_links"] = next;
+    }
+    ok(&body)
+}
+
+fn views(keys: &[KeyPair], version: ApiVersion) -> Vec<Value> {
+    keys.iter().map(|key| json!({"keypair": brief(key, version)})).collect()
+}
+
+fn brief(key: &KeyPair, version: ApiVersion) -> Value {
+    let mut view = json!({"name": key.name, "public_key": key.public_key, "fingerprint": key.fingerprint});
+    if version.at_least(2) {
+        view["type"] = json!(key.key_type);
+    }
+    view
+}
+
+async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, name: web::Path<String>) -> Answer {
+    let query = Query::of(&request)?;
+    if version.at_least(75) {
+        query.only(&["user_id"])?;
+    }
+    let user = owner(&caller, version, &api, query.get("user_id"), "os_compute_api:os-keypairs:show")?;
+    let key = api.api.key_pair(&user, &name).await?;
+    let mut view = brief(&key, version);
+    view["user_id"] = json!(key.user_id);
+    view["id"] = json!(key.id);
+    view["created_at"] = json!(moment(key.created_at));
+    view["updated_at"] = Value::Null;
+    view["deleted"] = json!(false);
+    view["deleted_at"] = Value::Null;
+    ok(&json!({"keypair": view}))
+}
+
+async fn delete(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, name: web::Path<String>) -> Answer {
+    let query = Query::of(&request)?;
+    if version.at_least(75) {
+        query.only(&["user_id"])?;
+    }
+    let user = owner(&caller, version, &api, query.get("user_id"), "os_compute_api:os-keypairs:delete")?;
+    api.api.delete_key_pair(&user, &name).await?;
+    empty(if version.at_least(2) { StatusCode::NO_CONTENT } else { StatusCode::ACCEPTED })
+}

@@ -1,0 +1,152 @@
+//! `/os-migrations`: moves of servers over all cells. A cross-cell move has a record in each of its cells and is listed once:
+//! the newest counts, and only it is filtered (spec cross-cell-resize §3, L21).
+
+use std::collections::BTreeMap;
+
+use actix_web::{HttpRequest, web};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::answer::{Answer, bad_request, moment, moment_or_null, ok};
+use super::catalog::Catalog;
+use super::query::{Page, Query};
+use super::schema::strict_bool;
+use crate::db::cell::migrations::{Migration, MigrationFilter};
+use crate::domain::migration::MigrationType;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+/// Routes.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config.service(web::resource("/os-migrations").route(web::get().to(list)));
+}
+
+async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {
+    api.allow(&caller, "os_compute_api:os-migrations:index")?;
+    let query = Query::of(&request)?;
+    check_parameters(&query, version)?;
+    if query.get("project_id") != Some(&caller.0.project_id) {
+        api.allow(&caller, "os_compute_api:os-migrations:index:all_projects")?;
+    }
+    let shows_hosts = api.may(&caller, "os_compute_api:os-migrations:index:host");
+    let mut found = wanted(&api, &query, version).await?;
+    let page = query.page()?;
+    if version.at_least(59) {
+        found = cut(&page, found)?;
+    }
+    let views: Vec<Value> = found.iter().map(|migration| view(migration, version, shows_hosts)).collect();
+    let mut body = json!({"migrations": views});
+    let last = found.last().map(|migration| migration.uuid.to_string());
+    if let Some(next) = page.next(&request, &query, "os-migrations", found.len(), last).filter(|_| version.at_least(59)) {
+        body["migrations_links"] = next;
+    }
+    ok(&body)
+}
+
+fn cut(page: &Page, found: Vec<Migration>) -> Result<Vec<Migration>, ApiError> {
+    page.cut(found, |migration| migration.uuid.to_string())
+}
+
+fn check_parameters(query: &Query, version: ApiVersion) -> Result<(), ApiError> {
+    let mut known =
+        vec!["hidden", "host", "instance_uuid", "source_compute", "status", "migration_type", "limit", "marker", "changes-since"];
+    if version.at_least(66) {
+        known.push("changes-before");
+    }
+    if version.at_least(80) {
+        known.extend(["user_id", "project_id"]);
+    }
+    if version.at_least(59) {
+        query.only(&known)?;
+        query.uuid("instance_uuid")?;
+        query.uuid("marker")?;
+    }
+    Ok(())
+}
+
+/// The migrations asked for, newest first.
+async fn wanted(api: &Catalog, query: &Query, version: ApiVersion) -> Result<Vec<Migration>, ApiError> {
+    let since = query.moment("changes-since").map(|at| at.filter(|_| version.at_least(59)));
+    let before = query.moment("changes-before").map(|at| at.filter(|_| version.at_least(66)));
+    let (since, before) = if version.at_least(59) { (since?, before?) } else { (None, None) };
+    if let (Some(since), Some(before)) = (since, before)
+        && before < since
+    {
+        return Err(bad_request("The value of changes-since must be less than or equal to changes-before."));
+    }
+    let Some(filter) = alike_in_all_cells(query) else { return Ok(Vec::new()) };
+    let hidden = query.get("hidden").map(strict_bool).transpose()?;
+    let mut found = newest_of_each(api.gather(|cell| cell.migrations(filter.clone())).await.into_iter().map(|(_, migration)| migration));
+    found.retain(|migration| {
+        let touches = |host: &str| migration.source_compute == host || migration.dest_compute.as_deref() == Some(host);
+        query.get("status").is_none_or(|status| migration.status.as_str() == status)
+            && query.get("host").is_none_or(touches)
+            && hidden.is_none_or(|hidden| migration.hidden == hidden)
+            && since.is_none_or(|since| migration.last_change() >= since)
+            && before.is_none_or(|before| migration.last_change() <= before)
+            // A hidden one is never shown; asking for hidden ones finds none.
+            && !migration.hidden
+    });
+    found.sort_by(|a, b| b.created_at.cmp(&a.created_at).then(b.uuid.cmp(&a.uuid)));
+    Ok(found)
+}
+
+/// What both records of a move have in common may be asked of the cells; none when nothing can fit.
+fn alike_in_all_cells(query: &Query) -> Option<MigrationFilter> {
+    let mut filter = MigrationFilter {
+        source_compute: query.get("source_compute").map(str::to_owned),
+        user_id: query.get("user_id").map(str::to_owned),
+        project_id: query.get("project_id").map(str::to_owned),
+        ..MigrationFilter::default()
+    };
+    if let Some(text) = query.get("instance_uuid") {
+        filter.instance_uuid = Some(Uuid::parse_str(text).ok()?);
+    }
+    if let Some(text) = query.get("migration_type") {
+        filter.migration_type = Some(MigrationType::parse(text)?);
+    }
+    Some(filter)
+}
+
+fn newest_of_each(records: impl Iterator<Item = Migration>) -> Vec<Migration> {
+    let mut newest: BTreeMap<Uuid, Migration> = BTreeMap::new();
+    for record in records {
+        match newest.get(&record.uuid) {
+            Some(known) if known.last_change() >= record.last_change() => {}
+            _ => {
+                newest.insert(record.uuid, record);
+            }
+        }
+    }
+    newest.into_values().collect()
+}
+
+fn view(migration: &Migration, version: ApiVersion, shows_hosts: bool) -> Value {
+    let host = |name: Option<&str>| json!(name.filter(|_| shows_hosts));
+    let mut view = json!({
+        "id": migration.id,
+        "instance_uuid": migration.instance_uuid,
+        "status": migration.status.as_str(),
+        "source_compute": host(Some(&migration.source_compute)),
+        "source_node": host(Some(&migration.source_node)),
+        "dest_compute": host(migration.dest_compute.as_deref()),
+        "dest_node": host(migration.dest_node.as_deref()),
+        "dest_host": host(migration.dest_host.as_deref()),
+        "old_instance_type_id": migration.old_instance_type_id,
+        "new_instance_type_id": migration.new_instance_type_id,
+        "created_at": moment(migration.created_at),
+        "updated_at": moment_or_null(migration.updated_at),
+    });
+    if version.at_least(23) {
+        view["migration_type"] = json!(migration.migration_type.as_str());
+    }
+    if version.at_least(59) {
+        view["uuid"] = json!(migration.uuid);
+    }
+    if version.at_least(80) {
+        view["user_id"] = json!(migration.user_id);
+        view["project_id"] = json!(migration.project_id);
+    }
+    view
+}

@@ -1,0 +1,61 @@
+//! `/os-quota-class-sets`: quotas for whoever has none of their own. Only the class `default` has an effect.
+
+use actix_web::{HttpRequest, web};
+use serde_json::{Map, Value, json};
+
+use super::answer::{Answer, bad_request, ok};
+use super::catalog::Catalog;
+use super::query::Query;
+use super::quota_sets::{INJECTED, NETWORK, is_gone, limits_in, settable, visible};
+use super::schema::{self, Schema};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+/// Routes.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config.service(web::resource("/os-quota-class-sets/{class}").route(web::get().to(show)).route(web::put().to(update)));
+}
+
+const GROUPS: &[&str] = &["server_groups", "server_group_members"];
+
+static UPDATE: Schema = Schema::new(|| schema::wrapped("quota_class_set", &settable(&[GROUPS], false)));
+static UPDATE_V250: Schema = Schema::new(|| schema::wrapped("quota_class_set", &settable(&[NETWORK], false)));
+static UPDATE_V257: Schema = Schema::new(|| schema::wrapped("quota_class_set", &settable(&[NETWORK, INJECTED], false)));
+
+/// The classes' own gates: groups came, and what the network service has went, at 2.50.
+fn unknown(resource: &str, version: ApiVersion) -> bool {
+    match version.at_least(50) {
+        true => is_gone(resource, version),
+        false => GROUPS.contains(&resource),
+    }
+}
+
+async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, class: web::Path<String>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-quota-class-sets:show")?;
+    if version.at_least(102) {
+        Query::of(&request)?.only(&[])?;
+    }
+    let mut set = limits(&api, &class, version).await?;
+    set.insert("id".to_owned(), json!(class.as_str()));
+    ok(&json!({"quota_class_set": set}))
+}
+
+async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, class: web::Path<String>, body: web::Json<Value>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-quota-class-sets:update")?;
+    if class.len() > 255 {
+        return Err(bad_request("quota_class_name has more than 255 characters."));
+    }
+    match version {
+        version if version.at_least(57) => UPDATE_V257.check(&body)?,
+        version if version.at_least(50) => UPDATE_V250.check(&body)?,
+        _ => UPDATE.check(&body)?,
+    }
+    api.api.set_quota_class(&class, limits_in(&body["quota_class_set"])?).await?;
+    ok(&json!({"quota_class_set": limits(&api, &class, version).await?}))
+}
+
+async fn limits(api: &Catalog, class: &str, version: ApiVersion) -> Result<Map<String, Value>, ApiError> {
+    let limits = api.api.quota_class(&api.default_limits, class).await?;
+    Ok(visible(&limits, |resource| unknown(resource, version)))
+}

@@ -1,0 +1,169 @@
+//! `/os-quota-sets`: the quotas of projects and of users in them.
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, web};
+use serde_json::{Map, Value, json};
+
+use super::answer::{Answer, bad_request, empty, ok};
+use super::catalog::Catalog;
+use super::query::Query;
+use super::quota_usage::{self, Usage};
+use super::schema::{self, Schema, as_bool, as_integer};
+use crate::db::api::quotas::DEFAULT_CLASS;
+use crate::domain::quota::{DEFAULTS, Limits};
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+/// Routes.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(
+            web::resource("/os-quota-sets/{project}")
+                .route(web::get().to(show))
+                .route(web::put().to(update))
+                .route(web::delete().to(delete)),
+        )
+        .service(web::resource("/os-quota-sets/{project}/defaults").route(web::get().to(defaults)))
+        .service(web::resource("/os-quota-sets/{project}/detail").route(web::get().to(detail)));
+}
+
+/// What the network service has; gone at 2.36.
+pub const NETWORK: &[&str] = &["fixed_ips", "floating_ips", "security_group_rules", "security_groups"];
+/// What concerns injected files; gone at 2.57.
+pub const INJECTED: &[&str] = &["injected_files", "injected_file_content_bytes", "injected_file_path_bytes"];
+
+/// True when the microversion no longer knows the resource.
+pub fn is_gone(resource: &str, version: ApiVersion) -> bool {
+    (version.at_least(36) && NETWORK.contains(&resource)) || (version.at_least(57) && INJECTED.contains(&resource))
+}
+
+/// Which resources a body may name, with or without `force`.
+pub fn settable(without: &[&[&str]], force: bool) -> Value {
+    let limit = json!({"type": ["integer", "string"], "pattern": "^-?[0-9]+$", "minimum": -1, "maximum": i32::MAX});
+    let mut fields = Map::new();
+    for (resource, _) in DEFAULTS.iter().filter(|(resource, _)| !without.iter().any(|group| group.contains(resource))) {
+        fields.insert((*resource).to_owned(), limit.clone());
+    }
+    if force {
+        fields.insert("force".to_owned(), schema::boolean());
+    }
+    schema::object(&Value::Object(fields), &[])
+}
+
+static UPDATE: Schema = Schema::new(|| schema::wrapped("quota_set", &settable(&[], true)));
+static UPDATE_V236: Schema = Schema::new(|| schema::wrapped("quota_set", &settable(&[NETWORK], true)));
+static UPDATE_V257: Schema = Schema::new(|| schema::wrapped("quota_set", &settable(&[NETWORK, INJECTED], true)));
+
+/// The limits in a body; -1 is no limit and nothing is below it.
+pub fn limits_in(body: &Value) -> Result<Limits, ApiError> {
+    let mut limits = Limits::new();
+    for (resource, value) in body.as_object().into_iter().flatten().filter(|(resource, _)| *resource != "force") {
+        let limit = as_integer(value, resource)?;
+        if limit < -1 {
+            return Err(bad_request(format!("Invalid input for field/attribute {resource}. Value: {limit}. It is below -1.")));
+        }
+        limits.insert(resource.clone(), i64::from(limit));
+    }
+    Ok(limits)
+}
+
+/// The limits that the microversion knows, as an object.
+pub fn visible(limits: &Limits, gone: impl Fn(&str) -> bool) -> Map<String, Value> {
+    limits.iter().filter(|(resource, _)| !gone(resource)).map(|(resource, limit)| (resource.clone(), json!(limit))).collect()
+}
+
+fn query_of(request: &HttpRequest, version: ApiVersion) -> Result<Option<String>, ApiError> {
+    let query = Query::of(request)?;
+    if version.at_least(75) {
+        query.only(&["user_id"])?;
+    }
+    Ok(query.get("user_id").map(str::to_owned))
+}
+
+async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, project: web::Path<String>) -> Answer {
+    api.allow_on_project(&caller, "os_compute_api:os-quota-sets:show", &project)?;
+    let user = query_of(&request, version)?;
+    let limits = api.limits_of(&project, user.as_deref()).await?;
+    answer(Some(&project), visible(&limits, |resource| is_gone(resource, version)))
+}
+
+async fn detail(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, project: web::Path<String>) -> Answer {
+    api.allow_on_project(&caller, "os_compute_api:os-quota-sets:detail", &project)?;
+    let user = query_of(&request, version)?;
+    let limits = api.limits_of(&project, user.as_deref()).await?;
+    let usage = quota_usage::count(&api, &project, user.as_deref()).await?;
+    let known = limits.iter().filter(|(resource, _)| !is_gone(resource, version));
+    answer(
+        Some(&project),
+        known
+            .map(|(resource, limit)| {
+                let used = usage.get(resource.as_str()).copied().unwrap_or(0);
+                (resource.clone(), json!({"limit": limit, "in_use": used, "reserved": 0}))
+            })
+            .collect(),
+    )
+}
+
+async fn defaults(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, project: web::Path<String>) -> Answer {
+    api.allow_on_project(&caller, "os_compute_api:os-quota-sets:defaults", &project)?;
+    let limits = api.api.quota_class(&api.default_limits, DEFAULT_CLASS).await?;
+    answer(Some(&project), visible(&limits, |resource| is_gone(resource, version)))
+}
+
+async fn update(
+    caller: Caller,
+    version: ApiVersion,
+    api: web::Data<Catalog>,
+    request: HttpRequest,
+    project: web::Path<String>,
+    body: web::Json<Value>,
+) -> Answer {
+    api.allow_on_project(&caller, "os_compute_api:os-quota-sets:update", &project)?;
+    match version {
+        version if version.at_least(57) => UPDATE_V257.check(&body)?,
+        version if version.at_least(36) => UPDATE_V236.check(&body)?,
+        _ => UPDATE.check(&body)?,
+    }
+    let user = query_of(&request, version)?;
+    let wanted = limits_in(&body["quota_set"])?;
+    if !body["quota_set"].get("force").is_some_and(as_bool) {
+        let of_project = api.limits_of(&project, None).await?;
+        let usage = quota_usage::count(&api, &project, user.as_deref()).await?;
+        check_bounds(&wanted, &usage, user.as_ref().map(|_| &of_project))?;
+    }
+    api.api.set_quotas(&project, user.as_deref(), wanted).await?;
+    let limits = api.limits_of(&project, user.as_deref()).await?;
+    answer(None, visible(&limits, |resource| is_gone(resource, version)))
+}
+
+/// 400 when a limit is below what is used, or a user's is above the project's.
+fn check_bounds(wanted: &Limits, usage: &Usage, most: Option<&Limits>) -> Result<(), ApiError> {
+    let endless = |limit: i64| if limit < 0 { i64::MAX } else { limit };
+    for (resource, limit) in wanted {
+        let used = usage.get(resource.as_str()).copied().unwrap_or(0);
+        if endless(*limit) < used {
+            return Err(bad_request(format!(
+                "Quota limit {limit} for {resource} must be greater than or equal to already used and reserved {used}."
+            )));
+        }
+        if let Some(most) = most.and_then(|most| most.get(resource)).copied().filter(|most| endless(*limit) > endless(*most)) {
+            return Err(bad_request(format!("Quota limit {limit} for {resource} must be less than or equal to {most}.")));
+        }
+    }
+    Ok(())
+}
+
+async fn delete(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, project: web::Path<String>) -> Answer {
+    api.allow_on_project(&caller, "os_compute_api:os-quota-sets:delete", &project)?;
+    let user = query_of(&request, version)?;
+    api.api.delete_quotas(&project, user.as_deref()).await?;
+    empty(StatusCode::ACCEPTED)
+}
+
+fn answer(project: Option<&str>, mut set: Map<String, Value>) -> Answer {
+    if let Some(project) = project {
+        set.insert("id".to_owned(), json!(project));
+    }
+    ok(&json!({"quota_set": set}))
+}

@@ -1,0 +1,37 @@
+//! What a project uses of its quotas, counted from the records.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::catalog::Catalog;
+use crate::domain::flavor::Flavor;
+use crate::http::error::ApiError;
+
+/// What is used, by resource; what nobody counts is not in it.
+pub type Usage = BTreeMap<&'static str, i64>;
+
+/// Counts what a project, or one of its users, has: servers once each, whatever cells have records of them, and those that
+/// are not in a cell yet. Key pairs are a user's and counted only for one.
+pub async fn count(api: &Catalog, project: &str, user: Option<&str>) -> Result<Usage, ApiError> {
+    let mut servers: BTreeMap<Uuid, Flavor> = BTreeMap::new();
+    for bundle in api.api.build_requests(Some(project)).await? {
+        if user.is_none_or(|user| bundle.instance.user_id == user) {
+            servers.insert(bundle.instance.uuid, bundle.instance.flavor);
+        }
+    }
+    for (_, (server, flavor)) in api.gather(|cell| cell.flavors_in_use(project, user)).await {
+        servers.insert(server, flavor);
+    }
+    let groups = api.api.server_groups(Some(project)).await?;
+    let mut usage = Usage::from([
+        ("instances", servers.len() as i64),
+        ("cores", servers.values().map(|flavor| i64::from(flavor.vcpus)).sum()),
+        ("ram", servers.values().map(|flavor| i64::from(flavor.memory_mb)).sum()),
+        ("server_groups", groups.iter().filter(|group| user.is_none_or(|user| group.user_id == user)).count() as i64),
+    ]);
+    if let Some(user) = user {
+        usage.insert("key_pairs", api.api.key_pairs(user, None, None).await?.len() as i64);
+    }
+    Ok(usage)
+}

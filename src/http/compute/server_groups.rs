@@ -1,0 +1,145 @@
+//! `/os-server-groups`: servers to keep together or apart.
+
+use std::collections::BTreeSet;
+
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, web};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
+use super::catalog::Catalog;
+use super::query::{MAX_LIMIT, Query};
+use super::schema::{self, Schema, as_integer};
+use crate::db::api::server_groups::ServerGroupRecord;
+use crate::domain::quota;
+use crate::domain::server_group::GroupPolicy;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+/// Routes.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/os-server-groups").route(web::get().to(list)).route(web::post().to(create)))
+        .service(web::resource("/os-server-groups/{id}").route(web::get().to(show)).route(web::delete().to(delete)));
+}
+
+const HARD: &[&str] = &["anti-affinity", "affinity"];
+const ALL: &[&str] = &["anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"];
+
+static CREATE: Schema = Schema::new(|| with_policies(HARD));
+static CREATE_V215: Schema = Schema::new(|| with_policies(ALL));
+static CREATE_V264: Schema = Schema::new(|| {
+    let rules = json!({"type": "object", "properties": {"max_server_per_host": schema::integer(1)}, "additionalProperties": false});
+    let group = json!({"name": schema::name(), "policy": {"enum": ALL}, "rules": rules});
+    schema::wrapped("server_group", &schema::object(&group, &["name", "policy"]))
+});
+
+/// Below 2.64 the policy is the one element of a list.
+fn with_policies(names: &[&str]) -> Value {
+    let policies = json!({"type": "array", "items": {"enum": names}, "minItems": 1, "maxItems": 1});
+    schema::wrapped("server_group", &schema::object(&json!({"name": schema::name(), "policies": policies}), &["name", "policies"]))
+}
+
+async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, body: web::Json<Value>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-server-groups:create")?;
+    match version {
+        version if version.at_least(64) => CREATE_V264.check(&body)?,
+        version if version.at_least(15) => CREATE_V215.check(&body)?,
+        _ => CREATE.check(&body)?,
+    }
+    let project = caller.0.project_id.clone();
+    let limits = api.limits_of(&project, None).await?;
+    let used = api.api.server_groups(Some(&project)).await?.len() as i64;
+    if !quota::fits(&limits, "server_groups", used, 1) {
+        return Err(forbidden("Quota exceeded, too many server groups."));
+    }
+    let (policy, rules) = policy_of(&body["server_group"], version)?;
+    let group = ServerGroupRecord {
+        uuid: api.env.uuid(),
+        created_at: api.env.now(),
+        updated_at: None,
+        project_id: project,
+        user_id: caller.0.user_id.clone(),
+        name: body["server_group"]["name"].as_str().unwrap_or_default().to_owned(),
+        policy,
+        rules,
+        members: Vec::new(),
+    };
+    api.api.create_server_group(group.clone()).await?;
+    ok(&json!({"server_group": view(&group, version, &BTreeSet::new())}))
+}
+
+fn policy_of(body: &Value, version: ApiVersion) -> Result<(GroupPolicy, Value), ApiError> {
+    let name = if version.at_least(64) { &body["policy"] } else { &body["policies"][0] };
+    let policy = name.as_str().and_then(GroupPolicy::parse).ok_or_else(|| bad_request("Invalid input for field/attribute policy."))?;
+    let Some(most) = body["rules"].get("max_server_per_host") else { return Ok((policy, json!({}))) };
+    if policy != GroupPolicy::AntiAffinity {
+        return Err(bad_request("Only anti-affinity policy supports rules."));
+    }
+    Ok((policy, json!({"max_server_per_host": as_integer(most, "max_server_per_host")?})))
+}
+
+async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {
+    api.allow(&caller, "os_compute_api:os-server-groups:index")?;
+    let query = Query::of(&request)?;
+    if version.at_least(75) {
+        query.only(&["all_projects", "limit", "offset"])?;
+    }
+    let all = query.get("all_projects").is_some() && api.is_admin(&caller);
+    if all {
+        api.allow(&caller, "os_compute_api:os-server-groups:index:all_projects")?;
+    }
+    let limit = query.number("limit")?.filter(|limit| *limit > 0).unwrap_or(MAX_LIMIT).min(MAX_LIMIT);
+    let groups = api.api.server_groups(if all { None } else { Some(&caller.0.project_id) }).await?;
+    let groups: Vec<ServerGroupRecord> = groups.into_iter().skip(query.number("offset")?.unwrap_or(0)).take(limit).collect();
+    let living = living(&api, groups.iter().flat_map(|group| group.members.iter().copied()).collect()).await?;
+    let views: Vec<Value> = groups.iter().map(|group| view(group, version, &living)).collect();
+    ok(&json!({"server_groups": views}))
+}
+
+async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, id: web::Path<String>) -> Answer {
+    if version.at_least(102) {
+        Query::of(&request)?.only(&[])?;
+    }
+    let group = find(&api, &id).await?;
+    api.allow_on_project(&caller, "os_compute_api:os-server-groups:show", &group.project_id)?;
+    let living = living(&api, group.members.clone()).await?;
+    ok(&json!({"server_group": view(&group, version, &living)}))
+}
+
+async fn delete(caller: Caller, api: web::Data<Catalog>, id: web::Path<String>) -> Answer {
+    let group = find(&api, &id).await?;
+    api.allow_on_project(&caller, "os_compute_api:os-server-groups:delete", &group.project_id)?;
+    api.api.delete_server_group(group.uuid).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+async fn find(api: &Catalog, id: &str) -> Result<ServerGroupRecord, ApiError> {
+    let uuid = Uuid::parse_str(id).map_err(|_| not_found(format!("Instance group {id} could not be found.")))?;
+    Ok(api.api.server_group(uuid).await?)
+}
+
+/// Those of the servers that are not deleted or about to be.
+async fn living(api: &Catalog, members: Vec<Uuid>) -> Result<BTreeSet<Uuid>, ApiError> {
+    let mappings = api.api.instance_mappings_of(members).await?;
+    Ok(mappings.into_iter().filter(|mapping| mapping.queued_for_delete != Some(true)).map(|mapping| mapping.instance_uuid).collect())
+}
+
+fn view(group: &ServerGroupRecord, version: ApiVersion, living: &BTreeSet<Uuid>) -> Value {
+    let members: Vec<Uuid> = group.members.iter().filter(|member| living.contains(member)).copied().collect();
+    let mut view = json!({"id": group.uuid, "name": group.name, "members": members});
+    if version.at_least(64) {
+        view["policy"] = json!(group.policy.as_str());
+        view["rules"] = group.rules.clone();
+    } else {
+        view["policies"] = json!([group.policy.as_str()]);
+        view["metadata"] = json!({});
+    }
+    if version.at_least(13) {
+        view["project_id"] = json!(group.project_id);
+        view["user_id"] = json!(group.user_id);
+    }
+    view
+}

@@ -1,0 +1,87 @@
+//! Removing a service whose host is gone for good: refused while anything is on the host or on the way to or from it.
+
+use std::collections::BTreeMap;
+
+use actix_web::http::StatusCode;
+use actix_web::web;
+use uuid::Uuid;
+
+use crate::actors::cell::CellHandle;
+use crate::db::DbError;
+use crate::db::cell::CellTxn;
+use crate::db::cell::migrations::MigrationFilter;
+use crate::db::cell::services::Service;
+use crate::domain::migration::MigrationStatus;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, conflict, empty, not_found};
+use crate::http::compute::catalog::Catalog;
+use crate::http::compute::zones::COMPUTE;
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+/// `DELETE /os-services/{id}`.
+pub async fn remove(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-services:delete")?;
+    let (cell, service) = if version.at_least(53) { by_uuid(&api, &id).await? } else { by_number(&api, &id).await? };
+    if service.binary == COMPUTE {
+        refuse_while_in_use(&api, cell, &service.host).await?;
+        forget_host(&api, cell, &service.host).await?;
+    }
+    cell.db.apply_unfenced(CellTxn::new().delete_compute_nodes(&service.host).delete_service(service.uuid)).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+async fn by_uuid<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Service), ApiError> {
+    let uuid = Uuid::parse_str(id).map_err(|_| bad_request(format!("Invalid uuid {id}")))?;
+    Ok(api.find(|cell| cell.service(uuid)).await?)
+}
+
+/// Numbers are each cell's own, so one may name several services.
+async fn by_number<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Service), ApiError> {
+    let number: i32 = id.parse().map_err(|_| bad_request(format!("Invalid id {id}: it is not a number.")))?;
+    let mut found = Vec::new();
+    for heard in api.ask_cells(|cell| cell.services()).await {
+        found.extend(heard.answer?.into_iter().filter(|service| service.id == number).map(|service| (heard.cell, service)));
+    }
+    match found.len() {
+        0 => Err(not_found(format!("Service {id} not found."))),
+        1 => Ok(found.remove(0)),
+        _ => Err(bad_request(format!("Service id {id} refers to multiple services."))),
+    }
+}
+
+/// 409 while the host has servers, hidden ones too (they are the other half of a move), or takes part in one.
+async fn refuse_while_in_use(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(), ApiError> {
+    if !cell.db.instances_on_host(host).await?.is_empty() {
+        return Err(conflict("Unable to delete compute service that is hosting instances. Migrate or delete the instances first."));
+    }
+    let live: Vec<MigrationStatus> = MigrationStatus::ALL.iter().copied().filter(|status| status.is_live()).collect();
+    for heard in api.ask_cells(|cell| cell.migrations(involving(host, &live))).await {
+        if !heard.answer?.is_empty() {
+            return Err(conflict(
+                "Unable to delete compute service that has in-progress migrations. Complete the migrations or delete the instances first.",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn involving(host: &str, statuses: &[MigrationStatus]) -> MigrationFilter {
+    MigrationFilter { host: Some(host.to_owned()), statuses: statuses.to_vec(), ..MigrationFilter::default() }
+}
+
+/// Takes the host out of its aggregates, out of scheduling and out of its cell.
+async fn forget_host(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(), ApiError> {
+    for aggregate in api.api.aggregates().await?.iter().filter(|aggregate| aggregate.hosts.contains(host)) {
+        match api.api.remove_aggregate_host(aggregate.id, host).await {
+            Ok(_) | Err(DbError::NotFound(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    for node in cell.db.compute_nodes().await?.iter().filter(|node| node.host == host) {
+        // Without inventories nothing can be allocated from it.
+        let emptied = api.placement.ensure_provider(node.uuid, &node.host, BTreeMap::new(), Vec::new()).await;
+        emptied.map_err(|error| ApiError::from_service(crate::http::error::ErrorForm::Compute, error))?;
+    }
+    Ok(api.api.unmap_host(host).await?)
+}

@@ -1,0 +1,122 @@
+//! Taking a service out of use, bringing it back, and saying that its host is off.
+
+use actix_web::web;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::view;
+use crate::actors::cell::CellHandle;
+use crate::db::DbError;
+use crate::db::cell::CellTxn;
+use crate::db::cell::services::ServiceChange;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, not_found, ok};
+use crate::http::compute::catalog::Catalog;
+use crate::http::compute::schema::{self, Schema, as_bool};
+use crate::http::compute::zones::{COMPUTE, Zones};
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+static BY_ACTION: Schema = Schema::new(|| by_action(false));
+static BY_ACTION_V211: Schema = Schema::new(|| by_action(true));
+static BY_UUID: Schema = Schema::new(|| {
+    schema::object(&json!({"status": {"enum": ["enabled", "disabled"]}, "disabled_reason": text(), "forced_down": schema::boolean()}), &[])
+});
+
+fn text() -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": 255})
+}
+
+fn by_action(forced_down: bool) -> Value {
+    let mut fields = json!({"host": schema::host(), "binary": text(), "disabled_reason": text()});
+    if forced_down {
+        fields["forced_down"] = schema::boolean();
+    }
+    schema::object(&fields, &["host", "binary"])
+}
+
+/// `PUT /os-services/{id}`: from 2.53 the id is a service's; before, it is the name of what to do to the one in the body.
+pub async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: web::Json<Value>) -> Answer {
+    api.allow(&caller, "os_compute_api:os-services:update")?;
+    if version.at_least(53) { one(version, &api, &id, &body).await } else { act(version, &api, &id, &body).await }
+}
+
+async fn one(version: ApiVersion, api: &Catalog, id: &str, body: &Value) -> Answer {
+    let uuid = Uuid::parse_str(id).map_err(|_| bad_request(format!("Invalid uuid {id}")))?;
+    BY_UUID.check(body)?;
+    let (cell, service) = api.find(|cell| cell.service(uuid)).await?;
+    is_compute(&service.binary)?;
+    let change = asked_for(body)?;
+    cell.db.apply_unfenced(CellTxn::new().service_change(uuid, change)).await?;
+    let service = cell.db.service(uuid).await?;
+    let zones = Zones::read(api).await?;
+    ok(&json!({"service": view(api, &service, zones.of_service(&service), version)}))
+}
+
+fn asked_for(body: &Value) -> Result<ServiceChange, ApiError> {
+    let reason = body["disabled_reason"].as_str().map(str::to_owned);
+    let mut change = match body["status"].as_str() {
+        Some("enabled") if reason.is_some() => return Err(bad_request("Specifying 'disabled_reason' with status 'enabled' is invalid.")),
+        Some("enabled") => ServiceChange { disabled: Some(false), disabled_reason: Some(None), ..ServiceChange::default() },
+        Some(_) => ServiceChange { disabled: Some(true), disabled_reason: Some(reason), ..ServiceChange::default() },
+        None => ServiceChange::default(),
+    };
+    change.forced_down = body.get("forced_down").map(as_bool);
+    if change == ServiceChange::default() {
+        return Err(bad_request("No updates were requested. Fields 'status' or 'forced_down' should be specified."));
+    }
+    Ok(change)
+}
+
+async fn act(version: ApiVersion, api: &Catalog, action: &str, body: &Value) -> Answer {
+    if version.at_least(11) {
+        BY_ACTION_V211.check(body)?
+    } else {
+        BY_ACTION.check(body)?
+    }
+    let (host, binary) = (body["host"].as_str().unwrap_or_default(), body["binary"].as_str().unwrap_or_default());
+    let mut answer = json!({"host": host, "binary": binary});
+    let disable =
+        |reason: Option<String>| ServiceChange { disabled: Some(true), disabled_reason: Some(reason), ..ServiceChange::default() };
+    let change = match action {
+        "enable" => {
+            answer["status"] = json!("enabled");
+            ServiceChange { disabled: Some(false), disabled_reason: Some(None), ..ServiceChange::default() }
+        }
+        "disable" => {
+            answer["status"] = json!("disabled");
+            disable(None)
+        }
+        "disable-log-reason" => {
+            let reason = body["disabled_reason"].as_str().ok_or_else(|| bad_request("Missing disabled reason field"))?;
+            answer["status"] = json!("disabled");
+            answer["disabled_reason"] = json!(reason);
+            disable(Some(reason.to_owned()))
+        }
+        "force-down" if version.at_least(11) => {
+            let flag = as_bool(body.get("forced_down").ok_or_else(|| bad_request("Missing forced_down field"))?);
+            answer["forced_down"] = json!(flag);
+            ServiceChange { forced_down: Some(flag), ..ServiceChange::default() }
+        }
+        _ => return Err(not_found("Unknown action")),
+    };
+    is_compute(binary)?;
+    let cell = cell_of(api, host, binary).await?;
+    let service = cell.db.service_on(host, binary).await?;
+    cell.db.apply_unfenced(CellTxn::new().service_change(service.uuid, change)).await?;
+    ok(&json!({"service": answer}))
+}
+
+async fn cell_of<'a>(api: &'a Catalog, host: &str, binary: &str) -> Result<&'a CellHandle, ApiError> {
+    api.cell_of_host(host).await.map_err(|error| match error {
+        DbError::NotFound(_) => not_found(format!("Could not find binary {binary} on host {host}.")),
+        other => other.into(),
+    })
+}
+
+fn is_compute(binary: &str) -> Result<(), ApiError> {
+    if binary == COMPUTE {
+        return Ok(());
+    }
+    Err(bad_request(format!("Updating a {binary} service is not supported. Only nova-compute services can be updated.")))
+}

@@ -1,0 +1,152 @@
+//! `/os-simple-tenant-usage`: what projects used over a time.
+
+use std::collections::BTreeMap;
+
+use actix_web::{HttpRequest, web};
+use chrono::{DateTime, TimeDelta, Utc};
+use serde_json::{Value, json};
+
+use super::answer::{Answer, bad_request, moment, moment_or_null, ok};
+use super::catalog::Catalog;
+use super::query::{Page, Query, parse_moment};
+use crate::db::cell::instances::Instance;
+use crate::http::auth::Caller;
+use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+
+/// Routes.
+pub fn routes(config: &mut web::ServiceConfig) {
+    config
+        .service(web::resource("/os-simple-tenant-usage").route(web::get().to(list)))
+        .service(web::resource("/os-simple-tenant-usage/{project}").route(web::get().to(show)));
+}
+
+/// The time a report is about.
+struct Period {
+    start: DateTime<Utc>,
+    stop: DateTime<Utc>,
+}
+
+impl Period {
+    /// Both ends are now unless given; the end is never in the future.
+    fn of(query: &Query, now: DateTime<Utc>) -> Result<Period, ApiError> {
+        let end = |key: &str| match query.get(key) {
+            None | Some("") => Ok(now),
+            Some(text) => parse_moment(text).ok_or_else(|| bad_request("Datetime is in invalid format")),
+        };
+        let (start, stop) = (end("start")?, end("end")?);
+        if start >= stop {
+            return Err(bad_request("Invalid start time. The start time cannot occur after the end time."));
+        }
+        Ok(Period { start, stop: stop.min(now) })
+    }
+
+    /// For how long of the period a server was there.
+    fn share(&self, server: &Instance) -> TimeDelta {
+        let Some(launched) = server.launched_at else { return TimeDelta::zero() };
+        let stop = server.terminated_at.map_or(self.stop, |ended| ended.min(self.stop));
+        (stop - launched.max(self.start)).max(TimeDelta::zero())
+    }
+}
+
+async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {
+    api.allow(&caller, "os_compute_api:os-simple-tenant-usage:list")?;
+    let query = checked(&request, version, &["start", "end", "detailed"])?;
+    let period = Period::of(&query, api.env.now())?;
+    let page = page_of(&query, version)?;
+    let servers = page.cut(servers(&api, &period, None).await, |server| server.uuid.to_string())?;
+    let detailed = query.get("detailed") == Some("1");
+    let usages: Vec<Value> = reports(&api, &period, &servers, detailed).into_values().collect();
+    let mut body = json!({"tenant_usages": usages});
+    if let Some(next) = next(&page, &request, &query, "os-simple-tenant-usage", &servers, version) {
+        body["tenant_usages_links"] = next;
+    }
+    ok(&body)
+}
+
+async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, project: web::Path<String>) -> Answer {
+    api.allow_on_project(&caller, "os_compute_api:os-simple-tenant-usage:show", &project)?;
+    let query = checked(&request, version, &["start", "end"])?;
+    let period = Period::of(&query, api.env.now())?;
+    let page = page_of(&query, version)?;
+    let servers = page.cut(servers(&api, &period, Some(&project)).await, |server| server.uuid.to_string())?;
+    let usage = reports(&api, &period, &servers, true).remove(project.as_str()).unwrap_or_else(|| json!({}));
+    let mut body = json!({"tenant_usage": usage});
+    if let Some(next) = next(&page, &request, &query, &format!("os-simple-tenant-usage/{project}"), &servers, version) {
+        body["tenant_usage_links"] = next;
+    }
+    ok(&body)
+}
+
+fn checked(request: &HttpRequest, version: ApiVersion, known: &[&str]) -> Result<Query, ApiError> {
+    let query = Query::of(request)?;
+    if version.at_least(75) {
+        query.only(&[known, &["limit", "marker"]].concat())?;
+    }
+    Ok(query)
+}
+
+/// Reports are paged from 2.40, by server.
+fn page_of(query: &Query, version: ApiVersion) -> Result<Page, ApiError> {
+    if version.at_least(40) { query.page() } else { Ok(Page { limit: usize::MAX, marker: None }) }
+}
+
+fn next(page: &Page, request: &HttpRequest, query: &Query, path: &str, servers: &[Instance], version: ApiVersion) -> Option<Value> {
+    let last = servers.last().map(|server| server.uuid.to_string());
+    page.next(request, query, path, servers.len(), last).filter(|_| version.at_least(40))
+}
+
+/// The servers of the period, once each, by uuid.
+async fn servers(api: &Catalog, period: &Period, project: Option<&str>) -> Vec<Instance> {
+    let found = api.gather(|cell| cell.servers_between(period.start, period.stop, project)).await;
+    let mut once: BTreeMap<uuid::Uuid, Instance> = BTreeMap::new();
+    for (_, server) in found {
+        once.entry(server.uuid).or_insert(server);
+    }
+    once.into_values().collect()
+}
+
+/// One report per project.
+fn reports(api: &Catalog, period: &Period, servers: &[Instance], detailed: bool) -> BTreeMap<String, Value> {
+    let mut by_project: BTreeMap<&str, Vec<&Instance>> = BTreeMap::new();
+    for server in servers {
+        by_project.entry(&server.project_id).or_default().push(server);
+    }
+    by_project.into_iter().map(|(project, servers)| (project.to_owned(), report(api, period, project, &servers, detailed))).collect()
+}
+
+fn report(api: &Catalog, period: &Period, project: &str, servers: &[&Instance], detailed: bool) -> Value {
+    let hours = |server: &Instance| period.share(server).as_seconds_f64() / 3600.0;
+    let sum = |amount: fn(&Instance) -> i32| servers.iter().map(|server| f64::from(amount(server)) * hours(server)).sum::<f64>();
+    let mut report = json!({
+        "tenant_id": project,
+        "start": moment(period.start),
+        "stop": moment(period.stop),
+        "total_hours": servers.iter().map(|server| hours(server)).sum::<f64>(),
+        "total_vcpus_usage": sum(|server| server.flavor.vcpus),
+        "total_memory_mb_usage": sum(|server| server.flavor.memory_mb),
+        "total_local_gb_usage": sum(|server| server.flavor.root_gb + server.flavor.ephemeral_gb),
+    });
+    if detailed {
+        report["server_usages"] = servers.iter().map(|server| one(server, hours(server), api.env.now())).collect();
+    }
+    report
+}
+
+fn one(server: &Instance, hours: f64, now: DateTime<Utc>) -> Value {
+    let lived = server.launched_at.map_or(TimeDelta::zero(), |launched| server.terminated_at.unwrap_or(now) - launched);
+    json!({
+        "instance_id": server.uuid,
+        "name": server.display_name,
+        "tenant_id": server.project_id,
+        "flavor": server.flavor.name,
+        "vcpus": server.flavor.vcpus,
+        "memory_mb": server.flavor.memory_mb,
+        "local_gb": server.flavor.root_gb + server.flavor.ephemeral_gb,
+        "hours": hours,
+        "uptime": lived.num_seconds(),
+        "started_at": moment_or_null(server.launched_at),
+        "ended_at": moment_or_null(server.terminated_at),
+        "state": if server.terminated_at.is_some() { "terminated" } else { server.vm_state.as_str() },
+    })
+}

@@ -1,0 +1,87 @@
+//! `GET /ops/v1/cells`: every cell with its health and its hosts.
+
+use std::collections::BTreeMap;
+
+use actix_web::HttpResponse;
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::{Value, json};
+
+use super::{Catalog, Shared};
+use crate::actors::cell::{CellHandle, Standing};
+use crate::db::DbError;
+use crate::db::cell::CellDb;
+use crate::db::cell::services::Service;
+use crate::http::auth::Caller;
+use crate::http::compute::zones::{COMPUTE, Zones};
+use crate::http::error::ApiError;
+
+pub async fn list(caller: Caller, catalog: Shared<Catalog>) -> Result<HttpResponse, ApiError> {
+    catalog.allow(&caller, "ops:cells")?;
+    let zones = Zones::read(&catalog).await?;
+    let mappings = catalog.api.cell_mappings().await?;
+    let heard = catalog.ask_cells(hosts_of).await;
+    let cells: Vec<Value> = heard
+        .iter()
+        .map(|heard| {
+            let disabled = mappings.iter().any(|mapping| mapping.uuid == heard.cell.uuid && mapping.disabled);
+            let hosts: Vec<Value> = match &heard.answer {
+                Ok(hosts) => hosts.iter().map(|(service, servers)| host(&catalog, &zones, heard.cell, service, *servers)).collect(),
+                Err(_) => heard.cell.hosts.hosts().iter().map(|(name, _)| unknown_host(&zones, name)).collect(),
+            };
+            cell(heard.cell, heard.answer.as_ref().err(), disabled, hosts)
+        })
+        .collect();
+    Ok(HttpResponse::Ok().json(json!({ "cells": cells })))
+}
+
+/// The cell's compute services, each with the number of servers on its host.
+async fn hosts_of(db: &CellDb) -> Result<Vec<(Service, usize)>, DbError> {
+    let services = db.services().await?;
+    let mut hosts = BTreeMap::new();
+    for service in services.into_iter().filter(|service| service.binary == COMPUTE) {
+        let servers = db.instances_on_host(&service.host).await?.len();
+        hosts.insert(service.host.clone(), (service, servers));
+    }
+    Ok(hosts.into_values().collect())
+}
+
+/// A cell that did not answer this question in time is not yet known to be down, but operators should see why.
+fn cell(cell: &CellHandle, error: Option<&DbError>, disabled: bool, hosts: Vec<Value>) -> Value {
+    let report = cell.health.report();
+    let health = match report.standing {
+        Standing::Up => "up",
+        Standing::Down => "down",
+        Standing::Probing => "probing",
+    };
+    json!({
+        "uuid": cell.uuid,
+        "name": cell.name,
+        "health": health,
+        "since": instant(report.since),
+        "reason": report.reason.or_else(|| error.map(ToString::to_string)),
+        "disabled": disabled,
+        "hosts": hosts,
+    })
+}
+
+fn host(catalog: &Catalog, zones: &Zones, cell: &CellHandle, service: &Service, servers: usize) -> Value {
+    let up = catalog.is_up(service) && cell.hosts.is_alive(&service.host);
+    json!({
+        "name": service.host,
+        "availability_zone": zones.of_host(&service.host),
+        "state": if up { "up" } else { "down" },
+        "status": if service.disabled { "disabled" } else { "enabled" },
+        "forced_down": service.forced_down,
+        "servers": servers,
+    })
+}
+
+/// What is left to say of a host when its cell's records cannot be read.
+fn unknown_host(zones: &Zones, name: &str) -> Value {
+    json!({"name": name, "availability_zone": zones.of_host(name), "state": "unknown", "status": null, "forced_down": null, "servers": null})
+}
+
+/// A moment as these resources write it.
+fn instant(at: DateTime<Utc>) -> String {
+    at.to_rfc3339_opts(SecondsFormat::Micros, true)
+}

@@ -1,0 +1,129 @@
+//! `GET /ops/v1/migrations[/{uuid}]`: sagas as operators see them, and one saga's journal.
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use futures::future::join_all;
+use serde::Deserialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{Catalog, Operators, Shared};
+use crate::actors::migration_view::MigrationView;
+use crate::db::DbError;
+use crate::db::api::debts::Debt;
+use crate::db::api::operations::{SagaFilter, SagaRecord};
+use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::http::auth::Caller;
+use crate::http::base_url;
+use crate::http::compute::answer::{bad_request, not_found};
+use crate::http::error::ApiError;
+use crate::saga::context::Context;
+use crate::saga::tables::table_of;
+
+const STATES: [&str; 5] = ["running", "unwinding", "done", "unwound", NEEDS_OPERATOR];
+const NEEDS_OPERATOR: &str = "needs_operator";
+/// What a host gets to say how far a copy is; without an answer it counts as nothing.
+const PROGRESS_PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a list may be narrowed by.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListQuery {
+    status: Option<String>,
+    server: Option<Uuid>,
+    limit: Option<u32>,
+    marker: Option<Uuid>,
+}
+
+pub async fn list(
+    request: HttpRequest,
+    caller: Caller,
+    query: web::Query<ListQuery>,
+    catalog: Shared<Catalog>,
+    operators: Shared<Operators>,
+) -> Result<HttpResponse, ApiError> {
+    catalog.allow(&caller, "ops:migrations")?;
+    if let Some(status) = query.status.as_deref().filter(|status| !STATES.contains(status)) {
+        return Err(bad_request(format!("{status:?} is no state of a migration: it must be one of {}", STATES.join(", "))));
+    }
+    let limit = query.limit.unwrap_or(operators.max_limit).clamp(1, operators.max_limit);
+    let debts = operators.operations.debts(None).await?;
+    let page = page(&operators, &query, &debts, limit).await?;
+    let next = (page.len() == limit as usize).then(|| page.last().map(|last| last.id)).flatten();
+    let views = join_all(page.iter().map(|saga| view(&operators, saga, &debts, false))).await;
+    let views = views.into_iter().collect::<Result<Vec<_>, _>>()?;
+    // A saga that needs an operator is in no other state, whatever its record says.
+    let views: Vec<_> = views.into_iter().filter(|view| query.status.as_ref().is_none_or(|status| *status == view.state)).collect();
+    let mut body = json!({ "migrations": views });
+    if let Some(marker) = next {
+        let mut href = format!("{}{}?limit={limit}&marker={marker}", base_url::of(&request), request.path());
+        href.extend(query.status.iter().map(|status| format!("&status={status}")));
+        href.extend(query.server.iter().map(|server| format!("&server={server}")));
+        body["migrations_links"] = json!([{"rel": "next", "href": href}]);
+    }
+    Ok(HttpResponse::Ok().json(body))
+}
+
+/// The records of a page, newest first.
+async fn page(operators: &Operators, query: &ListQuery, debts: &[Debt], limit: u32) -> Result<Vec<SagaRecord>, ApiError> {
+    if query.status.as_deref() != Some(NEEDS_OPERATOR) {
+        let filter = SagaFilter { server: query.server, state: query.status.clone(), marker: query.marker, limit: limit.into() };
+        return operators.operations.list(filter).await.map_err(|error| match error {
+            DbError::NotFound(_) => bad_request("The marker is not a migration."),
+            other => other.into(),
+        });
+    }
+    // Those that need an operator are few, and only their debts tell.
+    let mut owing: Vec<Uuid> = debts.iter().filter(|debt| debt.needs_operator).map(|debt| debt.saga).collect();
+    owing.sort();
+    owing.dedup();
+    let mut sagas = Vec::new();
+    for id in owing {
+        sagas.extend(operators.operations.saga(id).await?.filter(|saga| query.server.is_none_or(|server| saga.server == server)));
+    }
+    sagas.sort_by_key(|saga| std::cmp::Reverse((saga.created_at, saga.id)));
+    let after = match query.marker {
+        None => 0,
+        Some(marker) => {
+            1 + sagas.iter().position(|saga| saga.id == marker).ok_or_else(|| bad_request("The marker is not in this list."))?
+        }
+    };
+    Ok(sagas.into_iter().skip(after).take(limit as usize).collect())
+}
+
+pub async fn show(
+    caller: Caller,
+    uuid: web::Path<Uuid>,
+    catalog: Shared<Catalog>,
+    operators: Shared<Operators>,
+) -> Result<HttpResponse, ApiError> {
+    catalog.allow(&caller, "ops:migrations")?;
+    let saga = operators.operations.saga(*uuid).await?;
+    let saga = saga.ok_or_else(|| not_found(format!("Migration {uuid} could not be found.")))?;
+    let debts = operators.operations.debts(Some(saga.server)).await?;
+    Ok(HttpResponse::Ok().json(view(&operators, &saga, &debts, true).await?))
+}
+
+async fn view(operators: &Operators, saga: &SagaRecord, debts: &[Debt], steps: bool) -> Result<MigrationView, ApiError> {
+    let entries = operators.operations.entries(saga.id).await?;
+    let context: Context = serde_json::from_str(&saga.context).map_err(DbError::from)?;
+    let copied = if saga.state == "running" { copied(operators, &context).await } else { None };
+    let view = MigrationView::of(saga, &entries, debts, table_of(&context).steps.len(), copied);
+    Ok(if steps { view.with_steps(&entries) } else { view })
+}
+
+/// Bytes that the hosts of a move have copied for the step at hand, and bytes in all.
+async fn copied(operators: &Operators, context: &Context) -> Option<(u64, u64)> {
+    let places = [&context.source, &context.target].into_iter().flatten();
+    let asked = places.map(|place| {
+        let query = HostQuery::Progress { operation: context.saga };
+        operators.hosts.query(&place.cell, &place.host, query, PROGRESS_PATIENCE)
+    });
+    let answers = join_all(asked).await;
+    let moved = answers.into_iter().filter_map(|answer| match answer {
+        Ok(HostAnswer::Progress { done, total }) if total > 0 => Some((done, total)),
+        _ => None,
+    });
+    moved.reduce(|one, other| (one.0 + other.0, one.1 + other.1))
+}

@@ -1,0 +1,49 @@
+//! The operators' API, `/ops/v1` (spec ops-api.md): cells, migrations with their journals, notifications as they happen.
+
+mod cells;
+mod migrations;
+mod notifications;
+
+use std::sync::Arc;
+
+use actix_web::{HttpResponse, web};
+use tokio::sync::watch;
+
+use super::compute::catalog::Catalog;
+use crate::actors::notifier::NotifierHandle;
+use crate::db::api::operations::Operations;
+use crate::virt::Hosts;
+
+/// What the handlers work with, beside the [`Catalog`]. Share it as `web::Data`.
+pub struct Operators {
+    pub operations: Operations,
+    pub hosts: Arc<dyn Hosts>,
+    pub notifier: NotifierHandle,
+    /// Becomes true when the service stops: endless answers end then.
+    pub stopping: watch::Receiver<bool>,
+    /// The most entries in one page.
+    pub max_limit: u32,
+}
+
+/// Registers the API. It takes [`Operators`] and [`Catalog`] as `web::Data`.
+pub fn configure(config: &mut web::ServiceConfig) {
+    config.service(
+        web::scope("/ops/v1")
+            .service(web::resource("/cells").route(web::get().to(cells::list)))
+            .service(web::resource("/migrations").route(web::get().to(migrations::list)))
+            .service(web::resource("/migrations/{uuid}").route(web::get().to(migrations::show)))
+            .service(web::resource("/notifications").route(web::get().to(notifications::follow)))
+            .service(web::resource("/openapi.json").route(web::get().to(openapi))),
+    );
+}
+
+type Shared<T> = web::Data<T>;
+
+const OPENAPI: &str = include_str!("openapi.json");
+
+async fn openapi() -> HttpResponse {
+    HttpResponse::Ok().content_type("application/json").body(OPENAPI)
+}
+
+#[cfg(test)]
+mod tests;

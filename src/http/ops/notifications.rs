@@ -1,0 +1,57 @@
+//! `GET /ops/v1/notifications`: notifications as server-sent events, from a number on or from now on.
+
+use std::time::Duration;
+
+use actix_web::http::header::{CACHE_CONTROL, HeaderMap};
+use actix_web::{HttpRequest, HttpResponse};
+use bytes::Bytes;
+use futures::Stream;
+use futures::stream::unfold;
+use tokio::sync::watch;
+
+use super::{Catalog, Operators, Shared};
+use crate::actors::notifier::{Record, Subscription};
+use crate::http::auth::Caller;
+use crate::http::compute::answer::bad_request;
+use crate::http::error::ApiError;
+
+/// How long nothing may be sent: proxies and clients take a silent connection for a dead one.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+pub async fn follow(
+    request: HttpRequest,
+    caller: Caller,
+    catalog: Shared<Catalog>,
+    operators: Shared<Operators>,
+) -> Result<HttpResponse, ApiError> {
+    catalog.allow(&caller, "ops:notifications")?;
+    let after = last_event_id(request.headers())?;
+    let events = events(operators.notifier.subscribe(after), operators.stopping.clone());
+    Ok(HttpResponse::Ok().content_type("text/event-stream").insert_header((CACHE_CONTROL, "no-cache")).streaming(events))
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let Some(value) = headers.get("Last-Event-ID") else { return Ok(None) };
+    let number = value.to_str().ok().and_then(|text| text.trim().parse().ok());
+    number.map(Some).ok_or_else(|| bad_request("Last-Event-ID must be the id of an event: a whole number."))
+}
+
+/// Ends when the service stops, or when the notifier sends a slow reader away; the reader comes back with the last id.
+pub(super) fn events(subscription: Subscription, stopping: watch::Receiver<bool>) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+    unfold((subscription, stopping), |(mut subscription, mut stopping)| async move {
+        let chunk = tokio::select! {
+            _ = stopping.wait_for(|stopping| *stopping) => return None,
+            next = tokio::time::timeout(KEEP_ALIVE, subscription.next()) => match next {
+                Ok(Some(record)) => event(&record),
+                Ok(None) => return None,
+                Err(_) => Bytes::from_static(b": still here\n\n"),
+            },
+        };
+        Some((Ok(chunk), (subscription, stopping)))
+    })
+}
+
+/// The envelope is one line, so one `data:` field holds it.
+fn event(record: &Record) -> Bytes {
+    Bytes::from(format!("id: {}\ndata: {}\n\n", record.sequence, record.line))
+}
