@@ -311,6 +311,8 @@ impl Stage {
         assert!(debts.is_empty(), "{debts:#?}");
         let temporary = self.world().images.images_with_property("image_type", "snapshot").await.expect("images");
         assert!(temporary.is_empty(), "{temporary:#?}");
+        let report = cellshift::chaos::audit::audit(self.world()).await.expect("an audit");
+        assert!(report.clean && report.checked.unreachable.is_empty(), "{report:#?}");
         self.running.tree.stop();
         self.running.server.stop(false).await;
     }
