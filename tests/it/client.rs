@@ -70,11 +70,8 @@ impl User {
     }
 
     async fn send(&self, method: reqwest::Method, path: &str, body: Option<String>) -> Answer {
-        let service = if path.starts_with("/servers") || path.starts_with("/os-") || path.starts_with("/flavors") {
-            "/compute/v2.1"
-        } else {
-            ""
-        };
+        let service =
+            if path.starts_with("/servers") || path.starts_with("/os-") || path.starts_with("/flavors") { "/compute/v2.1" } else { "" };
         let mut request = self
             .http
             .request(method, format!("{}{service}{path}", self.root))

@@ -258,8 +258,7 @@ impl Stage {
     }
 
     pub async fn make_flavor(&self, name: &str, vcpus: i32, memory_mb: i32, root_gb: i32) {
-        let flavor =
-            Flavor { id: name.to_owned(), name: name.to_owned(), vcpus, memory_mb, root_gb, is_public: true, ..Flavor::default() };
+        let flavor = Flavor { id: name.to_owned(), name: name.to_owned(), vcpus, memory_mb, root_gb, is_public: true, ..Flavor::default() };
         self.world().api.create_flavor(flavor).await.expect("a flavor");
     }
 
