@@ -174,8 +174,9 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Res
             allow_resize_to_same_host: config.scheduler.allow_resize_to_same_host,
         },
     });
+    let catalog = web::Data::new(catalog(cloud, tree));
     let of_compute: Part = Arc::new(move |part| {
-        part.app_data(compute_api.clone()).configure(compute::configure);
+        part.app_data(compute_api.clone()).app_data(catalog.clone()).configure(compute::configure);
     });
     let operators = of_operators(cloud, tree, stops);
     let embedded = services.clone();
@@ -227,6 +228,22 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>) -> 
     Arc::new(move |part| {
         part.app_data(catalog.clone()).app_data(operators.clone()).app_data(web::Data::from(world.clone())).configure(ops::configure);
     })
+}
+
+/// What the compute API besides servers works with.
+fn catalog(cloud: &Cloud, tree: &Tree) -> Catalog {
+    let config = &cloud.config;
+    Catalog {
+        env: cloud.env.clone(),
+        api: cloud.api.clone(),
+        cells: tree.cells.clone(),
+        placement: cloud.services.placement.clone(),
+        policy: cloud.policy.clone(),
+        service_down_time: config.compute.service_down_time.duration(),
+        cell_timeout: config.cells.timeout.duration(),
+        default_zone: config.scheduler.default_availability_zone.clone(),
+        default_limits: config.quota.limits(),
+    }
 }
 
 /// Who requests without a token act as: the administrator, in the project `demo` where ordinary servers are.
