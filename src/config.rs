@@ -33,9 +33,7 @@ pub struct Config {
     pub chaos: Chaos,
     pub database: Database,
     pub compute: Compute,
-    /// What a project may have unless it has its own limits, by resource; -1 is no limit. Resources that are not named keep
-    /// Nova's defaults.
-    pub quota: Limits,
+    pub quota: Quota,
     pub log: Log,
 }
 
@@ -53,7 +51,7 @@ impl Default for Config {
             chaos: Chaos::default(),
             database: Database::default(),
             compute: Compute::default(),
-            quota: default_limits(),
+            quota: Quota::default(),
             log: Log::default(),
         }
     }
@@ -262,6 +260,65 @@ impl Default for Compute {
     }
 }
 
+/// What a project may have unless it has its own limits; -1 is no limit.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Quota {
+    pub instances: i64,
+    pub cores: i64,
+    /// In MiB.
+    pub ram: i64,
+    pub metadata_items: i64,
+    pub key_pairs: i64,
+    pub server_groups: i64,
+    pub server_group_members: i64,
+    pub injected_files: i64,
+    /// In bytes.
+    pub injected_file_content_bytes: i64,
+    /// In bytes.
+    pub injected_file_path_length: i64,
+}
+
+impl Default for Quota {
+    fn default() -> Quota {
+        Quota {
+            instances: 10,
+            cores: 20,
+            ram: 50 * 1024,
+            metadata_items: 128,
+            key_pairs: 100,
+            server_groups: 10,
+            server_group_members: 10,
+            injected_files: 5,
+            injected_file_content_bytes: 10 * 1024,
+            injected_file_path_length: 255,
+        }
+    }
+}
+
+impl Quota {
+    /// By resource, with those that have no option of their own.
+    pub fn limits(&self) -> Limits {
+        let mut limits = default_limits();
+        limits.extend(
+            [
+                ("instances", self.instances),
+                ("cores", self.cores),
+                ("ram", self.ram),
+                ("metadata_items", self.metadata_items),
+                ("key_pairs", self.key_pairs),
+                ("server_groups", self.server_groups),
+                ("server_group_members", self.server_group_members),
+                ("injected_files", self.injected_files),
+                ("injected_file_content_bytes", self.injected_file_content_bytes),
+                ("injected_file_path_bytes", self.injected_file_path_length),
+            ]
+            .map(|(resource, limit)| (resource.to_owned(), limit)),
+        );
+        limits
+    }
+}
+
 /// How a line of the log looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -318,9 +375,6 @@ impl Config {
                 Config::parse(&text).map_err(|reason| ConfigError::Refused { path: path.to_owned(), reason })?
             }
         };
-        for (resource, limit) in default_limits() {
-            config.quota.entry(resource).or_insert(limit);
-        }
         config.data_dir = overrides.data_dir.unwrap_or(config.data_dir);
         config.http.listen = overrides.listen.unwrap_or(config.http.listen);
         config.cells.count = overrides.cells.unwrap_or(config.cells.count);
@@ -385,12 +439,6 @@ impl Config {
             refuse(*seconds == 0, &format!("migration.deadlines.{step}"), "at least 1 second")?;
             let mut known = tables::ALL.iter().flat_map(|(_, table)| table.steps.iter());
             refuse(known.all(|known| known.name != step), &format!("migration.deadlines.{step}"), "a step of a saga, which it is not")?;
-        }
-        let resources = default_limits();
-        for (resource, limit) in &self.quota {
-            let key = format!("quota.{resource}");
-            refuse(!resources.contains_key(resource), &key, "a resource that has a quota, which it is not")?;
-            refuse(*limit < -1, &key, "-1 (no limit) or more")?;
         }
         refuse(!(1..=100).contains(&self.cells.count), "cells.count (--cells)", "between 1 and 100")?;
         refuse(!(1..=1000).contains(&self.cells.hosts_per_cell), "cells.hosts_per_cell (--hosts-per-cell)", "between 1 and 1000")?;

@@ -174,8 +174,9 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Res
             allow_resize_to_same_host: config.scheduler.allow_resize_to_same_host,
         },
     });
+    let catalog = web::Data::new(catalog(cloud, tree));
     let of_compute: Part = Arc::new(move |part| {
-        part.app_data(compute_api.clone()).configure(compute::configure);
+        part.app_data(compute_api.clone()).app_data(catalog.clone()).configure(compute::configure);
     });
     let operators = of_operators(cloud, tree, stops);
     let embedded = services.clone();
@@ -202,10 +203,24 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Res
     })
 }
 
-/// The operators' API, and what the compute API knows of everything but servers.
+/// The operators' API.
 fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>) -> Part {
+    let operators = web::Data::new(Operators {
+        operations: tree.world.operations.clone(),
+        hosts: tree.world.hosts.clone(),
+        notifier: tree.notifier.clone(),
+        stopping,
+        max_limit: cloud.config.api.max_limit,
+    });
+    Arc::new(move |part| {
+        part.app_data(operators.clone()).configure(ops::configure);
+    })
+}
+
+/// What the compute API besides servers works with.
+fn catalog(cloud: &Cloud, tree: &Tree) -> Catalog {
     let config = &cloud.config;
-    let catalog = web::Data::new(Catalog {
+    Catalog {
         env: cloud.env.clone(),
         api: cloud.api.clone(),
         cells: tree.cells.clone(),
@@ -214,18 +229,8 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>) -> 
         service_down_time: config.compute.service_down_time.duration(),
         cell_timeout: config.cells.timeout.duration(),
         default_zone: config.scheduler.default_availability_zone.clone(),
-        default_limits: config.quota.clone(),
-    });
-    let operators = web::Data::new(Operators {
-        operations: tree.world.operations.clone(),
-        hosts: tree.world.hosts.clone(),
-        notifier: tree.notifier.clone(),
-        stopping,
-        max_limit: config.api.max_limit,
-    });
-    Arc::new(move |part| {
-        part.app_data(catalog.clone()).app_data(operators.clone()).configure(ops::configure);
-    })
+        default_limits: config.quota.limits(),
+    }
 }
 
 /// Who requests without a token act as: the administrator, in the project `demo` where ordinary servers are.
