@@ -203,30 +203,18 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Res
     })
 }
 
-/// The operators' API, and what the compute API knows of everything but servers.
+/// The operators' API.
 fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>) -> Part {
-    let config = &cloud.config;
-    let catalog = web::Data::new(Catalog {
-        env: cloud.env.clone(),
-        api: cloud.api.clone(),
-        cells: tree.cells.clone(),
-        placement: cloud.services.placement.clone(),
-        policy: cloud.policy.clone(),
-        service_down_time: config.compute.service_down_time.duration(),
-        cell_timeout: config.cells.timeout.duration(),
-        default_zone: config.scheduler.default_availability_zone.clone(),
-        default_limits: config.quota.clone(),
-    });
-    let world = tree.world.clone();
     let operators = web::Data::new(Operators {
         operations: tree.world.operations.clone(),
         hosts: tree.world.hosts.clone(),
         notifier: tree.notifier.clone(),
         stopping,
-        max_limit: config.api.max_limit,
+        max_limit: cloud.config.api.max_limit,
     });
+    let world = web::Data::from(tree.world.clone());
     Arc::new(move |part| {
-        part.app_data(catalog.clone()).app_data(operators.clone()).app_data(web::Data::from(world.clone())).configure(ops::configure);
+        part.app_data(operators.clone()).app_data(world.clone()).configure(ops::configure);
     })
 }
 
