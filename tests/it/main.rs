@@ -1,3 +1,5 @@
 //! The integration tests, as one binary.
 
+mod cloud;
+mod faults;
 mod layers;
