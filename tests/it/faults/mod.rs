@@ -118,7 +118,11 @@ impl Run {
         if !violations.is_empty() {
             return Err(format!("the audit finds (saga {}):\n{}\n{after:#?}", saga.state, violations.join("\n")));
         }
-        if done { self.check_success(&after)? } else { self.check_failure(&case, server, &saga, &before, &after).await? }
+        if done {
+            self.check_success(&after)?
+        } else {
+            self.check_failure(&case, server, &saga, &before, &after).await?
+        }
         self.check_disk(disk, server, done).await?;
         let again = !done && self.scenario.beginning != Beginning::Nothing && difference(&before, &after).is_empty();
         if again {
@@ -212,7 +216,15 @@ impl Run {
         let Some(saga) = operations.list(filter).await.ok().and_then(|mut sagas| sagas.pop()) else { return String::new() };
         let entries = operations.entries(saga.id).await.unwrap_or_default();
         let line = |entry: &cellshift::db::api::operations::JournalEntry| {
-            format!("  {:>3} {} {} #{} {} {}", entry.seq, entry.step, entry.side, entry.attempt, entry.event, entry.error.as_deref().unwrap_or(""))
+            format!(
+                "  {:>3} {} {} #{} {} {}",
+                entry.seq,
+                entry.step,
+                entry.side,
+                entry.attempt,
+                entry.event,
+                entry.error.as_deref().unwrap_or("")
+            )
         };
         entries.iter().map(line).collect::<Vec<_>>().join("\n")
     }

@@ -128,6 +128,12 @@ pub fn demanded(table: &Table, case: &Case) -> End {
         (Class::Forward, _) => End::Done,
         (Class::Pivot | Class::Reversible, Fault::Refuse) => End::Unwound,
         (Class::Pivot, _) => End::Done,
-        (Class::Reversible, _) => if step.tries > 1 { End::Done } else { End::Unwound },
+        (Class::Reversible, _) => {
+            if step.tries > 1 {
+                End::Done
+            } else {
+                End::Unwound
+            }
+        }
     }
 }

@@ -78,8 +78,18 @@ pub const ALL: &[Scenario] = &[
             })
         },
     },
-    Scenario { saga: "same_cell_resize", name: "same_cell_resize", beginning: Beginning::Active, ask: action!({"resize": {"flavorRef": "gen1.large"}}) },
-    Scenario { saga: "cross_cell_resize", name: "cross_cell_resize", beginning: Beginning::Active, ask: action!({"resize": {"flavorRef": "gen2.large"}}) },
+    Scenario {
+        saga: "same_cell_resize",
+        name: "same_cell_resize",
+        beginning: Beginning::Active,
+        ask: action!({"resize": {"flavorRef": "gen1.large"}}),
+    },
+    Scenario {
+        saga: "cross_cell_resize",
+        name: "cross_cell_resize",
+        beginning: Beginning::Active,
+        ask: action!({"resize": {"flavorRef": "gen2.large"}}),
+    },
     Scenario {
         saga: "cross_cell_resize",
         name: "cross_cell_resize_stopped",

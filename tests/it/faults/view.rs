@@ -32,7 +32,10 @@ pub async fn view(cloud: &Cloud, server: Uuid) -> View {
         add("host".into(), format!("{:?}", instance.host));
         add("zone".into(), format!("{:?}", instance.availability_zone));
         add("state".into(), format!("{} {:?} {:?}", instance.vm_state, instance.task_state, instance.power_state));
-        add("flavor".into(), format!("{} old {:?} new {:?}", instance.flavor.name, instance.old_flavor.is_some(), instance.new_flavor.is_some()));
+        add(
+            "flavor".into(),
+            format!("{} old {:?} new {:?}", instance.flavor.name, instance.old_flavor.is_some(), instance.new_flavor.is_some()),
+        );
         add("image".into(), instance.image_ref.clone());
         add("old state".into(), format!("{:?}", instance.old_vm_state));
         for device in world.cells[&cell].db.block_devices(server).await.expect("devices") {
