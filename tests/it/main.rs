@@ -2,4 +2,13 @@
 
 mod cloud;
 mod faults;
+mod client;
+mod cold_migrate;
+mod hosts_down;
 mod layers;
+mod races;
+mod refusals;
+mod resize_confirm;
+mod resize_revert;
+mod resize_rollback;
+mod stage;
