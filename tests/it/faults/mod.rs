@@ -46,7 +46,10 @@ fn every_fault(name: &str) {
         let mut failures = Vec::new();
         for case in plan::cases(&table).into_iter().filter(|case| case.to_string().contains(&words)) {
             if let Err(why) = run.case(case).await {
-                failures.push(format!("== {name} {case}\n{why}\n{}", run.journal().await));
+                let failure = format!("== {name} {case}\n{why}\n{}", run.journal().await);
+                // Seen at once: the matrix is long.
+                eprintln!("{failure}");
+                failures.push(format!("{case}"));
                 run = Run::start(scenario, table).await;
             }
         }
