@@ -153,7 +153,8 @@ impl Run {
         if fault.is_none_or(|fault| fault.message.is_empty()) {
             return Err("no fault says why".to_owned());
         }
-        if saga.kind == "resize" && case.step != "record_migration" {
+        let recorded = case.step != "record_migration" && case.refused != Some("record_migration");
+        if saga.kind == "resize" && recorded {
             let migration = db.migration(saga.id).await.map_err(|error| error.to_string())?;
             if migration.status != MigrationStatus::Error {
                 return Err(format!("the migration says {}", migration.status));
