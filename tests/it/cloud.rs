@@ -22,7 +22,7 @@ use cellshift::launch::{self, Running};
 use cellshift::saga::world::World;
 
 /// What any wait may take at most: a run that takes longer has got stuck.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
 
 /// The cloud: cell1 (hardware gen1) and cell2 (gen2) with two hosts each, cross-cell moves allowed to members.
@@ -169,7 +169,14 @@ impl Cloud {
     pub async fn make_volume(&self) -> Uuid {
         let (status, body) = self.send("POST", "/volume/v3/volumes", Some(json!({"volume": {"size": 1}}))).await;
         assert_eq!(status, 202, "{body}");
-        id_of(&body["volume"])
+        let volume = id_of(&body["volume"]);
+        let made = async {
+            while self.world().volumes.volume(volume).await.expect("the volume").status != "available" {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, made).await.expect("a volume is made");
+        volume
     }
 
     /// Waits until no operation holds the server; false when that takes too long.
