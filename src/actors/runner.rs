@@ -128,11 +128,12 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
             }
         };
         note(&world, &mut flight, &table, position, side, fence, &outcome);
-        if faults.at(&point(&flight.context, step, side, Moment::AfterJournal)) != Fault::None {
+        let fault = faults.at(&point(&flight.context, step, side, Moment::AfterJournal));
+        if fault != Fault::None {
             if let Err(error) = flight.commit(&world, step.name, false, false).await {
                 return lost(&error);
             }
-            obey(faults.at(&point(&flight.context, step, side, Moment::AfterJournal))).await;
+            obey(fault).await;
         }
     }
     let word = flight.machine.state();

@@ -1,5 +1,7 @@
 //! The integration tests, as one binary.
 
+mod cloud;
+mod faults;
 mod client;
 mod cold_migrate;
 mod hosts_down;

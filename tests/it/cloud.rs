@@ -1,0 +1,219 @@
+//! A whole cloud in a directory of its own, for tests that crash it: each life runs on a thread of its own, and
+//! [`Cloud::restart`] ends one as the death of its process would and starts the next over the same files.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use diesel::Connection;
+use diesel::connection::SimpleConnection;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use cellshift::actors::root::Tree;
+use cellshift::bootstrap;
+use cellshift::chaos::audit;
+use cellshift::config::{Config, Seconds};
+use cellshift::env::Env;
+use cellshift::launch::{self, Running};
+use cellshift::saga::world::World;
+
+/// What any wait may take at most: a run that takes longer has got stuck.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
+
+/// The cloud: cell1 (hardware gen1) and cell2 (gen2) with two hosts each, cross-cell moves allowed to members.
+pub struct Cloud {
+    config: Config,
+    life: Option<Life>,
+    http: reqwest::Client,
+    /// Of `demo`, a member of project demo.
+    member: String,
+    _dir: TempDir,
+}
+
+/// One run of the process.
+struct Life {
+    tree: Tree,
+    address: SocketAddr,
+    image: Uuid,
+    end: oneshot::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+}
+
+impl Life {
+    fn start(config: Config) -> Life {
+        let (end, ended) = oneshot::channel();
+        let (started, starting) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            actix_rt::System::new().block_on(async move {
+                let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+                let cloud = bootstrap::open(config, Env::system()).await.expect("a cloud opens");
+                let images = cloud.services.images.list(&Default::default(), Default::default()).await.expect("images");
+                let image = images.iter().find(|image| image.name.as_deref() == Some("tiny")).expect("the image").id;
+                let Running { tree, address, server, .. } = launch::launch(cloud, listener).await.expect("a cloud runs");
+                started.send((tree, address, image)).expect("the test waits");
+                let _ = ended.await;
+                server.stop(false).await;
+            });
+            // What the process was at is dropped here, with its runtime: nothing is told to stop.
+        });
+        let (tree, address, image) = starting.recv_timeout(PATIENCE).expect("the cloud starts");
+        Life { tree, address, image, end, thread }
+    }
+
+    fn crash(self) {
+        let _ = self.end.send(());
+        self.thread.join().expect("the life ends");
+    }
+}
+
+impl Cloud {
+    /// A new cloud, on PostgreSQL when `CELLSHIFT_TEST_POSTGRES` names a server.
+    pub async fn start() -> Cloud {
+        let dir = tempfile::tempdir().expect("a directory");
+        let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+        config.http.workers = 1;
+        config.migration.back_off_first = Seconds::millis(2);
+        config.migration.back_off_max = Seconds::millis(20);
+        if let Ok(server) = std::env::var("CELLSHIFT_TEST_POSTGRES") {
+            config.database.api = Some(fresh_postgres(&server));
+            config.database.services = Some(fresh_postgres(&server));
+            config.database.cells = ["cell0", "cell1", "cell2"].map(|cell| (cell.to_owned(), fresh_postgres(&server))).into();
+        }
+        std::fs::write(config.policy_file(), POLICY).expect("a policy");
+        let life = Life::start(config.clone());
+        let mut cloud = Cloud { config, life: Some(life), http: reqwest::Client::new(), member: String::new(), _dir: dir };
+        cloud.member = cloud.sign_in("cellshift").await;
+        cloud
+    }
+
+    fn life(&self) -> &Life {
+        self.life.as_ref().expect("a cloud lives until it is dropped")
+    }
+
+    /// The process dies, wherever it is, and another begins over the same files.
+    pub fn restart(&mut self) {
+        if let Some(life) = self.life.take() {
+            life.crash();
+        }
+        self.life = Some(Life::start(self.config.clone()));
+    }
+
+    pub fn tree(&self) -> &Tree {
+        &self.life().tree
+    }
+
+    pub fn world(&self) -> &World {
+        &self.tree().world
+    }
+
+    /// The public image `tiny`.
+    pub fn image(&self) -> Uuid {
+        self.life().image
+    }
+
+    /// The token of a cloud in `clouds.yaml`.
+    async fn sign_in(&self, cloud: &str) -> String {
+        let text = std::fs::read_to_string(self.config.data_dir.join("clouds.yaml")).expect("clouds.yaml");
+        let clouds: Value = serde_yaml_ng::from_str(&text).expect("YAML");
+        let auth = &clouds["clouds"][cloud]["auth"];
+        let domain = json!({"id": "default"});
+        let user = json!({"name": auth["username"], "domain": domain, "password": auth["password"]});
+        let body = json!({"auth": {
+            "identity": {"methods": ["password"], "password": {"user": user}},
+            "scope": {"project": {"name": auth["project_name"], "domain": domain}},
+        }});
+        let url = format!("http://{}/identity/v3/auth/tokens", self.life().address);
+        let answer = self.http.post(url).json(&body).send().await.expect("an answer");
+        answer.headers()["X-Subject-Token"].to_str().expect("a token").to_owned()
+    }
+
+    /// A request of the member; `path` below the root. The status and the body (null when there is no JSON).
+    pub async fn send(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        let method = method.parse().expect("a method");
+        let url = format!("http://{}{path}", self.life().address);
+        let mut request = self.http.request(method, url).header("X-Auth-Token", &self.member).timeout(PATIENCE);
+        request = request.header("OpenStack-API-Version", "compute 2.79");
+        if let Some(body) = body {
+            request = request.header("Content-Type", "application/json").body(body.to_string());
+        }
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        (status, serde_json::from_str(&answer.text().await.expect("a body")).unwrap_or(Value::Null))
+    }
+
+    /// `POST /servers/{id}/action`, which must be accepted.
+    pub async fn act(&self, server: Uuid, action: Value) {
+        let (status, body) = self.send("POST", &format!("/compute/v2.1/servers/{server}/action"), Some(action)).await;
+        assert!(status == 202 || status == 204 || status == 200, "{status}: {body}");
+    }
+
+    /// Asks for a server in cell1 with a port and a volume that goes with it.
+    pub async fn ask_for_server(&self) -> Uuid {
+        let root = json!({"boot_index": 0, "uuid": self.image(), "source_type": "image", "destination_type": "local",
+            "delete_on_termination": true});
+        let data = json!({"boot_index": -1, "source_type": "blank", "destination_type": "volume", "volume_size": 1,
+            "delete_on_termination": true});
+        let body = json!({"server": {"name": "one", "flavorRef": "gen1.small", "imageRef": self.image(), "networks": "auto",
+            "block_device_mapping_v2": [root, data]}});
+        let (status, body) = self.send("POST", "/compute/v2.1/servers", Some(body)).await;
+        assert_eq!(status, 202, "{body}");
+        id_of(&body["server"])
+    }
+
+    /// A volume of the member.
+    pub async fn make_volume(&self) -> Uuid {
+        let (status, body) = self.send("POST", "/volume/v3/volumes", Some(json!({"volume": {"size": 1}}))).await;
+        assert_eq!(status, 202, "{body}");
+        id_of(&body["volume"])
+    }
+
+    /// Waits until no operation holds the server; false when that takes too long.
+    pub async fn at_rest(&self, server: Uuid) -> bool {
+        matches!(tokio::time::timeout(PATIENCE, self.tree().conductor.until_at_rest(server)).await, Ok(Ok(())))
+    }
+
+    /// What the audit finds wrong, one line each; a clean one is empty.
+    pub async fn audit(&self) -> Vec<String> {
+        let report = audit::audit(self.world()).await.expect("the API database answers");
+        let violations = report.violations.iter().map(|violation| violation.to_string());
+        violations.chain(report.checked.unreachable.iter().map(|silent| format!("not checked: {silent}"))).collect()
+    }
+}
+
+impl Drop for Cloud {
+    fn drop(&mut self) {
+        if let Some(life) = self.life.take() {
+            life.crash();
+        }
+    }
+}
+
+/// The id in a resource's body.
+fn id_of(resource: &Value) -> Uuid {
+    let id = resource["id"].as_str().unwrap_or_else(|| panic!("no id in {resource}"));
+    Uuid::parse_str(id).expect("a uuid")
+}
+
+/// A fresh database on a PostgreSQL server.
+fn fresh_postgres(server: &str) -> String {
+    let name = format!("test_{}", Env::system().uuid().simple());
+    let mut admin = diesel::PgConnection::establish(server).expect("PostgreSQL answers");
+    admin.batch_execute(&format!("CREATE DATABASE {name}")).expect("a database");
+    let (address, _) = server.rsplit_once('/').expect("a URL with a database");
+    format!("{address}/{name}")
+}
+
+/// What stands in two maps of names; for readable differences.
+pub fn difference(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
+    let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let line = |name: &String| {
+        let (was, is) = (before.get(name).map_or("-", String::as_str), after.get(name).map_or("-", String::as_str));
+        (was != is).then(|| format!("{name}: was {was}, is {is}"))
+    };
+    names.into_iter().filter_map(line).collect()
+}

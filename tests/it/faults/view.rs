@@ -1,0 +1,123 @@
+//! A server as everything that knows of it sees it: what a failed operation must leave as it was.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use cellshift::db::cell::instances::Instance;
+use cellshift::domain::host_protocol::{HostAnswer, HostQuery};
+
+use crate::cloud::{Cloud, PATIENCE};
+
+/// Names and values.
+pub type View = BTreeMap<String, String>;
+
+/// The visible record and its cell; none when the server is gone.
+pub async fn record(cloud: &Cloud, server: Uuid) -> Option<(String, Instance)> {
+    let world = cloud.world();
+    let mapping = world.api.instance_mapping(server).await.ok()?;
+    let cell = world.cell_name(mapping.cell_uuid?).ok()?.to_owned();
+    let instance = world.cells[&cell].db.instance(server).await.ok()?;
+    Some((cell, instance))
+}
+
+/// Everything of the server that its users, services and hosts see.
+pub async fn view(cloud: &Cloud, server: Uuid) -> View {
+    let world = cloud.world();
+    let mut view = View::new();
+    let mut add = |name: String, value: String| {
+        view.insert(name, value);
+    };
+    if let Some((cell, instance)) = record(cloud, server).await {
+        add("host".into(), format!("{:?}", instance.host));
+        add("zone".into(), format!("{:?}", instance.availability_zone));
+        add("state".into(), format!("{} {:?} {:?}", instance.vm_state, instance.task_state, instance.power_state));
+        add(
+            "flavor".into(),
+            format!("{} old {:?} new {:?}", instance.flavor.name, instance.old_flavor.is_some(), instance.new_flavor.is_some()),
+        );
+        add("image".into(), instance.image_ref.clone());
+        add("old state".into(), format!("{:?}", instance.old_vm_state));
+        for device in world.cells[&cell].db.block_devices(server).await.expect("devices") {
+            add(format!("device {:?}", device.device_name), format!("{:?}", device.volume_id));
+        }
+        add("cell".into(), cell);
+    }
+    if let Ok(spec) = world.api.request_spec(server).await {
+        add("request spec".into(), format!("{} {:?}", spec.flavor.name, spec.image_id));
+    }
+    let owner = world.operations.ownership(server).await.expect("ownership").and_then(|row| row.owner);
+    add("owner".into(), format!("{owner:?}"));
+    let providers = world.placement.providers().await.expect("providers");
+    for held in world.placement.all_allocations().await.expect("allocations") {
+        // A test has one server at a time; what a migration holds is its server's.
+        for (provider, amounts) in held.allocations {
+            let name = providers.iter().find(|known| known.uuid == provider).map_or("?", |known| &known.name);
+            add(format!("allocation {} {name}", held.consumer_type), format!("{amounts:?}"));
+        }
+    }
+    for (index, port) in world.network.ports_of(server).await.expect("ports").into_iter().enumerate() {
+        let bindings: BTreeMap<_, _> = port.bindings.into_iter().map(|binding| (binding.host, binding.status)).collect();
+        add(format!("port {index}"), format!("{} {bindings:?}", port.status));
+    }
+    let mut attachments: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+    for attachment in world.volumes.attachments_of(server).await.expect("attachments") {
+        attachments.entry(attachment.volume_id).or_default().push(format!("{:?} {}", attachment.host, attachment.status));
+    }
+    for (index, (_, mut hosts)) in attachments.into_iter().enumerate() {
+        hosts.sort();
+        add(format!("volume {index}"), hosts.join(", "));
+    }
+    for (host, guest) in guests(cloud, server).await {
+        add(format!("guest {host}"), guest);
+    }
+    view
+}
+
+/// What each host has of the server: the guest, the room it holds.
+async fn guests(cloud: &Cloud, server: Uuid) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for cell in &cloud.tree().cells {
+        for (host, _) in cell.hosts.hosts() {
+            let query = HostQuery::Report { checksums: false };
+            let Ok(HostAnswer::Report(report)) = cloud.world().hosts.query(&cell.name, &host, query, PATIENCE).await else {
+                found.insert(host, "does not answer".to_owned());
+                continue;
+            };
+            let guest = report.guests.iter().find(|guest| guest.server == server).map(|guest| {
+                format!("{} {:?} volumes {} ports {}", guest.defined, guest.power_state, guest.volumes.len(), guest.ports.len())
+            });
+            let claims: Vec<String> = report.claims.iter().map(|(_, resources)| format!("{resources:?}")).collect();
+            if guest.is_some() || !claims.is_empty() {
+                found.insert(host, format!("{guest:?} claims {claims:?}"));
+            }
+        }
+    }
+    found
+}
+
+/// The bytes of the server's root disk where its record says it is; none when it is nowhere.
+pub async fn root_disk(cloud: &Cloud, server: Uuid) -> Option<Vec<u8>> {
+    let (cell, instance) = record(cloud, server).await?;
+    let disks = cloud.tree().cell(&cell)?.hypervisor(&instance.host?)?.disks(server).ok()?;
+    let root = disks.into_iter().find(|disk| disk.name == "disk")?;
+    std::fs::read(root.path).ok()
+}
+
+/// The guest writes something that nobody else has written.
+pub async fn guest_writes(cloud: &Cloud, server: Uuid, bytes: &str) {
+    let Some((cell, Instance { host: Some(host), .. })) = record(cloud, server).await else { return };
+    let Some(cell) = cloud.tree().cell(&cell) else { return };
+    // A guest that is off writes nothing.
+    let _ = cell.hosts.guest_write(&host, server, bytes.as_bytes().to_vec(), PATIENCE).await;
+}
+
+/// The state alone: what two servers that went the same way share, whichever hosts were chosen.
+pub fn gist(view: &View) -> View {
+    let hostless = |name: &String| ["state", "flavor", "image", "cell", "old state", "request spec", "zone"].contains(&name.as_str());
+    let mut gist: View = view.iter().filter(|(name, _)| hostless(name)).map(|(name, value)| (name.clone(), value.clone())).collect();
+    for kind in ["allocation", "port", "volume", "guest", "device"] {
+        gist.insert(format!("{kind}s"), view.keys().filter(|name| name.starts_with(kind)).count().to_string());
+    }
+    gist
+}
