@@ -53,7 +53,8 @@ pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Resul
     let change = InstanceChange { progress: Some(0), ..InstanceChange::task(task) };
     let mut txn = CellTxn::new().instance_change_if(context.server, expected, change);
     txn = history::action_started(txn, context);
-    if let (Request::Confirm { .. } | Request::Revert | Request::Delete, Some(migration)) = (&context.request, context.migration) {
+    let ends_move = matches!(context.request, Request::Confirm { .. } | Request::Revert) || is_resized_delete(context);
+    if let (true, Some(migration)) = (ends_move, context.migration) {
         let status = if context.request == Request::Revert { MigrationStatus::Reverting } else { MigrationStatus::Confirming };
         txn = txn.migration_status(migration, status);
     }
@@ -61,6 +62,11 @@ pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Resul
         DbError::WrongState { vm_state, task_state, .. } => Refusal::Conflict(wrong_state(context, vm_state, task_state)),
         other => other.into(),
     })
+}
+
+/// A delete that confirms a move on its way: only then is there a migration to speak of.
+fn is_resized_delete(context: &Context) -> bool {
+    context.kind == Kind::Delete && context.target.is_some()
 }
 
 /// [`accept`] as a step's act: only a successor performs it, after a crash within the request.
