@@ -6,8 +6,8 @@ mod metadata;
 mod quotas;
 #[cfg(test)]
 mod tests;
-mod volume_types;
 mod versions;
+mod volume_types;
 mod volumes;
 mod zones;
 
