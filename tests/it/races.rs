@@ -168,7 +168,7 @@ fn pages_lose_and_repeat_no_server_while_servers_move() {
 #[test]
 fn a_list_of_changes_survives_the_delete_of_a_server_in_error() {
     play_default(|stage| async move {
-        stage.make_flavor("huge", 1000, 1024, 1).await;
+        stage.make_flavor("huge", 1, 1024, 5000).await;
         let server = stage.server().flavor("huge").ask(&stage.member).await.expect(202);
         let server = crate::client::id_of(&server.body["server"]);
         let shown = stage.at_rest(server, "ERROR").await;

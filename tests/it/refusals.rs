@@ -151,7 +151,7 @@ fn a_server_with_a_qos_port_stays_in_its_cell() {
         for port in stage.bindings(server).await {
             assert_eq!(port, [(source.clone(), "ACTIVE".to_owned())].into_iter().collect(), "no binding was tried");
         }
-        let action = stage.member.speaking("2.84").action(server, "resize").await;
+        let action = stage.admin.speaking("2.84").action(server, "resize").await;
         assert!(action.to_string().contains("No valid host"), "{action:#}");
         assert_eq!(action["message"], json!("Error"), "{action:#}");
         let elsewhere: Value = stage.admin.migrate(server, Some("cell2-host1")).await.expect(400).body;

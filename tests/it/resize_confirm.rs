@@ -226,3 +226,38 @@ fn a_server_that_waits_for_confirm_is_deleted_in_both_cells() {
         assert_eq!(shown.body["volume"]["status"], "available");
     });
 }
+
+#[test]
+fn migrations_and_hypervisors_tell_the_same_story() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        stage.cross(server).await;
+        let target = stage.runs_on(server).await.pop_first().expect("a host");
+        let used = async |host: &str| {
+            let body = stage.admin.speaking("2.53").get("/os-hypervisors/detail").await.expect(200).body;
+            let all = body["hypervisors"].as_array().cloned().unwrap_or_default();
+            all.iter().find(|node| node["service"]["host"] == host).map(|node| node["vcpus_used"].clone())
+        };
+        let listed = async || {
+            let body = stage.admin.get(&format!("/os-migrations?instance_uuid={server}")).await.expect(200).body;
+            body["migrations"].as_array().cloned().unwrap_or_default()
+        };
+        assert_eq!((used(&source).await, used(&target).await), (Some(json!(1)), Some(json!(1))), "the source keeps room for a revert");
+        let migrations = listed().await;
+        assert_eq!(migrations.len(), 1, "one move, though both cells record it (L21)");
+        assert_eq!(migrations[0]["status"], "finished");
+        assert_eq!((&migrations[0]["source_compute"], &migrations[0]["dest_compute"]), (&json!(source), &json!(target)));
+        assert_eq!(stage.admin.get(&format!("/servers/{server}/migrations")).await.expect(200).body["migrations"], json!([]));
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!((used(&source).await, used(&target).await), (Some(json!(0)), Some(json!(1))));
+        assert_eq!(listed().await[0]["status"], "confirmed");
+        stage.member.resize(server, "gen1.small").await.expect(202);
+        let back = stage.at_rest(server, "VERIFY_RESIZE").await["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!((used(&back).await, used(&target).await), (Some(json!(0)), Some(json!(1))));
+        assert_eq!(listed().await.iter().map(|migration| migration["status"].clone()).collect::<Vec<_>>(), ["reverted", "confirmed"]);
+    });
+}

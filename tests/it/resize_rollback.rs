@@ -33,9 +33,9 @@ async fn assert_nothing_moved(stage: &Stage, server: Uuid, source: &str, status:
     }
 }
 
-/// The reason as the server's user reads it.
+/// The reason that the action of a failed move gives.
 async fn reason(stage: &Stage, server: Uuid, action: &str) -> String {
-    let action = stage.member.speaking("2.84").action(server, action).await;
+    let action = stage.admin.speaking("2.84").action(server, action).await;
     assert_eq!(action["message"], "Error", "{action:#}");
     let failed = action["events"].as_array().into_iter().flatten().find(|event| event["result"] == "Error");
     let event = failed.unwrap_or_else(|| panic!("no failed event in {action:#}"));
@@ -168,7 +168,7 @@ fn a_flavor_too_big_for_every_host_changes_nothing() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let source = stage.runs_on(server).await.pop_first().expect("a host");
-        stage.make_flavor("huge", 1000, 1024, 1).await;
+        stage.make_flavor("huge", 1, 1024, 5000).await;
         stage.member.resize(server, "huge").await.expect(202);
         assert_nothing_moved(&stage, server, &source, "ACTIVE").await;
         let why = reason(&stage, server, "resize").await;

@@ -261,7 +261,7 @@ impl Cell {
         });
     }
 
-    /// Records the hosts that take requests as seen now.
+    /// Records the hosts that take requests as seen now, and what their servers use.
     fn beat(&self, ctx: &mut Context<Self>) {
         let (handle, deadline) = (self.parts.handle.clone(), self.parts.options.database_deadline);
         let beating = async move {
@@ -288,7 +288,8 @@ async fn record_seen(handle: &CellHandle) -> Result<(), crate::db::DbError> {
     let services = handle.db.services().await?;
     let seen = services.into_iter().filter(|service| alive.contains(&service.host));
     let txn = seen.fold(CellTxn::new(), |txn, service| txn.service_seen(service.uuid));
-    handle.db.apply_unfenced(txn).await
+    let counted = alive.iter().fold(txn, |txn, host| txn.recount_usage(host));
+    handle.db.apply_unfenced(counted).await
 }
 
 impl Actor for Cell {

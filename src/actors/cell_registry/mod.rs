@@ -6,8 +6,6 @@
 mod edit;
 mod list;
 mod matching;
-#[cfg(test)]
-mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

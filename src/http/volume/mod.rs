@@ -6,8 +6,8 @@ mod metadata;
 mod quotas;
 #[cfg(test)]
 mod tests;
-mod types;
 mod versions;
+mod volume_types;
 mod volumes;
 mod zones;
 
@@ -30,7 +30,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
                 .configure(metadata::configure)
                 .configure(actions::configure)
                 .configure(attachments::configure)
-                .configure(types::configure)
+                .configure(volume_types::configure)
                 .configure(quotas::configure)
                 .configure(zones::configure),
         ),

@@ -152,7 +152,7 @@ fn read_new(fields: NewFields, caller: &Caller, id: uuid::Uuid) -> Result<NewVol
         Some(image) => Some(uuid::Uuid::parse_str(&image).map_err(|_| bad_request(format!("Invalid image identifier {image}.")))?),
         None => None,
     };
-    let volume_type = Some(super::types::name_of(fields.volume_type.as_deref().unwrap_or(DEFAULT_TYPE))?.to_owned());
+    let volume_type = Some(super::volume_types::name_of(fields.volume_type.as_deref().unwrap_or(DEFAULT_TYPE))?.to_owned());
     let (project_id, user_id) = (caller.0.project_id.clone(), caller.0.user_id.clone());
     Ok(NewVolume { id, name: fields.name, project_id, user_id, size_gb, image_id, volume_type })
 }

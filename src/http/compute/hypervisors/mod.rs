@@ -2,8 +2,11 @@
 
 mod view;
 
+use std::time::Duration;
+
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use futures::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -14,10 +17,15 @@ use super::schema::strict_bool;
 use crate::actors::cell::CellHandle;
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::services::Service;
+use crate::domain::flavor::Resources;
+use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
 use view::{detailed, summary};
+
+/// How long a host may take to tell what it has claimed.
+const HOST_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Routes.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -45,7 +53,8 @@ impl Hypervisor<'_> {
     }
 }
 
-/// Every compute node that has a service, in the order of cells and numbers.
+/// Every compute node that has a service, in the order of cells and numbers, with what its host has claimed now; of a host that
+/// does not answer, what was counted last.
 async fn all(api: &Catalog) -> Vec<Hypervisor<'_>> {
     let mut found = Vec::new();
     for heard in api.ask_cells(async |cell| Ok((cell.compute_nodes().await?, cell.services().await?))).await {
@@ -66,7 +75,24 @@ async fn all(api: &Catalog) -> Vec<Hypervisor<'_>> {
         here.sort_by_key(|hypervisor| hypervisor.node.id);
         found.extend(here);
     }
+    join_all(found.iter_mut().map(take_claims)).await;
     found
+}
+
+/// A host's claims know of the room that a move keeps at its source, which the records of one cell cannot tell (spec
+/// cross-cell-resize §2.9).
+async fn take_claims(hypervisor: &mut Hypervisor<'_>) {
+    let asked = HostQuery::Report { checksums: false };
+    let answer = hypervisor.cell.hosts.query(&hypervisor.node.host, asked, HOST_PATIENCE).await;
+    let Ok(HostAnswer::Report(report)) = answer else { return };
+    let sum = |amount: fn(&Resources) -> i64| {
+        let total = report.claims.iter().map(|(_, claimed)| amount(claimed)).sum::<i64>();
+        i32::try_from(total).unwrap_or(i32::MAX)
+    };
+    let node = &mut hypervisor.node;
+    (node.vcpus_used, node.memory_mb_used, node.local_gb_used) = (sum(|r| r.vcpu), sum(|r| r.memory_mb), sum(|r| r.disk_gb));
+    let guests = report.guests.iter().filter(|guest| guest.defined).count();
+    node.running_vms = i32::try_from(guests).unwrap_or(i32::MAX);
 }
 
 async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {

@@ -21,9 +21,6 @@ mod update;
 pub mod view;
 mod volume_attachments;
 
-#[cfg(test)]
-mod tests;
-
 use std::sync::Arc;
 
 use actix_web::web;
