@@ -1,6 +1,9 @@
 //! The fence of a database: the highest `(epoch, attempt)` per server whose effect was written here (architecture §5, rule 3).
 
+use std::collections::BTreeMap;
+
 use diesel::prelude::*;
+use uuid::Uuid;
 
 use super::{Conn, DbError};
 use crate::domain::fence::Fence;
@@ -36,4 +39,14 @@ pub fn obey(conn: &mut Conn, fence: Fence) -> Result<(), DbError> {
         }
     }
     Ok(())
+}
+
+/// The highest fence of every server that was written for here; for the audit.
+pub fn all(conn: &mut Conn) -> Result<BTreeMap<Uuid, (i64, i64)>, DbError> {
+    let rows: Vec<(String, i64, i64)> = fences::table.load(conn)?;
+    let read = |(server, epoch, attempt): (String, i64, i64)| match Uuid::parse_str(&server) {
+        Ok(id) => Ok((id, (epoch, attempt))),
+        Err(_) => Err(DbError::unreadable("fences.server_uuid", &server)),
+    };
+    rows.into_iter().map(read).collect()
 }

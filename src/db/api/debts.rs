@@ -70,18 +70,19 @@ pub(super) fn insert(conn: &mut Conn, saga: Uuid, server: Uuid, debt: NewDebt, n
     Ok(())
 }
 
+/// Debts that stand, oldest first; of one server or of all.
+pub(super) fn all(conn: &mut Conn, server: Option<Uuid>) -> Result<Vec<Debt>, DbError> {
+    let mut query = debts::table.into_boxed().order((debts::created_at, debts::saga_id, debts::owed_seq));
+    if let Some(server) = server {
+        query = query.filter(debts::server_uuid.eq(server.to_string()));
+    }
+    query.load::<Row>(conn)?.into_iter().map(debt).collect()
+}
+
 impl Operations {
     /// Debts that stand, oldest first; of one server or of all.
     pub async fn debts(&self, server: Option<Uuid>) -> Result<Vec<Debt>, DbError> {
-        self.db()
-            .read(move |conn| {
-                let mut query = debts::table.into_boxed().order((debts::created_at, debts::saga_id, debts::owed_seq));
-                if let Some(server) = server {
-                    query = query.filter(debts::server_uuid.eq(server.to_string()));
-                }
-                query.load::<Row>(conn)?.into_iter().map(debt).collect()
-            })
-            .await
+        self.db().read(move |conn| all(conn, server)).await
     }
 
     /// Strikes a debt out: paid, or overtaken by a later operation.

@@ -1,7 +1,10 @@
 //! Operations in flight and the saga journal: at most one operation per server by a unique key, entries appended under a
 //! lease whose epoch fences an old owner's writes (architecture §5, rules 1 and 6).
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, NaiveDateTime, Utc};
+use diesel::Connection;
 use diesel::prelude::*;
 use uuid::Uuid;
 
@@ -131,6 +134,19 @@ pub struct SagaFilter {
     /// Only older ones than this saga.
     pub marker: Option<Uuid>,
     pub limit: i64,
+}
+
+/// Everything about operations.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct OperationRecords {
+    /// The saga that holds each server.
+    pub holders: BTreeMap<Uuid, Uuid>,
+    /// Oldest first.
+    pub sagas: Vec<SagaRecord>,
+    /// By saga, in order.
+    pub journals: BTreeMap<Uuid, Vec<JournalEntry>>,
+    pub debts: Vec<super::debts::Debt>,
+    pub ownership: Vec<ownership::Ownership>,
 }
 
 /// Operations and their journal.
@@ -332,6 +348,31 @@ impl Operations {
         self.db.read(move |conn| entries_of(conn, saga)).await
     }
 
+    /// Everything about operations, as of one moment; for the audit.
+    pub async fn audit_records(&self) -> Result<OperationRecords, DbError> {
+        self.db
+            .read(|conn| {
+                conn.transaction(|conn| {
+                    let held: Vec<(String, String)> =
+                        operations::table.select((operations::server_uuid, operations::saga_id)).load(conn)?;
+                    let sagas: Vec<SagaRow> = sagas::table.order((sagas::created_at, sagas::id)).load(conn)?;
+                    let rows: Vec<EntryRow> = journal::table.order((journal::saga_id, journal::seq)).load(conn)?;
+                    let mut journals: BTreeMap<Uuid, Vec<JournalEntry>> = BTreeMap::new();
+                    for row in rows {
+                        journals.entry(parse(&row.0)?).or_default().push(entry(row));
+                    }
+                    Ok(OperationRecords {
+                        holders: held.iter().map(|(server, saga)| Ok((parse(server)?, parse(saga)?))).collect::<Result<_, DbError>>()?,
+                        sagas: sagas.into_iter().map(record).collect::<Result<_, _>>()?,
+                        journals,
+                        debts: super::debts::all(conn, None)?,
+                        ownership: ownership::all(conn)?,
+                    })
+                })
+            })
+            .await
+    }
+
     /// The saga that holds a server, if any.
     pub async fn holder(&self, server: Uuid) -> Result<Option<Uuid>, DbError> {
         self.db
@@ -430,12 +471,14 @@ fn insert_entry(conn: &mut Conn, saga: &str, entry: &JournalEntry) -> Result<(),
 }
 
 fn entries_of(conn: &mut Conn, saga: Uuid) -> Result<Vec<JournalEntry>, DbError> {
-    type Row = (String, i64, String, String, i64, String, Option<String>, NaiveDateTime);
-    let rows: Vec<Row> = journal::table.filter(journal::saga_id.eq(saga.to_string())).order(journal::seq).load(conn)?;
-    Ok(rows
-        .into_iter()
-        .map(|(_, seq, step, side, attempt, event, error, at)| JournalEntry { seq, step, side, attempt, event, error, at: at.and_utc() })
-        .collect())
+    let rows: Vec<EntryRow> = journal::table.filter(journal::saga_id.eq(saga.to_string())).order(journal::seq).load(conn)?;
+    Ok(rows.into_iter().map(entry).collect())
+}
+
+type EntryRow = (String, i64, String, String, i64, String, Option<String>, NaiveDateTime);
+
+fn entry((_, seq, step, side, attempt, event, error, at): EntryRow) -> JournalEntry {
+    JournalEntry { seq, step, side, attempt, event, error, at: at.and_utc() }
 }
 
 fn record(row: SagaRow) -> Result<SagaRecord, DbError> {

@@ -5,6 +5,7 @@
 //! reads to `CellDb`.
 
 pub mod actions;
+pub mod audit;
 pub mod block_devices;
 pub mod bundle;
 pub mod compute_nodes;

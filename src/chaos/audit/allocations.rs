@@ -1,0 +1,157 @@
+//! I4: placement. No provider over its capacity, each server at rest with the allocations of spec §2.9, no consumer of nobody,
+//! and usage that equals a recount (I15).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use super::explanations::Topic;
+use super::report::{Findings, Violation};
+use super::snapshot::{Phase, PlacementSnapshot, Resting, Snapshot};
+use crate::domain::flavor::{Flavor, Resources};
+use crate::services::placement::Allocations;
+
+/// Looks for violations of I4 and of I15's counters in placement.
+pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
+    let mut found = Findings::of(snapshot);
+    if let Some(placement) = &snapshot.placement {
+        no_provider_is_over_capacity(placement, &mut found);
+        usage_is_a_recount(placement, &mut found);
+        let by_consumer: BTreeMap<Uuid, &Allocations> = placement.allocations.iter().map(|held| (held.consumer, held)).collect();
+        for server in snapshot.resting() {
+            allocations_fit_the_phase(snapshot, &by_consumer, &server, &mut found);
+        }
+        no_consumer_of_nobody(snapshot, placement, &mut found);
+    }
+    found.done()
+}
+
+fn no_provider_is_over_capacity(placement: &PlacementSnapshot, found: &mut Findings) {
+    for provider in &placement.providers {
+        for (class, used) in &provider.usages {
+            let capacity = provider.inventories.get(class).map_or(0, |inventory| inventory.capacity());
+            if *used > capacity {
+                let message = format!("{used} {class} of {} are allocated, expected at most {capacity}", provider.name);
+                found.add("I4", format!("provider {}", provider.uuid), message);
+            }
+        }
+    }
+}
+
+fn usage_is_a_recount(placement: &PlacementSnapshot, found: &mut Findings) {
+    if !placement.settled {
+        return;
+    }
+    let mut counted: BTreeMap<(Uuid, &str), i64> = BTreeMap::new();
+    for (provider, amounts) in placement.allocations.iter().flat_map(|held| &held.allocations) {
+        for (class, amount) in amounts {
+            *counted.entry((*provider, class)).or_default() += amount;
+        }
+    }
+    for provider in &placement.providers {
+        let classes: BTreeSet<&str> = provider.usages.keys().chain(provider.inventories.keys()).map(String::as_str).collect();
+        for class in classes {
+            let used = provider.usages.get(class).copied().unwrap_or_default();
+            let counted = counted.get(&(provider.uuid, class)).copied().unwrap_or_default();
+            if used != counted {
+                let message = format!("its usage says {used} {class} on {}, expected {counted}, the sum of its allocations", provider.name);
+                found.add("I15", format!("provider {}", provider.uuid), message);
+            }
+        }
+    }
+}
+
+/// Who holds what on which host, by spec §2.9.
+fn allocations_fit_the_phase(snapshot: &Snapshot, held: &BTreeMap<Uuid, &Allocations>, server: &Resting, found: &mut Findings) {
+    let backed = server.record.is_volume_backed();
+    if let Some(source) = server.source_host()
+        && let Phase::Verify(migration) = server.phase
+    {
+        let old = server.record.old_flavor.as_ref();
+        compare(snapshot, held.get(&migration.uuid), server, &format!("migration {}", migration.uuid), Some((source, old, backed)), found);
+    }
+    let own = server.host().map(|host| (host, Some(&server.record.flavor), backed));
+    compare(snapshot, held.get(&server.id()), server, &format!("server {}", server.id()), own, found);
+}
+
+/// Compares a consumer's amounts on compute nodes with those of a flavor on one host (or with nothing).
+fn compare(
+    snapshot: &Snapshot,
+    held: Option<&&Allocations>,
+    server: &Resting,
+    consumer: &str,
+    expected: Option<(&str, Option<&Flavor>, bool)>,
+    found: &mut Findings,
+) {
+    let nodes: BTreeMap<Uuid, &str> =
+        snapshot.cells.values().flat_map(|cell| &cell.records.compute_nodes).map(|node| (node.uuid, node.host.as_str())).collect();
+    let on_nodes: BTreeMap<&str, &BTreeMap<String, i64>> =
+        held.iter().flat_map(|held| &held.allocations).filter_map(|(provider, amounts)| Some((*nodes.get(provider)?, amounts))).collect();
+    let mut wrong = |message: String| found.about(server.id(), Topic::Allocations, "I4", consumer, message);
+    let Some((host, flavor, backed)) = expected else {
+        if !on_nodes.is_empty() {
+            wrong(format!("it has an allocation on {}, expected none: the server has no host", first(&on_nodes)));
+        }
+        return;
+    };
+    // A cell that does not answer names no nodes.
+    if snapshot.node_of(host).is_none() {
+        return;
+    }
+    match on_nodes.get(host) {
+        None => wrong(format!("it has no allocation on {host}, expected {}", words(&wanted(flavor, backed)))),
+        Some(amounts) if !overridden(flavor) && **amounts != wanted(flavor, backed) => {
+            wrong(format!("it has {} on {host}, expected {}", words(amounts), words(&wanted(flavor, backed))));
+        }
+        Some(_) => {}
+    }
+    for other in on_nodes.keys().filter(|other| **other != host) {
+        wrong(format!("it has an allocation on {other} too, expected one on {host} only"));
+    }
+}
+
+fn first(on_nodes: &BTreeMap<&str, &BTreeMap<String, i64>>) -> String {
+    on_nodes.keys().next().copied().unwrap_or_default().to_owned()
+}
+
+fn wanted(flavor: Option<&Flavor>, volume_backed: bool) -> BTreeMap<String, i64> {
+    flavor.map(|flavor| flavor.resources(volume_backed)).unwrap_or_else(Resources::default).by_class()
+}
+
+/// A flavor may ask for other amounts than its sizes (`resources:VCPU=…`).
+fn overridden(flavor: Option<&Flavor>) -> bool {
+    flavor.is_some_and(|flavor| flavor.extra_specs.keys().any(|key| key.starts_with("resources")))
+}
+
+fn words(amounts: &BTreeMap<String, i64>) -> String {
+    super::report::list(amounts.iter().map(|(class, amount)| format!("{amount} {class}")))
+}
+
+fn no_consumer_of_nobody(snapshot: &Snapshot, placement: &PlacementSnapshot, found: &mut Findings) {
+    let moves: BTreeSet<Uuid> = snapshot
+        .resting()
+        .iter()
+        .filter_map(|server| match server.phase {
+            Phase::Verify(migration) => Some(migration.uuid),
+            Phase::Settled | Phase::Nowhere => None,
+        })
+        .collect();
+    let by_move: BTreeMap<Uuid, Uuid> = snapshot.sagas.iter().map(|saga| (saga.id, saga.server)).collect();
+    for held in &placement.allocations {
+        let consumer = held.consumer;
+        let alive = snapshot.is_known(consumer) || moves.contains(&consumer) || snapshot.is_in_flight(consumer);
+        // The record of the move may be in a cell that does not answer.
+        let unseen = by_move.get(&consumer).is_some_and(|server| snapshot.is_out_of_sight(*server));
+        if !alive && !unseen {
+            let server = by_move.get(&consumer).copied().unwrap_or(consumer);
+            let subject = format!("consumer {consumer}");
+            found.about(
+                server,
+                Topic::Allocations,
+                "I4",
+                subject,
+                "it holds an allocation, expected none: there is no live server or migration of that id",
+            );
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Reads the world into a [`Snapshot`]. The parts cannot be read at one moment, so operations are read before and after: a
+//! server whose counter moved meanwhile, or that is held at either end, counts as busy.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::time::Duration;
+
+use futures::future::join_all;
+use uuid::Uuid;
+
+use super::images::MADE_BY;
+use super::snapshot::{CellSnapshot, HostSnapshot, PlacementSnapshot, Snapshot};
+use crate::db::DbError;
+use crate::db::api::ApiDb;
+use crate::db::api::instance_mappings::MappingFilter;
+use crate::db::api::operations::Operations;
+use crate::db::cell::CellDb;
+use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReport};
+use crate::domain::server::PowerState;
+use crate::env::Env;
+use crate::saga::world::World;
+use crate::services::image::ImageService;
+use crate::services::network::NetworkService;
+use crate::services::placement::PlacementService;
+use crate::services::volume::VolumeService;
+use crate::virt::Hosts;
+
+/// How long each part may take to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Readings of placement before its usage is left unjudged.
+const PLACEMENT_READINGS: usize = 5;
+
+/// Where the audit looks.
+pub struct Sources<'a> {
+    pub env: &'a Env,
+    pub operations: &'a Operations,
+    pub api: &'a ApiDb,
+    /// By name, cell0 among them.
+    pub cells: BTreeMap<String, (Uuid, &'a CellDb)>,
+    pub hosts: &'a dyn Hosts,
+    pub images: &'a dyn ImageService,
+    pub network: &'a dyn NetworkService,
+    pub volumes: &'a dyn VolumeService,
+    pub placement: &'a dyn PlacementService,
+    /// How long each part may take to answer.
+    pub patience: Duration,
+}
+
+impl<'a> Sources<'a> {
+    /// Those of a running service.
+    pub fn of(world: &'a World) -> Sources<'a> {
+        Sources {
+            env: &world.env,
+            operations: &world.operations,
+            api: &world.api,
+            cells: world.cells.iter().map(|(name, cell)| (name.clone(), (cell.uuid, &cell.db))).collect(),
+            hosts: &*world.hosts,
+            images: &*world.images,
+            network: &*world.network,
+            volumes: &*world.volumes,
+            placement: &*world.placement,
+            patience: PATIENCE,
+        }
+    }
+
+    /// An answer, or the sentence that says who gave none.
+    async fn ask<T, E: std::fmt::Display>(&self, who: &str, answer: impl Future<Output = Result<T, E>>) -> Result<T, String> {
+        match tokio::time::timeout(self.patience, answer).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(format!("{who}: {error}")),
+            Err(_) => Err(format!("{who}: no answer within {} s", self.patience.as_secs())),
+        }
+    }
+}
+
+/// Reads everything. Only a silent API database is an error.
+pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
+    let reading = async {
+        let before = sources.operations.audit_records().await?;
+        let host_mappings = sources.api.host_mappings().await?;
+        Ok::<_, DbError>((before, host_mappings))
+    };
+    let (before, host_mappings) = within(sources, reading).await?;
+    let mut snapshot = Snapshot { at: sources.env.now(), ..Snapshot::default() };
+    snapshot.cell_names = sources.cells.iter().map(|(name, (uuid, _))| (*uuid, name.clone())).collect();
+    for mapping in host_mappings {
+        match snapshot.cell_names.get(&mapping.cell_uuid) {
+            Some(cell) => {
+                snapshot.host_cells.insert(mapping.host, cell.clone());
+            }
+            None => snapshot.unreachable.push(format!("host {}: its cell {} is not known here", mapping.host, mapping.cell_uuid)),
+        }
+    }
+    read_cells(sources, &mut snapshot).await;
+    read_hosts(sources, &mut snapshot).await;
+    read_services(sources, &mut snapshot).await;
+    let rest = async {
+        let mappings = sources.api.instance_mappings(MappingFilter::default()).await?;
+        let building = sources.api.build_requests(None).await?;
+        Ok::<_, DbError>((mappings, building, sources.operations.audit_records().await?))
+    };
+    let (mappings, building, after) = within(sources, rest).await?;
+    snapshot.mappings = mappings;
+    snapshot.build_requests = building.into_iter().map(|bundle| bundle.instance.uuid).collect();
+    let attempts = |records: &crate::db::api::operations::OperationRecords| -> BTreeMap<Uuid, (i64, i64)> {
+        records.ownership.iter().map(|row| (row.server, (row.epoch, row.attempt))).collect()
+    };
+    let (first, last) = (attempts(&before), attempts(&after));
+    snapshot.busy = before.holders.keys().chain(after.holders.keys()).copied().collect::<BTreeSet<Uuid>>();
+    snapshot.busy.extend(last.iter().filter(|(server, pair)| first.get(*server) != Some(*pair)).map(|(server, _)| *server));
+    snapshot.holders = after.holders;
+    snapshot.sagas = after.sagas;
+    snapshot.journals = after.journals;
+    snapshot.debts = after.debts;
+    snapshot.ownership = after.ownership.into_iter().map(|row| (row.server, row)).collect();
+    Ok(snapshot)
+}
+
+/// The API database's answer; its silence is an error too.
+async fn within<T>(sources: &Sources<'_>, reading: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
+    tokio::time::timeout(sources.patience, reading).await.unwrap_or_else(|_| {
+        Err(DbError::Unavailable { name: "api".into(), reason: format!("no answer within {} s", sources.patience.as_secs()) })
+    })
+}
+
+async fn read_cells(sources: &Sources<'_>, snapshot: &mut Snapshot) {
+    let asked = sources.cells.iter().map(|(name, (uuid, db))| async move {
+        let records = sources.ask(&format!("cell {name}"), db.audit_records()).await;
+        (name.clone(), *uuid, records)
+    });
+    for (name, uuid, records) in join_all(asked).await {
+        match records {
+            Ok(records) => {
+                snapshot.cells.insert(name, CellSnapshot { uuid, records });
+            }
+            Err(silence) => snapshot.unreachable.push(silence),
+        }
+    }
+}
+
+async fn read_hosts(sources: &Sources<'_>, snapshot: &mut Snapshot) {
+    let asked =
+        snapshot.host_cells.iter().map(|(host, cell)| async move { (host.clone(), cell.clone(), report(sources, cell, host).await) });
+    for (host, cell, answer) in join_all(asked).await {
+        match answer {
+            Ok(report) => {
+                snapshot.hosts.insert(host, HostSnapshot { cell, report });
+            }
+            Err(silence) => snapshot.unreachable.push(silence),
+        }
+    }
+    look_again(sources, snapshot).await;
+}
+
+async fn report(sources: &Sources<'_>, cell: &str, host: &str) -> Result<HostReport, String> {
+    let query = sources.hosts.query(cell, host, HostQuery::Report { checksums: false }, sources.patience);
+    match sources.ask(&format!("host {host}"), query).await? {
+        HostAnswer::Report(report) => Ok(report),
+        HostAnswer::Progress { .. } => Err(format!("host {host}: it answered something else than a report")),
+    }
+}
+
+/// Where two hosts run a guest of one server, the first is asked again: a guest that moved between the two readings has
+/// stopped there by now.
+async fn look_again(sources: &Sources<'_>, snapshot: &mut Snapshot) {
+    let mut running: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+    for (name, host) in &snapshot.hosts {
+        for guest in host.report.guests.iter().filter(|guest| guest.power_state == PowerState::Running) {
+            running.entry(guest.server).or_default().push(name.clone());
+        }
+    }
+    let doubtful: BTreeSet<String> = running.into_values().filter(|hosts| hosts.len() > 1).flatten().collect();
+    for name in doubtful {
+        let Some(cell) = snapshot.host_cells.get(&name).cloned() else { continue };
+        match report(sources, &cell, &name).await {
+            Ok(report) => {
+                snapshot.hosts.insert(name, HostSnapshot { cell, report });
+            }
+            Err(silence) => {
+                snapshot.hosts.remove(&name);
+                snapshot.unreachable.push(silence);
+            }
+        }
+    }
+}
+
+async fn read_services(sources: &Sources<'_>, snapshot: &mut Snapshot) {
+    let ports = sources.ask("the network service", sources.network.ports_in_use()).await;
+    snapshot.ports = told(ports, snapshot);
+    let attachments = sources.ask("the volume service", sources.volumes.all_attachments()).await;
+    snapshot.attachments = told(attachments, snapshot);
+    let images = sources.ask("the image service", sources.images.images_with_property("image_type", "snapshot")).await;
+    let images = images.map(|images| images.into_iter().filter(|image| image.properties.contains_key(MADE_BY)).collect());
+    snapshot.temporary_images = told(images, snapshot);
+    let placement = sources.ask("the placement service", read_placement(sources.placement)).await;
+    snapshot.placement = told(placement, snapshot);
+}
+
+fn told<T>(answer: Result<T, String>, snapshot: &mut Snapshot) -> Option<T> {
+    answer.map_err(|silence| snapshot.unreachable.push(silence)).ok()
+}
+
+/// Providers and allocations that belong together: read until no provider's generation changed in between.
+async fn read_placement(placement: &dyn PlacementService) -> Result<PlacementSnapshot, crate::services::ServiceError> {
+    let mut providers = placement.providers().await?;
+    let mut allocations = Vec::new();
+    for _ in 0..PLACEMENT_READINGS {
+        allocations = placement.all_allocations().await?;
+        let again = placement.providers().await?;
+        if again == providers {
+            return Ok(PlacementSnapshot { providers, allocations, settled: true });
+        }
+        providers = again;
+    }
+    Ok(PlacementSnapshot { providers, allocations, settled: false })
+}

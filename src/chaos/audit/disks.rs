@@ -1,0 +1,119 @@
+//! I16 as far as rest shows it, and I14 for hosts: the guest is on its host with its volumes and ports, a source that waits for
+//! confirm keeps the disks, and no host keeps anything else.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::explanations::Topic;
+use super::report::{Findings, Violation, list};
+use super::snapshot::{Resting, Snapshot};
+use super::volumes::devices_of;
+use crate::domain::host_protocol::GuestReport;
+use crate::domain::server::VmState;
+
+/// Looks for violations of I14 and I16 on hosts.
+pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
+    let mut found = Findings::of(snapshot);
+    let resting = snapshot.resting();
+    for server in &resting {
+        guest_is_on_its_host(snapshot, server, &mut found);
+        source_keeps_the_disks(snapshot, server, &mut found);
+    }
+    nothing_is_left(snapshot, &resting, &mut found);
+    found.done()
+}
+
+fn guest_on<'a>(snapshot: &'a Snapshot, server: Uuid, host: &str) -> Option<&'a GuestReport> {
+    snapshot.guests_of(server).find(|(name, _)| *name == host).map(|(_, guest)| guest)
+}
+
+fn guest_is_on_its_host(snapshot: &Snapshot, server: &Resting, found: &mut Findings) {
+    let Some(host) = server.host().filter(|host| snapshot.hosts.contains_key(*host)) else { return };
+    let recoverable = matches!(server.record.vm_state, VmState::Error | VmState::Building | VmState::Deleted);
+    let subject = format!("server {}", server.id());
+    let Some(guest) = guest_on(snapshot, server.id(), host).filter(|guest| guest.defined) else {
+        if !recoverable {
+            found.about(
+                server.id(),
+                Topic::Guest,
+                "I16",
+                subject,
+                format!("{host} has no guest of it, expected one: the server is {}", server.record.vm_state),
+            );
+        }
+        return;
+    };
+    if recoverable {
+        return;
+    }
+    let connected: BTreeSet<Uuid> = guest.volumes.iter().copied().collect();
+    let wanted: BTreeSet<Uuid> = devices_of(snapshot, server).iter().filter_map(|device| device.volume_id).collect();
+    if connected != wanted {
+        let message = format!("its guest on {host} has volumes {}, expected {} as on its record", list(&connected), list(&wanted));
+        found.about(server.id(), Topic::Volumes, "I16", &subject, message);
+    }
+    if let Some(ports) = &snapshot.ports {
+        let plugged: BTreeSet<Uuid> = guest.ports.iter().copied().collect();
+        let own: BTreeSet<Uuid> = ports.iter().filter(|port| port.device_id == server.id().to_string()).map(|port| port.id).collect();
+        // A port that its user deleted leaves an interface without a network; one that is missing is a fault.
+        if !own.is_subset(&plugged) {
+            let message = format!("its guest on {host} has ports {}, expected {}, those of the server", list(&plugged), list(&own));
+            found.about(server.id(), Topic::Ports, "I14", &subject, message);
+        }
+    }
+}
+
+fn source_keeps_the_disks(snapshot: &Snapshot, server: &Resting, found: &mut Findings) {
+    let Some(source) = server.source_host().filter(|host| snapshot.hosts.contains_key(*host)) else { return };
+    let subject = format!("server {}", server.id());
+    match guest_on(snapshot, server.id(), source) {
+        None => {
+            let message = format!("{source} has kept nothing of it, expected its disks until the move is confirmed or reverted");
+            found.about(server.id(), Topic::Host, "I16", subject, message);
+        }
+        Some(guest) if guest.defined => {
+            let message = format!("{source} still has a guest of it, expected only its disks until the move is confirmed or reverted");
+            found.about(server.id(), Topic::Host, "I14", subject, message);
+        }
+        Some(_) => {}
+    }
+}
+
+/// Everything that hosts hold belongs to a server that is there, or is kept there for a revert.
+fn nothing_is_left(snapshot: &Snapshot, resting: &[Resting], found: &mut Findings) {
+    for (name, host) in &snapshot.hosts {
+        for guest in &host.report.guests {
+            let server = guest.server;
+            if snapshot.busy.contains(&server) || snapshot.is_out_of_sight(server) {
+                continue;
+            }
+            let subject = format!("host {name}");
+            for file in &guest.leftovers {
+                found.about(
+                    server,
+                    Topic::Host,
+                    "I14",
+                    &subject,
+                    format!("{file} of server {server} is left, expected nothing of a copy that is over"),
+                );
+            }
+            let belongs = resting
+                .iter()
+                .filter(|known| known.id() == server)
+                .any(|known| known.host() == Some(name) || known.source_host() == Some(name));
+            // An export alone is a report without a guest or disks.
+            let holds = guest.defined || guest.leftovers.is_empty();
+            if !belongs && holds {
+                let what = if guest.defined { "a guest" } else { "disks" };
+                found.about(
+                    server,
+                    Topic::Host,
+                    "I14",
+                    &subject,
+                    format!("it has {what} of server {server}, expected nothing: the server is not here"),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What a recorded debt explains: the part of a server that cannot be right before the debt is paid.
+
+/// A part of a server.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Topic {
+    /// Whether and where its guest runs.
+    Guest,
+    /// What hosts hold of it: guests, disks, room.
+    Host,
+    Ports,
+    Volumes,
+    Allocations,
+    /// Its records and migrations.
+    Records,
+    Images,
+}
+
+/// Every part: for a step that this release does not know.
+const ALL: &[Topic] = &[Topic::Guest, Topic::Host, Topic::Ports, Topic::Volumes, Topic::Allocations, Topic::Records, Topic::Images];
+
+/// The parts that the act or the undo of a step puts right.
+pub fn topics_of(step: &str) -> &'static [Topic] {
+    use Topic::{Allocations, Guest, Host, Images, Ports, Records, Volumes};
+    match step {
+        "record_migration" | "create_target_records" | "record_target_choice" | "delete_source_records" | "delete_target_records" => {
+            &[Records]
+        }
+        "hold_source_allocation" | "select_destination" | "select_host" => &[Allocations],
+        "bind_ports_at_target" | "release_source_ports" | "release_target_ports" | "release_ports" | "make_ports" => &[Ports],
+        "activate_target_ports" | "activate_source_ports" => &[Ports, Guest],
+        "reserve_volumes_for_target"
+        | "release_source_volumes"
+        | "release_target_volumes"
+        | "release_volumes"
+        | "make_volumes"
+        | "reserve_volume" => &[Volumes],
+        "claim_at_target" | "claim_at_host" | "clean_source_host" | "remove_target_guest" | "remove_guest" => &[Host],
+        "export_disks" | "drop_export" | "prepare_guest" | "prepare_at_target" => &[Host],
+        "create_snapshot_image" | "delete_snapshot_image" => &[Images],
+        "stop_source_guest" | "stop_target_guest" | "start_at_source" | "stop_guest" => &[Guest, Volumes],
+        "release_source_guest" | "prepare_at_source" => &[Guest, Host, Volumes, Ports],
+        "connect_volume" => &[Host, Volumes],
+        _ => ALL,
+    }
+}

@@ -1,0 +1,131 @@
+//! I1 and I2: at most one guest of a server runs, and only where its owner says. Fences (I13's half that hosts and databases
+//! keep) are compared here too.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::explanations::Topic;
+use super::report::{Findings, Violation, list};
+use super::snapshot::{Resting, Snapshot};
+use crate::db::api::ownership::Ownership;
+use crate::domain::host_protocol::GuestReport;
+use crate::domain::server::{PowerState, VmState};
+
+/// Looks for violations of I1, I2 and I13.
+pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
+    let mut found = Findings::of(snapshot);
+    one_guest_runs(snapshot, &mut found);
+    guests_run_where_they_are_owned(snapshot, &mut found);
+    for server in snapshot.resting() {
+        owner_is_the_records_host(snapshot, &server, &mut found);
+        power_is_the_records(snapshot, &server, &mut found);
+    }
+    no_fence_is_ahead(snapshot, &mut found);
+    found.done()
+}
+
+fn runs(guest: &GuestReport) -> bool {
+    guest.power_state == PowerState::Running
+}
+
+/// I1, at every instant: the reading asks a second time where two seem to run.
+fn one_guest_runs(snapshot: &Snapshot, found: &mut Findings) {
+    let mut running: BTreeMap<Uuid, Vec<&str>> = BTreeMap::new();
+    for (name, host) in &snapshot.hosts {
+        for guest in host.report.guests.iter().filter(|guest| runs(guest)) {
+            running.entry(guest.server).or_default().push(name);
+        }
+    }
+    for (server, hosts) in running.into_iter().filter(|(_, hosts)| hosts.len() > 1) {
+        let message = format!("its guest runs on {} hosts at once ({}), expected at most one", hosts.len(), hosts.join(", "));
+        found.add("I1", format!("server {server}"), message);
+    }
+}
+
+/// I2: the owner's guest, started for the present epoch. While an operation is in flight only the epoch can be judged.
+fn guests_run_where_they_are_owned(snapshot: &Snapshot, found: &mut Findings) {
+    for (name, host) in &snapshot.hosts {
+        for guest in host.report.guests.iter().filter(|guest| runs(guest)) {
+            let subject = format!("server {}", guest.server);
+            let Some(row) = snapshot.ownership.get(&guest.server) else {
+                found.add("I2", subject, format!("its guest runs on {name}, expected none: the server has no owner host"));
+                continue;
+            };
+            if guest.started_epoch > row.epoch {
+                let message = format!(
+                    "its guest on {name} was started for epoch {}, expected at most the committed {}",
+                    guest.started_epoch, row.epoch
+                );
+                found.add("I2", subject, message);
+            } else if !snapshot.busy.contains(&guest.server) {
+                if row.owner != Some((host.cell.clone(), name.clone())) {
+                    found.add("I2", subject, format!("its guest runs on {name}, expected it only on its owner ({})", owner_of(row)));
+                } else if guest.started_epoch != row.epoch {
+                    let message =
+                        format!("its guest on {name} was started for epoch {}, expected the present {}", guest.started_epoch, row.epoch);
+                    found.add("I2", subject, message);
+                }
+            }
+        }
+    }
+}
+
+fn owner_of(row: &Ownership) -> String {
+    row.owner.as_ref().map_or_else(|| "nobody".to_owned(), |(cell, host)| format!("{host} in {cell}"))
+}
+
+/// I2, at rest: the record that users see and the ownership that hosts obey name the same host.
+fn owner_is_the_records_host(snapshot: &Snapshot, server: &Resting, found: &mut Findings) {
+    let owner = snapshot.ownership.get(&server.id()).and_then(|row| row.owner.clone());
+    let expected = server.host().map(|host| (server.cell.to_owned(), host.to_owned()));
+    if owner != expected {
+        let named = |place: &Option<(String, String)>| {
+            place.as_ref().map_or_else(|| "nobody".to_owned(), |(cell, host)| format!("{host} in {cell}"))
+        };
+        let message = format!("its owner is {}, expected {}, where its record says it is", named(&owner), named(&expected));
+        found.about(server.id(), Topic::Guest, "I2", format!("server {}", server.id()), message);
+    }
+}
+
+/// I2, at rest: the guest runs exactly when the record says so. A host that cannot tell (it is stopped itself) says nothing.
+fn power_is_the_records(snapshot: &Snapshot, server: &Resting, found: &mut Findings) {
+    let Some(host) = server.host() else { return };
+    let Some(guest) = snapshot.guests_of(server.id()).find(|(name, _)| *name == host).map(|(_, guest)| guest) else { return };
+    let expected = match server.record.vm_state {
+        VmState::Active => PowerState::Running,
+        VmState::Stopped => PowerState::Shutdown,
+        VmState::Resized => server.record.power_state,
+        VmState::Building | VmState::Error | VmState::Deleted => return,
+    };
+    let known = |power: PowerState| power != PowerState::NoState;
+    if guest.defined && known(guest.power_state) && known(expected) && guest.power_state != expected {
+        let word = |power| if power == PowerState::Running { "running" } else { "off" };
+        let message = format!(
+            "its guest on {host} is {}, expected {}: the server is {}",
+            word(guest.power_state),
+            word(expected),
+            server.record.vm_state
+        );
+        found.about(server.id(), Topic::Guest, "I2", format!("server {}", server.id()), message);
+    }
+}
+
+/// I13: nobody has obeyed a fence that was never given out.
+fn no_fence_is_ahead(snapshot: &Snapshot, found: &mut Findings) {
+    let on_hosts = snapshot
+        .hosts
+        .iter()
+        .flat_map(|(name, host)| host.report.guests.iter().map(move |guest| (format!("host {name}"), guest.server, guest.fence)));
+    let in_cells = snapshot.cells.iter().flat_map(|(name, cell)| {
+        cell.records.fences.iter().map(move |(server, fence)| (format!("the database of {name}"), *server, *fence))
+    });
+    for (who, server, (epoch, attempt)) in on_hosts.chain(in_cells) {
+        let given = snapshot.ownership.get(&server).map_or((0, 0), |row| (row.epoch, row.attempt));
+        if epoch > given.0 || attempt > given.1 {
+            let message =
+                format!("{who} has obeyed fence ({epoch}, {attempt}), expected at most {}", list([format!("({}, {})", given.0, given.1)]));
+            found.add("I13", format!("server {server}"), message);
+        }
+    }
+}

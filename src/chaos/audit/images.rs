@@ -1,0 +1,29 @@
+//! I14 for images: what a move uploads to carry disks is gone when the move is done or undone.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::explanations::Topic;
+use super::report::{Findings, Violation};
+use super::snapshot::Snapshot;
+
+/// The property that names the move an image was made for.
+pub const MADE_BY: &str = "cellshift_migration";
+
+/// Looks for violations of I14 by temporary images.
+pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
+    let mut found = Findings::of(snapshot);
+    let servers: BTreeMap<Uuid, Uuid> = snapshot.sagas.iter().map(|saga| (saga.id, saga.server)).collect();
+    for image in snapshot.temporary_images.iter().flatten() {
+        let Some(saga) = image.properties.get(MADE_BY).and_then(|id| id.parse::<Uuid>().ok()) else { continue };
+        let server = servers.get(&saga).copied().or_else(|| image.properties.get("instance_uuid")?.parse().ok());
+        let in_flight = snapshot.is_in_flight(saga) || server.is_some_and(|server| snapshot.busy.contains(&server));
+        if in_flight {
+            continue;
+        }
+        let message = format!("it was made to carry the disks of migration {saga}, which is over; expected no such image");
+        found.about(server.unwrap_or_default(), Topic::Images, "I14", format!("image {}", image.id), message);
+    }
+    found.done()
+}

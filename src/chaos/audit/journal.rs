@@ -1,0 +1,127 @@
+//! I8, I9 and I13: the journal has no gaps and nothing after its end, undoes only what was begun and in reverse order, and
+//! numbers its attempts upward.
+
+use super::report::{Findings, Violation};
+use super::snapshot::Snapshot;
+use crate::db::api::operations::{JournalEntry, SagaRecord};
+use crate::saga::context::Context;
+use crate::saga::machine::{Machine, Outcome};
+use crate::saga::tables::table_of;
+
+/// Looks for violations of I8, I9 and I13 in every journal.
+pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
+    let mut found = Findings::of(snapshot);
+    for saga in &snapshot.sagas {
+        let none = Vec::new();
+        let entries = snapshot.journals.get(&saga.id).unwrap_or(&none);
+        let subject = format!("migration {}", saga.id);
+        no_gaps(&subject, entries, &mut found);
+        undone_in_reverse(&subject, entries, &mut found);
+        attempts_rise(snapshot, saga, &subject, entries, &mut found);
+        if is_over(saga) {
+            nothing_is_open(saga, &subject, entries, &mut found);
+        } else if !snapshot.busy.contains(&saga.server) || snapshot.holders.get(&saga.server) == Some(&saga.id) {
+            can_be_resumed(saga, &subject, entries, &mut found);
+        }
+    }
+    for orphan in snapshot.journals.keys().filter(|id| !snapshot.sagas.iter().any(|saga| saga.id == **id)) {
+        if !snapshot.is_in_flight(*orphan) {
+            found.add("I8", format!("migration {orphan}"), "it has a journal but no record, expected both");
+        }
+    }
+    found.done()
+}
+
+fn is_over(saga: &SagaRecord) -> bool {
+    matches!(saga.state.as_str(), "done" | "unwound")
+}
+
+fn no_gaps(subject: &str, entries: &[JournalEntry], found: &mut Findings) {
+    if entries.is_empty() {
+        return found.add("I8", subject, "its journal is empty, expected at least the entry that began it");
+    }
+    for (expected, entry) in (0..).zip(entries) {
+        if entry.seq != expected {
+            return found.add(
+                "I8",
+                subject,
+                format!("entry {} follows entry {} in its journal, expected {expected}", entry.seq, expected - 1),
+            );
+        }
+    }
+}
+
+/// The steps that are begun and not undone, in their order: an undo takes its step and all later ones off.
+fn undone_in_reverse(subject: &str, entries: &[JournalEntry], found: &mut Findings) {
+    let mut begun: Vec<&str> = Vec::new();
+    for entry in entries.iter().filter(|entry| entry.event == "begun") {
+        let position = begun.iter().position(|step| *step == entry.step);
+        match (entry.side.as_str(), position) {
+            ("act", None) => begun.push(&entry.step),
+            ("act" | "undo", Some(position)) => begun.truncate(position + 1),
+            _ => {
+                let message =
+                    format!("entry {} begins to undo {}, expected only steps that are begun, the latest first", entry.seq, entry.step);
+                found.add("I9", subject, message);
+            }
+        }
+    }
+}
+
+fn attempts_rise(snapshot: &Snapshot, saga: &SagaRecord, subject: &str, entries: &[JournalEntry], found: &mut Findings) {
+    let attempts: Vec<&JournalEntry> = entries.iter().filter(|entry| entry.event == "begun").collect();
+    for pair in attempts.windows(2) {
+        if pair[1].attempt <= pair[0].attempt {
+            let message =
+                format!("entry {} has attempt {}, expected more than the {} before it", pair[1].seq, pair[1].attempt, pair[0].attempt);
+            found.add("I13", subject, message);
+        }
+    }
+    let given = snapshot.ownership.get(&saga.server).map_or(0, |row| row.attempt);
+    if let Some(last) = attempts.last().filter(|last| last.attempt > given) {
+        found.add("I13", subject, format!("its last attempt is {}, expected at most {given}, the server's counter", last.attempt));
+    }
+}
+
+/// The end of a saga is written with the end of its last step.
+fn nothing_is_open(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], found: &mut Findings) {
+    if let Some(last) = entries.last().filter(|last| last.event == "begun") {
+        let message = format!(
+            "it is {} but entry {} begins {} {} after that, expected nothing past the end",
+            saga.state, last.seq, last.side, last.step
+        );
+        found.add("I8", subject, message);
+    }
+}
+
+/// Replays a live saga's journal as a successor would: each entry must be what was at hand.
+fn can_be_resumed(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], found: &mut Findings) {
+    let context: Context = match serde_json::from_str(&saga.context) {
+        Ok(context) => context,
+        Err(error) => {
+            return found.add("I8", subject, format!("its context cannot be read ({error}), expected one that a successor can go on with"));
+        }
+    };
+    let table = table_of(&context);
+    let mut machine = Machine::new();
+    for entry in entries {
+        match machine.at_hand() {
+            None => return found.add("I8", subject, format!("entry {} follows the end of the saga, expected nothing past it", entry.seq)),
+            Some((step, side)) if table.steps[step].name != entry.step || side.as_str() != entry.side => {
+                let message = format!(
+                    "entry {} is about {} {}, expected {} {}, which was at hand",
+                    entry.seq,
+                    entry.side,
+                    entry.step,
+                    side.as_str(),
+                    table.steps[step].name
+                );
+                return found.add("I8", subject, message);
+            }
+            Some(_) => {}
+        }
+        if let Some(outcome) = Outcome::parse(&entry.event, entry.error.as_deref()) {
+            machine.apply(&table, &outcome);
+        }
+    }
+}

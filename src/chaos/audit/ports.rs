@@ -1,0 +1,51 @@
+//! I14 for ports: one ACTIVE binding where the server's guest is, an INACTIVE one at the source of a move that waits for
+//! confirm, and nothing else (spec §2.10).
+
+use super::explanations::Topic;
+use super::report::{Findings, Violation, list};
+use super::snapshot::{Resting, Snapshot};
+use crate::services::network::Port;
+
+/// Looks for violations of I14 by ports and their bindings.
+pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
+    let mut found = Findings::of(snapshot);
+    let Some(ports) = &snapshot.ports else { return found.done() };
+    let resting = snapshot.resting();
+    for port in ports {
+        match resting.iter().find(|server| server.id().to_string() == port.device_id) {
+            Some(server) => bindings_fit_the_phase(server, port, &mut found),
+            None => no_binding_of_nobody(snapshot, port, &mut found),
+        }
+    }
+    found.done()
+}
+
+fn bindings_fit_the_phase(server: &Resting, port: &Port, found: &mut Findings) {
+    let mut expected: Vec<(&str, &str)> = Vec::new();
+    expected.extend(server.source_host().map(|host| (host, "INACTIVE")));
+    expected.extend(server.host().map(|host| (host, "ACTIVE")));
+    let mut present: Vec<(&str, &str)> = port.bindings.iter().map(|binding| (binding.host.as_str(), binding.status.as_str())).collect();
+    expected.sort_unstable();
+    present.sort_unstable();
+    if present != expected {
+        let words = |bindings: &[(&str, &str)]| list(bindings.iter().map(|(host, status)| format!("{status} on {host}")));
+        let message = format!("its bindings are {}, expected {}, for server {}", words(&present), words(&expected), server.id());
+        found.about(server.id(), Topic::Ports, "I14", format!("port {}", port.id), message);
+    }
+}
+
+fn no_binding_of_nobody(snapshot: &Snapshot, port: &Port, found: &mut Findings) {
+    let subject = format!("port {}", port.id);
+    let hosts = list(port.bindings.iter().map(|binding| binding.host.as_str()));
+    match port.device_id.parse() {
+        Ok(server) if snapshot.is_known(server) => {}
+        Ok(server) if port.device_owner.starts_with("compute:") => {
+            let message = format!("it belongs to server {server} (bindings: {hosts}), expected no port: there is no such server");
+            found.about(server, Topic::Ports, "I14", subject, message);
+        }
+        _ if port.device_id.is_empty() && !port.bindings.is_empty() => {
+            found.add("I14", subject, format!("it is bound (bindings: {hosts}) but belongs to nobody, expected no binding"));
+        }
+        _ => {}
+    }
+}

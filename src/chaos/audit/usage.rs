@@ -1,0 +1,90 @@
+//! I15: a host's claims are its servers', and what its compute node says of its use equals a recount.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::explanations::Topic;
+use super::report::{Findings, Violation};
+use super::snapshot::{Phase, Snapshot};
+use crate::domain::flavor::Resources;
+
+/// Looks for violations of I15 by hosts and compute nodes.
+pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
+    let mut found = Findings::of(snapshot);
+    let expected = expected_claims(snapshot);
+    for name in snapshot.hosts.keys() {
+        claims_are_the_servers(snapshot, name, &expected, &mut found);
+    }
+    nodes_are_a_recount(snapshot, &mut found);
+    found.done()
+}
+
+/// Per host and server at rest: the present flavor where the server is, the old one at a source that keeps it for a revert.
+fn expected_claims(snapshot: &Snapshot) -> BTreeMap<(String, Uuid), Resources> {
+    let mut expected = BTreeMap::new();
+    for server in snapshot.resting() {
+        let backed = server.record.is_volume_backed();
+        if let Some(host) = server.host() {
+            expected.insert((host.to_owned(), server.id()), server.record.flavor.resources(backed));
+        }
+        if let (Phase::Verify(migration), Some(old)) = (server.phase, &server.record.old_flavor) {
+            expected.insert((migration.source_compute.clone(), server.id()), old.resources(backed));
+        }
+    }
+    expected
+}
+
+fn claims_are_the_servers(snapshot: &Snapshot, name: &str, expected: &BTreeMap<(String, Uuid), Resources>, found: &mut Findings) {
+    let Some(host) = snapshot.hosts.get(name) else { return };
+    let claims: BTreeMap<Uuid, Resources> = host.report.claims.iter().copied().collect();
+    let subject = format!("host {name}");
+    for (holder, amount) in &claims {
+        let wanted = expected.get(&(name.to_owned(), *holder));
+        if wanted == Some(amount) || snapshot.busy.contains(holder) || snapshot.is_in_flight(*holder) || snapshot.is_out_of_sight(*holder) {
+            continue;
+        }
+        let message = match wanted {
+            Some(wanted) => format!("server {holder} has claimed {}, expected {}", words(amount), words(wanted)),
+            None => format!("server {holder} has claimed {}, expected no claim: it is not here", words(amount)),
+        };
+        found.about(*holder, Topic::Host, "I15", &subject, message);
+    }
+    for ((_, server), wanted) in expected.iter().filter(|((host, server), _)| host == name && !claims.contains_key(server)) {
+        found.about(*server, Topic::Host, "I15", &subject, format!("server {server} has no claim, expected {}", words(wanted)));
+    }
+}
+
+fn words(amount: &Resources) -> String {
+    format!("{} VCPU, {} MEMORY_MB, {} DISK_GB", amount.vcpu, amount.memory_mb, amount.disk_gb)
+}
+
+/// A compute node that was counted after the last operation of any server ended agrees with its cell's records; one that was
+/// counted before is due to be.
+fn nodes_are_a_recount(snapshot: &Snapshot, found: &mut Findings) {
+    let last_change = snapshot.sagas.iter().map(|saga| saga.updated_at).max();
+    if !snapshot.busy.is_empty() {
+        return;
+    }
+    for cell in snapshot.cells.values() {
+        for node in &cell.records.compute_nodes {
+            let counted_at = node.updated_at.unwrap_or(node.created_at);
+            if last_change.is_some_and(|last| counted_at <= last) {
+                continue;
+            }
+            let mut used = Resources::default();
+            for record in cell.records.instances.iter().filter(|record| record.host.as_deref() == Some(&node.host)) {
+                let one = record.flavor.resources(record.is_volume_backed());
+                used.vcpu += one.vcpu;
+                used.memory_mb += one.memory_mb;
+                used.disk_gb += one.disk_gb;
+            }
+            let shown =
+                Resources { vcpu: node.vcpus_used.into(), memory_mb: node.memory_mb_used.into(), disk_gb: node.local_gb_used.into() };
+            if shown != used {
+                let message = format!("its compute node shows {} in use, expected {}, what its servers take", words(&shown), words(&used));
+                found.add("I15", format!("host {}", node.host), message);
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! I14 for volumes: one connected attachment per volume of a server; a second, empty one only while a move waits for confirm
+//! (spec §2.10).
+
+use uuid::Uuid;
+
+use super::explanations::Topic;
+use super::report::{Findings, Violation, list};
+use super::snapshot::{Phase, Resting, Snapshot};
+use crate::db::cell::block_devices::BlockDevice;
+use crate::services::volume::Attachment;
+
+/// Looks for violations of I14 by volume attachments.
+pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
+    let mut found = Findings::of(snapshot);
+    let Some(attachments) = &snapshot.attachments else { return found.done() };
+    let resting = snapshot.resting();
+    for server in &resting {
+        let own: Vec<&Attachment> = attachments.iter().filter(|attachment| attachment.server == server.id()).collect();
+        let devices = devices_of(snapshot, server);
+        for device in &devices {
+            attachments_fit_the_phase(server, device, &own, &mut found);
+        }
+        for stray in own.iter().filter(|attachment| !devices.iter().any(|device| device.volume_id == Some(attachment.volume_id))) {
+            let message =
+                format!("it holds volume {} for server {}, expected none: the server has no such volume", stray.volume_id, server.id());
+            found.about(server.id(), Topic::Volumes, "I14", format!("attachment {}", stray.id), message);
+        }
+    }
+    for orphan in attachments.iter().filter(|attachment| !snapshot.is_known(attachment.server)) {
+        let message = format!("it holds volume {} for server {}, expected none: there is no such server", orphan.volume_id, orphan.server);
+        found.about(orphan.server, Topic::Volumes, "I14", format!("attachment {}", orphan.id), message);
+    }
+    found.done()
+}
+
+/// The volumes on a server's visible record.
+pub(super) fn devices_of<'a>(snapshot: &'a Snapshot, server: &Resting) -> Vec<&'a BlockDevice> {
+    let Some(cell) = snapshot.cells.get(server.cell) else { return Vec::new() };
+    let id: Uuid = server.id();
+    cell.records.block_devices.iter().filter(|device| device.instance_uuid == id && device.is_volume()).collect()
+}
+
+fn attachments_fit_the_phase(server: &Resting, device: &BlockDevice, own: &[&Attachment], found: &mut Findings) {
+    let Some(volume) = device.volume_id else { return };
+    let subject = format!("volume {volume}");
+    let mut wrong = |message: String| found.about(server.id(), Topic::Volumes, "I14", &subject, message);
+    let of_volume: Vec<&&Attachment> = own.iter().filter(|attachment| attachment.volume_id == volume).collect();
+    let Some(main) = of_volume.iter().find(|attachment| Some(attachment.id) == device.attachment_id) else {
+        let held = list(of_volume.iter().map(|attachment| attachment.id));
+        let named = device.attachment_id.map_or_else(|| "none".to_owned(), |id| id.to_string());
+        return wrong(format!("its attachments for server {} are {held}, expected {named} as the server's record says", server.id()));
+    };
+    let host = server.host().unwrap_or_default();
+    let connected = main.host.as_deref() == Some(host) && main.status == "attached";
+    if !connected && !server.is_broken() {
+        let there = main.host.as_deref().unwrap_or("no host");
+        wrong(format!(
+            "attachment {} is {} to {there}, expected attached to {host}, where server {} is",
+            main.id,
+            main.status,
+            server.id()
+        ));
+    }
+    let others: Vec<&&&Attachment> = of_volume.iter().filter(|attachment| attachment.id != main.id).collect();
+    match server.phase {
+        Phase::Verify(migration) => {
+            let empty = others.iter().filter(|attachment| attachment.host.is_none()).count();
+            // A volume that was attached after the move is held for the source only by a revert.
+            let least = usize::from(device.created_at <= migration.created_at);
+            if others.len() != empty || empty > 1 || empty < least {
+                let message = format!(
+                    "besides attachment {} server {} has {} others of which {empty} are empty, expected one empty one that holds it for a revert",
+                    main.id,
+                    server.id(),
+                    others.len()
+                );
+                wrong(message);
+            }
+        }
+        Phase::Settled | Phase::Nowhere => {
+            if !others.is_empty() {
+                let extra = list(others.iter().map(|attachment| attachment.id));
+                wrong(format!("besides attachment {} server {} has {extra}, expected one attachment", main.id, server.id()));
+            }
+        }
+    }
+}

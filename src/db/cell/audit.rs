@@ -1,0 +1,56 @@
+//! What the invariant audit reads of a cell, in one transaction.
+
+use std::collections::BTreeMap;
+
+use diesel::Connection;
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use super::CellDb;
+use super::block_devices::BlockDevice;
+use super::compute_nodes::ComputeNode;
+use super::instances::Instance;
+use super::migrations::Migration;
+use super::schema::{block_device_mappings as bdms, compute_nodes as nodes, instances, migrations};
+use crate::db::{DbError, fence};
+use crate::domain::migration::MigrationStatus;
+
+/// A cell's records as far as invariants speak of them.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct CellRecords {
+    /// Undeleted ones, hidden or not.
+    pub instances: Vec<Instance>,
+    pub block_devices: Vec<BlockDevice>,
+    /// Those that may still change ([`MigrationStatus::is_live`]).
+    pub migrations: Vec<Migration>,
+    pub compute_nodes: Vec<ComputeNode>,
+    /// The highest `(epoch, attempt)` that has written here, per server.
+    pub fences: BTreeMap<Uuid, (i64, i64)>,
+}
+
+impl CellDb {
+    /// Everything that the audit looks at.
+    pub async fn audit_records(&self) -> Result<CellRecords, DbError> {
+        self.db
+            .read(|conn| {
+                conn.transaction(|conn| {
+                    let live = migrations::table
+                        .filter(migrations::status.ne(MigrationStatus::Confirmed))
+                        .filter(migrations::status.ne(MigrationStatus::Reverted))
+                        .filter(migrations::status.ne(MigrationStatus::Error));
+                    Ok(CellRecords {
+                        instances: instances::table
+                            .filter(instances::deleted.eq(false))
+                            .order(instances::uuid)
+                            .select(Instance::as_select())
+                            .load(conn)?,
+                        block_devices: bdms::table.order(bdms::id).select(BlockDevice::as_select()).load(conn)?,
+                        migrations: live.order(migrations::id).select(Migration::as_select()).load(conn)?,
+                        compute_nodes: nodes::table.order(nodes::host).select(ComputeNode::as_select()).load(conn)?,
+                        fences: fence::all(conn)?,
+                    })
+                })
+            })
+            .await
+    }
+}
