@@ -288,7 +288,7 @@ async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
     let Some(source) = &context.source else {
         return Err(Refusal::Conflict(format!("Instance {} has no host.", context.server)));
     };
-    if !world.hosts.is_alive(&source.cell, &source.host).await {
+    if !world.is_up(source).await? {
         return Err(Refusal::Conflict(format!("Service is unavailable at this time: compute host {} is down.", source.host)));
     }
     Ok(())

@@ -14,7 +14,7 @@ use crate::db::cell::CellTxn;
 use crate::db::cell::migrations::{Migration, MigrationChange};
 use crate::domain::fence::Fence;
 use crate::domain::migration::{MigrationStatus, MigrationType};
-use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::notification::{Event, InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;
 use crate::services::ServiceError;
 use crate::services::placement::Allocations;
@@ -111,6 +111,7 @@ pub async fn select_destination(world: &World, context: &mut Context, fence: Fen
         return Err(StepError::Refused("not a resize".into()));
     };
     let source = context.source()?.clone();
+    history::emit(world, context, "select_destination", Event::SelectDestinations(Phase::Start), &source).await;
     let selection = world
         .scheduling
         .select_destinations(SelectDestinations {
@@ -119,6 +120,7 @@ pub async fn select_destination(world: &World, context: &mut Context, fence: Fen
             alternates: None,
             operation: if *migrate { OperationKind::Migrate } else { OperationKind::Resize },
             source: Some(SourceHost { cell: source.cell.clone(), host: source.host.clone() }),
+            // A move on one host would need two guests of one server there; hosts do not offer that.
             ignore_hosts: vec![source.host.clone()],
             forced_host: None,
             requested_destination: Some(RequestedDestination::of_move(&source.cell, host.clone(), *cross_cell_allowed)),
@@ -131,6 +133,7 @@ pub async fn select_destination(world: &World, context: &mut Context, fence: Fen
         .map_err(scheduling_error)?;
     context.target = Some(Place::from(&selection.primary));
     context.alternates = selection.alternates;
+    history::emit(world, context, "select_destination", Event::SelectDestinations(Phase::End), &source).await;
     Ok(())
 }
 

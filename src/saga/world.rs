@@ -137,6 +137,12 @@ impl World {
             .ok_or_else(|| StepError::Refused(format!("Compute host {host} could not be found.")))
     }
 
+    /// True while a host takes requests and no operator has said that it is off.
+    pub async fn is_up(&self, place: &Place) -> Result<bool, StepError> {
+        let service = self.cell(&place.cell)?.service_on(&place.host, "nova-compute").await?;
+        Ok(!service.forced_down && self.hosts.is_alive(&place.cell, &place.host).await)
+    }
+
     /// The zone that an aggregate puts a host in.
     pub async fn zone_of(&self, host: &str) -> Result<Option<String>, StepError> {
         let aggregates = self.api.aggregates().await?;

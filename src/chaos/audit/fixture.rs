@@ -76,6 +76,7 @@ fn node(uuid: Uuid, host: &str, used: &Flavor) -> ComputeNode {
     let used = used.resources(false);
     let narrow = |amount: i64| i32::try_from(amount).unwrap();
     ComputeNode {
+        id: 1,
         uuid,
         created_at: start(),
         updated_at: Some(start() + Duration::hours(1)),

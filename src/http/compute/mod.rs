@@ -44,3 +44,6 @@ pub fn configure(config: &mut web::ServiceConfig) {
         .configure(simple_tenant_usage::routes);
     config.service(scope);
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,7 +80,7 @@ async fn forget_host(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(),
     }
     for node in cell.db.compute_nodes().await?.iter().filter(|node| node.host == host) {
         // Without inventories nothing can be allocated from it.
-        let emptied = api.placement.ensure_provider(node.uuid, &node.hypervisor_hostname, BTreeMap::new(), Vec::new()).await;
+        let emptied = api.placement.ensure_provider(node.uuid, &node.host, BTreeMap::new(), Vec::new()).await;
         emptied.map_err(|error| ApiError::from_service(crate::http::error::ErrorForm::Compute, error))?;
     }
     Ok(api.api.unmap_host(host).await?)

@@ -1,0 +1,2 @@
+DROP TABLE quota_classes;
+DROP TABLE quotas;

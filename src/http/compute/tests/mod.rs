@@ -1,0 +1,292 @@
+//! The compute API besides servers, as clients speak it: exact statuses and bodies, over databases of each kind.
+
+mod definitions;
+mod hosts;
+mod migrations;
+mod quotas;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::Method;
+use actix_web::test::{TestRequest, init_service, read_body, try_call_service};
+use actix_web::web;
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::catalog::Catalog;
+use crate::actors::cell::CellHandle;
+use crate::db::api::ApiDb;
+use crate::db::api::cell_mappings::CellMapping;
+use crate::db::cell::bundle::InstanceBundle;
+use crate::db::cell::compute_nodes::ComputeNode;
+use crate::db::cell::instances::Instance;
+use crate::db::cell::services::Service;
+use crate::db::cell::{CellDb, CellTxn};
+use crate::db::fixture::fresh_postgres;
+use crate::db::{Db, Schema};
+use crate::domain::context::RequestContext;
+use crate::domain::fence::Fence;
+use crate::domain::flavor::Flavor;
+use crate::domain::quota::default_limits;
+use crate::domain::server::VmState;
+use crate::env::{Blocking, Env, RandomIds, SystemClock};
+use crate::http::limits::InFlight;
+use crate::http::policy_file::PolicyEnforcer;
+use crate::http::server::{Part, Wiring, app};
+use crate::services::ServiceError;
+use crate::services::identity::Authenticator;
+use crate::services::placement::{EmbeddedPlacement, PlacementService};
+
+/// Typed users by their tokens.
+struct Users;
+
+#[async_trait]
+impl Authenticator for Users {
+    async fn validate(&self, token: &str) -> Result<RequestContext, ServiceError> {
+        let (user, project, roles): (_, _, &[&str]) = match token {
+            "admin" => ("root", "admins", &["admin", "manager", "member", "reader"]),
+            "manager" => ("mary", "demo", &["manager", "member", "reader"]),
+            "member" => ("alice", "demo", &["member", "reader"]),
+            "reader" => ("rita", "demo", &["reader"]),
+            "other" => ("bob", "elsewhere", &["member", "reader"]),
+            _ => return Err(ServiceError::NotFound("no such token".into())),
+        };
+        let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+        Ok(RequestContext { user_id: user.into(), project_id: project.into(), roles, ..RequestContext::default() })
+    }
+}
+
+/// Two cells with a host each, `host1` and `host2`.
+pub(super) struct Cloud {
+    pub env: Env,
+    pub api: ApiDb,
+    pub placement: EmbeddedPlacement,
+    pub cells: Vec<CellHandle>,
+    catalog: web::Data<Catalog>,
+    policy: Arc<PolicyEnforcer>,
+}
+
+/// A cloud on every database that there is.
+pub(super) async fn clouds() -> Vec<Cloud> {
+    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    let mut clouds = vec![Cloud::new(env, |_| String::new()).await];
+    if fresh_postgres().is_some() {
+        clouds.push(Cloud::new(Env::system(), |_| fresh_postgres().unwrap()).await);
+    }
+    clouds
+}
+
+impl Cloud {
+    async fn new(env: Env, url: impl Fn(&str) -> String) -> Cloud {
+        let open = |name: &str, schema| Db::open(name, &url(name), schema, &env).unwrap();
+        let api = ApiDb::new(open("api", Schema::Api));
+        let placement = EmbeddedPlacement::new(open("services", Schema::Services));
+        let mut cells = Vec::new();
+        for number in 1..=2 {
+            let (name, uuid) = (format!("cell{number}"), env.uuid());
+            let mapping = CellMapping {
+                uuid,
+                created_at: env.now(),
+                updated_at: None,
+                name: name.clone(),
+                database_url: String::new(),
+                disabled: false,
+            };
+            api.create_cell_mapping(mapping).await.unwrap();
+            cells.push(CellHandle::new(uuid, &name, CellDb::new(open(&name, Schema::Cell)), &env));
+        }
+        let policy = Arc::new(PolicyEnforcer::built_in().unwrap());
+        let catalog = web::Data::new(Catalog {
+            env: env.clone(),
+            api: api.clone(),
+            cells: cells.clone(),
+            placement: Arc::new(placement.clone()),
+            policy: policy.clone(),
+            service_down_time: Duration::from_secs(60),
+            cell_timeout: Duration::from_secs(5),
+            default_zone: "nova".into(),
+            default_limits: default_limits(),
+        });
+        let cloud = Cloud { env, api, placement, cells, catalog, policy };
+        cloud.add_host(0, "host1").await;
+        cloud.add_host(1, "host2").await;
+        cloud
+    }
+
+    async fn add_host(&self, cell: usize, host: &str) {
+        let (cell, now) = (&self.cells[cell], self.env.now());
+        let service = Service {
+            id: 0,
+            uuid: self.env.uuid(),
+            created_at: now,
+            updated_at: None,
+            host: host.into(),
+            binary: "nova-compute".into(),
+            topic: "compute".into(),
+            availability_zone: "nova".into(),
+            disabled: false,
+            disabled_reason: None,
+            forced_down: false,
+            last_seen_up: Some(now),
+            report_count: 1,
+            version: 70,
+        };
+        let node = ComputeNode {
+            id: 0,
+            uuid: self.env.uuid(),
+            created_at: now,
+            updated_at: None,
+            host: host.into(),
+            hypervisor_hostname: host.into(),
+            hypervisor_type: "simulated".into(),
+            hypervisor_version: 1,
+            host_ip: "127.0.0.1".into(),
+            vcpus: 8,
+            memory_mb: 8192,
+            local_gb: 100,
+            vcpus_used: 0,
+            memory_mb_used: 0,
+            local_gb_used: 0,
+            running_vms: 0,
+            current_workload: 0,
+            cpu_allocation_ratio: 4.0,
+            ram_allocation_ratio: 1.0,
+            disk_allocation_ratio: 1.0,
+            cpu_info: "{\"arch\":\"x86_64\"}".into(),
+            service_id: service.uuid,
+            mapped: true,
+        };
+        self.placement.ensure_provider(node.uuid, host, std::collections::BTreeMap::new(), Vec::new()).await.unwrap();
+        cell.db.apply_unfenced(CellTxn::new().register_service(service).save_compute_node(node)).await.unwrap();
+        self.api.map_host(host, cell.uuid).await.unwrap();
+    }
+
+    /// Puts an active server of alice's on a host.
+    pub async fn add_server(&self, cell: usize, host: &str, name: &str, hidden: bool) -> Uuid {
+        let uuid = self.env.uuid();
+        self.add_server_as(cell, host, name, hidden, uuid).await;
+        uuid
+    }
+
+    /// The same under a known id.
+    pub async fn add_server_as(&self, cell: usize, host: &str, name: &str, hidden: bool, uuid: Uuid) {
+        let flavor = Flavor { id: "1".into(), name: "small".into(), vcpus: 2, memory_mb: 512, root_gb: 10, ..Flavor::default() };
+        let mut instance = Instance::new(uuid, "demo", "alice", name, flavor, self.env.now());
+        instance.host = Some(host.into());
+        instance.node = Some(host.into());
+        instance.image_ref = "image".into();
+        instance.vm_state = VmState::Active;
+        instance.task_state = None;
+        instance.hidden = hidden;
+        instance.launched_at = Some(self.env.now());
+        let fence = Fence { server: uuid, epoch: 1, attempt: 1 };
+        self.cells[cell].db.create_instance(fence, InstanceBundle::new(instance)).await.unwrap();
+        self.cells[cell].db.recount_usage(host).await.unwrap();
+    }
+
+    /// Sends a request as the holder of a token at a microversion, and gives status and body; an empty body is null. Every
+    /// answer must echo the version, and an error must be in compute's form.
+    pub async fn send(&self, token: &str, version: &str, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        let catalog = self.catalog.clone();
+        let part: Part = Arc::new(move |config| {
+            config.app_data(catalog.clone());
+            super::configure(config);
+        });
+        let wiring = Wiring {
+            env: self.env.clone(),
+            authenticator: Arc::new(Users),
+            policy: self.policy.clone(),
+            anonymous: None,
+            in_flight: InFlight::new(100),
+            max_body: 1_000_000,
+            parts: vec![part],
+        };
+        let service = init_service(app(wiring)).await;
+        let mut request = TestRequest::default().method(method).uri(&format!("/compute/v2.1{path}"));
+        request = request.insert_header(("X-Auth-Token", token)).insert_header(("OpenStack-API-Version", format!("compute {version}")));
+        if let Some(body) = body {
+            request = request.set_json(body);
+        }
+        let response = match try_call_service(&service, request.to_request()).await {
+            Ok(response) => response,
+            Err(error) => panic!("{path}: the door let an error through: {error}"),
+        };
+        let status = response.status();
+        assert_eq!(response.headers().get("X-OpenStack-Nova-API-Version").unwrap(), version, "{path}");
+        let bytes = read_body(response).await;
+        let body: Value = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap() };
+        if status.is_client_error() || status.is_server_error() {
+            let (_, error) = body.as_object().unwrap().iter().next().unwrap();
+            assert_eq!(error["code"], status.as_u16(), "{path}: {body}");
+        }
+        (status.as_u16(), body)
+    }
+
+    pub async fn get(&self, token: &str, version: &str, path: &str) -> (u16, Value) {
+        self.send(token, version, Method::GET, path, None).await
+    }
+
+    pub async fn post(&self, token: &str, version: &str, path: &str, body: Value) -> (u16, Value) {
+        self.send(token, version, Method::POST, path, Some(body)).await
+    }
+
+    pub async fn put(&self, token: &str, version: &str, path: &str, body: Value) -> (u16, Value) {
+        self.send(token, version, Method::PUT, path, Some(body)).await
+    }
+
+    pub async fn delete(&self, token: &str, version: &str, path: &str) -> (u16, Value) {
+        self.send(token, version, Method::DELETE, path, None).await
+    }
+}
+
+/// The values at a JSON pointer of each element.
+pub(super) fn column(list: &Value, pointer: &str) -> Vec<Value> {
+    list.as_array().unwrap().iter().map(|element| element.pointer(pointer).cloned().unwrap_or(Value::Null)).collect()
+}
+
+/// The names of an object's fields.
+pub(super) fn fields(object: &Value) -> Vec<&str> {
+    object.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+/// What no microversion or caller can be surprised by: unknown names are 404 and foreign things need their rule.
+#[actix_web::test]
+async fn unknown_names_are_not_found_and_rules_hold() {
+    for cloud in clouds().await {
+        for path in [
+            "/flavors/nosuch",
+            "/os-keypairs/nosuch",
+            "/os-server-groups/nosuch",
+            "/os-aggregates/nosuch",
+            "/os-hypervisors/nosuch",
+            "/extensions/nosuch",
+            "/os-keypairs/",
+            "/os-simple-tenant-usage/",
+            "/nosuch",
+        ] {
+            for version in ["2.1", "2.104"] {
+                assert_eq!(cloud.get("admin", version, path).await.0, 404, "{version} {path}");
+            }
+        }
+        for path in [
+            "/os-aggregates",
+            "/os-services",
+            "/os-hypervisors",
+            "/os-hypervisors/detail",
+            "/os-availability-zone/detail",
+            "/os-quota-sets/elsewhere",
+            "/os-quota-class-sets/default",
+            "/os-simple-tenant-usage",
+            "/os-migrations",
+            "/limits?tenant_id=elsewhere",
+            "/os-simple-tenant-usage/elsewhere",
+        ] {
+            let (status, body) = cloud.get("member", "2.80", path).await;
+            assert_eq!(status, 403, "{path}: {body}");
+        }
+        let (_, body) = cloud.get("member", "2.1", "/extensions").await;
+        assert!(column(&body["extensions"], "/name").contains(&json!("Hosts")));
+    }
+}
