@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
+use crate::domain::quota::{Limits, default_limits};
 use crate::saga::tables;
 use crate::virt::hypervisor::Operation;
 pub use seconds::Seconds;
@@ -292,6 +293,29 @@ impl Default for Quota {
             injected_file_content_bytes: 10 * 1024,
             injected_file_path_length: 255,
         }
+    }
+}
+
+impl Quota {
+    /// By resource, with those that have no option of their own.
+    pub fn limits(&self) -> Limits {
+        let mut limits = default_limits();
+        limits.extend(
+            [
+                ("instances", self.instances),
+                ("cores", self.cores),
+                ("ram", self.ram),
+                ("metadata_items", self.metadata_items),
+                ("key_pairs", self.key_pairs),
+                ("server_groups", self.server_groups),
+                ("server_group_members", self.server_group_members),
+                ("injected_files", self.injected_files),
+                ("injected_file_content_bytes", self.injected_file_content_bytes),
+                ("injected_file_path_bytes", self.injected_file_path_length),
+            ]
+            .map(|(resource, limit)| (resource.to_owned(), limit)),
+        );
+        limits
     }
 }
 

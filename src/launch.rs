@@ -16,6 +16,7 @@ use crate::bootstrap::Cloud;
 use crate::config::{Authentication, Config};
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
+use crate::http::compute::catalog::Catalog;
 use crate::http::compute::servers::{ComputeApi, Options};
 use crate::http::limits::InFlight;
 use crate::http::server::{self, Part, Wiring};
@@ -167,8 +168,9 @@ async fn wiring(cloud: &Cloud, tree: &Tree) -> Result<Wiring, LaunchError> {
             allow_resize_to_same_host: config.scheduler.allow_resize_to_same_host,
         },
     });
+    let catalog = web::Data::new(catalog(cloud, tree));
     let of_compute: Part = Arc::new(move |part| {
-        part.app_data(compute_api.clone()).configure(compute::configure);
+        part.app_data(compute_api.clone()).app_data(catalog.clone()).configure(compute::configure);
     });
     let embedded = services.clone();
     let of_services: Part = Arc::new(move |part| {
@@ -192,6 +194,22 @@ async fn wiring(cloud: &Cloud, tree: &Tree) -> Result<Wiring, LaunchError> {
         max_body: config.http.max_body_bytes,
         parts: vec![of_compute, of_services],
     })
+}
+
+/// What the compute API besides servers works with.
+fn catalog(cloud: &Cloud, tree: &Tree) -> Catalog {
+    let config = &cloud.config;
+    Catalog {
+        env: cloud.env.clone(),
+        api: cloud.api.clone(),
+        cells: tree.cells.clone(),
+        placement: cloud.services.placement.clone(),
+        policy: cloud.policy.clone(),
+        service_down_time: config.compute.service_down_time.duration(),
+        cell_timeout: config.cells.timeout.duration(),
+        default_zone: config.scheduler.default_availability_zone.clone(),
+        default_limits: config.quota.limits(),
+    }
 }
 
 /// Who requests without a token act as: the administrator, in the project `demo` where ordinary servers are.

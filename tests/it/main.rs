@@ -1,3 +1,12 @@
 //! The integration tests, as one binary.
 
+mod client;
+mod cold_migrate;
+mod hosts_down;
 mod layers;
+mod races;
+mod refusals;
+mod resize_confirm;
+mod resize_revert;
+mod resize_rollback;
+mod stage;

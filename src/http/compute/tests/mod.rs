@@ -64,7 +64,7 @@ pub(super) struct Cloud {
     pub api: ApiDb,
     pub placement: EmbeddedPlacement,
     pub cells: Vec<CellHandle>,
-    catalog: web::Data<Catalog>,
+    pub catalog: web::Data<Catalog>,
     policy: Arc<PolicyEnforcer>,
 }
 

@@ -4,6 +4,7 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 
 use super::{clouds, fields};
+use crate::http::compute::quota_usage;
 
 #[actix_web::test]
 async fn quotas_are_set_shown_and_forgotten() {
@@ -81,6 +82,13 @@ async fn usage_counts_a_server_in_two_cells_once() {
             ]
         );
         assert_eq!(fields(&cloud.get("member", "2.1", "/limits").await.1["limits"]["absolute"]).len(), 19);
+        let more = |count| [("instances", count), ("cores", 2 * count), ("ram", 512 * count)];
+        assert!(quota_usage::check_room(&cloud.catalog, "demo", &more(8)).await.is_ok());
+        let refusal = quota_usage::check_room(&cloud.catalog, "demo", &more(9)).await.unwrap_err();
+        assert_eq!(
+            refusal.message,
+            "Quota exceeded for instances, cores: Requested 9, 18, but already used 2, 4 of 10, 20 instances, cores"
+        );
         let few = json!({"quota_set": {"instances": 1}});
         assert_eq!(cloud.put("admin", "2.57", "/os-quota-sets/demo", few).await.0, 400, "two are in use");
         let few = json!({"quota_set": {"instances": 1, "force": true}});

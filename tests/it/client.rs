@@ -1,0 +1,242 @@
+//! The API as its users speak it: one HTTP client per user, servers made by builders, and waits that look at a level.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use cellshift::launch::Running;
+
+/// The newest microversion that the tests speak unless they say otherwise.
+const MICROVERSION: &str = "2.90";
+/// What any wait may take at most: a run that takes longer has got stuck.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A user with a token for a project.
+#[derive(Clone)]
+pub struct User {
+    http: reqwest::Client,
+    root: String,
+    token: String,
+    pub user_id: String,
+    microversion: String,
+}
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    /// Null when there is no JSON.
+    pub body: Value,
+    pub text: String,
+}
+
+impl Answer {
+    /// The answer, when it has this status.
+    #[track_caller]
+    pub fn expect(self, status: u16) -> Answer {
+        assert_eq!(self.status, status, "{}", self.text);
+        self
+    }
+
+    /// The message of an error body.
+    pub fn message(&self) -> &str {
+        let first = self.body.as_object().and_then(|body| body.values().next());
+        first.and_then(|error| error["message"].as_str()).unwrap_or_default()
+    }
+}
+
+impl User {
+    /// Signs in with a password.
+    pub async fn sign_in(running: &Running, name: &str, password: &str, project: &str) -> User {
+        let (http, root) = (reqwest::Client::new(), format!("http://{}", running.address));
+        let domain = json!({"id": "default"});
+        let body = json!({"auth": {
+            "identity": {"methods": ["password"], "password": {"user": {"name": name, "domain": domain, "password": password}}},
+            "scope": {"project": {"name": project, "domain": domain}},
+        }});
+        let answer = http.post(format!("{root}/identity/v3/auth/tokens")).json(&body).send().await.expect("an answer");
+        assert_eq!(answer.status().as_u16(), 201, "{name} signs in");
+        let token = answer.headers()["X-Subject-Token"].to_str().expect("a token").to_owned();
+        let body: Value = answer.json().await.expect("a token's body");
+        let text = |value: &Value| value.as_str().expect("an id").to_owned();
+        let user_id = text(&body["token"]["user"]["id"]);
+        User { http, root, token, user_id, microversion: MICROVERSION.to_owned() }
+    }
+
+    /// The same user, speaking another microversion.
+    pub fn speaking(&self, microversion: &str) -> User {
+        User { microversion: microversion.to_owned(), ..self.clone() }
+    }
+
+    async fn send(&self, method: reqwest::Method, path: &str, body: Option<String>) -> Answer {
+        let service =
+            if path.starts_with("/servers") || path.starts_with("/os-") || path.starts_with("/flavors") { "/compute/v2.1" } else { "" };
+        let mut request = self
+            .http
+            .request(method, format!("{}{service}{path}", self.root))
+            .header("X-Auth-Token", &self.token)
+            .header("OpenStack-API-Version", format!("compute {}", self.microversion))
+            .timeout(PATIENCE);
+        if let Some(body) = body {
+            request = request.header("Content-Type", "application/json").body(body);
+        }
+        let answer = request.send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        let text = answer.text().await.expect("a body");
+        Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::Null), text }
+    }
+
+    /// `GET`; paths of the compute API stand without its root.
+    pub async fn get(&self, path: &str) -> Answer {
+        self.send(reqwest::Method::GET, path, None).await
+    }
+
+    pub async fn post(&self, path: &str, body: Value) -> Answer {
+        self.send(reqwest::Method::POST, path, Some(body.to_string())).await
+    }
+
+    /// `POST` of a body that may be no JSON at all.
+    pub async fn post_text(&self, path: &str, body: &str) -> Answer {
+        self.send(reqwest::Method::POST, path, Some(body.to_owned())).await
+    }
+
+    pub async fn put(&self, path: &str, body: Value) -> Answer {
+        self.send(reqwest::Method::PUT, path, Some(body.to_string())).await
+    }
+
+    pub async fn delete(&self, path: &str) -> Answer {
+        self.send(reqwest::Method::DELETE, path, None).await
+    }
+
+    /// `POST /servers/{id}/action`.
+    pub async fn act(&self, server: Uuid, action: Value) -> Answer {
+        self.post(&format!("/servers/{server}/action"), action).await
+    }
+
+    /// The server as this user sees it.
+    pub async fn show(&self, server: Uuid) -> Value {
+        self.get(&format!("/servers/{server}")).await.expect(200).body["server"].clone()
+    }
+
+    pub async fn status(&self, server: Uuid) -> String {
+        self.show(server).await["status"].as_str().unwrap_or_default().to_owned()
+    }
+
+    pub async fn resize(&self, server: Uuid, flavor: &str) -> Answer {
+        self.act(server, json!({"resize": {"flavorRef": flavor}})).await
+    }
+
+    pub async fn confirm(&self, server: Uuid) -> Answer {
+        self.act(server, json!({"confirmResize": null})).await
+    }
+
+    pub async fn revert(&self, server: Uuid) -> Answer {
+        self.act(server, json!({"revertResize": null})).await
+    }
+
+    pub async fn migrate(&self, server: Uuid, host: Option<&str>) -> Answer {
+        let body = host.map_or(Value::Null, |host| json!({"host": host}));
+        self.act(server, json!({"migrate": body})).await
+    }
+
+    pub async fn attach(&self, server: Uuid, volume: Uuid) -> Answer {
+        self.post(&format!("/servers/{server}/os-volume_attachments"), json!({"volumeAttachment": {"volumeId": volume}})).await
+    }
+
+    pub async fn detach(&self, server: Uuid, volume: Uuid) -> Answer {
+        self.delete(&format!("/servers/{server}/os-volume_attachments/{volume}")).await
+    }
+
+    /// A new volume of one GiB, available.
+    pub async fn make_volume(&self) -> Uuid {
+        let body = self.post("/volume/v3/volumes", json!({"volume": {"size": 1, "name": "data"}})).await.body;
+        let id = id_of(&body["volume"]);
+        let available = async {
+            while self.get(&format!("/volume/v3/volumes/{id}")).await.expect(200).body["volume"]["status"] != "available" {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, available).await.expect("the volume is made");
+        id
+    }
+
+    /// The server's actions, newest first.
+    pub async fn actions(&self, server: Uuid) -> Vec<Value> {
+        let answer = self.get(&format!("/servers/{server}/os-instance-actions")).await.expect(200);
+        answer.body["instanceActions"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// The newest action of this name, with its events.
+    pub async fn action(&self, server: Uuid, name: &str) -> Value {
+        let actions = self.actions(server).await;
+        let found = actions.iter().find(|action| action["action"] == name).unwrap_or_else(|| panic!("no action {name} in {actions:?}"));
+        let request = found["request_id"].as_str().expect("a request id");
+        self.get(&format!("/servers/{server}/os-instance-actions/{request}")).await.expect(200).body["instanceAction"].clone()
+    }
+}
+
+/// The id in a resource's body.
+#[track_caller]
+pub fn id_of(resource: &Value) -> Uuid {
+    let id = resource["id"].as_str().unwrap_or_else(|| panic!("no id in {resource}"));
+    Uuid::parse_str(id).expect("a uuid")
+}
+
+/// A server to create.
+#[derive(Clone)]
+pub struct NewServer {
+    body: Value,
+    hints: Value,
+}
+
+impl NewServer {
+    /// With flavor `gen1.small`, the image `tiny` and one port.
+    pub fn of_image(image: Uuid) -> NewServer {
+        let body = json!({"name": "one", "flavorRef": "gen1.small", "imageRef": image, "networks": "auto"});
+        NewServer { body, hints: Value::Null }
+    }
+
+    /// With its root disk on a new volume that is deleted with it.
+    pub fn of_volume(image: Uuid) -> NewServer {
+        let root = json!({
+            "boot_index": 0, "uuid": image, "source_type": "image", "destination_type": "volume",
+            "volume_size": 1, "delete_on_termination": true,
+        });
+        let mut new = NewServer::of_image(image).with("block_device_mapping_v2", json!([root]));
+        new.body.as_object_mut().expect("an object").remove("imageRef");
+        new
+    }
+
+    pub fn with(mut self, key: &str, value: Value) -> NewServer {
+        self.body[key] = value;
+        self
+    }
+
+    pub fn named(self, name: &str) -> NewServer {
+        self.with("name", json!(name))
+    }
+
+    pub fn flavor(self, flavor: &str) -> NewServer {
+        self.with("flavorRef", json!(flavor))
+    }
+
+    /// On this host and no other (administrators only).
+    pub fn on_host(self, host: &str) -> NewServer {
+        self.with("host", json!(host))
+    }
+
+    pub fn in_group(mut self, group: Uuid) -> NewServer {
+        self.hints = json!({"group": group});
+        self
+    }
+
+    /// Asks for it; the server may not exist yet.
+    pub async fn ask(self, user: &User) -> Answer {
+        let mut body = json!({"server": self.body});
+        if !self.hints.is_null() {
+            body["os:scheduler_hints"] = self.hints;
+        }
+        user.post("/servers", body).await
+    }
+}

@@ -1,0 +1,160 @@
+//! What is refused, with which code and words, and that nothing is touched then (spec cross-cell-resize §3).
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::stage::{hosts, play, play_default};
+
+#[test]
+fn bodies_that_make_no_sense_are_400() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let path = format!("/servers/{server}/action");
+        for text in ["", "{", "[]", "null", "\"resize\"", "{\"resize\": {\"flavorRef\": }}"] {
+            let answer = stage.member.post_text(&path, text).await.expect(400);
+            assert_eq!(answer.body["badRequest"]["code"], 400, "{text}: {}", answer.text);
+        }
+        let bodies = [
+            json!({}),
+            json!({"resize": null}),
+            json!({"resize": {}}),
+            json!({"resize": {"flavorRef": null}}),
+            json!({"resize": {"flavorRef": ["gen2.small"]}}),
+            json!({"resize": {"flavorRef": {"id": "gen2.small"}}}),
+            json!({"resize": {"flavorRef": "gen2.small", "host": "cell2-host1"}}),
+            json!({"resize": {"flavorRef": "gen2.small", "OS-DCF:diskConfig": "SOMETIMES"}}),
+            json!({"resize": {"flavorRef": "gen2.small"}, "confirmResize": null}),
+            json!({"grow": {"flavorRef": "gen2.small"}}),
+            json!({"reboot": {"type": "WARM"}}),
+        ];
+        for body in bodies {
+            let answer = stage.member.act(server, body.clone()).await.expect(400);
+            assert!(!answer.message().is_empty(), "{body}: {}", answer.text);
+        }
+        for body in [json!({"migrate": {"host": 7}}), json!({"migrate": {"node": "x"}}), json!({"migrate": {"host": ""}})] {
+            stage.admin.act(server, body).await.expect(400);
+        }
+        assert!(stage.member.actions(server).await.iter().all(|action| action["action"] == "create"), "nothing was begun");
+        assert_eq!(stage.member.status(server).await, "ACTIVE");
+    });
+}
+
+#[test]
+fn what_does_not_exist_is_404_and_what_cannot_be_is_400() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        for id in [Uuid::nil().to_string(), "no-uuid".to_owned()] {
+            let answer = stage.member.post(&format!("/servers/{id}/action"), json!({"resize": {"flavorRef": "gen2.small"}})).await;
+            assert_eq!(answer.expect(404).body["itemNotFound"]["code"], 404);
+            stage.member.get(&format!("/servers/{id}")).await.expect(404);
+            stage.member.delete(&format!("/servers/{id}")).await.expect(404);
+        }
+        stage.member.resize(server, "no such flavor").await.expect(400);
+        let same = stage.member.resize(server, "gen1.small").await.expect(400);
+        assert_eq!(same.message(), "When resizing, instances must change flavor!");
+        stage.make_flavor("diskless", 1, 1024, 0).await;
+        stage.member.resize(server, "diskless").await.expect(400);
+        for action in ["confirmResize", "revertResize"] {
+            let answer = stage.member.act(server, json!({action: null})).await.expect(409);
+            assert!(answer.message().contains("vm_state active"), "{}", answer.text);
+        }
+        let unknown = stage.admin.migrate(server, Some("nowhere")).await.expect(400);
+        assert_eq!(unknown.message(), "Compute host nowhere could not be found.");
+        let here = stage.runs_on(server).await.pop_first().expect("a host");
+        stage.admin.migrate(server, Some(&here)).await.expect(400);
+        stage.member.get("/servers?marker=00000000-0000-0000-0000-000000000000").await.expect(400);
+    });
+}
+
+#[test]
+fn who_may_not_is_told_so() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let reader = stage.user("rhea", "demo", "reader").await;
+        reader.show(server).await;
+        reader.resize(server, "gen2.small").await.expect(403);
+        reader.delete(&format!("/servers/{server}")).await.expect(403);
+        let stranger = stage.user("sam", "elsewhere", "member").await;
+        stranger.get(&format!("/servers/{server}")).await.expect(404);
+        stranger.resize(server, "gen2.small").await.expect(404);
+        stage.member.migrate(server, None).await.expect(403);
+        stage.admin.act(server, json!({"lock": null})).await.expect(202);
+        stage.member.resize(server, "gen2.small").await.expect(409);
+        stage.member.delete(&format!("/servers/{server}")).await.expect(409);
+        stage.admin.act(server, json!({"unlock": null})).await.expect(202);
+        stage.cross(server).await;
+        reader.confirm(server).await.expect(403);
+        stranger.revert(server).await.expect(404);
+    });
+}
+
+#[test]
+fn what_a_server_in_verify_resize_refuses() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        stage.cross(server).await;
+        let refused = [
+            json!({"os-start": null}),
+            json!({"os-stop": null}),
+            json!({"reboot": {"type": "SOFT"}}),
+            json!({"reboot": {"type": "HARD"}}),
+            json!({"rebuild": {"imageRef": stage.image}}),
+            json!({"resize": {"flavorRef": "gen1.large"}}),
+        ];
+        for body in refused {
+            let answer = stage.member.act(server, body.clone()).await.expect(409);
+            assert!(answer.message().contains("vm_state resized"), "{body}: {}", answer.text);
+        }
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+    });
+}
+
+/// The default policy: no move leaves its cell, and a host elsewhere might as well not exist.
+#[test]
+fn without_the_policy_a_cell_is_the_world() {
+    let closed = |config: &mut cellshift::config::Config| std::fs::write(config.policy_file(), "{}\n").expect("a policy");
+    play(closed, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let unknown = stage.admin.migrate(server, Some("cell2-host1")).await.expect(400);
+        assert_eq!(unknown.message(), "Compute host cell2-host1 could not be found.");
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.migration_status("cell1", server).await, "error");
+        assert_eq!(stage.holds(server).await, hosts(&[&source]));
+        // Inside the cell all is well.
+        stage.member.resize(server, "gen1.large").await.expect(202);
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
+fn a_server_with_a_qos_port_stays_in_its_cell() {
+    play_default(|stage| async move {
+        let networks = stage.member.get("/network/v2.0/networks").await.expect(200).body;
+        let network = networks["networks"][0]["id"].clone();
+        let policies = "/network/v2.0/qos/policies";
+        let policy = stage.admin.post(policies, json!({"policy": {"name": "fast", "shared": true}})).await.expect(201).body;
+        let policy = policy["policy"]["id"].as_str().expect("a policy").to_owned();
+        let rule = json!({"minimum_bandwidth_rule": {"min_kbps": 1000, "direction": "egress"}});
+        stage.admin.post(&format!("{policies}/{policy}/minimum_bandwidth_rules"), rule).await.expect(201);
+        let port = json!({"port": {"network_id": network, "qos_policy_id": policy}});
+        let port = stage.member.post("/network/v2.0/ports", port).await.expect(201).body["port"]["id"].clone();
+        let server = stage.create(stage.server().with("networks", json!([{"port": port}]))).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.migration_status("cell1", server).await, "error");
+        assert_eq!(stage.bindings(server).await.len(), 1);
+        for port in stage.bindings(server).await {
+            assert_eq!(port, [(source.clone(), "ACTIVE".to_owned())].into_iter().collect(), "no binding was tried");
+        }
+        let action = stage.member.speaking("2.84").action(server, "resize").await;
+        assert!(action.to_string().contains("No valid host"), "{action:#}");
+        assert_eq!(action["message"], json!("Error"), "{action:#}");
+        let elsewhere: Value = stage.admin.migrate(server, Some("cell2-host1")).await.expect(400).body;
+        assert!(elsewhere.to_string().contains("QoS"), "{elsewhere}");
+    });
+}

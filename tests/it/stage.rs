@@ -1,0 +1,333 @@
+//! A running cloud with its users at hand, what tests look at in it beside the API, and the audit that ends each of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use cellshift::bootstrap;
+use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::config::{Config, Seconds};
+use cellshift::db::api::key_pairs::KeyPair;
+use cellshift::db::cell::CellDb;
+use cellshift::db::cell::instances::Instance;
+use cellshift::db::cell::migrations::{Migration, MigrationFilter};
+use cellshift::domain::flavor::Flavor;
+use cellshift::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReport};
+use cellshift::domain::server::PowerState;
+use cellshift::env::Env;
+use cellshift::launch::{self, Running};
+use cellshift::saga::world::World;
+use cellshift::services::network::PortBinding;
+use cellshift::services::volume::Attachment;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::client::{NewServer, PATIENCE, User, id_of};
+
+const CROSS_CELL_FOR_ALL: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
+
+/// The cloud: cell1 and cell2 with two hosts each unless told otherwise, cross-cell moves allowed.
+pub struct Stage {
+    pub running: Running,
+    pub admin: User,
+    /// Of project demo.
+    pub member: User,
+    pub image: Uuid,
+    _data: tempfile::TempDir,
+}
+
+/// Runs a story on a cloud of its own and audits what it left.
+pub fn play<F, S>(configure: impl FnOnce(&mut Config), story: S)
+where
+    F: Future<Output = ()>,
+    S: FnOnce(Arc<Stage>) -> F,
+{
+    actix_rt::System::new().block_on(async {
+        let stage = Arc::new(Stage::start(configure).await);
+        story(stage.clone()).await;
+        stage.end().await;
+    });
+}
+
+/// As [`play`] on the default cloud.
+pub fn play_default<F, S>(story: S)
+where
+    F: Future<Output = ()>,
+    S: FnOnce(Arc<Stage>) -> F,
+{
+    play(|_| {}, story);
+}
+
+/// A set of host names.
+pub fn hosts(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+impl Stage {
+    async fn start(configure: impl FnOnce(&mut Config)) -> Stage {
+        let data = tempfile::tempdir().expect("a directory");
+        let mut config = Config { data_dir: data.path().to_owned(), ..Config::default() };
+        config.http.workers = 1;
+        config.migration.back_off_first = Seconds::millis(5);
+        config.migration.back_off_max = Seconds::millis(50);
+        std::fs::write(config.policy_file(), CROSS_CELL_FOR_ALL).expect("a policy");
+        configure(&mut config);
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let cloud = bootstrap::open(config, Env::system()).await.expect("a cloud");
+        let running = launch::launch(cloud, listener).await.expect("a running cloud");
+        let passwords = passwords(data.path());
+        let admin = User::sign_in(&running, "admin", &passwords["cellshift-admin"], "admin").await;
+        let member = User::sign_in(&running, "demo", &passwords["cellshift"], "demo").await;
+        let image = running.cloud.services.images.list(&Default::default(), Default::default()).await;
+        let image = image.expect("images").into_iter().find(|image| image.name.as_deref() == Some("tiny")).expect("the image").id;
+        Stage { running, admin, member, image, _data: data }
+    }
+
+    /// A user of a new account.
+    pub async fn user(&self, name: &str, project: &str, role: &str) -> User {
+        use cellshift::services::identity::Target;
+        let identity = &self.running.cloud.services.identity;
+        let project_id = identity.ensure_project(project).await.expect("a project").id;
+        let user = identity.ensure_user(name, "a password", Some(&project_id)).await.expect("a user");
+        identity.ensure_assignment(&user, Target::Project(project_id), role).await.expect("a role");
+        User::sign_in(&self.running, name, "a password", project).await
+    }
+
+    pub fn world(&self) -> &World {
+        &self.running.tree.world
+    }
+
+    pub fn cell(&self, name: &str) -> &CellDb {
+        &self.world().cells[name].db
+    }
+
+    /// A server of image `tiny` with flavor `gen1.small`, so in cell1.
+    pub fn server(&self) -> NewServer {
+        NewServer::of_image(self.image)
+    }
+
+    /// The same, booted from a volume.
+    pub fn volume_server(&self) -> NewServer {
+        NewServer::of_volume(self.image)
+    }
+
+    /// Creates the server and waits until it is ACTIVE.
+    pub async fn create(&self, new: NewServer) -> Uuid {
+        self.create_by(&self.member, new).await
+    }
+
+    pub async fn create_by(&self, user: &User, new: NewServer) -> Uuid {
+        let id = id_of(&new.ask(user).await.expect(202).body["server"]);
+        self.at_rest(id, "ACTIVE").await;
+        id
+    }
+
+    /// Waits until no operation holds the server; it must then have this status.
+    pub async fn at_rest(&self, server: Uuid, status: &str) -> Value {
+        let waiting = self.running.tree.conductor.until_at_rest(server);
+        tokio::time::timeout(PATIENCE, waiting).await.expect("the operation ends").expect("the journal answers");
+        let shown = self.admin.show(server).await;
+        assert_eq!(shown["status"], status, "{shown:#}");
+        assert_eq!(shown["OS-EXT-STS:task_state"], Value::Null, "{shown:#}");
+        shown
+    }
+
+    /// Waits until the server is gone for its users.
+    pub async fn gone(&self, server: Uuid) {
+        let waiting = self.running.tree.conductor.until_at_rest(server);
+        tokio::time::timeout(PATIENCE, waiting).await.expect("the operation ends").expect("the journal answers");
+        self.admin.get(&format!("/servers/{server}")).await.expect(404);
+    }
+
+    /// Resizes to `gen2.small`, so into cell2, and waits for VERIFY_RESIZE.
+    pub async fn cross(&self, server: Uuid) -> Value {
+        self.member.resize(server, "gen2.small").await.expect(202);
+        self.at_rest(server, "VERIFY_RESIZE").await
+    }
+
+    /// Waits until what `look` finds is true.
+    pub async fn until<F: Future<Output = bool>>(&self, what: &str, look: impl Fn() -> F) {
+        let waiting = async {
+            while !look().await {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never so: {what}"));
+    }
+
+    /// The record of a cell, if it has one that is not deleted.
+    pub async fn record(&self, cell: &str, server: Uuid) -> Option<Instance> {
+        self.cell(cell).instance(server).await.ok().filter(|record| !record.deleted)
+    }
+
+    /// The move's records in a cell, oldest first.
+    pub async fn migrations(&self, cell: &str, server: Uuid) -> Vec<Migration> {
+        let filter = MigrationFilter { instance_uuid: Some(server), ..MigrationFilter::default() };
+        let mut found = self.cell(cell).migrations(filter).await.expect("migrations");
+        found.sort_by_key(|migration| migration.created_at);
+        found
+    }
+
+    /// The state of the newest migration in a cell.
+    pub async fn migration_status(&self, cell: &str, server: Uuid) -> String {
+        self.migrations(cell, server).await.last().map(|migration| migration.status.to_string()).unwrap_or_default()
+    }
+
+    /// What placement knows of a consumer: per host, the classes and amounts.
+    pub async fn allocations(&self, consumer: Uuid) -> BTreeMap<String, BTreeMap<String, i64>> {
+        let placement = &self.world().placement;
+        let names: BTreeMap<Uuid, String> =
+            placement.providers().await.expect("providers").into_iter().map(|provider| (provider.uuid, provider.name)).collect();
+        let held = placement.allocations_of(consumer).await.expect("allocations");
+        held.map(|held| held.allocations).unwrap_or_default().into_iter().map(|(id, amounts)| (names[&id].clone(), amounts)).collect()
+    }
+
+    /// The hosts on which a consumer holds an allocation.
+    pub async fn holds(&self, consumer: Uuid) -> BTreeSet<String> {
+        self.allocations(consumer).await.into_keys().collect()
+    }
+
+    /// The bindings of the server's ports, by host: `ACTIVE` or `INACTIVE`.
+    pub async fn bindings(&self, server: Uuid) -> Vec<BTreeMap<String, String>> {
+        let ports = self.world().network.ports_of(server).await.expect("ports");
+        let state = |binding: PortBinding| (binding.host, binding.status);
+        ports.into_iter().map(|port| port.bindings.into_iter().map(state).collect()).collect()
+    }
+
+    /// The server's attachments by volume: the host of each, none for an empty one.
+    pub async fn attachments(&self, server: Uuid) -> BTreeMap<Uuid, BTreeSet<Option<String>>> {
+        let mut found: BTreeMap<Uuid, BTreeSet<Option<String>>> = BTreeMap::new();
+        for Attachment { volume_id, host, .. } in self.world().volumes.attachments_of(server).await.expect("attachments") {
+            assert!(found.entry(volume_id).or_default().insert(host), "two attachments of one kind");
+        }
+        found
+    }
+
+    /// What a host says of itself.
+    pub async fn report(&self, cell: &str, host: &str) -> HostReport {
+        let query = HostQuery::Report { checksums: true };
+        match self.world().hosts.query(cell, host, query, PATIENCE).await.expect("the host answers") {
+            HostAnswer::Report(report) => report,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What a host has of the server.
+    pub async fn guest(&self, host: &str, server: Uuid) -> Option<GuestReport> {
+        let cell = host.split('-').next().expect("a cell");
+        self.report(cell, host).await.guests.into_iter().find(|guest| guest.server == server)
+    }
+
+    /// The hosts on which the server's guest runs.
+    pub async fn runs_on(&self, server: Uuid) -> BTreeSet<String> {
+        let mut found = BTreeSet::new();
+        for cell in &self.running.tree.cells {
+            for (host, alive) in cell.hosts.hosts() {
+                if alive && self.guest(&host, server).await.is_some_and(|guest| guest.power_state == PowerState::Running) {
+                    found.insert(host);
+                }
+            }
+        }
+        found
+    }
+
+    /// The guest writes to its disks and volumes.
+    pub async fn guest_writes(&self, host: &str, server: Uuid, bytes: &[u8]) {
+        let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
+        let written = cell.hosts.guest_write(host, server, bytes.to_vec(), PATIENCE).await;
+        written.expect("the host answers").expect("the guest writes");
+    }
+
+    /// The local disks' bytes where they are now.
+    pub fn disks(&self, host: &str, server: Uuid) -> BTreeMap<String, Vec<u8>> {
+        let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
+        let disks = cell.hypervisor(host).expect("a driver").disks(server).expect("disks");
+        disks.into_iter().map(|disk| (disk.name, std::fs::read(disk.path).expect("a disk"))).collect()
+    }
+
+    /// The power of a host goes off, or comes back.
+    pub async fn power(&self, host: &str, on: bool) {
+        let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
+        if on {
+            cell.power_on_host(host).await.expect("power on");
+            self.until("the host is back", || async { cell.hosts.is_alive(host) }).await;
+        } else {
+            cell.power_off_host(host, true).await.expect("power off");
+        }
+    }
+
+    pub async fn make_flavor(&self, name: &str, vcpus: i32, memory_mb: i32, root_gb: i32) {
+        let flavor = Flavor { id: name.to_owned(), name: name.to_owned(), vcpus, memory_mb, root_gb, is_public: true, ..Flavor::default() };
+        self.world().api.create_flavor(flavor).await.expect("a flavor");
+    }
+
+    /// A key pair of the member.
+    pub async fn make_key_pair(&self, name: &str) {
+        let key = KeyPair {
+            id: 0,
+            created_at: self.world().env.now(),
+            user_id: self.member.user_id.clone(),
+            name: name.to_owned(),
+            fingerprint: "SHA256:x".to_owned(),
+            public_key: "ssh-ed25519 AAAA me".to_owned(),
+            key_type: "ssh".to_owned(),
+        };
+        self.world().api.create_key_pair(key).await.expect("a key pair");
+    }
+
+    /// The event types that were recorded for the server, in order.
+    pub async fn notified(&self, server: Uuid) -> Vec<String> {
+        let file = self.running.cloud.config.data_dir.join("notifications.jsonl");
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a notification"));
+        let about = |line: &Value| line.to_string().contains(&server.to_string());
+        lines.filter(about).map(|line| line["event_type"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    /// Arms faults for as long as the guard lives.
+    pub fn arm(&self, plan: impl Fn(&Point<'_>) -> Fault + Send + Sync + 'static) {
+        self.running.tree.faults.arm(Some(Arc::new(Plan(plan))));
+    }
+
+    pub fn disarm(&self) {
+        self.running.tree.faults.arm(None);
+    }
+
+    /// Every act of this step is refused.
+    pub fn refuse(&self, step: &'static str) {
+        self.arm(move |point| match point.moment {
+            Moment::BeforeEffect if point.step == step && point.side == "act" => Fault::Refuse,
+            _ => Fault::None,
+        });
+    }
+
+    /// Nothing of any operation is left, and every invariant holds.
+    async fn end(&self) {
+        let held = || async { self.world().operations.held_servers().await.expect("the journal").is_empty() };
+        self.until("all operations end", held).await;
+        let debts = self.world().operations.debts(None).await.expect("debts");
+        assert!(debts.is_empty(), "{debts:#?}");
+        let temporary = self.world().images.images_with_property("image_type", "snapshot").await.expect("images");
+        assert!(temporary.is_empty(), "{temporary:#?}");
+        let report = cellshift::chaos::audit::audit(self.world()).await.expect("an audit");
+        assert!(report.clean && report.checked.unreachable.is_empty(), "{report:#?}");
+        self.running.tree.stop();
+        self.running.server.stop(false).await;
+    }
+}
+
+struct Plan<P>(P);
+
+impl<P: Fn(&Point<'_>) -> Fault + Send + Sync> FaultPlan for Plan<P> {
+    fn at(&self, point: &Point<'_>) -> Fault {
+        (self.0)(point)
+    }
+}
+
+fn passwords(data: &std::path::Path) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(data.join("clouds.yaml")).expect("clouds.yaml");
+    let clouds: Value = serde_yaml_ng::from_str(&text).expect("YAML");
+    let clouds = clouds["clouds"].as_object().expect("clouds");
+    clouds.iter().map(|(name, cloud)| (name.clone(), cloud["auth"]["password"].as_str().unwrap_or_default().to_owned())).collect()
+}
