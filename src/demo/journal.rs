@@ -68,8 +68,7 @@ fn show_step(stage: &Stage, view: &MigrationView, step: &StepView, span: i64) {
     let bar = bar(begun, took.unwrap_or(0), span);
     let bar = narrator.paint(colour, bar.trim_end());
     let outcome = narrator.paint(colour, &format!("{outcome:<8}"));
-    narrator
-        .line(&format!("    {begun:>7}  {:<27} {:<5} {:>3}  {outcome} {milliseconds:>7}  {bar}", step.step, step.side, step.attempt));
+    narrator.line(&format!("    {begun:>7}  {:<27} {:<5} {:>3}  {outcome} {milliseconds:>7}  {bar}", step.step, step.side, step.attempt));
     for line in step.error.iter().flat_map(|error| wrapped(error, 78)) {
         narrator.line(&narrator.paint("31", &format!("             {line}")));
     }

@@ -77,7 +77,8 @@ impl Stage {
             let hosts: Vec<&str> = items(&cell["hosts"]).iter().filter_map(|host| host["name"].as_str()).collect();
             let hardware = aggregates["aggregates"].as_array().into_iter().flatten().filter(|aggregate| {
                 // A zone is an aggregate too; the others here are kinds of hardware.
-                aggregate["availability_zone"].is_null() && hosts.iter().all(|host| items(&aggregate["hosts"]).contains(&Value::from(*host)))
+                aggregate["availability_zone"].is_null()
+                    && hosts.iter().all(|host| items(&aggregate["hosts"]).contains(&Value::from(*host)))
             });
             let hardware: Vec<&str> = hardware.filter_map(|aggregate| aggregate["name"].as_str()).collect();
             narrator.fact(text(cell, "name"), &format!("{}, hardware {}: {}", text(cell, "health"), hardware.join(", "), hosts.join(", ")));
