@@ -6,6 +6,7 @@ pub mod chaos;
 pub mod cli;
 pub mod config;
 pub mod db;
+pub mod demo;
 pub mod domain;
 pub mod env;
 pub mod http;

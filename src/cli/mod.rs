@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use uuid::Uuid;
 
-use crate::config::{Config, Overrides};
+use crate::config::{Config, Log, Overrides};
 use crate::env::Env;
 
 /// A multi-cell compute control plane that moves servers between cells and brings them back when anything fails.
@@ -28,6 +28,12 @@ pub struct Cli {
 enum Command {
     /// Run the service; without configuration, a small multi-cell cloud with everything in it.
     Serve(Options),
+    /// Show what this is: a cloud of its own, three moves, and a host that dies; under a minute, and nothing is left behind.
+    Demo {
+        /// Also write the service's log to standard error: error, warn, info, debug, trace, or per module.
+        #[arg(long, value_name = "LEVEL")]
+        log: Option<String>,
+    },
     /// List migrations, newest first, of the running service.
     Migrations {
         #[command(flatten)]
@@ -107,6 +113,7 @@ type Failure = Box<dyn std::error::Error>;
 pub fn run(cli: Cli) -> ExitCode {
     let done = match cli.command {
         Command::Serve(options) => options.load().and_then(serve::run),
+        Command::Demo { log } => demo(log),
         Command::Migrations { options, server, status } => options.load().and_then(|config| migrations::list(&config, server, status)),
         Command::Migration { uuid, options, watch } => options.load().and_then(|config| migrations::show(&config, uuid, watch)),
         Command::Audit { options, json } => options.load().and_then(|config| audit::run(&config, json)),
@@ -120,6 +127,13 @@ pub fn run(cli: Cli) -> ExitCode {
         eprintln!("cellshift: {failure}");
         ExitCode::FAILURE
     })
+}
+
+/// Its log is silent unless asked for: the demo tells its story itself.
+fn demo(log: Option<String>) -> Result<ExitCode, Failure> {
+    crate::logging::init(&Log { level: log.unwrap_or_else(|| "off".into()), ..Log::default() })?;
+    actix_rt::System::new().block_on(crate::demo::run())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Opening a cloud migrates its databases.

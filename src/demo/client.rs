@@ -1,0 +1,116 @@
+//! An OpenStack client in small: authenticates as a cloud of `clouds.yaml` and finds each service in the catalog.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::DemoError;
+
+/// The microversion that the demo speaks.
+const COMPUTE_VERSION: &str = "compute 2.79";
+/// What the operators' API goes by here: no OpenStack catalog knows it.
+pub const OPERATORS: &str = "cellshift-operators";
+
+#[derive(Deserialize)]
+struct CloudsFile {
+    clouds: BTreeMap<String, CloudEntry>,
+}
+
+#[derive(Deserialize)]
+struct CloudEntry {
+    auth: Auth,
+}
+
+#[derive(Deserialize)]
+struct Auth {
+    auth_url: String,
+    username: String,
+    password: String,
+    project_name: String,
+    user_domain_name: String,
+    project_domain_name: String,
+}
+
+/// A caller with a token.
+pub struct Client {
+    http: reqwest::Client,
+    token: String,
+    /// URLs by service type.
+    endpoints: BTreeMap<String, String>,
+}
+
+impl Client {
+    /// Authenticates with name and password as a cloud of the file.
+    pub async fn log_in(clouds_file: &Path, cloud: &str) -> Result<Client, DemoError> {
+        let auth = read_auth(clouds_file, cloud)?;
+        let user = json!({"name": auth.username, "password": auth.password, "domain": {"name": auth.user_domain_name}});
+        let project = json!({"name": auth.project_name, "domain": {"name": auth.project_domain_name}});
+        let body = json!({"auth": {
+            "identity": {"methods": ["password"], "password": {"user": user}},
+            "scope": {"project": project},
+        }});
+        let http = reqwest::Client::new();
+        let request = format!("authentication as {cloud}");
+        let answer = http.post(format!("{}/v3/auth/tokens", auth.auth_url)).json(&body).send().await;
+        let answer = answer.map_err(|source| DemoError::Unanswered { request: request.clone(), source })?;
+        let token = answer.headers().get("X-Subject-Token").and_then(|token| token.to_str().ok()).unwrap_or_default().to_owned();
+        let body = read(&request, answer).await?;
+        let mut endpoints = public_endpoints(&body["token"]["catalog"]);
+        endpoints.insert(OPERATORS.to_owned(), format!("{}/ops/v1", auth.auth_url.trim_end_matches("/identity")));
+        Ok(Client { http, token, endpoints })
+    }
+
+    /// GET of a path below a service's endpoint.
+    pub async fn get(&self, service: &str, path: &str) -> Result<Value, DemoError> {
+        self.send(reqwest::Method::GET, service, path, None).await
+    }
+
+    /// POST of a body to it; null when the answer has no body.
+    pub async fn post(&self, service: &str, path: &str, body: Value) -> Result<Value, DemoError> {
+        self.send(reqwest::Method::POST, service, path, Some(body)).await
+    }
+
+    async fn send(&self, method: reqwest::Method, service: &str, path: &str, body: Option<Value>) -> Result<Value, DemoError> {
+        let endpoint = self.endpoints.get(service).ok_or_else(|| DemoError::Wrong(format!("the catalog has no service {service}")))?;
+        let named = format!("{method} {path}");
+        let mut request = self.http.request(method, format!("{endpoint}{path}")).header("X-Auth-Token", &self.token);
+        request = request.header("OpenStack-API-Version", COMPUTE_VERSION);
+        if let Some(body) = &body {
+            request = request.json(body);
+        }
+        let answer = request.send().await.map_err(|source| DemoError::Unanswered { request: named.clone(), source })?;
+        read(&named, answer).await
+    }
+}
+
+fn read_auth(clouds_file: &Path, cloud: &str) -> Result<Auth, DemoError> {
+    let failed = |source: std::io::Error| DemoError::Io { what: clouds_file.display().to_string(), source };
+    let text = std::fs::read_to_string(clouds_file).map_err(failed)?;
+    let mut file: CloudsFile = serde_yaml_ng::from_str(&text).map_err(|error| failed(std::io::Error::other(error)))?;
+    let entry = file.clouds.remove(cloud);
+    Ok(entry.ok_or_else(|| failed(std::io::Error::other(format!("it has no cloud {cloud}"))))?.auth)
+}
+
+fn public_endpoints(catalog: &Value) -> BTreeMap<String, String> {
+    let services = catalog.as_array().into_iter().flatten();
+    let found = services.filter_map(|service| {
+        let public = service["endpoints"].as_array()?.iter().find(|endpoint| endpoint["interface"] == "public")?;
+        Some((service["type"].as_str()?.to_owned(), public["url"].as_str()?.to_owned()))
+    });
+    found.collect()
+}
+
+async fn read(request: &str, answer: reqwest::Response) -> Result<Value, DemoError> {
+    let status = answer.status();
+    let text = answer.text().await.map_err(|source| DemoError::Unanswered { request: request.to_owned(), source })?;
+    let body: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
+    if status.is_success() {
+        return Ok(body);
+    }
+    // Every service wraps its error in an object of one key.
+    let said = body.as_object().and_then(|object| object.values().next()).and_then(|error| error["message"].as_str());
+    let message = said.map_or(text.clone(), str::to_owned);
+    Err(DemoError::Refused { request: request.to_owned(), status: status.as_u16(), message })
+}

@@ -1,0 +1,122 @@
+//! What a guest's disks hold, proved by checksums. A running guest goes on appending to its disks, so the proof is about the
+//! bytes that were there at the first look: they must be there unchanged at the second.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::DemoError;
+use super::server::Server;
+use super::stage::Stage;
+use crate::services::volume::VolumeService;
+use crate::virt::hypervisor::ROOT;
+
+/// Bytes read at once.
+const BLOCK: usize = 1 << 20;
+
+/// The first so many bytes of a disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Content {
+    pub bytes: u64,
+    /// SHA-256 in hex, over the blocks that hold anything but zeros and their positions.
+    pub checksum: String,
+}
+
+/// Of a server's disks, at one time.
+pub struct Evidence {
+    pub root: Content,
+    pub volume: Content,
+}
+
+impl Evidence {
+    /// All that the disks hold now.
+    pub async fn take(stage: &Stage, server: &Server) -> Result<Evidence, DemoError> {
+        let (root, volume) = paths(stage, server).await?;
+        Ok(Evidence { root: read(stage, root, None).await?, volume: read(stage, volume, None).await? })
+    }
+
+    /// The same bytes as in `self`, where the server's disks are now.
+    pub async fn again(&self, stage: &Stage, server: &Server) -> Result<Evidence, DemoError> {
+        let (root, volume) = paths(stage, server).await?;
+        Ok(Evidence { root: read(stage, root, Some(self.root.bytes)).await?, volume: read(stage, volume, Some(self.volume.bytes)).await? })
+    }
+
+    /// Shows them.
+    pub fn show(&self, stage: &Stage) {
+        for (name, content) in [("root disk", &self.root), ("volume", &self.volume)] {
+            stage.narrator.fact(name, &format!("{:>13} bytes  sha256 {}…", grouped(content.bytes), &content.checksum[..24]));
+        }
+    }
+}
+
+/// The files behind the server's root disk, on the host that the API names, and behind its volume.
+async fn paths(stage: &Stage, server: &Server) -> Result<(PathBuf, PathBuf), DemoError> {
+    let host = server.look(stage).await?.host;
+    let cell = stage.cell_handle(&host).await?;
+    let hypervisor = cell.hypervisor(&host).ok_or_else(|| DemoError::Wrong(format!("host {host} has no hypervisor")))?;
+    let disks = hypervisor.disks(server.id).map_err(|error| DemoError::Wrong(error.to_string()))?;
+    let root = disks.into_iter().find(|disk| disk.name == ROOT);
+    let root = root.ok_or_else(|| DemoError::Wrong(format!("host {host} has no root disk of server {}", server.name)))?;
+    let attachments = stage.running.cloud.services.volumes.attachments_of(server.id).await;
+    let attachments = attachments.map_err(|error| DemoError::Wrong(error.to_string()))?;
+    let here = attachments.iter().find(|attachment| attachment.host.as_deref() == Some(&*host));
+    let volume = here.and_then(|attachment| attachment.connection_info.pointer("/data/path")).and_then(|path| path.as_str());
+    let volume = volume.ok_or_else(|| DemoError::Wrong(format!("the volume of server {} is not attached at host {host}", server.name)))?;
+    Ok((root.path, PathBuf::from(volume)))
+}
+
+async fn read(stage: &Stage, path: PathBuf, bytes: Option<u64>) -> Result<Content, DemoError> {
+    let what = path.display().to_string();
+    let content = stage.running.cloud.env.run_blocking(move || checksum(&path, bytes)).await;
+    content.map_err(|source| DemoError::Io { what, source })
+}
+
+/// Of a file's first bytes, all of them unless told how many.
+fn checksum(path: &Path, bytes: Option<u64>) -> std::io::Result<Content> {
+    let mut file = File::open(path)?;
+    let size = file.metadata()?.len();
+    let bytes = bytes.unwrap_or(size).min(size);
+    let (mut hasher, zeros, mut block) = (Sha256::new(), vec![0; BLOCK], vec![0; BLOCK]);
+    let mut at = 0;
+    while at < bytes {
+        let length = usize::try_from(bytes - at).unwrap_or(BLOCK).min(BLOCK);
+        file.read_exact(&mut block[..length])?;
+        // A new volume is a gibibyte of nothing.
+        if block[..length] != zeros[..length] {
+            hasher.update(at.to_be_bytes());
+            hasher.update(&block[..length]);
+        }
+        at += length as u64;
+    }
+    let checksum = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Content { bytes, checksum })
+}
+
+/// Digits in groups of three.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();
+    groups.iter().map(|group| String::from_utf8_lossy(group)).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_checksum_is_of_the_bytes_that_were_there_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        std::fs::write(&path, [vec![0; BLOCK], b"data".to_vec()].concat()).unwrap();
+        let before = checksum(&path, None).unwrap();
+        std::fs::write(&path, [vec![0; BLOCK], b"data and more".to_vec()].concat()).unwrap();
+        assert_eq!(checksum(&path, Some(before.bytes)).unwrap(), before);
+        assert_ne!(checksum(&path, None).unwrap(), before);
+        std::fs::write(&path, [b"data".to_vec(), vec![0; BLOCK]].concat()).unwrap();
+        assert_ne!(checksum(&path, None).unwrap(), before);
+        assert_eq!(grouped(1_073_741_909), "1 073 741 909");
+        assert_eq!(grouped(12), "12");
+    }
+}

@@ -1,0 +1,42 @@
+//! The end: the audit over everything, and one line that sums it up.
+
+use tokio::time::Instant;
+
+use super::DemoError;
+use super::stage::Stage;
+use crate::chaos::audit;
+
+/// Audits the cloud; an error unless it is clean and everything answered.
+pub async fn audit(stage: &Stage, began: Instant) -> Result<(), DemoError> {
+    let narrator = &stage.narrator;
+    narrator.heading("The audit");
+    narrator.say(
+        "Is anything left behind anywhere? The audit compares the databases of both cells, the services and the disks of every \
+         host with each other.",
+    );
+    let report = audit::audit(&stage.running.tree.world).await?;
+    for line in report.to_string().lines() {
+        narrator.line(&format!("    {line}"));
+    }
+    let wrong = |what: String| Err(DemoError::Wrong(what));
+    if let Some(first) = report.violations.first() {
+        return wrong(format!("the audit found {} violations, the first being {first}", report.violations.len()));
+    }
+    if let Some(silent) = report.checked.unreachable.first() {
+        return wrong(format!("the audit had no answer from {silent}"));
+    }
+    if let Some(debt) = report.checked.debts.first() {
+        return wrong(format!("{} of {} is still owed", debt.side, debt.step));
+    }
+    narrator.line("");
+    let count = |name: &str| report.checked.counts.get(name).copied().unwrap_or_default();
+    narrator.good(&format!(
+        "{} servers, {} operations, {} invariants checked, nothing lost and nothing left over, in {:.1} s",
+        count("servers"),
+        count("sagas"),
+        report.checked.invariants.len(),
+        began.elapsed().as_secs_f32()
+    ));
+    narrator.line("");
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! Lines on the terminal: with colour when somebody looks, plain when they go elsewhere.
+
+use std::io::{IsTerminal, Write};
+
+/// Columns of prose.
+const WIDTH: usize = 92;
+
+/// Tells the story on standard output. A reader who has gone away changes nothing of how it ends.
+#[derive(Clone, Copy)]
+pub struct Narrator {
+    colour: bool,
+}
+
+impl Narrator {
+    /// Coloured when standard output is a terminal and `NO_COLOR` is not set.
+    pub fn for_stdout() -> Narrator {
+        Narrator { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
+    }
+
+    pub fn title(&self, text: &str) {
+        self.line("");
+        self.line(&self.paint("1", text));
+    }
+
+    /// Begins a part of the story.
+    pub fn heading(&self, text: &str) {
+        let rule = "─".repeat(WIDTH.saturating_sub(text.chars().count() + 4));
+        self.line("");
+        self.line(&format!("{} {} {}", self.paint("2", "──"), self.paint("1;36", text), self.paint("2", &rule)));
+    }
+
+    /// A paragraph.
+    pub fn say(&self, text: &str) {
+        self.line("");
+        for line in wrapped(text, WIDTH) {
+            self.line(&line);
+        }
+        self.line("");
+    }
+
+    /// What a user would type for what the demo does now.
+    pub fn command(&self, text: &str) {
+        self.line(&format!("  {}", self.paint("33", &format!("$ {text}"))));
+    }
+
+    /// Something that was read, with its name.
+    pub fn fact(&self, name: &str, value: &str) {
+        self.line(&format!("    {} {value}", self.paint("2", &format!("{name:<11}"))));
+    }
+
+    /// Something that was checked and is right.
+    pub fn good(&self, text: &str) {
+        self.line(&format!("  {} {text}", self.paint("1;32", "✓")));
+    }
+
+    /// A line as it is.
+    pub fn line(&self, text: &str) {
+        // Nobody may be reading any more.
+        let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
+    }
+
+    /// Text in a colour or weight, by the terminal's code for it.
+    pub fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+    }
+}
+
+/// Words in lines of at most so many columns; a longer word has a line of its own.
+pub fn wrapped(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let full = lines.last().is_some_and(|line| !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width);
+        if full {
+            lines.push(String::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prose_is_wrapped_and_plain_without_a_terminal() {
+        assert_eq!(wrapped("one two  three\nfour", 8), ["one two", "three", "four"]);
+        assert_eq!(wrapped("incomprehensible is", 4), ["incomprehensible", "is"]);
+        assert_eq!(Narrator { colour: false }.paint("1", "bold"), "bold");
+        assert_eq!(Narrator { colour: true }.paint("1", "bold"), "\u{1b}[1mbold\u{1b}[0m");
+    }
+}

@@ -1,0 +1,176 @@
+//! A server of the story: made over the API with a port and a volume, and looked at.
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::stage::{LOOK_EVERY, PATIENCE, Stage, items, text};
+use super::{DemoError, expect};
+
+/// A server and what it was made with.
+pub struct Server {
+    pub id: Uuid,
+    pub name: String,
+    pub port: String,
+    pub volume: String,
+}
+
+/// What the API tells of a server.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sight {
+    pub status: String,
+    pub task: Option<String>,
+    pub host: String,
+    pub flavor: String,
+    pub addresses: Vec<String>,
+    /// Why it is in ERROR.
+    pub fault: String,
+}
+
+impl Server {
+    /// Makes a port and a volume and a server with both, and waits until it runs.
+    pub async fn create(stage: &Stage, name: &str, flavor: &str) -> Result<Server, DemoError> {
+        let (member, narrator) = (&stage.member, &stage.narrator);
+        let networks = member.get("network", "/v2.0/networks?name=private").await?;
+        let network = first(&networks["networks"], "network private")?;
+        narrator.command(&format!("openstack port create --network private {name}-port"));
+        let body = json!({"port": {"name": format!("{name}-port"), "network_id": network["id"]}});
+        let port = member.post("network", "/v2.0/ports", body).await?;
+        narrator.command(&format!("openstack volume create --size 1 {name}-volume"));
+        let body = json!({"volume": {"name": format!("{name}-volume"), "size": 1}});
+        let volume = member.post("block-storage", "/volumes", body).await?;
+        let images = member.get("image", "/v2/images?name=tiny").await?;
+        narrator.command(&format!("openstack server create --flavor {flavor} --image tiny --port {name}-port {name} --wait"));
+        let body = json!({"server": {
+            "name": name,
+            "flavorRef": flavor_id(stage, flavor).await?,
+            "imageRef": first(&images["images"], "image tiny")?["id"],
+            "networks": [{"port": port["port"]["id"]}],
+        }});
+        let made = member.post("compute", "/servers", body).await?;
+        let id = text(&made["server"], "id").parse().map_err(|_| DemoError::Wrong("a new server has no id".into()))?;
+        let id_of = |value: &Value| text(value, "id").to_owned();
+        let server = Server { id, name: name.to_owned(), port: id_of(&port["port"]), volume: id_of(&volume["volume"]) };
+        server.until(stage, "ACTIVE", &["BUILD"]).await?;
+        server.attach(stage).await?;
+        Ok(server)
+    }
+
+    async fn attach(&self, stage: &Stage) -> Result<(), DemoError> {
+        let name = &self.name;
+        stage.narrator.command(&format!("openstack server add volume {name} {name}-volume"));
+        let body = json!({"volumeAttachment": {"volumeId": self.volume}});
+        stage.member.post("compute", &format!("/servers/{}/os-volume_attachments", self.id), body).await?;
+        let deadline = Instant::now() + PATIENCE;
+        while self.volume_status(stage).await? != "in-use" {
+            if Instant::now() > deadline {
+                return Err(DemoError::TooLong { what: format!("the volume of server {name} is in use"), patience: PATIENCE });
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        self.at_rest(stage).await
+    }
+
+    async fn volume_status(&self, stage: &Stage) -> Result<String, DemoError> {
+        let volume = stage.member.get("block-storage", &format!("/volumes/{}", self.volume)).await?;
+        Ok(text(&volume["volume"], "status").to_owned())
+    }
+
+    /// Waits until no operation holds it: the last step of one may come after what its user sees of it.
+    async fn at_rest(&self, stage: &Stage) -> Result<(), DemoError> {
+        let rest = tokio::time::timeout(PATIENCE, stage.running.tree.conductor.until_at_rest(self.id)).await;
+        Ok(rest.map_err(|_| DemoError::TooLong { what: format!("server {} is at rest", self.name), patience: PATIENCE })??)
+    }
+
+    /// As the operator sees it: with its host.
+    pub async fn look(&self, stage: &Stage) -> Result<Sight, DemoError> {
+        let body = stage.admin.get("compute", &format!("/servers/{}", self.id)).await?;
+        let server = &body["server"];
+        let networks = server["addresses"].as_object().into_iter().flatten();
+        let addresses = networks.flat_map(|(_, addresses)| items(addresses)).map(|address| text(address, "addr").to_owned());
+        Ok(Sight {
+            status: text(server, "status").to_owned(),
+            task: server["OS-EXT-STS:task_state"].as_str().map(str::to_owned),
+            host: text(server, "OS-EXT-SRV-ATTR:host").to_owned(),
+            flavor: text(&server["flavor"], "original_name").to_owned(),
+            addresses: addresses.collect(),
+            fault: text(&server["fault"], "message").to_owned(),
+        })
+    }
+
+    /// Asks for an action, as its owner.
+    pub async fn act(&self, stage: &Stage, body: Value) -> Result<(), DemoError> {
+        stage.member.post("compute", &format!("/servers/{}/action", self.id), body).await.map(|_| ())
+    }
+
+    /// Waits for a status, telling of the tasks on the way; any other status than these is wrong.
+    pub async fn until(&self, stage: &Stage, wanted: &str, on_the_way: &[&str]) -> Result<Sight, DemoError> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut tasks: Vec<String> = Vec::new();
+        loop {
+            let sight = self.look(stage).await?;
+            if sight.status == wanted && sight.task.is_none() {
+                if !tasks.is_empty() {
+                    stage.narrator.fact("tasks", &tasks.join(" → "));
+                }
+                self.show(stage, &sight).await?;
+                return Ok(sight);
+            }
+            tasks.extend(sight.task.clone().filter(|task| tasks.last() != Some(task)));
+            if sight.status != wanted && !on_the_way.contains(&&*sight.status) {
+                let fault = if sight.fault.is_empty() { String::new() } else { format!(" ({})", sight.fault) };
+                return Err(DemoError::Wrong(format!("server {} is {}{fault} and should become {wanted}", self.name, sight.status)));
+            }
+            if Instant::now() > deadline {
+                return Err(DemoError::TooLong { what: format!("server {} is {wanted}", self.name), patience: PATIENCE });
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn show(&self, stage: &Stage, sight: &Sight) -> Result<(), DemoError> {
+        let cell = stage.cell_of(&sight.host).await?;
+        let status = stage.narrator.paint("1", &sight.status);
+        let place = format!("{status} on {} in {cell}, flavor {}, address {}", sight.host, sight.flavor, sight.addresses.join(", "));
+        stage.narrator.fact(&self.name, &place);
+        Ok(())
+    }
+
+    /// The guest writes a line to each of its disks.
+    pub async fn write(&self, stage: &Stage, host: &str, line: &str) -> Result<(), DemoError> {
+        let cell = stage.cell_handle(host).await?;
+        let written = cell.hosts.guest_write(host, self.id, format!("\n{line}\n").into_bytes(), PATIENCE).await;
+        written.map_err(|error| DemoError::Wrong(error.to_string()))?.map_err(DemoError::Wrong)?;
+        stage.narrator.fact("guest", &format!("writes to its disks: “{line}”"));
+        Ok(())
+    }
+
+    /// Port and volume are where the server is: the port is bound there and active, the volume attached there and in use.
+    pub async fn check_belongings(&self, stage: &Stage, host: &str) -> Result<(), DemoError> {
+        let port = stage.admin.get("network", &format!("/v2.0/ports/{}", self.port)).await?;
+        expect("the host of the port", text(&port["port"], "binding:host_id"), host)?;
+        expect("the status of the port", text(&port["port"], "status"), "ACTIVE")?;
+        expect("the status of the volume", &*self.volume_status(stage).await?, "in-use")
+    }
+
+    /// No guest of this server is left on a host, and no disk.
+    pub async fn check_gone_from(&self, stage: &Stage, host: &str) -> Result<(), DemoError> {
+        let cell = stage.cell_handle(host).await?;
+        let hypervisor = cell.hypervisor(host).ok_or_else(|| DemoError::Wrong(format!("host {host} has no hypervisor")))?;
+        match hypervisor.guest(self.id).map_err(|error| DemoError::Wrong(error.to_string()))? {
+            None => Ok(()),
+            Some(_) => Err(DemoError::Wrong(format!("host {host} still has something of server {}", self.name))),
+        }
+    }
+}
+
+/// A flavor's id by its name.
+pub async fn flavor_id(stage: &Stage, name: &str) -> Result<String, DemoError> {
+    let flavors = stage.member.get("compute", "/flavors").await?;
+    let found = items(&flavors["flavors"]).iter().find(|flavor| flavor["name"] == name);
+    Ok(text(found.ok_or_else(|| DemoError::Wrong(format!("there is no flavor {name}")))?, "id").to_owned())
+}
+
+fn first<'a>(list: &'a Value, what: &str) -> Result<&'a Value, DemoError> {
+    items(list).first().ok_or_else(|| DemoError::Wrong(format!("there is no {what}")))
+}

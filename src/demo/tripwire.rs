@@ -1,0 +1,34 @@
+//! Tells the demo when a saga comes to a certain step; changes nothing itself.
+
+use std::sync::Mutex;
+
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::chaos::point::{Fault, FaultPlan, Moment, Point};
+
+/// Goes off once, when the server's saga is about to begin the step's act.
+pub struct Tripwire {
+    server: Uuid,
+    step: &'static str,
+    off: Mutex<Option<oneshot::Sender<()>>>,
+}
+
+impl Tripwire {
+    /// With the end that learns of it.
+    pub fn new(server: Uuid, step: &'static str) -> (Tripwire, oneshot::Receiver<()>) {
+        let (off, reached) = oneshot::channel();
+        (Tripwire { server, step, off: Mutex::new(Some(off)) }, reached)
+    }
+}
+
+impl FaultPlan for Tripwire {
+    fn at(&self, point: &Point<'_>) -> Fault {
+        let here = point.server == self.server && point.step == self.step && point.side == "act" && point.moment == Moment::BeforeEffect;
+        if here && let Some(off) = self.off.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
+            // The demo may have been interrupted.
+            let _ = off.send(());
+        }
+        Fault::None
+    }
+}
