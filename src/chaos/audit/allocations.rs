@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::explanations::Topic;
 use super::report::{Findings, Violation};
 use super::snapshot::{Phase, PlacementSnapshot, Resting, Snapshot};
-use crate::domain::flavor::{Flavor, Resources};
+use crate::domain::flavor::Flavor;
 use crate::services::placement::Allocations;
 
 /// Looks for violations of I4 and of I15's counters in placement.
@@ -115,7 +115,7 @@ fn first(on_nodes: &BTreeMap<&str, &BTreeMap<String, i64>>) -> String {
 }
 
 fn wanted(flavor: Option<&Flavor>, volume_backed: bool) -> BTreeMap<String, i64> {
-    flavor.map(|flavor| flavor.resources(volume_backed)).unwrap_or_else(Resources::default).by_class()
+    flavor.map(|flavor| flavor.resources(volume_backed)).unwrap_or_default().by_class()
 }
 
 /// A flavor may ask for other amounts than its sizes (`resources:VCPU=…`).
