@@ -21,14 +21,14 @@ def run(cloud):
     (cloud.data / "policy.yaml").open("a").write(RULE)
     before = look(cloud, server)
     across_and_confirmed(cloud, server, before, picture)
-    across_and_reverted(cloud)
-    no_target_host_is_up(cloud)
-    the_target_host_fails(cloud)
+    second = across_and_reverted(cloud)
+    no_target_host_is_up(cloud, second)
+    the_target_host_fails(cloud, second)
     every_day(cloud, server, volume)
     records(cloud, server)
     clean(cloud)
-    a_restart_keeps_everything(cloud, server)
-    deleted(cloud, server, port, volume)
+    a_restart_keeps_everything(cloud, [server, second])
+    deleted(cloud, [server, second], port, volume)
     clean(cloud)
     cloud.stop()
     clean(cloud)
@@ -137,7 +137,7 @@ def across_and_confirmed(cloud, server, before, picture):
     cloud.check("the port is bound to the new host", port["binding_host_id"], host_of(after))
     cloud.check("the port is up", port["status"], "ACTIVE")
     cloud.check("the volume is in use", cloud.ask("volume", "show", "volume")["status"], "in-use")
-    disks = list((cloud.data / "cells").glob(f"*/hosts/*/guests/{server}/root"))
+    disks = list((cloud.data / "cells").glob(f"*/hosts/*/guests/{server}/disk"))
     cloud.check("its disk is on one host only", [disk.parts[-4] for disk in disks], [host_of(after)])
     with open(disks[0], "rb") as disk:
         cloud.check("its disk begins with the image", hashlib.sha256(disk.read(IMAGE_BYTES)).hexdigest(), digest(picture))
@@ -164,34 +164,35 @@ def across_and_reverted(cloud):
         cloud.check(f"the revert brings back {kept}", after[kept], before[kept])
     states = {row["Status"] for row in cloud.admin("server", "migration", "list", "--server", server)}
     cloud.check("the migration is reverted", states, {"reverted"})
+    return server
 
 
-def no_target_host_is_up(cloud):
-    before = look(cloud, "second")
+def no_target_host_is_up(cloud, second):
+    before = look(cloud, second)
     for host in TARGETS:
         cloud.openstack("compute", "service", "set", "--down", host, "nova-compute", cloud="cellshift-admin")
     down = {row["Host"] for row in cloud.admin("compute", "service", "list") if row["State"] == "down"}
     cloud.check("the hosts are shown as down", down, set(TARGETS))
-    cloud.try_openstack("server", "resize", "--flavor", "new", "second")
-    comes_back(cloud, "a resize that no host takes", "second", "ACTIVE", host_of(before))
-    reason = last_event(cloud, "second")
+    cloud.try_openstack("server", "resize", "--flavor", "new", second)
+    comes_back(cloud, "a resize that no host takes", second, "ACTIVE", host_of(before))
+    reason = last_event(cloud, second)
     cloud.check("the event says so", (reason["action"], reason["message"]), ("resize", "Error"))
     for host in TARGETS:
         cloud.openstack("compute", "service", "set", "--up", host, "nova-compute", cloud="cellshift-admin")
     cloud.until("the hosts are up again", lambda: all(row["State"] == "up" for row in cloud.admin("compute", "service", "list")))
 
 
-def the_target_host_fails(cloud):
+def the_target_host_fails(cloud, second):
     """A file stands where the target hosts keep their guests, so that everything they try for a guest fails."""
     guests = [cloud.data / "cells" / "cell2" / "hosts" / host / "guests" for host in TARGETS]
-    cloud.openstack("server", "stop", "second")
-    before = cloud.until("the server is stopped", lambda: stopped(look(cloud, "second")))
+    cloud.openstack("server", "stop", second)
+    before = cloud.until("the server is stopped", lambda: stopped(look(cloud, second)))
     for directory in guests:
         directory.rename(directory.with_name("guests-away"))
         directory.write_text("")
     try:
-        cloud.try_openstack("server", "resize", "--flavor", "new", "second")
-        after = comes_back(cloud, "a move whose target host fails", "second", "SHUTOFF", host_of(before))
+        cloud.try_openstack("server", "resize", "--flavor", "new", second)
+        after = comes_back(cloud, "a move whose target host fails", second, "SHUTOFF", host_of(before))
     finally:
         for directory in guests:
             directory.unlink()
@@ -200,10 +201,10 @@ def the_target_host_fails(cloud):
         cloud.check(f"the rollback keeps {kept}", after[kept], before[kept])
     states = [row["Status"] for row in cloud.admin("server", "migration", "list", "--server", before["id"])]
     cloud.that("the migration is an error", "error" in states, states)
-    resize(cloud, "second", "new")
-    cloud.check("the same move works afterwards", look(cloud, "second")["status"], "VERIFY_RESIZE")
-    cloud.openstack("server", "resize", "confirm", "second")
-    cloud.until("confirmed, and still stopped", lambda: stopped(look(cloud, "second")))
+    resize(cloud, second, "new")
+    cloud.check("the same move works afterwards", look(cloud, second)["status"], "VERIFY_RESIZE")
+    cloud.openstack("server", "resize", "confirm", second)
+    cloud.until("confirmed, and still stopped", lambda: stopped(look(cloud, second)))
 
 
 def stopped(shown):
@@ -252,14 +253,14 @@ def records(cloud, server):
     cloud.that("an unknown server is an error", missing.returncode != 0 and "No Server found" in missing.stderr + missing.stdout, missing.stderr)
 
 
-def a_restart_keeps_everything(cloud, server):
-    before = {name: look(cloud, name) for name in ("first", "second")}
+def a_restart_keeps_everything(cloud, servers):
+    before = {server: look(cloud, server) for server in servers}
     cloud.stop()
     clean(cloud)
     cloud.start()
-    for name, shown in before.items():
-        again = cloud.until(f"{name} is back after the restart", lambda: same(look(cloud, name), shown))
-        cloud.check(f"{name} is where it was", host_of(again), host_of(shown))
+    for server, shown in before.items():
+        again = cloud.until(f"{shown['name']} is back after the restart", lambda: same(look(cloud, server), shown))
+        cloud.check(f"{shown['name']} is where it was", host_of(again), host_of(shown))
     cloud.openstack("image", "save", "--file", cloud.work / "saved-again", "picture")
     cloud.check("the image is kept", digest(cloud.work / "saved-again"), digest(cloud.work / "saved"))
     cloud.that("the flavors are kept", {"old", "new"} <= names(cloud.ask("flavor", "list")))
@@ -271,16 +272,15 @@ def same(shown, before):
     return shown if all(json.dumps(shown[key]) == json.dumps(before[key]) for key in kept) else None
 
 
-def deleted(cloud, server, port, volume):
-    cloud.openstack("server", "delete", "--wait", server)
-    cloud.openstack("server", "delete", "--wait", "second")
+def deleted(cloud, servers, port, volume):
+    cloud.openstack("server", "delete", "--wait", *servers)
     cloud.check("no server is left", cloud.ask("server", "list"), [])
     cloud.until("the volume is available again", lambda: cloud.ask("volume", "show", volume)["status"] == "available")
     port = cloud.admin("port", "show", port["id"])
     cloud.check("the port that was given is left, unbound", (port["device_id"], port["binding_host_id"]), ("", ""))
     cloud.openstack("volume", "delete", volume)
     cloud.openstack("port", "delete", "port")
-    guests = list((cloud.data / "cells").glob("*/hosts/*/guests/*/root"))
+    guests = list((cloud.data / "cells").glob("*/hosts/*/guests/*/disk"))
     cloud.check("no guest is left on any host", guests, [])
 
 
