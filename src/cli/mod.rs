@@ -75,7 +75,7 @@ enum Command {
 
 #[derive(Subcommand)]
 enum DbCommand {
-    /// Bring every schema up to date, and make what is missing. The service does the same when it starts.
+    /// Bring every schema up to date. The service does the same when it starts.
     Migrate(Options),
 }
 
@@ -136,12 +136,15 @@ fn demo(log: Option<String>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opening a cloud migrates its databases.
+/// Opening a database migrates it. Nothing else is made: a look must not add cells.
 fn migrate_databases(config: Config) -> Result<ExitCode, Failure> {
-    let data = data_dir::DataDir::take(&config.data_dir)?;
+    let data = data_dir::DataDir::take_existing(&config.data_dir)?;
     crate::logging::init(&config.log)?;
-    let cloud = actix_rt::System::new().block_on(crate::bootstrap::open(config, Env::system()))?;
-    let cells: Vec<&str> = cloud.cells.iter().map(|cell| cell.name.as_str()).collect();
-    println!("The databases of the API, the services and {} under {} are up to date.", cells.join(", "), data.path().display());
+    let stored = actix_rt::System::new().block_on(crate::bootstrap::open_stored(&config, &Env::system()))?;
+    if let Some((_, cell, reason)) = stored.silent_cells.first() {
+        return Err(format!("the database of {cell} does not open: {reason}").into());
+    }
+    let cells: String = stored.cells.iter().map(|cell| format!(", {}", cell.name)).collect();
+    println!("The databases are up to date: API, services{cells} ({}).", data.path().display());
     Ok(ExitCode::SUCCESS)
 }

@@ -96,6 +96,23 @@ impl User {
         self.send(reqwest::Method::POST, path, Some(body.to_string())).await
     }
 
+    /// Reads server-sent events after the one of this id until there are `count`: their ids and data.
+    pub async fn events(&self, path: &str, after: u64, count: usize) -> Vec<(u64, Value)> {
+        let request = self.http.get(format!("{}{path}", self.root)).header("X-Auth-Token", &self.token);
+        let mut answer = request.header("Last-Event-ID", after.to_string()).send().await.expect("an answer");
+        assert_eq!(answer.status().as_u16(), 200);
+        let mut text = String::new();
+        while text.matches("\n\n").count() < count {
+            let chunk = tokio::time::timeout(PATIENCE, answer.chunk()).await.expect("an event in time").expect("a chunk");
+            text.push_str(std::str::from_utf8(&chunk.expect("more events")).expect("text"));
+        }
+        let events = text.split("\n\n").filter_map(|event| {
+            let (id, data) = event.strip_prefix("id: ")?.split_once("\ndata: ")?;
+            Some((id.parse().ok()?, serde_json::from_str(data).ok()?))
+        });
+        events.take(count).collect()
+    }
+
     /// `POST` of a body that may be no JSON at all.
     pub async fn post_text(&self, path: &str, body: &str) -> Answer {
         self.send(reqwest::Method::POST, path, Some(body.to_owned())).await

@@ -6,6 +6,7 @@ mod cold_migrate;
 mod faults;
 mod hosts_down;
 mod layers;
+mod operators;
 mod races;
 mod refusals;
 mod resize_confirm;

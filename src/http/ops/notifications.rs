@@ -37,7 +37,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 }
 
 /// Ends when the service stops, or when the notifier sends a slow reader away; the reader comes back with the last id.
-pub(super) fn events(subscription: Subscription, stopping: watch::Receiver<bool>) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+fn events(subscription: Subscription, stopping: watch::Receiver<bool>) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
     unfold((subscription, stopping), |(mut subscription, mut stopping)| async move {
         let chunk = tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => return None,

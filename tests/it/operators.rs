@@ -1,0 +1,91 @@
+//! The operators' resources of a running cloud (spec ops-api): cells, migrations with their journals, notifications.
+
+use serde_json::{Value, json};
+
+use crate::stage::play_default;
+
+fn column(list: &Value, key: &str) -> Value {
+    list.as_array().expect("a list").iter().map(|entry| entry[key].clone()).collect()
+}
+
+#[test]
+fn cells_show_their_hosts_and_servers() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let host = stage.admin.show(server).await["OS-EXT-SRV-ATTR:host"].clone();
+        let body = stage.admin.get("/ops/v1/cells").await.expect(200).body;
+        let cells = &body["cells"];
+        assert_eq!(column(cells, "name"), json!(["cell0", "cell1", "cell2"]));
+        assert_eq!(column(cells, "health"), json!(["up", "up", "up"]));
+        assert_eq!(cells[0]["hosts"], json!([]));
+        assert_eq!(column(&cells[2]["hosts"], "name"), json!(["cell2-host1", "cell2-host2"]));
+        let shown = cells[1]["hosts"].as_array().expect("hosts").iter().find(|shown| shown["name"] == host).expect("its host");
+        let wanted = json!({
+            "name": host, "availability_zone": "cell1", "state": "up", "status": "enabled", "forced_down": false, "servers": 1,
+        });
+        assert_eq!(*shown, wanted);
+    });
+}
+
+#[test]
+fn a_migration_shows_its_journal_and_lists_come_in_pages() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        stage.cross(server).await;
+        let path = format!("/ops/v1/migrations?server={server}");
+        let all = stage.admin.get(&path).await.expect(200).body;
+        assert_eq!(column(&all["migrations"], "saga"), json!(["resize", "create"]), "newest first");
+        assert_eq!(column(&all["migrations"], "state"), json!(["done", "done"]));
+        assert!(all["migrations"][0].get("steps").is_none());
+
+        let first = stage.admin.get(&format!("{path}&limit=1")).await.expect(200).body;
+        assert_eq!(first["migrations"][0]["uuid"], all["migrations"][0]["uuid"]);
+        let next = first["migrations_links"][0]["href"].as_str().expect("a link");
+        let second = stage.admin.get(&next[next.find("/ops").expect("a path")..]).await.expect(200).body;
+        assert_eq!(second["migrations"][0]["uuid"], all["migrations"][1]["uuid"]);
+
+        let id = all["migrations"][0]["uuid"].as_str().expect("an id");
+        let one = stage.admin.get(&format!("/ops/v1/migrations/{id}")).await.expect(200).body;
+        assert_eq!((&one["progress"], &one["debts"]), (&json!(100), &json!([])));
+        let steps = one["steps"].as_array().expect("steps");
+        assert!(steps.iter().any(|step| step["step"] == "take_ownership" && step["outcome"] == "ok"), "{one:#}");
+        assert!(steps.iter().all(|step| step["side"] == "act" && step["ended_at"].is_string()), "{one:#}");
+    });
+}
+
+#[test]
+fn wrong_requests_are_refused_in_computes_form() {
+    play_default(|stage| async move {
+        for (path, status, part) in [
+            ("/ops/v1/migrations/00000000-0000-0000-0000-000000000001", 404, "could not be found"),
+            ("/ops/v1/migrations/nonsense", 404, "could not be found"),
+            ("/ops/v1/migrations?status=lost", 400, "needs_operator"),
+            ("/ops/v1/migrations?colour=red", 400, "colour"),
+            ("/ops/v1/migrations?marker=00000000-0000-0000-0000-000000000001", 400, "marker"),
+            ("/ops/v1/nothing", 404, "could not be found"),
+        ] {
+            let answer = stage.admin.get(path).await.expect(status);
+            assert!(answer.message().contains(part), "{path}: {}", answer.text);
+        }
+        for path in ["/ops/v1/cells", "/ops/v1/audit", "/ops/v1/migrations", "/ops/v1/notifications"] {
+            stage.member.get(path).await.expect(403);
+        }
+        let document = stage.admin.get("/ops/v1/openapi.json").await.expect(200).body;
+        assert_eq!(document["openapi"], "3.1.0");
+    });
+}
+
+#[test]
+fn a_reader_of_notifications_resumes_after_the_last_it_saw() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        stage.cross(server).await;
+        let seen = stage.admin.events("/ops/v1/notifications", 0, 3).await;
+        let ids: Vec<u64> = seen.iter().map(|(id, _)| *id).collect();
+        assert_eq!(ids, [1, 2, 3]);
+        for (_, event) in &seen {
+            assert!(event["event_type"].as_str().expect("a type").starts_with("instance."), "{event}");
+        }
+        assert_eq!(stage.admin.events("/ops/v1/notifications", 1, 2).await, seen[1..]);
+    });
+}
