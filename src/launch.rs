@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::web;
+use tokio::sync::watch;
 
 use crate::actors::cell::{CellOptions, HostSpec, simulated_hypervisors};
 use crate::actors::cell_registry::CellRegistry;
@@ -19,6 +20,7 @@ use crate::domain::flavor::Resources;
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::servers::{ComputeApi, Options};
 use crate::http::limits::InFlight;
+use crate::http::ops::{self, Operators};
 use crate::http::server::{self, Part, Wiring};
 use crate::http::{compute, identity, image, network, placement, volume};
 use crate::saga::world::Settings;
@@ -45,11 +47,14 @@ pub struct Running {
     pub server: ServerHandle,
     /// Ends when the web server has stopped.
     pub serving: actix_rt::task::JoinHandle<std::io::Result<()>>,
+    /// Ends answers that would go on for ever.
+    stopping: watch::Sender<bool>,
 }
 
 impl Running {
     /// Stops in good order: requests at work end first, then the actors; what is in flight stays in the journal.
     pub async fn stop(self) -> std::io::Result<()> {
+        self.stopping.send_replace(true);
         self.server.stop(true).await;
         let served = self.serving.await.unwrap_or(Ok(()));
         self.tree.stop();
@@ -61,10 +66,11 @@ impl Running {
 pub async fn launch(cloud: Cloud, listener: TcpListener) -> Result<Running, LaunchError> {
     let tree = root::start(parts(&cloud)).await?;
     let address = listener.local_addr()?;
-    let wiring = wiring(&cloud, &tree).await?;
+    let (stopping, stops) = watch::channel(false);
+    let wiring = wiring(&cloud, &tree, stops).await?;
     let server: Server = server::start(wiring, listener, workers(&cloud.config), grace_seconds(&cloud.config))?;
     let handle = server.handle();
-    Ok(Running { cloud, tree, address, server: handle, serving: actix_rt::spawn(server) })
+    Ok(Running { cloud, tree, address, server: handle, serving: actix_rt::spawn(server), stopping })
 }
 
 fn workers(config: &Config) -> usize {
@@ -149,7 +155,7 @@ fn settings(config: &Config) -> Settings {
 }
 
 /// The door, and the APIs behind it.
-async fn wiring(cloud: &Cloud, tree: &Tree) -> Result<Wiring, LaunchError> {
+async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Result<Wiring, LaunchError> {
     let (services, config) = (cloud.services.clone(), &cloud.config);
     let anonymous = match config.api.authentication {
         Authentication::Token => None,
@@ -172,6 +178,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree) -> Result<Wiring, LaunchError> {
     let of_compute: Part = Arc::new(move |part| {
         part.app_data(compute_api.clone()).app_data(catalog.clone()).configure(compute::configure);
     });
+    let operators = of_operators(cloud, tree, stops);
     let embedded = services.clone();
     let of_services: Part = Arc::new(move |part| {
         part.app_data(web::Data::from(embedded.identity.clone()))
@@ -192,7 +199,34 @@ async fn wiring(cloud: &Cloud, tree: &Tree) -> Result<Wiring, LaunchError> {
         anonymous,
         in_flight: InFlight::new(config.http.max_requests_in_flight),
         max_body: config.http.max_body_bytes,
-        parts: vec![of_compute, of_services],
+        parts: vec![operators, of_compute, of_services],
+    })
+}
+
+/// The operators' API, and what the compute API knows of everything but servers.
+fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>) -> Part {
+    let config = &cloud.config;
+    let catalog = web::Data::new(Catalog {
+        env: cloud.env.clone(),
+        api: cloud.api.clone(),
+        cells: tree.cells.clone(),
+        placement: cloud.services.placement.clone(),
+        policy: cloud.policy.clone(),
+        service_down_time: config.compute.service_down_time.duration(),
+        cell_timeout: config.cells.timeout.duration(),
+        default_zone: config.scheduler.default_availability_zone.clone(),
+        default_limits: config.quota.clone(),
+    });
+    let world = tree.world.clone();
+    let operators = web::Data::new(Operators {
+        operations: tree.world.operations.clone(),
+        hosts: tree.world.hosts.clone(),
+        notifier: tree.notifier.clone(),
+        stopping,
+        max_limit: config.api.max_limit,
+    });
+    Arc::new(move |part| {
+        part.app_data(catalog.clone()).app_data(operators.clone()).app_data(web::Data::from(world.clone())).configure(ops::configure);
     })
 }
 

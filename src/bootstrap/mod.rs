@@ -5,6 +5,7 @@
 mod accounts;
 mod policy_file;
 mod samples;
+mod stored;
 mod topology;
 
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use crate::services::image::embedded::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
 use crate::services::volume::embedded::EmbeddedVolume;
+pub use stored::{Stored, StoredCell, open_stored};
 
 /// Why a cloud cannot be opened.
 #[derive(Debug, thiserror::Error)]

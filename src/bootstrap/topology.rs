@@ -83,7 +83,7 @@ fn file_of(config: &Config, name: &str) -> String {
 }
 
 /// A data directory may have been moved, or may be named by another relative path: its own files are found again.
-fn in_this_directory(config: &Config, mapping: &CellMapping) -> String {
+pub(super) fn in_this_directory(config: &Config, mapping: &CellMapping) -> String {
     let was_ours = Path::new(&mapping.database_url).file_name().is_some_and(|file| *file == *format!("{}.db", mapping.name));
     if was_ours && !crate::db::connection::is_postgres(&mapping.database_url) {
         file_of(config, &mapping.name)

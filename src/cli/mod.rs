@@ -1,5 +1,6 @@
 //! The command line: its options here, one file per subcommand.
 
+mod audit;
 mod client;
 pub mod data_dir;
 mod migrations;
@@ -46,6 +47,16 @@ enum Command {
         /// Follow it until it ends.
         #[arg(long)]
         watch: bool,
+    },
+    /// Say which invariants do not hold, in a running service or in the data of a stopped one.
+    ///
+    /// Ends with 0 when all hold, 3 when one does not, and 4 when none was found broken but something did not answer.
+    Audit {
+        #[command(flatten)]
+        options: Options,
+        /// Print the report as JSON, as /ops/v1/audit answers it.
+        #[arg(long)]
+        json: bool,
     },
     /// Work on the databases.
     Db {
@@ -98,6 +109,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Serve(options) => options.load().and_then(serve::run),
         Command::Migrations { options, server, status } => options.load().and_then(|config| migrations::list(&config, server, status)),
         Command::Migration { uuid, options, watch } => options.load().and_then(|config| migrations::show(&config, uuid, watch)),
+        Command::Audit { options, json } => options.load().and_then(|config| audit::run(&config, json)),
         Command::Db { command: DbCommand::Migrate(options) } => options.load().and_then(migrate_databases),
         Command::Config(options) => options.load().and_then(|config| {
             print!("{}", config.to_toml()?);

@@ -24,10 +24,11 @@ fn what_is_printed_reads_back_the_same() {
 fn the_command_line_beats_the_file_beats_the_defaults() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("cellshift.toml");
-    std::fs::write(&path, "[cells]\ncount = 3\ntimeout = 0.5\n[http]\nlisten = \"127.0.0.1:1\"\n").unwrap();
+    std::fs::write(&path, "[cells]\ncount = 3\ntimeout = 0.5\n[http]\nlisten = \"127.0.0.1:1\"\n[quota]\ncores = 7\n").unwrap();
     let overrides = Overrides { listen: Some("127.0.0.1:2".parse().unwrap()), ..Overrides::default() };
     let config = Config::load(Some(&path), overrides).unwrap();
     assert_eq!((config.cells.count, config.cells.hosts_per_cell, config.http.listen.port()), (3, 2, 2));
+    assert_eq!((config.quota["cores"], config.quota["instances"]), (7, 10));
     assert_eq!(config.cells.timeout, Seconds::millis(500));
 }
 
@@ -47,6 +48,8 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[scheduler]\nfilters = [\"Nothing\"]\n", ["Nothing", "known are"]),
         ("[migration.deadlines]\nupload_snapshot = 0\n", ["migration.deadlines.upload_snapshot", "at least 1"]),
         ("[migration.deadlines]\nupload_snapshoot = 9\n", ["migration.deadlines.upload_snapshoot", "a step of a saga"]),
+        ("[quota]\ncore = 1\n", ["quota.core", "a resource"]),
+        ("[quota]\ncores = -2\n", ["quota.cores", "-1"]),
         ("[http\n", ["cellshift.toml", "line 1"]),
     ] {
         let error = load(text).unwrap_err().to_string();

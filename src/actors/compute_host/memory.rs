@@ -38,19 +38,25 @@ pub(super) struct MemoryStore {
     lines: Mutex<BTreeMap<Uuid, u32>>,
 }
 
+/// What the logs in `dir` hold; nothing when there is no such directory.
+pub(super) fn read(dir: &Path) -> io::Result<BTreeMap<Uuid, ServerMemory>> {
+    let mut memories = BTreeMap::new();
+    for name in files::names_in(dir)? {
+        let Some(server) = name.strip_suffix(SUFFIX).and_then(|stem| stem.parse::<Uuid>().ok()) else { continue };
+        let text = fs::read(dir.join(&name))?;
+        // A torn last line was never answered for, so the line before it is the truth.
+        let last = text.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice::<ServerMemory>(line).ok());
+        let memory = last.ok_or_else(|| io::Error::other(format!("the memory of server {server} cannot be read")))?;
+        memories.insert(server, memory);
+    }
+    Ok(memories)
+}
+
 impl MemoryStore {
     /// Opens the logs in `dir` and reads them.
     pub fn open(dir: &Path, durability: Durability) -> io::Result<(MemoryStore, BTreeMap<Uuid, ServerMemory>)> {
         fs::create_dir_all(dir)?;
-        let mut memories = BTreeMap::new();
-        for name in files::names_in(dir)? {
-            let Some(server) = name.strip_suffix(SUFFIX).and_then(|stem| stem.parse::<Uuid>().ok()) else { continue };
-            let text = fs::read(dir.join(&name))?;
-            // A torn last line was never answered for, so the line before it is the truth.
-            let last = text.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice::<ServerMemory>(line).ok());
-            let memory = last.ok_or_else(|| io::Error::other(format!("the memory of server {server} cannot be read")))?;
-            memories.insert(server, memory);
-        }
+        let memories = read(dir)?;
         Ok((MemoryStore { dir: dir.to_owned(), durability, lines: Mutex::new(BTreeMap::new()) }, memories))
     }
 

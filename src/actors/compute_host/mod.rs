@@ -10,6 +10,7 @@ mod core;
 mod lanes;
 mod memory;
 mod report;
+mod stored;
 #[cfg(test)]
 mod tests;
 mod transfer;
@@ -33,6 +34,7 @@ use crate::services::network::NetworkService;
 use crate::virt::Operation;
 pub use core::HostSite;
 use core::{CommandError, Core};
+pub use stored::StoredHosts;
 
 /// A request with the place for its reply. No reply comes when the host dies first.
 #[derive(Message)]

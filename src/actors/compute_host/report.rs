@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
+use super::HostPlace;
 use super::core::{CommandError, Core};
 use super::transfer::EXPORTED_BY;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReport};
@@ -26,7 +27,7 @@ impl Core {
         let mut reports: BTreeMap<Uuid, GuestReport> = BTreeMap::new();
         for guest in guests {
             let server = guest.spec.server;
-            let mut report = self.guest_report(server, Some(&guest));
+            let mut report = guest_report(server, Some(&guest), self.lanes.fence(server));
             if checksums && !guest.runs() {
                 let disks = self.virt(move |hypervisor| hypervisor.disks(server)).await?;
                 let (manifest, _) = self.checksums(None, disks).await?;
@@ -35,7 +36,7 @@ impl Core {
             reports.insert(server, report);
         }
         for (server, leftover) in incoming.into_iter().chain(self.exports().await?) {
-            reports.entry(server).or_insert_with(|| self.guest_report(server, None)).leftovers.push(leftover);
+            reports.entry(server).or_insert_with(|| guest_report(server, None, self.lanes.fence(server))).leftovers.push(leftover);
         }
         Ok(HostReport {
             host: self.host().to_owned(),
@@ -45,34 +46,38 @@ impl Core {
         })
     }
 
-    fn guest_report(&self, server: Uuid, guest: Option<&GuestRecord>) -> GuestReport {
-        GuestReport {
-            server,
-            defined: guest.is_some_and(|guest| guest.defined),
-            power_state: guest.map_or(PowerState::NoState, |guest| guest.power_state),
-            started_epoch: guest.map_or(0, |guest| guest.started_epoch),
-            fence: self.lanes.fence(server),
-            volumes: guest.iter().flat_map(|guest| &guest.spec.volumes).map(|volume| volume.volume_id).collect(),
-            ports: guest.iter().flat_map(|guest| &guest.spec.vifs).map(|vif| vif.port_id).collect(),
-            disks: Vec::new(),
-            leftovers: Vec::new(),
-        }
-    }
-
     /// This host's exports in the cell's transfer area.
     async fn exports(&self) -> Result<Vec<(Uuid, String)>, CommandError> {
         let place = self.parts.site.place.clone();
-        let listed = self.blocking(move || {
-            let mut found = Vec::new();
-            for name in files::names_in(&place.transfer_area())? {
-                let Ok(server) = name.parse::<Uuid>() else { continue };
-                let by = std::fs::read_to_string(place.transfer_dir(server).join(EXPORTED_BY)).unwrap_or_default();
-                if by == place.host {
-                    found.push((server, format!("transfer/{server}")));
-                }
-            }
-            Ok::<_, std::io::Error>(found)
-        });
-        listed.await?.map_err(|error| CommandError::io("the transfer area cannot be listed", &error))
+        let listed = self.blocking(move || exports_of(&place)).await?;
+        listed.map_err(|error| CommandError::io("the transfer area cannot be listed", &error))
     }
+}
+
+/// What is said of one guest, of kept disks (a record that is not defined), or of files alone.
+pub(super) fn guest_report(server: Uuid, guest: Option<&GuestRecord>, fence: (i64, i64)) -> GuestReport {
+    GuestReport {
+        server,
+        defined: guest.is_some_and(|guest| guest.defined),
+        power_state: guest.map_or(PowerState::NoState, |guest| guest.power_state),
+        started_epoch: guest.map_or(0, |guest| guest.started_epoch),
+        fence,
+        volumes: guest.iter().flat_map(|guest| &guest.spec.volumes).map(|volume| volume.volume_id).collect(),
+        ports: guest.iter().flat_map(|guest| &guest.spec.vifs).map(|vif| vif.port_id).collect(),
+        disks: Vec::new(),
+        leftovers: Vec::new(),
+    }
+}
+
+/// A host's exports in its cell's transfer area.
+pub(super) fn exports_of(place: &HostPlace) -> std::io::Result<Vec<(Uuid, String)>> {
+    let mut found = Vec::new();
+    for name in files::names_in(&place.transfer_area())? {
+        let Ok(server) = name.parse::<Uuid>() else { continue };
+        let by = std::fs::read_to_string(place.transfer_dir(server).join(EXPORTED_BY)).unwrap_or_default();
+        if by == place.host {
+            found.push((server, format!("transfer/{server}")));
+        }
+    }
+    Ok(found)
 }

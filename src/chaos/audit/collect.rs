@@ -37,6 +37,8 @@ pub struct Sources<'a> {
     pub api: &'a ApiDb,
     /// By name, cell0 among them.
     pub cells: BTreeMap<String, (Uuid, &'a CellDb)>,
+    /// Cells that cannot even be asked: id, name and why.
+    pub silent_cells: Vec<(Uuid, String, String)>,
     pub hosts: &'a dyn Hosts,
     pub images: &'a dyn ImageService,
     pub network: &'a dyn NetworkService,
@@ -54,6 +56,7 @@ impl<'a> Sources<'a> {
             operations: &world.operations,
             api: &world.api,
             cells: world.cells.iter().map(|(name, cell)| (name.clone(), (cell.uuid, &cell.db))).collect(),
+            silent_cells: Vec::new(),
             hosts: &*world.hosts,
             images: &*world.images,
             network: &*world.network,
@@ -83,6 +86,10 @@ pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
     let (before, host_mappings) = within(sources, reading).await?;
     let mut snapshot = Snapshot { at: sources.env.now(), ..Snapshot::default() };
     snapshot.cell_names = sources.cells.iter().map(|(name, (uuid, _))| (*uuid, name.clone())).collect();
+    for (uuid, name, reason) in &sources.silent_cells {
+        snapshot.cell_names.insert(*uuid, name.clone());
+        snapshot.unreachable.push(format!("cell {name}: {reason}"));
+    }
     for mapping in host_mappings {
         match snapshot.cell_names.get(&mapping.cell_uuid) {
             Some(cell) => {

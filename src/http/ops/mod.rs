@@ -1,5 +1,7 @@
-//! The operators' API, `/ops/v1` (spec ops-api.md): cells, migrations with their journals, notifications as they happen.
+//! The operators' API, `/ops/v1` (spec ops-api.md): cells, migrations with their journals, the invariant audit,
+//! notifications as they happen.
 
+mod audit;
 mod cells;
 mod migrations;
 mod notifications;
@@ -25,10 +27,11 @@ pub struct Operators {
     pub max_limit: u32,
 }
 
-/// Registers the API. It takes [`Operators`] and [`Catalog`] as `web::Data`.
+/// Registers the API. It takes [`Operators`], [`Catalog`] and, for the audit, [`crate::saga::world::World`] as `web::Data`.
 pub fn configure(config: &mut web::ServiceConfig) {
     config.service(
         web::scope("/ops/v1")
+            .service(web::resource("/audit").route(web::get().to(audit::show)))
             .service(web::resource("/cells").route(web::get().to(cells::list)))
             .service(web::resource("/migrations").route(web::get().to(migrations::list)))
             .service(web::resource("/migrations/{uuid}").route(web::get().to(migrations::show)))

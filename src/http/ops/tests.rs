@@ -26,7 +26,14 @@ use crate::saga::notifications::Notifications;
 fn the_document_describes_what_is_served_and_refers_to_what_it_has() {
     let document: Value = serde_json::from_str(OPENAPI).unwrap();
     let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
-    let served = ["/ops/v1/cells", "/ops/v1/migrations", "/ops/v1/migrations/{uuid}", "/ops/v1/notifications", "/ops/v1/openapi.json"];
+    let served = [
+        "/ops/v1/audit",
+        "/ops/v1/cells",
+        "/ops/v1/migrations",
+        "/ops/v1/migrations/{uuid}",
+        "/ops/v1/notifications",
+        "/ops/v1/openapi.json",
+    ];
     assert_eq!(paths, served);
     let schemas = document["components"]["schemas"].as_object().unwrap();
     for reference in OPENAPI.split("#/components/schemas/").skip(1) {
