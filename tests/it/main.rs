@@ -1,9 +1,9 @@
 //! The integration tests, as one binary.
 
-mod cloud;
-mod faults;
 mod client;
+mod cloud;
 mod cold_migrate;
+mod faults;
 mod hosts_down;
 mod layers;
 mod races;
