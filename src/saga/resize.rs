@@ -67,8 +67,12 @@ async fn flavor_number(world: &World, flavorid: &str) -> Result<i32, StepError> 
 /// Undo: the record stays and says that the move failed.
 pub async fn fail_migration(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let cell = context.source()?.cell.clone();
-    let txn = CellTxn::new().migration_status(context.saga, MigrationStatus::Error);
-    ignore_missing(world.cell(&cell)?.apply(fence, txn).await)
+    let db = world.cell(&cell)?;
+    match db.apply(fence, CellTxn::new().migration_status(context.saga, MigrationStatus::Error)).await {
+        // It was never recorded. The fence is raised all the same, or the record could still come late.
+        Err(crate::db::DbError::NotFound(_)) => Ok(db.apply(fence, CellTxn::new()).await?),
+        other => Ok(other?),
+    }
 }
 
 /// The server's allocation moves to the migration as consumer, so that the scheduler can claim for the server.
@@ -89,7 +93,10 @@ pub async fn hold_source_allocation(world: &World, context: &mut Context, fence:
 
 /// Undo: what the migration holds is the server's again, and whatever the server held elsewhere is given up, at once.
 pub async fn return_source_allocation(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
+    let Some(held) = world.placement.allocations_of(context.move_id()).await? else {
+        // Nothing was moved. The fence is raised all the same, or the move of it could still come late.
+        return Ok(world.placement.replace_allocations(fence, Vec::new()).await?);
+    };
     let own = world.placement.allocations_of(context.server).await?;
     let server = Allocations {
         consumer: context.server,
