@@ -37,8 +37,9 @@ pub struct Db {
 
 struct Inner {
     name: String,
-    env: Env,
+    /// Closed before `env` goes: when nobody holds an environment any more, nothing is written any more.
     access: Access,
+    env: Env,
     outage: AtomicU8,
 }
 
