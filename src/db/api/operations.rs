@@ -373,6 +373,18 @@ impl Operations {
             .await
     }
 
+    /// The servers that an operation holds, and the counters of all: for the audit, which compares them with later ones.
+    pub async fn standing(&self) -> Result<(Vec<Uuid>, Vec<ownership::Ownership>), DbError> {
+        self.db
+            .read(|conn| {
+                conn.transaction(|conn| {
+                    let held: Vec<String> = operations::table.select(operations::server_uuid).load(conn)?;
+                    Ok((held.iter().map(|server| parse(server)).collect::<Result<_, DbError>>()?, ownership::all(conn)?))
+                })
+            })
+            .await
+    }
+
     /// The saga that holds a server, if any.
     pub async fn holder(&self, server: Uuid) -> Result<Option<Uuid>, DbError> {
         self.db
