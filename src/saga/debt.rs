@@ -8,6 +8,7 @@ use super::world::World;
 use crate::db::api::debts::Debt;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
+use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::server::{PowerState, VmState};
 
 /// Tries after which a debt that is refused (not merely unanswered) asks for an operator.
@@ -25,7 +26,8 @@ pub async fn in_use_again(world: &World, context: &Context, place: &Place) -> Re
     }
     let Ok((cell, _)) = super::accept::find(world, context.server).await else { return Ok(false) };
     let latest = world.cell(&cell)?.latest_migration(context.server, &[]).await?;
-    Ok(latest.is_some_and(|migration| {
+    // The operation's own move, which a revert that was undone leaves as it was, is no other use.
+    Ok(latest.filter(|migration| migration.uuid != context.move_id()).is_some_and(|migration| {
         migration.status.is_live() && (migration.source_compute == place.host || migration.dest_compute.as_deref() == Some(&place.host))
     }))
 }
@@ -37,6 +39,20 @@ pub async fn lost_ownership(world: &World, context: &Context, place: &Place) -> 
     }
     let owner = world.operations.ownership(context.server).await?.and_then(|row| row.owner);
     Ok(owner != Some((place.cell.clone(), place.host.clone())))
+}
+
+/// While a debt is paid: true when the guest runs at that place, so that it need not be defined there.
+pub async fn runs_already(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
+    if !context.settling {
+        return Ok(false);
+    }
+    match world.hosts.query(&place.cell, &place.host, HostQuery::Report { checksums: false }, world.settings.debt_deadline).await {
+        Ok(HostAnswer::Report(report)) => {
+            Ok(report.guests.iter().any(|guest| guest.server == context.server && guest.power_state == PowerState::Running))
+        }
+        Ok(other) => Err(StepError::Unknown(format!("host {} answered {other:?} to a question for a report", place.host))),
+        Err(error) => Err(StepError::Unknown(format!("host {}: {error}", place.host))),
+    }
 }
 
 /// Tries every debt whose server is at rest.
@@ -94,15 +110,29 @@ fn read(debt: &Debt) -> Result<(Context, Step), StepError> {
     Ok((context, table.steps[position]))
 }
 
-/// When the last debt on which a server in ERROR depended is paid, the server is what it was (rule 7).
+/// When the last debt on which a server in ERROR depended is paid, the server is what it was, or what the operation was to
+/// make of it (rule 7).
 async fn recover_status(world: &World, debt: &Debt, fence: crate::domain::fence::Fence) -> Result<(), StepError> {
     let (context, step) = read(debt)?;
-    if !step.service_depends || !world.operations.debts(Some(debt.server)).await?.is_empty() {
+    if !step.service_depends || context.guest_lost {
         return Ok(());
     }
+    for left in world.operations.debts(Some(debt.server)).await? {
+        // Others need not be waited for: no guest depends on them.
+        if read(&left)?.1.service_depends {
+            return Ok(());
+        }
+    }
     let Ok((cell, _)) = super::accept::find(world, context.server).await else { return Ok(()) };
-    let runs = if context.kind == super::context::Kind::Revert { context.running_before_move } else { context.ran_before() };
-    let (vm_state, power) = if runs { (VmState::Active, PowerState::Running) } else { (VmState::Stopped, PowerState::Shutdown) };
+    let (vm_state, runs) = match &context.prior {
+        // The operation was undone: also a server that waits for its confirm waits for it again.
+        Some(prior) if debt.side == "undo" => (prior.vm_state, prior.running),
+        _ => {
+            let runs = if context.kind == super::context::Kind::Revert { context.running_before_move } else { context.ran_before() };
+            (if runs { VmState::Active } else { VmState::Stopped }, runs)
+        }
+    };
+    let power = if runs { PowerState::Running } else { PowerState::Shutdown };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     let txn = CellTxn::new().instance_change_if(context.server, Expected::at_rest(&[VmState::Error]), change);
     match world.cell(&cell)?.apply(fence, txn).await {
