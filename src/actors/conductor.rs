@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::address::Address;
+use super::cell::CellHosts;
 use super::migration::{Kill, Migration};
 use super::runner::{Ended, Flight};
 use super::supervision::{DeathGuard, Shutdown};
@@ -20,6 +21,8 @@ use crate::saga::debt;
 use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
 
+/// How long what was in flight waits for the hosts to start.
+const START_PATIENCE: Duration = Duration::from_secs(30);
 /// How often debts are tried.
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -57,6 +60,7 @@ pub struct PayDebts;
 #[derive(Clone)]
 pub struct ConductorParts {
     pub(super) world: Arc<World>,
+    hosts: CellHosts,
     pub(super) faults: FaultPoints,
     /// Under which leases are signed.
     pub(super) owner: String,
@@ -78,9 +82,15 @@ impl ConductorParts {
 
 impl ConductorParts {
     /// Signs leases with a fresh name.
-    pub fn new(world: Arc<World>, faults: FaultPoints, ended: watch::Sender<u64>, max_in_flight: usize) -> ConductorParts {
+    pub fn new(
+        world: Arc<World>,
+        hosts: CellHosts,
+        faults: FaultPoints,
+        ended: watch::Sender<u64>,
+        max_in_flight: usize,
+    ) -> ConductorParts {
         let owner = format!("conductor-{}", world.env.uuid());
-        ConductorParts { world, faults, owner, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
+        ConductorParts { world, hosts, faults, owner, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
     }
 }
 
@@ -122,8 +132,14 @@ impl Actor for Conductor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        let world = self.parts.world.clone();
-        let left = async move { world.operations.in_flight().await };
+        let (world, hosts) = (self.parts.world.clone(), self.parts.hosts.clone());
+        let left = async move {
+            // A host that is about to start must not be taken for one that is down.
+            if tokio::time::timeout(START_PATIENCE, hosts.until_started()).await.is_err() {
+                log::warn!("some hosts have not started; what was in flight goes on without them");
+            }
+            world.operations.in_flight().await
+        };
         ctx.spawn(left.into_actor(self).map(|left, _, ctx| match left {
             Ok(sagas) => sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga))),
             Err(error) => {
