@@ -244,7 +244,7 @@ impl Handler<ChildDied> for Root {
 /// Tells all who talk to the child of its successor; what is left when it died too often.
 fn replace<A: Actor>(verdict: Verdict<A>, address: Option<&Address<A>>) -> Option<Escalated> {
     match verdict {
-        Verdict::Nothing => None,
+        Verdict::Nothing | Verdict::Died => None,
         Verdict::Restarted(successor) => {
             if let Some(address) = address {
                 address.replace(successor);
