@@ -2,6 +2,7 @@
 //! than the step at hand; a guard inside it reports every kind of death to the conductor.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use uuid::Uuid;
@@ -16,6 +17,8 @@ pub struct Migration {
     world: Arc<World>,
     faults: FaultPoints,
     flight: Option<Flight>,
+    /// How often the lease is renewed.
+    renewal: Duration,
     guard: Guard,
 }
 
@@ -40,9 +43,9 @@ pub struct Kill;
 
 impl Migration {
     /// An actor for a saga in flight.
-    pub fn new(world: Arc<World>, faults: FaultPoints, flight: Flight, conductor: Addr<Conductor>) -> Migration {
+    pub fn new(world: Arc<World>, faults: FaultPoints, flight: Flight, conductor: Addr<Conductor>, renewal: Duration) -> Migration {
         let guard = Guard { saga: flight.context.saga, server: flight.context.server, conductor, ended: None };
-        Migration { world, faults, flight: Some(flight), guard }
+        Migration { world, faults, flight: Some(flight), renewal, guard }
     }
 }
 
@@ -51,6 +54,17 @@ impl Actor for Migration {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let Some(flight) = self.flight.take() else { return ctx.stop() };
+        let (world, id, epoch) = (self.world.clone(), flight.context.saga, flight.context.lease_epoch);
+        ctx.run_interval(self.renewal, move |migration, ctx| {
+            let world = world.clone();
+            let renewed = async move { world.operations.renew(id, epoch).await };
+            ctx.spawn(renewed.into_actor(migration).map(move |renewed, _, _| {
+                if let Err(why) = renewed {
+                    // The journal refuses the runner's next entry if it is another's by now.
+                    log::warn!(migration:% = id; "a lease could not be renewed: {why}");
+                }
+            }));
+        });
         let saga = run(self.world.clone(), self.faults.clone(), flight);
         ctx.spawn(saga.into_actor(self).map(|ended, migration, ctx| {
             migration.guard.ended = Some(ended);

@@ -3,6 +3,7 @@
 mod client;
 mod cloud;
 mod cold_migrate;
+mod configuration;
 mod faults;
 mod hosts_down;
 mod layers;
@@ -12,4 +13,5 @@ mod refusals;
 mod resize_confirm;
 mod resize_revert;
 mod resize_rollback;
+mod service;
 mod stage;
