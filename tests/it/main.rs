@@ -8,6 +8,7 @@ mod faults;
 mod hosts_down;
 mod layers;
 mod operators;
+mod power;
 mod races;
 mod refusals;
 mod resize_confirm;
