@@ -1,5 +1,6 @@
 //! The integration tests, as one binary.
 
+mod audit_command;
 mod client;
 mod cloud;
 mod cold_migrate;
