@@ -20,6 +20,7 @@ use super::runner::{Ended, Flight};
 use super::supervision::{ChildDied, Children, DeathGuard, Shutdown, Verdict};
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
+use crate::db::api::operations::TakeOver;
 use crate::saga::context::Context as SagaContext;
 use crate::saga::debt;
 use crate::saga::operations::BeginOperation;
@@ -27,10 +28,23 @@ use crate::saga::refusal::Refusal;
 use crate::saga::tables::{accept, table_of};
 use crate::saga::world::World;
 
+/// How often a lease is renewed within its length.
+const RENEWALS_PER_LEASE: u32 = 3;
+/// The least pause before a lease that another controller held is asked for again.
+const LEASE_PAUSE: Duration = Duration::from_millis(100);
 /// How often debts are tried.
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
 /// How long a request waits for an operation on the same server that has all but ended.
 const ENDING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What came of an attempt to go on with a saga.
+enum Resumed {
+    Flight(Flight),
+    /// Another controller's lease runs for so long.
+    Later(Duration),
+    /// It has ended.
+    Over,
+}
 
 /// A saga is to run.
 #[derive(Message)]
@@ -52,13 +66,21 @@ pub struct KillMigration(pub Uuid);
 #[rtype(result = "()")]
 pub struct PayDebts;
 
+/// Who holds operations, and for how long.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    /// Leases are signed with it. One name, one process at a time.
+    pub name: String,
+    /// After this long without renewal another controller may go on with an operation.
+    pub lease: Duration,
+}
+
 /// What every life of the conductor is made of.
 #[derive(Clone)]
 pub struct ConductorParts {
     world: Arc<World>,
     faults: FaultPoints,
-    /// Under which leases are signed.
-    owner: String,
+    controller: Controller,
     /// Changes whenever an operation ends or the debts have been tried.
     ended: Arc<watch::Sender<u64>>,
     max_in_flight: usize,
@@ -66,10 +88,15 @@ pub struct ConductorParts {
 }
 
 impl ConductorParts {
-    /// Signs leases with a fresh name.
-    pub fn new(world: Arc<World>, faults: FaultPoints, ended: watch::Sender<u64>, max_in_flight: usize) -> ConductorParts {
-        let owner = format!("conductor-{}", world.env.uuid());
-        ConductorParts { world, faults, owner, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
+    /// Of this controller; `ended` is told of every end.
+    pub fn new(
+        world: Arc<World>,
+        faults: FaultPoints,
+        ended: watch::Sender<u64>,
+        controller: Controller,
+        max_in_flight: usize,
+    ) -> ConductorParts {
+        ConductorParts { world, faults, controller, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
     }
 }
 
@@ -92,10 +119,11 @@ impl Conductor {
 
     fn launch(&mut self, flight: Flight, ctx: &mut Context<Self>) {
         let (world, faults) = (self.parts.world.clone(), self.parts.faults.clone());
+        let renewal = self.parts.controller.lease / RENEWALS_PER_LEASE;
         let ends = ctx.address().downgrade().recipient();
         let Some(migrations) = self.migrations.as_mut() else { return };
         let name = flight.context.saga.to_string();
-        migrations.start_once(&name, move |guard| Migration::new(world, faults, flight, ends, guard).start());
+        migrations.start_once(&name, move |guard| Migration::new(world, faults, flight, renewal, ends, guard).start());
         self.count_running();
     }
 
@@ -152,16 +180,21 @@ impl Handler<Resume> for Conductor {
         if self.running(saga).is_some() {
             return;
         }
-        let (world, owner) = (self.parts.world.clone(), self.parts.owner.clone());
+        let (world, owner) = (self.parts.world.clone(), self.parts.controller.name.clone());
         let taken = async move {
             match world.operations.take_over(saga, &owner).await? {
-                Some((record, entries)) => Flight::resumed(&record, &entries).map(Some),
-                None => Ok(None),
+                TakeOver::Taken(record, entries) => Flight::resumed(&record, &entries).map(Resumed::Flight),
+                TakeOver::Held(left) => Ok(Resumed::Later(left)),
+                TakeOver::Over => Ok(Resumed::Over),
             }
         };
         ctx.spawn(taken.into_actor(self).map(move |taken, conductor, ctx| match taken {
-            Ok(Some(flight)) => conductor.launch(flight, ctx),
-            Ok(None) => {}
+            Ok(Resumed::Flight(flight)) => conductor.launch(flight, ctx),
+            Ok(Resumed::Later(left)) => {
+                log::info!(migration:% = saga; "another controller has a saga, for {left:?} unless it renews its lease");
+                ctx.notify_later(Resume(saga), left.max(LEASE_PAUSE));
+            }
+            Ok(Resumed::Over) => {}
             Err(error @ DbError::Unavailable { .. }) => {
                 log::warn!(migration:% = saga; "a saga cannot be taken over yet: {error}");
                 ctx.notify_later(Resume(saga), Duration::from_secs(1));
@@ -309,7 +342,7 @@ impl ConductorHandle {
                 .parts
                 .world
                 .operations
-                .begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.owner)
+                .begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.controller.name)
                 .await;
             match begun {
                 Ok(fence) => return Ok(fence),

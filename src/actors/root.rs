@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::address::Address;
 use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, HostSpec, HypervisorFactory};
 use super::compute_host::OwnershipOracle;
-use super::conductor::{Conductor, ConductorHandle, ConductorParts};
+use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller};
 use super::host_facts::HostFacts;
 use super::notifier::{Notifier, NotifierConfig, NotifierHandle};
 use super::periodic::{Periodic, PeriodicOptions, PeriodicParts};
@@ -59,6 +59,8 @@ pub struct Parts {
     pub notifier: NotifierConfig,
     pub settings: Settings,
     pub periodic: PeriodicOptions,
+    /// Who holds operations, and for how long.
+    pub controller: Controller,
     /// How long one cell may take to tell of its hosts.
     pub cell_patience: Duration,
     /// Operations at work at once; past it a request is told to come back.
@@ -101,7 +103,7 @@ impl Tree {
 /// Starts everything; operations that the journal holds go on at once.
 pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     let faults = FaultPoints::default();
-    let operations = Operations::new(parts.api.db().clone());
+    let operations = Operations::new(parts.api.db().clone()).leased_for(parts.controller.lease);
     let cells: Vec<CellHandle> =
         parts.cells.iter().map(|cell| CellHandle::new(cell.uuid, &cell.name, cell.db.clone(), &parts.env)).collect();
     let hosts = CellHosts::default();
@@ -140,7 +142,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let cell_children = start_cells(&parts, &cells, &oracle, obituaries.clone(), ctx.address().recipient());
         let (ended, seen) = watch::channel(0);
-        let conductor_parts = ConductorParts::new(world.clone(), faults.clone(), ended, parts.max_in_flight);
+        let conductor_parts = ConductorParts::new(world.clone(), faults.clone(), ended, parts.controller.clone(), parts.max_in_flight);
         let mut conductors = Children::new(obituaries.clone());
         let for_lives = conductor_parts.clone();
         let conductor_address =

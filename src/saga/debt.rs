@@ -51,6 +51,15 @@ async fn cell_of(world: &World, context: &Context) -> Result<Option<String>, Ste
     }
 }
 
+/// While a debt is paid: true when the server is no longer in the ERROR in which the owing operation left it.
+pub async fn was_mended(world: &World, context: &Context) -> Result<bool, StepError> {
+    if !context.settling {
+        return Ok(false);
+    }
+    let (_, instance) = super::accept::find(world, context.server).await.map_err(StepError::from)?;
+    Ok(instance.vm_state != VmState::Error)
+}
+
 /// Tries every debt whose server is at rest.
 pub async fn pay_all(world: &World) {
     let debts = match world.operations.debts(None).await {

@@ -15,7 +15,8 @@ use crate::saga::context::{Kind, Prior, Request};
 
 fn conductor(played: &Played, max_in_flight: usize) -> ConductorHandle {
     let (ended, seen) = watch::channel(0);
-    let parts = ConductorParts::new(played.world.clone(), FaultPoints::default(), ended, max_in_flight);
+    let controller = Controller { name: "test".into(), lease: Duration::from_secs(30) };
+    let parts = ConductorParts::new(played.world.clone(), FaultPoints::default(), ended, controller, max_in_flight);
     let address = Conductor::new(parts.clone(), None).start();
     ConductorHandle::new(Address::new(address), parts, seen)
 }
