@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::SimulationError;
 use super::driver::watched;
 use super::post::{Post, PostedHosts, Witnessed};
+use super::random::Random;
 use super::scenario::Scenario;
 use super::trace::Trace;
 use super::users::Reach;
@@ -21,6 +22,7 @@ use crate::config::{Authentication, Config, Seconds};
 use crate::env::Env;
 use crate::http::in_process::InProcess;
 use crate::launch::{self, Assembled};
+use crate::virt::Operation;
 
 /// A move may leave its cell.
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
@@ -29,6 +31,17 @@ const IMAGE_BYTES: usize = 4096;
 /// Room on a host: some choices must fail for want of it.
 const HOST_MEMORY_MB: u32 = 12_288;
 
+/// What takes its time; a guest's own shutdown has the grace time for it.
+const OPERATIONS: [Operation; 7] = [
+    Operation::Define,
+    Operation::Start,
+    Operation::GuestShutdown,
+    Operation::PowerOff,
+    Operation::Undefine,
+    Operation::Volume,
+    Operation::CopyDisks,
+];
+
 /// A directory that is gone with its owner: in memory where there is such a place.
 pub fn folder() -> std::io::Result<tempfile::TempDir> {
     let memory = Path::new("/dev/shm");
@@ -36,7 +49,7 @@ pub fn folder() -> std::io::Result<tempfile::TempDir> {
     tempfile::Builder::new().prefix("cellshift-simulation-").tempdir_in(beside).or_else(|_| tempfile::tempdir())
 }
 
-fn config(data_dir: PathBuf, scenario: &Scenario) -> Config {
+fn config(seed: u64, data_dir: PathBuf, scenario: &Scenario) -> Config {
     let mut config = Config { data_dir, ..Config::default() };
     config.api.authentication = Authentication::None;
     config.cells.count = scenario.cells;
@@ -46,6 +59,8 @@ fn config(data_dir: PathBuf, scenario: &Scenario) -> Config {
     config.migration.resize_confirm_window = Seconds::whole(300);
     config.migration.back_off_max = Seconds::whole(5);
     config.notifications.window = 65_536;
+    let mut random = Random::new(seed, "latency");
+    config.compute.latency_ms = OPERATIONS.iter().map(|operation| (*operation, random.below(scenario.max_latency_ms + 1))).collect();
     for (_, table) in crate::saga::tables::ALL {
         config.migration.deadlines.extend(table.steps.iter().map(|step| (step.name.to_owned(), 20)));
     }
@@ -53,8 +68,8 @@ fn config(data_dir: PathBuf, scenario: &Scenario) -> Config {
 }
 
 /// Opens the databases and services and makes the samples.
-pub async fn open(folder: &Path, scenario: &Scenario, env: Env) -> Result<Cloud, SimulationError> {
-    let config = config(folder.to_owned(), scenario);
+pub async fn open(seed: u64, folder: &Path, scenario: &Scenario, env: Env) -> Result<Cloud, SimulationError> {
+    let config = config(seed, folder.to_owned(), scenario);
     std::fs::write(config.policy_file(), POLICY)?;
     Ok(bootstrap::open_with(config, env, Samples { image_bytes: IMAGE_BYTES }).await?)
 }

@@ -41,6 +41,8 @@ pub enum What {
     Partition { cell: String, for_ms: u64 },
     /// The wall clock jumps.
     Clock { ms: i64 },
+    /// The conductor ends, and its migrations with it; its supervisor starts another.
+    Conductor,
     /// The controller is killed and started again.
     Restart,
 }
@@ -145,7 +147,7 @@ fn letter(random: &mut Random) -> Letter {
 fn anywhere(random: &mut Random, scenario: &Scenario) -> What {
     let (cell, host) = random.pick(&scenario.hosts()).cloned().unwrap_or_default();
     let for_ms = random.within(200, 20_000);
-    match random.below(9) {
+    match random.below(10) {
         0 | 1 => What::HostOff { cell, host, resume_guests: random.percent(70), for_ms },
         2 => What::HostCrash { cell, host },
         3 => {
@@ -155,6 +157,7 @@ fn anywhere(random: &mut Random, scenario: &Scenario) -> What {
         }
         4..7 => database(random, scenario, for_ms),
         7 => What::Partition { cell, for_ms },
+        8 => What::Conductor,
         _ if random.percent(50) => What::Restart,
         _ => What::Clock { ms: i64::try_from(random.below(240_000)).unwrap_or_default() - 120_000 },
     }

@@ -22,13 +22,25 @@ pub struct Scenario {
     pub max_faults: usize,
     /// The longest way of a message to or from a host, in milliseconds.
     pub max_delay_ms: u64,
+    /// The longest time that an operation of a hypervisor takes, in milliseconds; the seed says how long each does.
+    pub max_latency_ms: u64,
     /// Faults to use in place of those that the seed would draw.
     pub faults: Option<Vec<PlannedFault>>,
 }
 
 impl Default for Scenario {
     fn default() -> Scenario {
-        Scenario { cells: 3, hosts_per_cell: 3, servers: 24, actions: 160, seconds: 60, max_faults: 10, max_delay_ms: 20, faults: None }
+        Scenario {
+            cells: 3,
+            hosts_per_cell: 3,
+            servers: 24,
+            actions: 240,
+            seconds: 30,
+            max_faults: 16,
+            max_delay_ms: 20,
+            max_latency_ms: 400,
+            faults: None,
+        }
     }
 }
 

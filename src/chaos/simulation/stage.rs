@@ -19,6 +19,7 @@ use super::virtual_env::{VirtualClock, env};
 use super::watch::Watch;
 use super::{Options, Outcome, SimulationError};
 use crate::actors::root::Tree;
+use crate::actors::supervision::Shutdown;
 use crate::bootstrap::Cloud;
 use crate::chaos::audit;
 use crate::chaos::point::FaultPoints;
@@ -69,7 +70,7 @@ impl Stage {
         let folder = cloud::folder()?;
         let clock = Arc::new(VirtualClock::new());
         let trace = Trace::new(clock.clone(), options.whole_trace);
-        let cloud = cloud::open(folder.path(), scenario, env(seed, clock.clone())).await?;
+        let cloud = cloud::open(seed, folder.path(), scenario, env(seed, clock.clone())).await?;
         let images =
             cloud.services.images.list(&Default::default(), Default::default()).await.map_err(crate::bootstrap::BootstrapError::from)?;
         let image = images.iter().find(|image| image.name.as_deref() == Some("tiny")).map(|image| image.id).unwrap_or_default();
@@ -171,7 +172,7 @@ impl Stage {
                 () = tokio::time::sleep_until(until) => {
                     let Some(((_, _), event)) = self.timeline.pop_first() else { break };
                     match event {
-                        Event::Act(act) => drop(tokio::task::spawn_local(perform(self.users.clone(), reach.clone(), act))),
+                        Event::Act(act) => drop(tokio::task::spawn_local(perform(self.users.clone(), reach.clone(), self.watch.clone(), act))),
                         Event::Over(what) => self.over(&what, &reach).await,
                         Event::Fault(what) => {
                             self.trace.note(format!("FAULT  {what:?}"));
@@ -226,6 +227,10 @@ impl Stage {
             }
             What::Clock { ms } => {
                 self.clock.jump(*ms);
+                None
+            }
+            What::Conductor => {
+                reach.tree.conductor.addr().do_send(Shutdown);
                 None
             }
             What::Restart => return true,
@@ -305,6 +310,7 @@ impl Stage {
                 break;
             }
         }
+        self.users.miss_nobody(reach, &self.watch).await;
         let report = audit::audit(world).await?;
         for violation in &report.violations {
             self.trace.note(format!("AUDIT  {violation}"));

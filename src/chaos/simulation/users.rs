@@ -2,7 +2,7 @@
 //! APIs' own handlers, so what is refused to them is what would be refused to anybody.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,12 @@ use uuid::Uuid;
 
 use super::random::Random;
 use super::trace::{Trace, short};
+use super::watch::Watch;
 use crate::actors::root::Tree;
 use crate::domain::server::VmState;
 use crate::http::in_process::InProcess;
 use crate::saga::accept;
+use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
 
 /// How long a user waits for an answer.
@@ -48,6 +50,8 @@ pub struct Users {
     /// Answers by status; 0 for none.
     pub answers: RefCell<BTreeMap<u16, usize>>,
     pub waiting: RefCell<usize>,
+    /// Servers whose deletion was asked for.
+    doomed: RefCell<BTreeSet<Uuid>>,
     named: RefCell<usize>,
 }
 
@@ -63,8 +67,26 @@ pub struct Reach {
     pub hosts: Rc<Vec<(String, String)>>,
 }
 
-/// Performs an act.
-pub async fn perform(users: Rc<Users>, reach: Reach, mut act: Act) {
+impl Users {
+    /// A server that was promised and never asked to be deleted is there (I3, I10).
+    pub async fn miss_nobody(&self, reach: &Reach, watch: &Watch) {
+        let servers = self.servers.borrow().clone();
+        for server in servers {
+            let lost = matches!(accept::find(reach.world(), server).await, Err(Refusal::NotFound(_)));
+            self.missed(lost, server, watch);
+        }
+    }
+
+    fn missed(&self, lost: bool, server: Uuid, watch: &Watch) {
+        if lost && !self.doomed.borrow().contains(&server) {
+            let message = "it is not found, expected it where its mapping says: nobody asked for its deletion";
+            watch.found("I3", format!("server {server}"), message.to_owned());
+        }
+    }
+}
+
+/// Performs an act; some are done twice at once, by two users of one server.
+pub async fn perform(users: Rc<Users>, reach: Reach, watch: Arc<Watch>, mut act: Act) {
     *users.waiting.borrow_mut() += 1;
     // Lowered also when the life ends under it.
     let _waits = Waits(users.clone());
@@ -75,7 +97,16 @@ pub async fn perform(users: Rc<Users>, reach: Reach, mut act: Act) {
     let server = act.random.pick(&users.servers.borrow()).copied();
     match server {
         None => create(&users, &reach, &mut act.random).await,
-        Some(server) => on_server(&users, &reach, server, &mut act.random).await,
+        Some(server) => {
+            let mut other = Random::new(act.random.number(), "other");
+            if act.random.percent(15) {
+                let one = on_server(&users, &reach, &watch, server, &mut act.random);
+                let two = on_server(&users, &reach, &watch, server, &mut other);
+                futures::future::join(one, two).await;
+            } else {
+                on_server(&users, &reach, &watch, server, &mut act.random).await;
+            }
+        }
     }
 }
 
@@ -133,12 +164,13 @@ async fn create(users: &Users, reach: &Reach, random: &mut Random) {
     }
 }
 
-async fn on_server(users: &Users, reach: &Reach, server: Uuid, random: &mut Random) {
+async fn on_server(users: &Users, reach: &Reach, watch: &Watch, server: Uuid, random: &mut Random) {
     // A user who cannot see the server acts blindly.
     let found = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
     let instance = match found {
         Ok(Ok((_, instance))) => Some(instance),
-        Ok(Err(crate::saga::refusal::Refusal::NotFound(_))) => {
+        Ok(Err(Refusal::NotFound(_))) => {
+            users.missed(true, server, watch);
             users.servers.borrow_mut().retain(|known| *known != server);
             return;
         }
@@ -185,6 +217,7 @@ fn migrate(reach: &Reach, random: &mut Random) -> Value {
 }
 
 async fn delete(users: &Users, reach: &Reach, server: Uuid) {
+    users.doomed.borrow_mut().insert(server);
     reach.ask(users, &format!("delete {}", short(server)), Method::DELETE, &format!("/compute/v2.1/servers/{server}"), None).await;
 }
 
