@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex};
 
 use diesel::Connection;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::domain::fence::Fence;
 use crate::env::{Blocking, Env};
@@ -43,6 +43,8 @@ struct Inner {
     outage: AtomicU8,
     /// Calls that the outage has left to spoil.
     spoils: AtomicU32,
+    /// Told when the outage changes.
+    changed: Notify,
 }
 
 enum Access {
@@ -61,7 +63,7 @@ pub enum Outage {
     None = 0,
     /// Refuses every call at once.
     Refuses = 1,
-    /// Never answers.
+    /// Does not answer as long as this lasts; then the connections are found dead.
     Hangs = 2,
     /// Does what it is asked and then says that it failed.
     LosesReplies = 3,
@@ -83,8 +85,8 @@ impl Db {
     }
 
     fn over(name: &str, env: &Env, access: Arc<Access>) -> Db {
-        let (outage, spoils) = (AtomicU8::new(Outage::None as u8), AtomicU32::new(0));
-        Db { inner: Arc::new(Inner { name: name.to_owned(), env: env.clone(), access, outage, spoils }) }
+        let (outage, spoils, changed) = (AtomicU8::new(Outage::None as u8), AtomicU32::new(0), Notify::new());
+        Db { inner: Arc::new(Inner { name: name.to_owned(), env: env.clone(), access, outage, spoils, changed }) }
     }
 
     /// The same database under another name, with outages of its own: one of several services that share it may fail alone.
@@ -111,6 +113,7 @@ impl Db {
     pub fn set_outage_for(&self, outage: Outage, calls: u32) {
         self.inner.spoils.store(calls, Ordering::SeqCst);
         self.inner.outage.store(outage as u8, Ordering::SeqCst);
+        self.inner.changed.notify_waiters();
     }
 
     /// Reads. `work` sees one connection and must not write.
@@ -186,7 +189,11 @@ impl Db {
             }
         }
         if outage == Outage::Hangs as u8 {
-            std::future::pending::<()>().await;
+            let changed = self.inner.changed.notified();
+            if self.inner.outage.load(Ordering::SeqCst) == Outage::Hangs as u8 {
+                changed.await;
+            }
+            return Err(self.unavailable("an experiment let it hang"));
         }
         if outage == Outage::Refuses as u8 {
             return Err(self.unavailable("an experiment holds it down"));
