@@ -13,8 +13,9 @@ use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::HostOptions;
 use crate::actors::conductor::Controller;
 use crate::actors::periodic::PeriodicOptions;
-use crate::actors::root::{self, CellStart, Parts, StartError, Tree};
+use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
 use crate::bootstrap::Cloud;
+use crate::chaos::point::FaultPoints;
 use crate::config::{Authentication, Config};
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
@@ -63,12 +64,26 @@ impl Running {
     }
 }
 
+/// The actors, and the APIs over them that nobody serves yet.
+pub struct Assembled {
+    pub tree: Tree,
+    pub wiring: Wiring,
+    /// Ends answers that would go on for ever.
+    pub stopping: watch::Sender<bool>,
+}
+
+/// Starts the actors. `parts` are those of [`parts`], or an experiment's.
+pub async fn assemble(cloud: &Cloud, parts: Parts) -> Result<Assembled, LaunchError> {
+    let tree = root::start(parts).await?;
+    let (stopping, stops) = watch::channel(false);
+    let wiring = wiring(cloud, &tree, stops).await?;
+    Ok(Assembled { tree, wiring, stopping })
+}
+
 /// Starts the actors and serves on the listener.
 pub async fn launch(cloud: Cloud, listener: TcpListener) -> Result<Running, LaunchError> {
-    let tree = root::start(parts(&cloud)).await?;
+    let Assembled { tree, wiring, stopping } = assemble(&cloud, parts(&cloud)).await?;
     let address = listener.local_addr()?;
-    let (stopping, stops) = watch::channel(false);
-    let wiring = wiring(&cloud, &tree, stops).await?;
     let server: Server = server::start(wiring, listener, workers(&cloud.config), grace_seconds(&cloud.config))?;
     let handle = server.handle();
     Ok(Running { cloud, tree, address, server: handle, serving: actix_rt::spawn(server), stopping })
@@ -88,7 +103,7 @@ fn grace_seconds(config: &Config) -> u64 {
 }
 
 /// What the tree is made of, from the configuration.
-fn parts(cloud: &Cloud) -> Parts {
+pub fn parts(cloud: &Cloud) -> Parts {
     let (config, services) = (&cloud.config, &cloud.services);
     let compute = &config.compute;
     let capacity =
@@ -123,6 +138,8 @@ fn parts(cloud: &Cloud) -> Parts {
         controller: Controller { name: cloud.controller.clone(), lease: config.migration.lease.duration() },
         cell_patience: config.cells.timeout.duration(),
         max_in_flight: config.migration.max_in_flight,
+        between: Between::default(),
+        faults: FaultPoints::default(),
     }
 }
 

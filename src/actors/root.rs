@@ -26,11 +26,13 @@ use crate::db::api::ApiDb;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
 use crate::env::Env;
+use crate::saga::notifications::Notifications;
 use crate::saga::world::{CELL0, CellRef, Settings, World};
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
 use crate::services::placement::PlacementService;
 use crate::services::volume::VolumeService;
+use crate::virt::Hosts;
 
 /// A cell to start.
 #[derive(Clone)]
@@ -40,6 +42,23 @@ pub struct CellStart {
     pub db: CellDb,
     pub dir: PathBuf,
     pub hosts: Vec<HostSpec>,
+}
+
+/// Puts something in front of what it is given.
+pub type Wrap<T> = Arc<dyn Fn(Arc<T>) -> Arc<T> + Send + Sync>;
+
+/// What stands between sagas and those whom they address: nothing in a service; in a simulation the messages' delays and losses.
+#[derive(Clone, Default)]
+pub struct Between {
+    pub hosts: Option<Wrap<dyn Hosts>>,
+    pub notifications: Option<Wrap<dyn Notifications>>,
+}
+
+fn wrapped<T: ?Sized>(wrap: Option<&Wrap<T>>, inner: Arc<T>) -> Arc<T> {
+    match wrap {
+        Some(wrap) => wrap(inner),
+        None => inner,
+    }
 }
 
 /// Everything that the tree is made of.
@@ -65,6 +84,9 @@ pub struct Parts {
     pub cell_patience: Duration,
     /// Operations at work at once; past it a request is told to come back.
     pub max_in_flight: usize,
+    pub between: Between,
+    /// May be armed before the tree starts, so that what it resumes meets the plan too.
+    pub faults: FaultPoints,
 }
 
 /// Why the tree does not start.
@@ -102,7 +124,7 @@ impl Tree {
 
 /// Starts everything; operations that the journal holds go on at once.
 pub async fn start(parts: Parts) -> Result<Tree, StartError> {
-    let faults = FaultPoints::default();
+    let faults = parts.faults.clone();
     let operations = Operations::new(parts.api.db().clone()).leased_for(parts.controller.lease);
     let cells: Vec<CellHandle> =
         parts.cells.iter().map(|cell| CellHandle::new(cell.uuid, &cell.name, cell.db.clone(), &parts.env)).collect();
@@ -130,13 +152,13 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             operations,
             api: parts.api.clone(),
             cells: parts.cells.iter().map(|cell| (cell.name.clone(), CellRef { uuid: cell.uuid, db: cell.db.clone() })).collect(),
-            hosts: Arc::new(hosts),
+            hosts: wrapped(parts.between.hosts.as_ref(), Arc::new(hosts)),
             scheduling: Arc::new(SchedulerHandle::new(scheduler_address.clone())),
             images: parts.images.clone(),
             network: parts.network.clone(),
             volumes: parts.volumes.clone(),
             placement: parts.placement.clone(),
-            notifications: Arc::new(NotifierHandle::new(notifier_address.clone())),
+            notifications: wrapped(parts.between.notifications.as_ref(), Arc::new(NotifierHandle::new(notifier_address.clone()))),
             settings: parts.settings.clone(),
         });
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);

@@ -281,7 +281,7 @@ async fn progress(world: &World, places: &[(String, String)], operation: Uuid) -
 }
 
 fn point<'a>(context: &Context, step: &'a Step, side: Side, moment: Moment) -> Point<'a> {
-    Point { saga: context.kind.as_str(), server: context.server, step: step.name, side: side.as_str(), moment }
+    Point { saga: context.kind.as_str(), id: context.saga, server: context.server, step: step.name, side: side.as_str(), moment }
 }
 
 async fn obey(fault: Fault) {

@@ -4,6 +4,7 @@ mod audit;
 pub mod data_dir;
 mod migrations;
 mod serve;
+mod simulate;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -64,6 +65,10 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Run the whole cloud under a seed, with faults and in virtual time; a seed replays to the same trace.
+    ///
+    /// Ends with 0 when every seed was good, and 3 when one was not.
+    Simulate(simulate::Simulate),
     /// Work on the databases.
     Db {
         #[command(subcommand)]
@@ -117,6 +122,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Migrations { options, server, status } => options.load().and_then(|config| migrations::list(&config, server, status)),
         Command::Migration { uuid, options, watch } => options.load().and_then(|config| migrations::show(&config, uuid, watch)),
         Command::Audit { options, json } => options.load().map(|config| audit::run(&config, json)),
+        Command::Simulate(asked) => simulate::run(&asked),
         Command::Db { command: DbCommand::Migrate(options) } => options.load().and_then(migrate_databases),
         Command::Config(options) => options.load().and_then(|config| {
             print!("{}", config.to_toml()?);

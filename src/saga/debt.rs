@@ -1,6 +1,6 @@
 //! Debts: what an ended saga owes because a participant did not answer, paid when it returns (architecture §5, rule 5).
 
-use super::context::{Context, Place};
+use super::context::{Context, Kind, Place};
 use super::error::StepError;
 use super::refusal::Refusal;
 use super::step::Step;
@@ -137,8 +137,17 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
         return Ok(());
     }
     let Some(cell) = cell_of(world, &context).await? else { return Ok(()) };
-    let runs = if context.kind == super::context::Kind::Revert { context.running_before_move } else { context.ran_before() };
-    let (vm_state, power) = if runs { (VmState::Active, PowerState::Running) } else { (VmState::Stopped, PowerState::Shutdown) };
+    let undone = debt.side == "undo";
+    let reverted = context.kind == Kind::Revert && !undone;
+    let runs = if reverted { context.running_before_move } else { context.ran_before() };
+    let resized = undone && context.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Resized);
+    let vm_state = match (resized, runs) {
+        // What was to be confirmed or reverted still is.
+        (true, _) => VmState::Resized,
+        (false, true) => VmState::Active,
+        (false, false) => VmState::Stopped,
+    };
+    let power = if runs { PowerState::Running } else { PowerState::Shutdown };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     let txn = CellTxn::new().instance_change_if(context.server, Expected::at_rest(&[VmState::Error]), change);
     match world.cell(&cell)?.apply(fence, txn).await {
