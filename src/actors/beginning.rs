@@ -89,7 +89,9 @@ impl ConductorHandle {
         loop {
             ended.borrow_and_update();
             let operations = &self.parts.world.operations;
-            let begun = operations.begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.owner).await;
+            let begun = operations
+                .begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.controller.name)
+                .await;
             match begun {
                 Ok(fence) => return Ok(fence),
                 Err(DbError::Conflict(_)) => {}

@@ -1,6 +1,9 @@
 //! The conductor: accepts operations (at most one per server), supervises the migrations that run them, takes over what a
 //! dead process left in the journal, and pays debts when their participants return.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,34 +15,38 @@ use uuid::Uuid;
 
 use super::address::Address;
 use super::cell::CellHosts;
-use super::migration::{Kill, Migration};
+use super::migration::{Kill, Migration, MigrationEnded};
 use super::runner::{Ended, Flight};
-use super::supervision::{DeathGuard, Shutdown};
+use super::supervision::{ChildDied, Children, DeathGuard, Shutdown, Verdict};
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
+use crate::db::api::operations::TakeOver;
 use crate::saga::debt;
 use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
 
 /// How long what was in flight waits for the hosts to start.
 const START_PATIENCE: Duration = Duration::from_secs(30);
+/// How often a lease is renewed within its length.
+const RENEWALS_PER_LEASE: u32 = 3;
+/// The least pause before a lease that another controller held is asked for again.
+const LEASE_PAUSE: Duration = Duration::from_millis(100);
 /// How often debts are tried.
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
+
+/// What came of an attempt to go on with a saga.
+enum Resumed {
+    Flight(Flight),
+    /// Another controller's lease runs for so long.
+    Later(Duration),
+    /// It has ended.
+    Over,
+}
 
 /// A saga is to run.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Launch(pub Flight);
-
-/// A migration's actor is gone: with an end, or dead.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct MigrationEnded {
-    pub saga: Uuid,
-    pub server: Uuid,
-    /// None when it died.
-    pub ended: Option<Ended>,
-}
 
 /// Go on with a saga from its journal.
 #[derive(Message)]
@@ -56,14 +63,22 @@ pub struct KillMigration(pub Uuid);
 #[rtype(result = "()")]
 pub struct PayDebts;
 
+/// Who holds operations, and for how long.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    /// Leases are signed with it. One name, one process at a time.
+    pub name: String,
+    /// After this long without renewal another controller may go on with an operation.
+    pub lease: Duration,
+}
+
 /// What every life of the conductor is made of.
 #[derive(Clone)]
 pub struct ConductorParts {
     pub(super) world: Arc<World>,
     hosts: CellHosts,
     pub(super) faults: FaultPoints,
-    /// Under which leases are signed.
-    pub(super) owner: String,
+    pub(super) controller: Controller,
     /// Changes whenever an operation ends or the debts have been tried.
     ended: Arc<watch::Sender<u64>>,
     max_in_flight: usize,
@@ -71,6 +86,18 @@ pub struct ConductorParts {
 }
 
 impl ConductorParts {
+    /// Of this controller; `ended` is told of every end.
+    pub fn new(
+        world: Arc<World>,
+        hosts: CellHosts,
+        faults: FaultPoints,
+        ended: watch::Sender<u64>,
+        controller: Controller,
+        max_in_flight: usize,
+    ) -> ConductorParts {
+        ConductorParts { world, hosts, faults, controller, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
+    }
+
     /// The refusal when as many operations are in progress as there may be.
     pub(super) fn check_room(&self) -> Result<(), Refusal> {
         if self.in_flight.load(Ordering::Relaxed) >= self.max_in_flight {
@@ -80,24 +107,11 @@ impl ConductorParts {
     }
 }
 
-impl ConductorParts {
-    /// Signs leases with a fresh name.
-    pub fn new(
-        world: Arc<World>,
-        hosts: CellHosts,
-        faults: FaultPoints,
-        ended: watch::Sender<u64>,
-        max_in_flight: usize,
-    ) -> ConductorParts {
-        let owner = format!("conductor-{}", world.env.uuid());
-        ConductorParts { world, hosts, faults, owner, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
-    }
-}
-
 /// The actor.
 pub struct Conductor {
     parts: ConductorParts,
-    running: BTreeMap<Uuid, Addr<Migration>>,
+    /// The migrations by their sagas' ids; none before the actor has started.
+    migrations: Option<Children<Migration>>,
     /// Deaths in a row per saga; a successor waits longer after each.
     deaths: BTreeMap<Uuid, u32>,
     paying: Arc<tokio::sync::Mutex<()>>,
@@ -107,14 +121,26 @@ pub struct Conductor {
 impl Conductor {
     /// One life of it; `guard` reports its death.
     pub fn new(parts: ConductorParts, guard: Option<DeathGuard>) -> Conductor {
-        Conductor { parts, running: BTreeMap::new(), deaths: BTreeMap::new(), paying: Arc::default(), _guard: guard }
+        Conductor { parts, migrations: None, deaths: BTreeMap::new(), paying: Arc::default(), _guard: guard }
     }
 
     fn launch(&mut self, flight: Flight, ctx: &mut Context<Self>) {
-        let saga = flight.context.saga;
-        let migration = Migration::new(self.parts.world.clone(), self.parts.faults.clone(), flight, ctx.address()).start();
-        self.running.insert(saga, migration);
-        self.parts.in_flight.store(self.running.len(), Ordering::Relaxed);
+        let (world, faults) = (self.parts.world.clone(), self.parts.faults.clone());
+        let renewal = self.parts.controller.lease / RENEWALS_PER_LEASE;
+        let ends = ctx.address().downgrade().recipient();
+        let Some(migrations) = self.migrations.as_mut() else { return };
+        let name = flight.context.saga.to_string();
+        migrations.start_once(&name, move |guard| Migration::new(world, faults, flight, renewal, ends, guard).start());
+        self.count_running();
+    }
+
+    fn running(&self, saga: Uuid) -> Option<&Addr<Migration>> {
+        self.migrations.as_ref()?.get(&saga.to_string())
+    }
+
+    fn count_running(&self) {
+        let running = self.migrations.as_ref().map_or(0, Children::len);
+        self.parts.in_flight.store(running, Ordering::Relaxed);
     }
 
     /// The pause before the successor of an actor that died `deaths` times in a row.
@@ -123,7 +149,7 @@ impl Conductor {
     }
 
     fn tell_waiting(&self) {
-        self.parts.in_flight.store(self.running.len(), Ordering::Relaxed);
+        self.count_running();
         self.parts.ended.send_modify(|count| *count += 1);
     }
 }
@@ -132,6 +158,7 @@ impl Actor for Conductor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.migrations = Some(Children::new(ctx.address().downgrade().recipient()));
         let (world, hosts) = (self.parts.world.clone(), self.parts.hosts.clone());
         let left = async move {
             // A host that is about to start must not be taken for one that is down.
@@ -167,19 +194,24 @@ impl Handler<Resume> for Conductor {
     type Result = ();
 
     fn handle(&mut self, Resume(saga): Resume, ctx: &mut Self::Context) {
-        if self.running.contains_key(&saga) {
+        if self.running(saga).is_some() {
             return;
         }
-        let (world, owner) = (self.parts.world.clone(), self.parts.owner.clone());
+        let (world, owner) = (self.parts.world.clone(), self.parts.controller.name.clone());
         let taken = async move {
             match world.operations.take_over(saga, &owner).await? {
-                Some((record, entries)) => Flight::resumed(&record, &entries).map(Some),
-                None => Ok(None),
+                TakeOver::Taken(record, entries) => Flight::resumed(&record, &entries).map(Resumed::Flight),
+                TakeOver::Held(left) => Ok(Resumed::Later(left)),
+                TakeOver::Over => Ok(Resumed::Over),
             }
         };
         ctx.spawn(taken.into_actor(self).map(move |taken, conductor, ctx| match taken {
-            Ok(Some(flight)) => conductor.launch(flight, ctx),
-            Ok(None) => {}
+            Ok(Resumed::Flight(flight)) => conductor.launch(flight, ctx),
+            Ok(Resumed::Later(left)) => {
+                log::info!(migration:% = saga; "another controller has a saga, for {left:?} unless it renews its lease");
+                ctx.notify_later(Resume(saga), left.max(LEASE_PAUSE));
+            }
+            Ok(Resumed::Over) => {}
             Err(error @ DbError::Unavailable { .. }) => {
                 log::warn!(migration:% = saga; "a saga cannot be taken over yet: {error}");
                 ctx.notify_later(Resume(saga), Duration::from_secs(1));
@@ -193,26 +225,32 @@ impl Handler<MigrationEnded> for Conductor {
     type Result = ();
 
     fn handle(&mut self, end: MigrationEnded, ctx: &mut Self::Context) {
-        self.running.remove(&end.saga);
+        self.deaths.remove(&end.saga);
         match end.ended {
-            Some(Ended::Done | Ended::Unwound) => {
-                self.deaths.remove(&end.saga);
-            }
-            Some(Ended::Overtaken) => {
-                // Whoever took it over runs it; if that was a predecessor of ours that died since, the journal says so.
+            Ended::Done | Ended::Unwound => {}
+            // Whoever took it over runs it; if that was a predecessor of ours that died since, the journal says so.
+            Ended::Overtaken => {
                 ctx.notify_later(Resume(end.saga), Duration::from_secs(5));
             }
-            Some(Ended::Lost(why)) => {
+            Ended::Lost(why) => {
                 log::warn!(server:% = end.server, migration:% = end.saga; "the journal could not be written: {why}");
                 ctx.notify_later(Resume(end.saga), Duration::from_millis(500));
             }
-            None => {
-                let deaths = self.deaths.entry(end.saga).or_insert(0);
-                *deaths += 1;
-                let pause = Self::restart_pause(*deaths);
-                log::warn!(server:% = end.server, migration:% = end.saga, deaths:% = deaths; "a migration's actor died; a successor goes on from the journal");
-                ctx.notify_later(Resume(end.saga), pause);
-            }
+        }
+    }
+}
+
+impl Handler<ChildDied> for Conductor {
+    type Result = ();
+
+    fn handle(&mut self, died: ChildDied, ctx: &mut Self::Context) {
+        let verdict = self.migrations.as_mut().map(|migrations| migrations.on_death(&died));
+        if let (Some(Verdict::Died), Ok(saga)) = (verdict, died.name.parse::<Uuid>()) {
+            let deaths = self.deaths.entry(saga).or_insert(0);
+            *deaths += 1;
+            let pause = Self::restart_pause(*deaths);
+            log::warn!(migration:% = saga, deaths:% = deaths; "a migration's actor died; a successor goes on from the journal");
+            ctx.notify_later(Resume(saga), pause);
         }
         self.tell_waiting();
     }
@@ -225,7 +263,7 @@ impl Handler<KillMigration> for Conductor {
         let world = self.parts.world.clone();
         let holder = async move { world.operations.holder(server).await.ok().flatten() };
         Box::pin(holder.into_actor(self).map(|saga, conductor, _| {
-            let migration = saga.and_then(|saga| conductor.running.get(&saga));
+            let migration = saga.and_then(|saga| conductor.running(saga));
             migration.map(|migration| migration.do_send(Kill)).is_some()
         }))
     }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::address::Address;
 use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, HostSpec, HypervisorFactory};
 use super::compute_host::OwnershipOracle;
-use super::conductor::{Conductor, ConductorHandle, ConductorParts};
+use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller};
 use super::host_facts::HostFacts;
 use super::notifier::{Notifier, NotifierConfig, NotifierHandle};
 use super::periodic::{Periodic, PeriodicOptions, PeriodicParts};
@@ -26,11 +26,13 @@ use crate::db::api::ApiDb;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
 use crate::env::Env;
+use crate::saga::notifications::Notifications;
 use crate::saga::world::{CELL0, CellRef, Settings, World};
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
 use crate::services::placement::PlacementService;
 use crate::services::volume::VolumeService;
+use crate::virt::Hosts;
 
 /// A cell to start.
 #[derive(Clone)]
@@ -40,6 +42,23 @@ pub struct CellStart {
     pub db: CellDb,
     pub dir: PathBuf,
     pub hosts: Vec<HostSpec>,
+}
+
+/// Puts something in front of what it is given.
+pub type Wrap<T> = Arc<dyn Fn(Arc<T>) -> Arc<T> + Send + Sync>;
+
+/// What stands between sagas and those whom they address: nothing in a service; in a simulation the messages' delays and losses.
+#[derive(Clone, Default)]
+pub struct Between {
+    pub hosts: Option<Wrap<dyn Hosts>>,
+    pub notifications: Option<Wrap<dyn Notifications>>,
+}
+
+fn wrapped<T: ?Sized>(wrap: Option<&Wrap<T>>, inner: Arc<T>) -> Arc<T> {
+    match wrap {
+        Some(wrap) => wrap(inner),
+        None => inner,
+    }
 }
 
 /// Everything that the tree is made of.
@@ -59,10 +78,15 @@ pub struct Parts {
     pub notifier: NotifierConfig,
     pub settings: Settings,
     pub periodic: PeriodicOptions,
+    /// Who holds operations, and for how long.
+    pub controller: Controller,
     /// How long one cell may take to tell of its hosts.
     pub cell_patience: Duration,
     /// Operations at work at once; past it a request is told to come back.
     pub max_in_flight: usize,
+    pub between: Between,
+    /// May be armed before the tree starts, so that what it resumes meets the plan too.
+    pub faults: FaultPoints,
 }
 
 /// Why the tree does not start.
@@ -100,8 +124,8 @@ impl Tree {
 
 /// Starts everything; operations that the journal holds go on at once.
 pub async fn start(parts: Parts) -> Result<Tree, StartError> {
-    let faults = FaultPoints::default();
-    let operations = Operations::new(parts.api.db().clone());
+    let faults = parts.faults.clone();
+    let operations = Operations::new(parts.api.db().clone()).leased_for(parts.controller.lease);
     let cells: Vec<CellHandle> =
         parts.cells.iter().map(|cell| CellHandle::new(cell.uuid, &cell.name, cell.db.clone(), &parts.env)).collect();
     let hosts = CellHosts::default();
@@ -128,26 +152,27 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             operations,
             api: parts.api.clone(),
             cells: parts.cells.iter().map(|cell| (cell.name.clone(), CellRef { uuid: cell.uuid, db: cell.db.clone() })).collect(),
-            hosts: Arc::new(hosts.clone()),
+            hosts: wrapped(parts.between.hosts.as_ref(), Arc::new(hosts.clone())),
             scheduling: Arc::new(SchedulerHandle::new(scheduler_address.clone())),
             images: parts.images.clone(),
             network: parts.network.clone(),
             volumes: parts.volumes.clone(),
             placement: parts.placement.clone(),
-            notifications: Arc::new(NotifierHandle::new(notifier_address.clone())),
+            notifications: wrapped(parts.between.notifications.as_ref(), Arc::new(NotifierHandle::new(notifier_address.clone()))),
             settings: parts.settings.clone(),
         });
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let cell_children = start_cells(&parts, &cells, &oracle, obituaries.clone(), ctx.address().recipient());
         let (ended, seen) = watch::channel(0);
-        let conductor_parts = ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), ended, parts.max_in_flight);
+        let conductor_parts =
+            ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), ended, parts.controller.clone(), parts.max_in_flight);
         let mut conductors = Children::new(obituaries.clone());
         let for_lives = conductor_parts.clone();
         let conductor_address =
             Address::new(conductors.start(spec("conductor", move |guard| Conductor::new(for_lives.clone(), Some(guard)).start())));
         let conductor = ConductorHandle::new(conductor_address.clone(), conductor_parts, seen);
         let mut periodics = Children::new(obituaries);
-        let periodic = PeriodicParts { world: world.clone(), conductor: conductor.clone(), options: parts.periodic };
+        let periodic = PeriodicParts { world: world.clone(), conductor: Arc::new(conductor.clone()), options: parts.periodic };
         periodics.start(spec("periodic", move |guard| Periodic::new(periodic.clone(), Some(guard)).start()));
         Root {
             tree: Tree { world, cells, conductor, notifier: NotifierHandle::new(notifier_address.clone()), faults, root: ctx.address() },
@@ -246,7 +271,7 @@ impl Handler<ChildDied> for Root {
 /// Tells all who talk to the child of its successor; what is left when it died too often.
 fn replace<A: Actor>(verdict: Verdict<A>, address: Option<&Address<A>>) -> Option<Escalated> {
     match verdict {
-        Verdict::Nothing => None,
+        Verdict::Nothing | Verdict::Died => None,
         Verdict::Restarted(successor) => {
             if let Some(address) = address {
                 address.replace(successor);

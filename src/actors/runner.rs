@@ -316,7 +316,7 @@ async fn progress(world: &World, places: &[(String, String)], operation: Uuid) -
 
 /// Where a runner (or the request that begins an operation) is.
 pub(super) fn point<'a>(context: &Context, step: &'a Step, side: Side, moment: Moment) -> Point<'a> {
-    Point { saga: context.kind.as_str(), server: context.server, step: step.name, side: side.as_str(), moment }
+    Point { saga: context.kind.as_str(), id: context.saga, server: context.server, step: step.name, side: side.as_str(), moment }
 }
 
 /// The faults that end what runs.

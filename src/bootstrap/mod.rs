@@ -3,6 +3,7 @@
 //! Every part copes with having run before, wholly or half: a first start that is interrupted is finished by the next.
 
 mod accounts;
+mod controller;
 mod policy_file;
 mod samples;
 mod stored;
@@ -26,6 +27,8 @@ use crate::services::image::embedded::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
 use crate::services::volume::embedded::EmbeddedVolume;
+use samples::Made;
+pub use samples::Samples;
 pub use stored::{Stored, StoredCell, open_stored};
 
 /// Why a cloud cannot be opened.
@@ -80,6 +83,8 @@ pub struct CellPlan {
 pub struct Cloud {
     pub env: Env,
     pub config: Config,
+    /// The name under which this controller holds operations.
+    pub controller: String,
     pub api: ApiDb,
     /// cell0 first.
     pub cells: Vec<CellPlan>,
@@ -89,15 +94,21 @@ pub struct Cloud {
 
 /// Opens the databases, services, cells and policy of a data directory that the caller holds; makes what is missing.
 pub async fn open(config: Config, env: Env) -> Result<Cloud, BootstrapError> {
+    open_with(config, env, Samples::default()).await
+}
+
+/// As [`open`], with samples of the caller's size.
+pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Cloud, BootstrapError> {
     let data = config.data_dir.clone();
     policy_file::make_if_missing(&config.policy_file()).map_err(at(&config.policy_file()))?;
     let policy = Arc::new(PolicyEnforcer::open(&config.policy_file())?);
+    let controller = controller::name(&data, &env)?;
     let api = ApiDb::new(open_db("api", config.database.api.as_deref(), &data.join("api.db"), Schema::Api, &env)?);
     let services = open_services(&config, &env).await?;
     let (cells, new_hosts) = topology::ensure_cells(&config, &env, &api, &services).await?;
     accounts::ensure(&config, &env, &services.identity).await?;
-    samples::make_once(&data, &env, &api, &services, &cells, &new_hosts).await?;
-    Ok(Cloud { env, config, api, cells, services, policy })
+    samples::make_once(&data, &env, wanted, &Made { api: &api, services: &services, cells: &cells }, &new_hosts).await?;
+    Ok(Cloud { env, config, controller, api, cells, services, policy })
 }
 
 fn open_db(name: &str, url: Option<&str>, file: &Path, schema: Schema, env: &Env) -> Result<Db, DbError> {
@@ -108,11 +119,12 @@ async fn open_services(config: &Config, env: &Env) -> Result<Services, Bootstrap
     let data = &config.data_dir;
     let db = open_db("services", config.database.services.as_deref(), &data.join("services.db"), Schema::Services, env)?;
     let identity = Arc::new(EmbeddedIdentity::open(db.clone(), env.clone(), &data.join("token-keys")).await?);
-    let images = Arc::new(EmbeddedImage::open(db.clone(), env.clone(), &data.join("images")).await?);
+    // One database under a name for each, so that an experiment can make one service fail alone.
+    let images = Arc::new(EmbeddedImage::open(db.named("image"), env.clone(), &data.join("images")).await?);
     let for_volumes: Arc<dyn ImageService> = images.clone();
-    let volumes = Arc::new(EmbeddedVolume::open(db.clone(), env.clone(), &data.join("volumes"), for_volumes).await?);
-    let network = Arc::new(EmbeddedNetwork::new(db.clone()));
-    let placement = Arc::new(EmbeddedPlacement::new(db));
+    let volumes = Arc::new(EmbeddedVolume::open(db.named("volume"), env.clone(), &data.join("volumes"), for_volumes).await?);
+    let network = Arc::new(EmbeddedNetwork::new(db.named("network")));
+    let placement = Arc::new(EmbeddedPlacement::new(db.named("placement")));
     Ok(Services { identity, images, network, volumes, placement })
 }
 

@@ -21,23 +21,42 @@ use crate::services::network::records::{Attributes, Scope};
 
 /// Its presence says that all of this was made.
 const MARKER: &str = "samples-made";
-/// Size of the image `tiny`.
-const IMAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// How large the samples are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Samples {
+    /// Bytes of the image `tiny`, in whole blocks of 32.
+    pub image_bytes: usize,
+}
+
+impl Default for Samples {
+    fn default() -> Samples {
+        Samples { image_bytes: 4 * 1024 * 1024 }
+    }
+}
+
+/// What is opened already.
+pub(super) struct Made<'a> {
+    pub api: &'a ApiDb,
+    pub services: &'a Services,
+    pub cells: &'a [CellPlan],
+}
+
 /// The metadata by which aggregates and flavors meet.
 const GENERATION: &str = "generation";
 
 pub(super) async fn make_once(
     data: &Path,
     env: &Env,
-    api: &ApiDb,
-    services: &Services,
-    cells: &[CellPlan],
+    wanted: Samples,
+    made: &Made<'_>,
     new_hosts: &BTreeSet<String>,
 ) -> Result<(), BootstrapError> {
+    let Made { api, services, cells } = *made;
     let marker = data.join(MARKER);
-    let made = marker.exists();
-    place_hosts(env, api, cells, |host| !made || new_hosts.contains(host)).await?;
-    if made {
+    let done = marker.exists();
+    place_hosts(env, api, cells, |host| !done || new_hosts.contains(host)).await?;
+    if done {
         return Ok(());
     }
     for flavor in flavors() {
@@ -47,7 +66,7 @@ pub(super) async fn make_once(
         }
     }
     let admin_project = services.identity.ensure_project("admin").await?.id;
-    make_image(env, services, &admin_project).await?;
+    make_image(env, services, &admin_project, wanted).await?;
     make_network(services, &admin_project).await?;
     std::fs::write(&marker, "").map_err(at(&marker))
 }
@@ -103,7 +122,7 @@ fn flavors() -> Vec<Flavor> {
     ]
 }
 
-async fn make_image(env: &Env, services: &Services, project: &str) -> Result<(), BootstrapError> {
+async fn make_image(env: &Env, services: &Services, project: &str, wanted: Samples) -> Result<(), BootstrapError> {
     let admin = RequestContext {
         project_id: project.to_owned(),
         roles: ["admin", "manager", "member", "reader"].map(str::to_owned).to_vec(),
@@ -125,15 +144,15 @@ async fn make_image(env: &Env, services: &Services, project: &str) -> Result<(),
             services.images.create(&admin, new).await?.id
         }
     };
-    let bytes = env.run_blocking(image_bytes).await;
+    let bytes = env.run_blocking(move || image_bytes(wanted.image_bytes)).await;
     services.images.upload(id, Box::pin(futures::stream::iter([Ok(bytes)]))).await?;
     Ok(())
 }
 
 /// Bytes that no two blocks of have in common, so that a copy with a hole or a swap has another checksum; always the same.
-fn image_bytes() -> Bytes {
-    let mut bytes = Vec::with_capacity(IMAGE_BYTES);
-    for block in (0_u64..).take(IMAGE_BYTES / 32) {
+fn image_bytes(size: usize) -> Bytes {
+    let mut bytes = Vec::with_capacity(size);
+    for block in (0_u64..).take(size / 32) {
         bytes.extend_from_slice(&Sha256::digest(block.to_be_bytes()));
     }
     Bytes::from(bytes)

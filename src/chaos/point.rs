@@ -3,10 +3,12 @@
 
 use std::sync::{Arc, RwLock};
 
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 /// When, around a side of a step, the runner asks.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Moment {
     /// "Begun" is in the journal; the effect has not happened.
     BeforeEffect,
@@ -20,6 +22,8 @@ pub enum Moment {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Point<'a> {
     pub saga: &'a str,
+    /// The saga's id.
+    pub id: Uuid,
     pub server: Uuid,
     pub step: &'a str,
     /// `act` or `undo`.
@@ -28,7 +32,8 @@ pub struct Point<'a> {
 }
 
 /// What happens there.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// Nothing.
     None,

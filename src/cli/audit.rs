@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::Failure;
-use super::client::Client;
 use super::data_dir::{DataDir, DataDirError};
 use crate::actors::compute_host::StoredHosts;
 use crate::bootstrap;
 use crate::chaos::audit::{Report, Sources, audit_of};
+use crate::client::{ADMIN, CLOUDS_FILE, Client, OPERATORS};
 use crate::config::Config;
 use crate::db::api::operations::Operations;
 use crate::env::Env;
@@ -21,7 +21,18 @@ const INCOMPLETE: u8 = 4;
 /// How long a database or a host's files may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) fn run(config: &Config, json: bool) -> Result<ExitCode, Failure> {
+/// The exit code when there was nothing to audit: no usable data directory, or no answer from the service that holds it.
+const IMPOSSIBLE: u8 = 5;
+
+/// Prints the report, or why there is none.
+pub(super) fn run(config: &Config, json: bool) -> ExitCode {
+    report(config, json).unwrap_or_else(|failure| {
+        eprintln!("cellshift: {failure}");
+        ExitCode::from(IMPOSSIBLE)
+    })
+}
+
+fn report(config: &Config, json: bool) -> Result<ExitCode, Failure> {
     let report = match DataDir::take_existing(&config.data_dir) {
         Ok(_held) => actix_rt::System::new().block_on(of_stopped(config))?,
         Err(DataDirError::InUse { .. }) => actix_rt::System::new().block_on(of_running(config))?,
@@ -41,8 +52,8 @@ pub(super) fn run(config: &Config, json: bool) -> Result<ExitCode, Failure> {
 
 /// The service that holds the data directory judges itself.
 async fn of_running(config: &Config) -> Result<Report, Failure> {
-    let client = Client::connect(config).await?;
-    Ok(serde_json::from_value(client.get("/ops/v1/audit", &[]).await?)?)
+    let client = Client::log_in(&config.data_dir.join(CLOUDS_FILE), ADMIN).await?;
+    Ok(serde_json::from_value(client.get(OPERATORS, "/audit").await?)?)
 }
 
 async fn of_stopped(config: &Config) -> Result<Report, Failure> {

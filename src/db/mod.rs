@@ -15,11 +15,12 @@ pub mod fixture;
 pub mod services;
 mod writer;
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use diesel::Connection;
-use tokio::sync::Semaphore;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, Semaphore};
 
 use crate::domain::fence::Fence;
 use crate::env::{Blocking, Env};
@@ -38,9 +39,13 @@ pub struct Db {
 struct Inner {
     name: String,
     /// Closed before `env` goes: when nobody holds an environment any more, nothing is written any more.
-    access: Access,
+    access: Arc<Access>,
     env: Env,
     outage: AtomicU8,
+    /// Calls that the outage has left to spoil.
+    spoils: AtomicU32,
+    /// Told when the outage changes.
+    changed: Notify,
 }
 
 enum Access {
@@ -51,14 +56,15 @@ enum Access {
 }
 
 /// A fault point: what a database does when an experiment or a test says so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Outage {
     /// Works.
     None = 0,
     /// Refuses every call at once.
     Refuses = 1,
-    /// Never answers.
+    /// Does not answer as long as this lasts; then the connections are found dead.
     Hangs = 2,
     /// Does what it is asked and then says that it failed.
     LosesReplies = 3,
@@ -76,7 +82,17 @@ impl Db {
                 Access::Pooled { pool, permits: Semaphore::new(POOL_SIZE as usize), writer }
             }
         };
-        Ok(Db { inner: Arc::new(Inner { name: name.to_owned(), env: env.clone(), access, outage: AtomicU8::new(0) }) })
+        Ok(Db::over(name, env, Arc::new(access)))
+    }
+
+    fn over(name: &str, env: &Env, access: Arc<Access>) -> Db {
+        let (outage, spoils, changed) = (AtomicU8::new(Outage::None as u8), AtomicU32::new(0), Notify::new());
+        Db { inner: Arc::new(Inner { name: name.to_owned(), env: env.clone(), access, outage, spoils, changed }) }
+    }
+
+    /// The same database under another name, with outages of its own: one of several services that share it may fail alone.
+    pub fn named(&self, name: &str) -> Db {
+        Db::over(name, &self.inner.env, self.inner.access.clone())
     }
 
     /// The name given at opening.
@@ -91,7 +107,14 @@ impl Db {
 
     /// Sets the fault that calls meet from now on.
     pub fn set_outage(&self, outage: Outage) {
+        self.set_outage_for(outage, u32::MAX);
+    }
+
+    /// Sets the fault that the next `calls` calls meet.
+    pub fn set_outage_for(&self, outage: Outage, calls: u32) {
+        self.inner.spoils.store(calls, Ordering::SeqCst);
         self.inner.outage.store(outage as u8, Ordering::SeqCst);
+        self.inner.changed.notify_waiters();
     }
 
     /// Reads. `work` sees one connection and must not write.
@@ -101,7 +124,7 @@ impl Db {
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
         let outage = self.pass_outage().await?;
-        let result = match &self.inner.access {
+        let result = match &*self.inner.access {
             Access::Inline { conn } => work(&mut lock(conn)),
             Access::Pooled { .. } => self.on_pool(work).await,
         };
@@ -115,7 +138,7 @@ impl Db {
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
         let outage = self.pass_outage().await?;
-        let result = match &self.inner.access {
+        let result = match &*self.inner.access {
             Access::Inline { conn } => lock(conn).transaction(work),
             Access::Pooled { writer: Some(writer), .. } => writer.run(work).await,
             Access::Pooled { writer: None, .. } => self.on_pool(|conn| conn.transaction(work)).await,
@@ -141,7 +164,7 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
-        let Access::Pooled { pool, permits, .. } = &self.inner.access else {
+        let Access::Pooled { pool, permits, .. } = &*self.inner.access else {
             return Err(DbError::Defect("an inline database has no pool".into()));
         };
         let _permit = permits.acquire().await.map_err(|_| self.unavailable("it is closed"))?;
@@ -157,8 +180,21 @@ impl Db {
 
     async fn pass_outage(&self) -> Result<u8, DbError> {
         let outage = self.inner.outage.load(Ordering::SeqCst);
+        if outage != Outage::None as u8 {
+            let left = self.inner.spoils.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| match left {
+                0 | u32::MAX => None,
+                left => Some(left - 1),
+            });
+            if left == Err(0) {
+                return Ok(Outage::None as u8);
+            }
+        }
         if outage == Outage::Hangs as u8 {
-            std::future::pending::<()>().await;
+            let changed = self.inner.changed.notified();
+            if self.inner.outage.load(Ordering::SeqCst) == Outage::Hangs as u8 {
+                changed.await;
+            }
+            return Err(self.unavailable("an experiment let it hang"));
         }
         if outage == Outage::Refuses as u8 {
             return Err(self.unavailable("an experiment holds it down"));

@@ -12,6 +12,7 @@ mod error_shape;
 pub mod fixture;
 pub mod identity;
 pub mod image;
+pub mod in_process;
 pub mod limits;
 pub mod microversion;
 pub mod network;

@@ -1,13 +1,15 @@
 //! Debts: what an ended saga owes because a participant did not answer, paid when it returns (architecture §5, rule 5).
 
-use super::context::{Context, Place};
+use super::context::{Context, Kind, Place};
 use super::error::StepError;
+use super::refusal::Refusal;
 use super::step::Step;
 use super::tables::table_of;
 use super::world::World;
 use crate::db::api::debts::Debt;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
+use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::server::{PowerState, VmState};
 
@@ -24,7 +26,7 @@ pub async fn in_use_again(world: &World, context: &Context, place: &Place) -> Re
     if owner == Some((place.cell.clone(), place.host.clone())) {
         return Ok(true);
     }
-    let Ok((cell, _)) = super::accept::find(world, context.server).await else { return Ok(false) };
+    let Some(cell) = cell_of(world, context).await? else { return Ok(false) };
     let latest = world.cell(&cell)?.latest_migration(context.server, &[]).await?;
     // The operation's own move, which a revert that was undone leaves as it was, is no other use.
     Ok(latest.filter(|migration| migration.uuid != context.move_id()).is_some_and(|migration| {
@@ -55,6 +57,25 @@ pub async fn runs_already(world: &World, context: &Context, place: &Place) -> Re
     }
 }
 
+/// The cell of the server's record; none when the server is gone. A cell that does not answer is an error: nothing may be
+/// concluded from its silence.
+async fn cell_of(world: &World, context: &Context) -> Result<Option<String>, StepError> {
+    match super::accept::find(world, context.server).await {
+        Ok((cell, _)) => Ok(Some(cell)),
+        Err(Refusal::NotFound(_)) => Ok(None),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// While a debt is paid: true when the server is no longer in the ERROR in which the owing operation left it.
+pub async fn was_mended(world: &World, context: &Context) -> Result<bool, StepError> {
+    if !context.settling {
+        return Ok(false);
+    }
+    let (_, instance) = super::accept::find(world, context.server).await.map_err(StepError::from)?;
+    Ok(instance.vm_state != VmState::Error)
+}
+
 /// Tries every debt whose server is at rest.
 pub async fn pay_all(world: &World) {
     let debts = match world.operations.debts(None).await {
@@ -70,29 +91,44 @@ pub async fn pay_all(world: &World) {
 
 /// Tries one debt under a hold of its server and a new fence.
 async fn pay(world: &World, debt: &Debt) -> Result<(), StepError> {
-    let Some(fence) = world.operations.hold(debt.saga, debt.server).await? else { return Ok(()) };
-    let result = perform(world, debt, fence).await;
-    let noted = match &result {
-        Ok(()) => {
-            log::info!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt is paid");
-            world.operations.settle_debt(debt.saga, debt.owed_seq).await
-        }
-        Err(error) => {
-            let refused = matches!(error, StepError::Refused(_)) && debt.tries + 1 >= REFUSALS_BEFORE_OPERATOR;
-            if refused && !debt.needs_operator {
-                log::error!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt needs an operator: {error}");
-            }
-            world.operations.debt_failed(debt.saga, debt.owed_seq, error.to_string(), refused).await
-        }
+    let tried = match world.operations.hold(debt.saga, debt.server).await {
+        Ok(Some(fence)) => try_to_pay(world, debt, fence).await,
+        Ok(None) => return Ok(()),
+        Err(error) => Err(error.into()),
     };
-    if result.is_ok() && noted.is_ok() {
-        recover_status(world, debt, fence).await?;
-    }
-    world.operations.release(debt.saga).await?;
-    Ok(noted?)
+    // Also after a hold that failed: it may have been taken all the same.
+    let_go(world, debt).await;
+    tried
 }
 
-async fn perform(world: &World, debt: &Debt, fence: crate::domain::fence::Fence) -> Result<(), StepError> {
+/// The server's status before the debt's end: when something fails in between, both are tried again.
+async fn try_to_pay(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
+    let paid = match perform(world, debt, fence).await {
+        Ok(()) => recover_status(world, debt, fence).await,
+        failed => failed,
+    };
+    let Err(error) = paid else {
+        log::info!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt is paid");
+        return Ok(world.operations.settle_debt(debt.saga, debt.owed_seq).await?);
+    };
+    let refused = matches!(error, StepError::Refused(_)) && debt.tries + 1 >= REFUSALS_BEFORE_OPERATOR;
+    if refused && !debt.needs_operator {
+        log::error!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt needs an operator: {error}");
+    }
+    Ok(world.operations.debt_failed(debt.saga, debt.owed_seq, error.to_string(), refused).await?)
+}
+
+/// Ends the hold, however long that takes: until then nobody can do anything with the server.
+async fn let_go(world: &World, debt: &Debt) {
+    let mut tries = 0;
+    while let Err(error) = world.operations.release(debt.saga).await {
+        tries += 1;
+        log::warn!(server:% = debt.server, migration:% = debt.saga; "a server cannot be let go yet: {error}");
+        tokio::time::sleep(world.settings.back_off(tries)).await;
+    }
+}
+
+async fn perform(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
     let (mut context, step) = read(debt)?;
     context.settling = true;
     let work = if debt.side == "undo" { step.undo.work() } else { Some(step.act) };
@@ -110,27 +146,22 @@ fn read(debt: &Debt) -> Result<(Context, Step), StepError> {
     Ok((context, table.steps[position]))
 }
 
-/// When the last debt on which a server in ERROR depended is paid, the server is what it was, or what the operation was to
-/// make of it (rule 7).
-async fn recover_status(world: &World, debt: &Debt, fence: crate::domain::fence::Fence) -> Result<(), StepError> {
+/// When the last debt on which a server in ERROR depended is paid, the server is what it was (rule 7).
+async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
     let (context, step) = read(debt)?;
-    if !step.service_depends || context.guest_lost {
+    if !step.service_depends || context.guest_lost || depends_on_others(world, debt).await? {
         return Ok(());
     }
-    for left in world.operations.debts(Some(debt.server)).await? {
-        // Others need not be waited for: no guest depends on them.
-        if read(&left)?.1.service_depends {
-            return Ok(());
-        }
-    }
-    let Ok((cell, _)) = super::accept::find(world, context.server).await else { return Ok(()) };
-    let (vm_state, runs) = match &context.prior {
-        // The operation was undone: also a server that waits for its confirm waits for it again.
-        Some(prior) if debt.side == "undo" => (prior.vm_state, prior.running),
-        _ => {
-            let runs = if context.kind == super::context::Kind::Revert { context.running_before_move } else { context.ran_before() };
-            (if runs { VmState::Active } else { VmState::Stopped }, runs)
-        }
+    let Some(cell) = cell_of(world, &context).await? else { return Ok(()) };
+    let undone = debt.side == "undo";
+    let reverted = context.kind == Kind::Revert && !undone;
+    let runs = if reverted { context.running_before_move } else { context.ran_before() };
+    let resized = undone && context.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Resized);
+    let vm_state = match (resized, runs) {
+        // What was to be confirmed or reverted still is.
+        (true, _) => VmState::Resized,
+        (false, true) => VmState::Active,
+        (false, false) => VmState::Stopped,
     };
     let power = if runs { PowerState::Running } else { PowerState::Shutdown };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
@@ -139,4 +170,11 @@ async fn recover_status(world: &World, debt: &Debt, fence: crate::domain::fence:
         Err(crate::db::DbError::WrongState { .. }) => Ok(()),
         other => Ok(other?),
     }
+}
+
+/// Whether the server's guest waits for another debt too.
+async fn depends_on_others(world: &World, debt: &Debt) -> Result<bool, StepError> {
+    let debts = world.operations.debts(Some(debt.server)).await?;
+    let mut others = debts.iter().filter(|other| (other.saga, other.owed_seq) != (debt.saga, debt.owed_seq));
+    Ok(others.any(|other| read(other).is_ok_and(|(_, step)| step.service_depends)))
 }

@@ -45,6 +45,24 @@ fn a_confirm_while_the_source_is_down_is_paid_when_it_returns() {
 }
 
 #[test]
+fn a_revert_that_the_death_of_the_target_undoes_leaves_the_server_to_be_confirmed() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let shown = stage.cross(server).await;
+        let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
+        stage.power(&target, false).await;
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ERROR").await;
+        stage.power(&target, true).await;
+        stage.until("the debt is paid", || async { stage.member.status(server).await != "ERROR" }).await;
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+        assert_eq!(stage.runs_on(server).await, hosts(&[&target]));
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
 fn a_resize_from_a_host_that_is_down_is_refused() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;

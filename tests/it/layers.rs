@@ -27,6 +27,9 @@ const LAYERS: &[(&str, &[&str])] = &[
 const AUDIT: &str = "chaos::audit";
 const AUDIT_LAYER: (&str, &[&str]) = ("chaos", &["saga", "db", "services", "virt", "domain", "env"]);
 
+/// The simulation runs the whole cloud, so it stands above all of it, as the command line does.
+const SIMULATION: &str = "chaos::simulation";
+
 /// The one part of `chaos` that layers with effects may use: the hook that asks "may I fail here?".
 const FAULT_POINTS: &str = "chaos::point";
 
@@ -116,10 +119,11 @@ fn head(path: &str) -> &str {
 
 /// None for what belongs to no layer; a module's unit tests may build what they test with whatever stands above it.
 fn layer_of(source: &Source) -> Option<&'static (&'static str, &'static [&'static str])> {
-    if source.module.iter().any(|part| part == "tests") {
+    let within = |module: &str| source.module.iter().map(String::as_str).take(2).eq(module.split("::"));
+    if source.module.iter().any(|part| part == "tests") || within(SIMULATION) {
         return None;
     }
-    if source.module.iter().map(String::as_str).take(2).eq(AUDIT.split("::")) {
+    if within(AUDIT) {
         return Some(&AUDIT_LAYER);
     }
     LAYERS.iter().find(|(name, _)| source.module.first().is_some_and(|first| first == name))

@@ -1,15 +1,19 @@
 //! The integration tests, as one binary.
 
+mod audit_command;
 mod client;
 mod cloud;
 mod cold_migrate;
+mod configuration;
 mod faults;
 mod hosts_down;
 mod layers;
 mod operators;
+mod power;
 mod races;
 mod refusals;
 mod resize_confirm;
 mod resize_revert;
 mod resize_rollback;
+mod service;
 mod stage;

@@ -234,7 +234,7 @@ fn the_prior_state_comes_only_after_the_last_alternate() {
 #[test]
 fn a_revert_finds_its_room_though_the_source_is_full() {
     let small = |config: &mut cellshift::config::Config| {
-        config.cells.hosts_per_cell = 1;
+        config.cells.hosts_per_cell = Some(1);
         config.compute.memory_mb = 2048;
     };
     play(small, |stage| async move {

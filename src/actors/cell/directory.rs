@@ -137,8 +137,8 @@ impl HostDirectory {
     fn open(&self, host: &str) -> Result<(Addr<ComputeHost>, Arc<Semaphore>), HostUnreachable> {
         match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
             Some(Door::Open { address, bound }) => Ok((address.clone(), bound.clone())),
-            Some(Door::Closed(reason)) => Err(HostUnreachable::NotDelivered(format!("host {host} is down: {reason}"))),
-            Some(Door::Starting) => Err(HostUnreachable::NotDelivered(format!("host {host} is down: {STARTING}"))),
+            Some(Door::Closed(reason)) => Err(HostUnreachable::NotDelivered(reason.clone())),
+            Some(Door::Starting) => Err(HostUnreachable::NotDelivered(STARTING.to_owned())),
             None => Err(HostUnreachable::NotDelivered(format!("there is no host {host} in this cell"))),
         }
     }

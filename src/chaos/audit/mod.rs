@@ -14,7 +14,7 @@ mod explanations;
 mod fixture;
 mod guests;
 mod images;
-mod journal;
+pub mod journal;
 mod ports;
 mod records;
 mod report;

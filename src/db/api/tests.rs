@@ -11,6 +11,7 @@ use super::cell_mappings::{CELL0, CellMapping, CellMappingChange};
 use super::flavors::FlavorScope;
 use super::instance_mappings::MappingFilter;
 use super::key_pairs::KeyPair;
+use super::operations::{Operations, TakeOver};
 use super::publications::NewServer;
 use super::server_groups::ServerGroupRecord;
 use crate::db::cell::bundle::InstanceBundle;
@@ -233,5 +234,28 @@ async fn a_host_is_in_one_zone() {
         api.remove_aggregate_host(second.id, "h1").await.unwrap();
         api.delete_aggregate(second.id).await.unwrap();
         assert_eq!(api.aggregates().await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_lease_keeps_another_controller_away_until_it_runs_out() {
+    for api in databases() {
+        // The clock goes a second further with each look at it.
+        let operations = Operations::new(api.db().clone()).leased_for(std::time::Duration::from_secs(6));
+        operations.begin(id(7), id(1), "stop", "accept", "{}".into(), "first").await.unwrap();
+        assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Held(_)));
+        operations.renew(id(7), 1).await.unwrap();
+        for _ in 0..2 {
+            assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Held(_)));
+        }
+        let mut looks = 0;
+        while let TakeOver::Held(left) = operations.take_over(id(7), "second").await.unwrap() {
+            assert!(left <= std::time::Duration::from_secs(6));
+            looks += 1;
+            assert!(looks < 10, "it runs out");
+        }
+        assert!(matches!(operations.renew(id(7), 1).await, Err(DbError::Conflict(_))), "it has passed on");
+        // A later life of the owner need not wait.
+        assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Taken(saga, _) if saga.lease.epoch == 3));
     }
 }

@@ -61,6 +61,11 @@ impl Simulated {
         lock(&self.faults).insert(operation, times);
     }
 
+    /// Nothing is armed any more.
+    pub fn heal(&self) {
+        lock(&self.faults).clear();
+    }
+
     fn pass_fault(&self, operation: Operation) -> Result<(), VirtError> {
         let mut faults = lock(&self.faults);
         match faults.get_mut(&operation) {

@@ -14,6 +14,7 @@ pub mod links;
 mod list;
 mod metadata;
 mod migrations;
+mod quota;
 pub mod schemas;
 mod show;
 mod tags;
@@ -51,14 +52,10 @@ pub struct ComputeApi {
 pub struct Options {
     /// The zone of hosts that no aggregate puts into one.
     pub default_availability_zone: String,
-    /// A move may end on the host where it began.
-    pub allow_resize_to_same_host: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { default_availability_zone: "nova".to_owned(), allow_resize_to_same_host: false }
-    }
+    /// Answers to create and rebuild carry `adminPass`.
+    pub enable_instance_password: bool,
+    /// The most entries in one page of a list.
+    pub max_limit: usize,
 }
 
 /// Routes under the compute API's scope.

@@ -33,6 +33,11 @@ pub struct EmbeddedNetwork {
 }
 
 impl EmbeddedNetwork {
+    /// The database, for experiments.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
     /// The network service over the services database.
     pub fn new(db: Db) -> EmbeddedNetwork {
         EmbeddedNetwork { db, extended_bindings: true }

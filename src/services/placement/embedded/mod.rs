@@ -34,6 +34,11 @@ pub struct EmbeddedPlacement {
 }
 
 impl EmbeddedPlacement {
+    /// The database, for experiments.
+    pub fn db(&self) -> &Db {
+        &self.db
+    }
+
     /// Placement over the services database.
     pub fn new(db: Db) -> EmbeddedPlacement {
         EmbeddedPlacement { db }

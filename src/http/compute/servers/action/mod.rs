@@ -14,11 +14,13 @@ use crate::domain::context::RequestContext;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request};
+use crate::http::compute::catalog::Catalog;
 use crate::http::microversion::ApiVersion;
 
 /// One action as it was asked for.
 struct Asked<'a> {
     api: &'a ComputeApi,
+    catalog: &'a Catalog,
     caller: &'a RequestContext,
     version: ApiVersion,
     /// The server, as the path names it.
@@ -32,6 +34,7 @@ struct Asked<'a> {
 pub async fn action(
     request: HttpRequest,
     api: web::Data<ComputeApi>,
+    catalog: web::Data<Catalog>,
     Caller(caller): Caller,
     version: ApiVersion,
     id: web::Path<String>,
@@ -44,7 +47,7 @@ pub async fn action(
     let (Some(name), None) = (names.next(), names.next()) else {
         return Err(bad_request("Malformed request body: it must have exactly one key, the action's name."));
     };
-    let asked = Asked { api: &api, caller: &caller, version, id: &id, body: &body, base: base_url::of(&request) };
+    let asked = Asked { api: &api, catalog: &catalog, caller: &caller, version, id: &id, body: &body, base: base_url::of(&request) };
     match name.as_str() {
         "os-start" => power::start(&asked).await,
         "os-stop" => power::stop(&asked).await,

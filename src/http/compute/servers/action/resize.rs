@@ -13,7 +13,7 @@ use crate::http::compute::answer::{Answer, bad_request, conflict, empty};
 use crate::http::compute::servers::create::image::may_use;
 use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::create::request::id_of_reference;
-use crate::http::compute::servers::{access, schemas};
+use crate::http::compute::servers::{access, quota, schemas};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::saga::context::{Kind, Request};
 use crate::services::ServiceError;
@@ -28,6 +28,7 @@ pub(super) async fn resize(asked: &Asked<'_>) -> Answer {
     let wanted = &asked.body["resize"];
     let flavor = asked.api.flavor_for(asked.caller, &id_of_reference(&wanted["flavorRef"])).await?;
     check_flavor(&located.instance, &flavor)?;
+    quota::check_growth(asked.catalog, &located.instance.project_id, &located.instance.flavor, &flavor).await?;
     check_image_access(asked, &located.instance).await?;
     let cross_cell_allowed = may_leave_cell(asked, &located.instance) && !has_qos_port(asked, &located.instance).await?;
     let request = Request::Resize { flavor: Box::new(flavor), migrate: false, host: None, cross_cell_allowed };

@@ -1,0 +1,114 @@
+//! The simulated cloud: everything real, in a folder of its own, on in-memory databases; and one life of its controllers.
+
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::SimulationError;
+use super::driver::watched;
+use super::post::{Post, PostedHosts, Witnessed};
+use super::random::Random;
+use super::scenario::Scenario;
+use super::trace::Trace;
+use super::users::Reach;
+use super::watch::Watch;
+use crate::actors::root::{Between, Parts};
+use crate::bootstrap::{self, Cloud, Samples};
+use crate::chaos::point::FaultPoints;
+use crate::config::{Authentication, Config, Seconds};
+use crate::env::Env;
+use crate::http::in_process::InProcess;
+use crate::launch::{self, Assembled};
+use crate::virt::Operation;
+
+/// A move may leave its cell.
+const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
+/// Small, so that copies cost little.
+const IMAGE_BYTES: usize = 4096;
+/// Room on a host: some choices must fail for want of it.
+const HOST_MEMORY_MB: u32 = 12_288;
+
+/// What takes its time; a guest's own shutdown has the grace time for it.
+const OPERATIONS: [Operation; 7] = [
+    Operation::Define,
+    Operation::Start,
+    Operation::GuestShutdown,
+    Operation::PowerOff,
+    Operation::Undefine,
+    Operation::Volume,
+    Operation::CopyDisks,
+];
+
+/// A directory that is gone with its owner: in memory where there is such a place.
+pub fn folder() -> std::io::Result<tempfile::TempDir> {
+    let memory = Path::new("/dev/shm");
+    let beside = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    tempfile::Builder::new().prefix("cellshift-simulation-").tempdir_in(beside).or_else(|_| tempfile::tempdir())
+}
+
+fn config(seed: u64, data_dir: PathBuf, scenario: &Scenario) -> Config {
+    let mut config = Config { data_dir, ..Config::default() };
+    config.api.authentication = Authentication::None;
+    config.cells.count = Some(scenario.cells);
+    config.cells.hosts_per_cell = Some(scenario.hosts_per_cell);
+    config.compute.memory_mb = HOST_MEMORY_MB;
+    config.compute.disk_gb = 40;
+    config.migration.resize_confirm_window = Seconds::whole(300);
+    config.migration.back_off_max = Seconds::whole(5);
+    config.notifications.window = 65_536;
+    let mut random = Random::new(seed, "latency");
+    config.compute.latency_ms = OPERATIONS.iter().map(|operation| (*operation, random.below(scenario.max_latency_ms + 1))).collect();
+    for (_, table) in crate::saga::tables::ALL {
+        config.migration.deadlines.extend(table.steps.iter().map(|step| (step.name.to_owned(), 20)));
+    }
+    config
+}
+
+/// Opens the databases and services and makes the samples.
+pub async fn open(seed: u64, folder: &Path, scenario: &Scenario, env: Env) -> Result<Cloud, SimulationError> {
+    let config = config(seed, folder.to_owned(), scenario);
+    std::fs::write(config.policy_file(), POLICY)?;
+    Ok(bootstrap::open_with(config, env, Samples { image_bytes: IMAGE_BYTES }).await?)
+}
+
+/// What a life is started with.
+pub struct Setting<'a> {
+    pub cloud: &'a Cloud,
+    pub scenario: &'a Scenario,
+    pub faults: FaultPoints,
+    pub post: Arc<Post>,
+    pub watch: Arc<Watch>,
+    pub trace: Trace,
+    pub image: Uuid,
+}
+
+impl Setting<'_> {
+    fn parts(&self) -> Parts {
+        let mut parts = launch::parts(self.cloud);
+        let (post, trace) = (self.post.clone(), self.trace.clone());
+        parts.between = Between {
+            hosts: Some(Arc::new(move |inner| Arc::new(PostedHosts { inner, post: post.clone() }))),
+            notifications: Some(Arc::new(move |inner| Arc::new(Witnessed { inner, trace: trace.clone() }))),
+        };
+        parts.faults = self.faults.clone();
+        parts.hypervisors = watched(self.watch.clone());
+        // A guest's own pace is the users': what it writes is part of the workload.
+        parts.cell_options.hosts.tick = Duration::ZERO;
+        parts
+    }
+
+    /// Starts the controllers and waits until every host that can takes requests.
+    pub async fn begin(&self) -> Result<Reach, SimulationError> {
+        let Assembled { tree, wiring, .. } = launch::assemble(self.cloud, self.parts()).await?;
+        let door = InProcess::new(wiring).await;
+        let hosts = self.scenario.hosts();
+        let up = |(cell, host): &(String, String)| tree.cell(cell).is_some_and(|cell| cell.hosts.is_alive(host));
+        while !hosts.iter().all(up) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        Ok(Reach { tree, door, trace: self.trace.clone(), image: self.image, wanted: self.scenario.servers, hosts: Rc::new(hosts) })
+    }
+}

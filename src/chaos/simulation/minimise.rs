@@ -1,0 +1,63 @@
+//! Which of a failing seed's faults it needs to fail: by leaving out ever smaller parts of them and running again.
+
+use super::fault::PlannedFault;
+use super::scenario::Scenario;
+use super::{Options, SimulationError, run_with};
+
+/// Runs at most, so that the answer comes while somebody waits for it.
+const RUNS: usize = 64;
+
+/// The positions, among these faults, of a smaller set with which the seed still fails.
+pub fn minimised(seed: u64, scenario: &Scenario, faults: &[PlannedFault]) -> Result<Vec<usize>, SimulationError> {
+    let fails = |kept: &[usize]| {
+        let chosen: Vec<PlannedFault> = kept.iter().filter_map(|at| faults.get(*at).cloned()).collect();
+        run_with(seed, scenario, &chosen, Options::default()).map(|outcome| !outcome.is_good())
+    };
+    shrink((0..faults.len()).collect(), RUNS, fails)
+}
+
+/// Leaves out halves, then quarters, and so on down to single ones, as long as what is left still fails.
+fn shrink<E>(mut kept: Vec<usize>, mut runs: usize, mut fails: impl FnMut(&[usize]) -> Result<bool, E>) -> Result<Vec<usize>, E> {
+    let mut part = kept.len();
+    while part > 0 {
+        let mut start = 0;
+        let mut less = false;
+        while start < kept.len() && runs > 0 {
+            let without: Vec<usize> =
+                kept.iter().enumerate().filter(|(at, _)| !(start..start + part).contains(at)).map(|(_, one)| *one).collect();
+            runs -= 1;
+            if fails(&without)? {
+                (kept, less) = (without, true);
+            } else {
+                start += part;
+            }
+        }
+        // At single ones, another round may find more; above, smaller parts will.
+        part = if part == 1 && less && runs > 0 { 1 } else { part / 2 };
+    }
+    Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_faults_that_matter_are_left() {
+        let needs = |wanted: &'static [usize]| move |kept: &[usize]| Ok::<bool, ()>(wanted.iter().all(|one| kept.contains(one)));
+        assert_eq!(shrink((0..10).collect(), 100, needs(&[3, 7])), Ok(vec![3, 7]));
+        assert_eq!(shrink((0..10).collect(), 100, needs(&[])), Ok(vec![]));
+        assert_eq!(shrink((0..3).collect(), 100, needs(&[0, 1, 2])), Ok(vec![0, 1, 2]));
+    }
+
+    #[test]
+    fn it_stops_after_so_many_runs() {
+        let mut runs = 0;
+        let never = |_: &[usize]| {
+            runs += 1;
+            Ok::<bool, ()>(false)
+        };
+        assert_eq!(shrink((0..40).collect(), 7, never), Ok((0..40).collect()));
+        assert_eq!(runs, 7);
+    }
+}

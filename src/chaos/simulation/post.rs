@@ -1,0 +1,177 @@
+//! The way between controllers and hosts, and from sagas to the notifier: every message takes its time, and may be lost,
+//! repeated or late. What passes goes into the trace.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use super::fault::Letter;
+use super::random::Random;
+use super::trace::{Trace, short};
+use super::watch::Watch;
+use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
+use crate::domain::notification::Notification;
+use crate::saga::notifications::{Notifications, NotifyError};
+use crate::virt::{HostUnreachable, Hosts};
+
+/// The carrier of all messages: outlives the controllers that come and go.
+pub struct Post {
+    trace: Trace,
+    watch: Arc<Watch>,
+    max_delay_ms: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    random: Random,
+    /// What becomes of the next requests.
+    letters: VecDeque<Letter>,
+    /// Cells whose hosts cannot be reached.
+    cut: BTreeSet<String>,
+}
+
+impl Post {
+    pub fn new(trace: Trace, watch: Arc<Watch>, seed: u64, max_delay_ms: u64) -> Post {
+        let state = State { random: Random::new(seed, "post"), letters: VecDeque::new(), cut: BTreeSet::new() };
+        Post { trace, watch, max_delay_ms, state: Mutex::new(state) }
+    }
+
+    /// The next request to a host fares like this.
+    pub fn arm(&self, letter: Letter) {
+        self.state().letters.push_back(letter);
+    }
+
+    /// Cuts a cell's hosts off, or connects them again.
+    pub fn cut(&self, cell: &str, cut: bool) {
+        let mut state = self.state();
+        if cut {
+            state.cut.insert(cell.to_owned());
+        } else {
+            state.cut.remove(cell);
+        }
+    }
+
+    /// From now on nothing is lost.
+    pub fn heal(&self) {
+        let mut state = self.state();
+        state.letters.clear();
+        state.cut.clear();
+    }
+
+    fn is_cut(&self, cell: &str) -> bool {
+        self.state().cut.contains(cell)
+    }
+
+    fn delay(&self) -> Duration {
+        Duration::from_millis(self.state().random.below(self.max_delay_ms + 1))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Hosts at the other end of the post.
+pub struct PostedHosts {
+    pub inner: Arc<dyn Hosts>,
+    pub post: Arc<Post>,
+}
+
+impl PostedHosts {
+    async fn lost<T>(&self, what: &str, deadline: Duration) -> Result<T, HostUnreachable> {
+        tokio::time::sleep(deadline).await;
+        Err(HostUnreachable::Unknown(format!("an experiment lost the {what}")))
+    }
+
+    async fn deliver(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
+        let title = title(host, &request);
+        self.post.watch.delivered(host, request.fence);
+        let reply = self.inner.request(cell, host, request, deadline).await;
+        self.post.trace.note(format!("host   {title} -> {}", outcome(&reply)));
+        reply
+    }
+
+    /// Delivers a copy later; nobody waits for the reply.
+    fn again(&self, cell: &str, host: &str, request: HostRequest, after_ms: u64) {
+        let copy = PostedHosts { inner: self.inner.clone(), post: self.post.clone() };
+        let (cell, host) = (cell.to_owned(), host.to_owned());
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(after_ms)).await;
+            // Its sender is not there any more: the effect, or that there is none, is what counts.
+            let _ = copy.deliver(&cell, &host, request, Duration::from_secs(60)).await;
+        });
+    }
+}
+
+#[async_trait]
+impl Hosts for PostedHosts {
+    async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
+        let letter = self.post.state().letters.pop_front();
+        if let Some(letter) = letter {
+            self.post.trace.note(format!("post   {}: {letter:?}", title(host, &request)));
+        }
+        tokio::time::sleep(self.post.delay()).await;
+        match letter {
+            Some(Letter::LoseRequest) => return self.lost("request", deadline).await,
+            Some(Letter::Late(ms)) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Some(Letter::Again(ms)) => self.again(cell, host, request.clone(), ms),
+            Some(Letter::LoseReply) | None => {}
+        }
+        if self.post.is_cut(cell) {
+            return self.lost("request", deadline).await;
+        }
+        let reply = self.deliver(cell, host, request, deadline).await;
+        if letter == Some(Letter::LoseReply) || self.post.is_cut(cell) {
+            return self.lost("reply", deadline).await;
+        }
+        tokio::time::sleep(self.post.delay()).await;
+        reply
+    }
+
+    async fn query(&self, cell: &str, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable> {
+        if self.post.is_cut(cell) {
+            return self.lost("question", deadline).await;
+        }
+        self.inner.query(cell, host, query, deadline).await
+    }
+
+    async fn is_alive(&self, cell: &str, host: &str) -> bool {
+        self.inner.is_alive(cell, host).await
+    }
+}
+
+/// The notifier behind a witness.
+pub struct Witnessed {
+    pub inner: Arc<dyn Notifications>,
+    pub trace: Trace,
+}
+
+#[async_trait]
+impl Notifications for Witnessed {
+    async fn emit(&self, notification: Notification) -> Result<u64, NotifyError> {
+        let title = format!("notify {} {} {}", short(notification.operation), notification.step, notification.event.event_type());
+        let number = self.inner.emit(notification).await;
+        self.trace.note(format!("{title} -> {}", number.as_ref().map_or_else(|error| error.to_string(), u64::to_string)));
+        number
+    }
+}
+
+fn title(host: &str, request: &HostRequest) -> String {
+    let command = format!("{:?}", request.command);
+    let name = command.split([' ', '(']).next().unwrap_or_default();
+    let fence = request.fence;
+    format!("{host} {name} {} ({}, {}) for {}", short(fence.server), fence.epoch, fence.attempt, short(request.operation))
+}
+
+fn outcome(reply: &Result<HostReply, HostUnreachable>) -> String {
+    match reply {
+        Ok(HostReply::Exported { manifest }) => {
+            let disks: Vec<&str> = manifest.disks.iter().map(|disk| disk.sha256.get(..8).unwrap_or_default()).collect();
+            format!("exported {}", disks.join(" "))
+        }
+        Ok(reply) => format!("{reply:?}"),
+        Err(error) => error.to_string(),
+    }
+}

@@ -1,0 +1,254 @@
+//! The users: what they ask for is decided by the seed and by the state in which they find their servers. They go through the
+//! APIs' own handlers, so what is refused to them is what would be refused to anybody.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::random::Random;
+use super::trace::{Trace, short};
+use super::watch::Watch;
+use crate::actors::root::Tree;
+use crate::domain::server::VmState;
+use crate::http::in_process::InProcess;
+use crate::saga::accept;
+use crate::saga::refusal::Refusal;
+use crate::saga::world::World;
+
+/// How long a user waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(120);
+const VERSION: &str = "compute 2.79";
+const FLAVORS: [&str; 6] = ["m1.tiny", "m1.small", "gen1.small", "gen1.large", "gen2.small", "gen2.large"];
+
+/// One act: when, and the numbers that decide what it is.
+#[derive(Clone, Debug)]
+pub struct Act {
+    pub at_ms: u64,
+    pub random: Random,
+}
+
+/// All acts of a run, in order.
+pub fn acts(seed: u64, actions: usize, seconds: u64) -> Vec<Act> {
+    let mut random = Random::new(seed, "users");
+    let mut times: Vec<u64> = (0..actions).map(|_| random.below(seconds * 1000)).collect();
+    times.sort_unstable();
+    times.into_iter().map(|at_ms| Act { at_ms, random: Random::new(random.number(), "act") }).collect()
+}
+
+/// What the users know and have done; outlives the controllers.
+#[derive(Default)]
+pub struct Users {
+    pub servers: RefCell<Vec<Uuid>>,
+    /// Servers that are being asked for.
+    pub asked: RefCell<usize>,
+    /// Answers by status; 0 for none.
+    pub answers: RefCell<BTreeMap<u16, usize>>,
+    pub waiting: RefCell<usize>,
+    /// Servers whose deletion was asked for.
+    doomed: RefCell<BTreeSet<Uuid>>,
+    named: RefCell<usize>,
+}
+
+/// What an act reaches: one life of the cloud.
+#[derive(Clone)]
+pub struct Reach {
+    pub tree: Tree,
+    pub door: InProcess,
+    pub trace: Trace,
+    pub image: Uuid,
+    /// Servers that users try to have at once.
+    pub wanted: usize,
+    pub hosts: Rc<Vec<(String, String)>>,
+}
+
+impl Users {
+    /// A server that was promised and never asked to be deleted is there (I3, I10).
+    pub async fn miss_nobody(&self, reach: &Reach, watch: &Watch) {
+        let servers = self.servers.borrow().clone();
+        for server in servers {
+            let lost = matches!(accept::find(reach.world(), server).await, Err(Refusal::NotFound(_)));
+            self.missed(lost, server, watch);
+        }
+    }
+
+    fn missed(&self, lost: bool, server: Uuid, watch: &Watch) {
+        if lost && !self.doomed.borrow().contains(&server) {
+            let message = "it is not found, expected it where its mapping says: nobody asked for its deletion";
+            watch.found("I3", format!("server {server}"), message.to_owned());
+        }
+    }
+}
+
+/// Performs an act; some are done twice at once, by two users of one server.
+pub async fn perform(users: Rc<Users>, reach: Reach, watch: Arc<Watch>, mut act: Act) {
+    *users.waiting.borrow_mut() += 1;
+    // Lowered also when the life ends under it.
+    let _waits = Waits(users.clone());
+    let few = users.servers.borrow().len() + *users.asked.borrow() < reach.wanted;
+    if few && act.random.percent(60) {
+        return create(&users, &reach, &mut act.random).await;
+    }
+    let server = act.random.pick(&users.servers.borrow()).copied();
+    match server {
+        None => create(&users, &reach, &mut act.random).await,
+        Some(server) => {
+            let mut other = Random::new(act.random.number(), "other");
+            if act.random.percent(15) {
+                let one = on_server(&users, &reach, &watch, server, &mut act.random);
+                let two = on_server(&users, &reach, &watch, server, &mut other);
+                futures::future::join(one, two).await;
+            } else {
+                on_server(&users, &reach, &watch, server, &mut act.random).await;
+            }
+        }
+    }
+}
+
+struct Waits(Rc<Users>);
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        *self.0.waiting.borrow_mut() -= 1;
+    }
+}
+
+impl Reach {
+    async fn ask(&self, users: &Users, what: &str, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        self.trace.note(format!("user   {what}"));
+        let answer = tokio::time::timeout(PATIENCE, self.door.send(method, path, VERSION, body)).await;
+        let (status, body) = answer.unwrap_or((0, Value::Null));
+        let reason = if status >= 400 { body.as_object().and_then(|form| form.values().next()) } else { None };
+        let reason = reason.and_then(|reason| reason["message"].as_str()).unwrap_or_default();
+        self.trace.note(format!("answer {status} to {what} {reason}"));
+        *users.answers.borrow_mut().entry(status).or_default() += 1;
+        (status, body)
+    }
+
+    fn world(&self) -> &Arc<World> {
+        &self.tree.world
+    }
+}
+
+async fn create(users: &Users, reach: &Reach, random: &mut Random) {
+    let number = {
+        let mut named = users.named.borrow_mut();
+        *named += 1;
+        *named
+    };
+    *users.asked.borrow_mut() += 1;
+    let flavor = random.pick(&FLAVORS).copied().unwrap_or(FLAVORS[0]);
+    let mut server = json!({"name": format!("s{number}"), "flavorRef": flavor, "imageRef": reach.image, "networks": "auto"});
+    if random.percent(30) {
+        let local = json!({"boot_index": 0, "uuid": reach.image, "source_type": "image", "destination_type": "local", "delete_on_termination": true});
+        let boot = json!({"boot_index": 0, "uuid": reach.image, "source_type": "image", "destination_type": "volume", "volume_size": 1, "delete_on_termination": true});
+        let data = json!({"boot_index": -1, "source_type": "blank", "destination_type": "volume", "volume_size": 1, "delete_on_termination": true});
+        let root = if random.percent(50) { local } else { boot };
+        if root["destination_type"] == "volume" {
+            server["imageRef"] = json!("");
+        }
+        server["block_device_mapping_v2"] = json!([root, data]);
+    }
+    let what = format!("create s{number} {flavor}");
+    let (status, body) = reach.ask(users, &what, Method::POST, "/compute/v2.1/servers", Some(json!({"server": server}))).await;
+    *users.asked.borrow_mut() -= 1;
+    if status == 202
+        && let Some(id) = body["server"]["id"].as_str().and_then(|id| Uuid::parse_str(id).ok())
+    {
+        users.servers.borrow_mut().push(id);
+    }
+}
+
+async fn on_server(users: &Users, reach: &Reach, watch: &Watch, server: Uuid, random: &mut Random) {
+    // A user who cannot see the server acts blindly.
+    let found = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
+    let instance = match found {
+        Ok(Ok((_, instance))) => Some(instance),
+        Ok(Err(Refusal::NotFound(_))) => {
+            users.missed(true, server, watch);
+            users.servers.borrow_mut().retain(|known| *known != server);
+            return;
+        }
+        _ => None,
+    };
+    let blind = random.percent(12);
+    let state = instance.as_ref().filter(|_| !blind).map(|instance| instance.vm_state);
+    let action = match (state, random.below(100)) {
+        (_, 0..4) => return delete(users, reach, server).await,
+        (Some(VmState::Resized), 4..56) => json!({"confirmResize": null}),
+        (Some(VmState::Resized), 56..96) => json!({"revertResize": null}),
+        (Some(VmState::Stopped), 4..30) => json!({"os-start": null}),
+        (Some(VmState::Active), 4..10) => json!({"os-stop": null}),
+        (Some(VmState::Active), 10..15) => json!({"reboot": {"type": if random.percent(50) { "SOFT" } else { "HARD" }}}),
+        (Some(VmState::Error), 4..70) => json!({"reboot": {"type": "HARD"}}),
+        (Some(VmState::Error), 70..100) => return delete(users, reach, server).await,
+        (None, 4..40) => any(random),
+        (_, 15..18) => json!({"rebuild": {"imageRef": reach.image}}),
+        (Some(VmState::Active), 18..30) => return write(reach, server, random).await,
+        (_, 30..36) => return volumes(users, reach, server, random).await,
+        (_, 36..60) => migrate(reach, random),
+        _ => resize(random, instance.map(|instance| instance.flavor.id)),
+    };
+    let name = action.as_object().and_then(|action| action.keys().next().cloned()).unwrap_or_default();
+    let what = format!("{name} {} {}", short(server), action[&name]);
+    reach.ask(users, &what, Method::POST, &format!("/compute/v2.1/servers/{server}/action"), Some(action)).await;
+}
+
+fn any(random: &mut Random) -> Value {
+    let all = [json!({"os-start": null}), json!({"os-stop": null}), json!({"confirmResize": null}), json!({"revertResize": null})];
+    random.pick(&all).cloned().unwrap_or_default()
+}
+
+fn resize(random: &mut Random, present: Option<String>) -> Value {
+    let others: Vec<&str> = FLAVORS.into_iter().filter(|flavor| present.as_deref() != Some(flavor)).collect();
+    json!({"resize": {"flavorRef": random.pick(&others).copied().unwrap_or(FLAVORS[1])}})
+}
+
+fn migrate(reach: &Reach, random: &mut Random) -> Value {
+    match random.pick(&reach.hosts) {
+        Some((_, host)) if random.percent(40) => json!({"migrate": {"host": host}}),
+        _ => json!({"migrate": null}),
+    }
+}
+
+async fn delete(users: &Users, reach: &Reach, server: Uuid) {
+    users.doomed.borrow_mut().insert(server);
+    reach.ask(users, &format!("delete {}", short(server)), Method::DELETE, &format!("/compute/v2.1/servers/{server}"), None).await;
+}
+
+/// The guest writes to its disks, if it runs where its owner row says.
+async fn write(reach: &Reach, server: Uuid, random: &mut Random) {
+    let Ok(Some(row)) = reach.world().operations.ownership(server).await else { return };
+    let Some((cell, host)) = row.owner else { return };
+    let Some(cell) = reach.tree.cell(&cell) else { return };
+    let bytes = format!("user wrote {}\n", random.number()).into_bytes();
+    // Off, or out of reach: then nothing is written.
+    let written = cell.hosts.guest_write(&host, server, bytes, Duration::from_secs(5)).await;
+    reach.trace.note(format!("write  {} on {host}: {}", short(server), matches!(written, Ok(Ok(())))));
+}
+
+/// Attaches a new volume, or detaches one that is attached.
+async fn volumes(users: &Users, reach: &Reach, server: Uuid, random: &mut Random) {
+    let attached = reach.world().volumes.attachments_of(server).await.unwrap_or_default();
+    let path = format!("/compute/v2.1/servers/{server}/os-volume_attachments");
+    match random.pick(&attached) {
+        Some(attachment) if random.percent(50) => {
+            let volume = attachment.volume_id;
+            let what = format!("detach {} from {}", short(volume), short(server));
+            reach.ask(users, &what, Method::DELETE, &format!("{path}/{volume}"), None).await;
+        }
+        _ => {
+            let made = reach.ask(users, "make a volume", Method::POST, "/volume/v3/volumes", Some(json!({"volume": {"size": 1}}))).await;
+            let Some(volume) = made.1["volume"]["id"].as_str().and_then(|id| Uuid::parse_str(id).ok()) else { return };
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            let what = format!("attach {} to {}", short(volume), short(server));
+            let body = json!({"volumeAttachment": {"volumeId": volume}});
+            reach.ask(users, &what, Method::POST, &path, Some(body)).await;
+        }
+    }
+}

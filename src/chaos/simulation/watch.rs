@@ -1,0 +1,203 @@
+//! What must hold at every instant (reliability §2: I1, I2, I4, I7, I8, I9, I13), looked at during the run: after each step
+//! of each saga, and whenever a guest starts or stops.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::FutureExt;
+use uuid::Uuid;
+
+use super::trace::{Trace, short};
+use crate::chaos::audit::{Snapshot, Violation, journal};
+use crate::db::DbError;
+use crate::db::api::operations::Operations;
+use crate::domain::fence::Fence;
+use crate::services::placement::{EmbeddedPlacement, PlacementService};
+use crate::virt::simulated::Simulated;
+use crate::virt::{Hypervisor, VirtError};
+
+/// Violations noted; more say nothing new.
+const MOST: usize = 20;
+
+/// The watch over one run. It has handles of its own on the databases, so that no outage blinds it.
+pub struct Watch {
+    trace: Trace,
+    operations: Operations,
+    placement: EmbeddedPlacement,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// By host; those of the present life of the cloud.
+    drivers: BTreeMap<String, Arc<Simulated>>,
+    violations: Vec<Violation>,
+    /// The highest pair seen per server.
+    fences: BTreeMap<Uuid, (i64, i64)>,
+    /// Per provider.
+    generations: BTreeMap<Uuid, i64>,
+    /// The highest attempt that reached a host, per host and server.
+    delivered: BTreeMap<(String, Uuid), i64>,
+    /// How often a guest went on and off under that attempt, since its host was last away.
+    turns: BTreeMap<(String, Uuid, i64), (u32, u32)>,
+}
+
+impl Watch {
+    /// Over the databases behind these handles.
+    pub fn new(trace: Trace, operations: Operations, placement: EmbeddedPlacement) -> Watch {
+        Watch { trace, operations, placement, state: Mutex::default() }
+    }
+
+    /// What was found.
+    pub fn violations(&self) -> Vec<Violation> {
+        self.state().violations.clone()
+    }
+
+    /// Something that must not be.
+    pub fn found(&self, invariant: &str, subject: String, message: String) {
+        self.trace.note(format!("VIOLATION {invariant} {subject}: {message}"));
+        let mut state = self.state();
+        if state.violations.len() < MOST {
+            state.violations.push(Violation { invariant: invariant.to_owned(), subject, message });
+        }
+    }
+
+    /// A host's driver of this life.
+    pub fn opened(&self, host: &str, driver: Arc<Simulated>) {
+        self.state().drivers.insert(host.to_owned(), driver);
+    }
+
+    /// The driver of a host.
+    pub fn driver(&self, host: &str) -> Option<Arc<Simulated>> {
+        self.state().drivers.get(host).cloned()
+    }
+
+    /// A request has reached its host.
+    pub fn delivered(&self, host: &str, fence: Fence) {
+        let mut state = self.state();
+        let highest = state.delivered.entry((host.to_owned(), fence.server)).or_default();
+        *highest = fence.attempt.max(*highest);
+    }
+
+    /// A host has lost its guests: what ran may be started once more under the same attempt.
+    pub fn interrupted(&self, host: &str) {
+        self.trace.note(format!("guests {host} interrupted"));
+        self.state().turns.retain(|(known, ..), _| known != host);
+    }
+
+    /// A guest went on or off: I7, and with each start I1 and I2.
+    pub fn turned(&self, host: &str, server: Uuid, on: bool) {
+        self.trace.note(format!("guest  {} {} on {host}", short(server), if on { "runs" } else { "is off" }));
+        let attempt = self.state().delivered.get(&(host.to_owned(), server)).copied().unwrap_or_default();
+        let (ons, offs) = {
+            let mut state = self.state();
+            let turns = state.turns.entry((host.to_owned(), server, attempt)).or_default();
+            if on {
+                turns.0 += 1
+            } else {
+                turns.1 += 1
+            }
+            *turns
+        };
+        if ons.max(offs) > 1 {
+            let message = format!("under attempt {attempt} it went on {ons} times and off {offs} times on {host}, expected once at most");
+            self.found("I7", format!("server {server}"), message);
+        }
+        self.guests_of(server);
+    }
+
+    /// Looks at a server after a step of one of its sagas.
+    pub fn step(&self, saga: Uuid, server: Uuid, begins: bool) {
+        self.guests_of(server);
+        if begins {
+            self.journal_of(saga, server);
+            self.placement();
+        }
+    }
+
+    /// I1 and I2: one guest at most runs, on the owner, started for its epoch; and I13 of the server's counters.
+    fn guests_of(&self, server: Uuid) {
+        let Some(row) = self.ask(self.operations.ownership(server)) else { return };
+        let given = row.as_ref().map_or((0, 0), |row| (row.epoch, row.attempt));
+        let drivers: Vec<(String, Arc<Simulated>)> =
+            self.state().drivers.iter().map(|(host, driver)| (host.clone(), driver.clone())).collect();
+        let guests = drivers.iter().filter_map(|(host, driver)| Some((host, known(driver.guest(server))?)));
+        let running: Vec<_> = guests.filter(|(_, guest)| guest.runs()).collect();
+        let subject = format!("server {server}");
+        if running.len() > 1 {
+            let hosts: Vec<&str> = running.iter().map(|(host, _)| host.as_str()).collect();
+            self.found("I1", subject.clone(), format!("its guest runs on {} at once, expected on one host at most", hosts.join(" and ")));
+        }
+        for (host, guest) in running {
+            let owner = row.as_ref().and_then(|row| row.owner.as_ref());
+            if owner.is_none_or(|(_, owner)| owner != host) || guest.started_epoch != given.0 {
+                let message = format!(
+                    "its guest runs on {host}, started for epoch {}, expected only on its owner {} for epoch {}",
+                    guest.started_epoch,
+                    owner.map_or("nobody", |(_, host)| host.as_str()),
+                    given.0
+                );
+                self.found("I2", subject.clone(), message);
+            }
+        }
+        let before = self.state().fences.insert(server, given).unwrap_or_default();
+        if given.0 < before.0 || given.1 < before.1 {
+            self.found("I13", subject, format!("its fence went from {before:?} to {given:?}, expected it never to fall"));
+        }
+    }
+
+    /// I8 and I9, and I13 of the attempts, by the audit's own rules.
+    fn journal_of(&self, saga: Uuid, server: Uuid) {
+        let Some(Some(record)) = self.ask(self.operations.saga(saga)) else { return };
+        let Some(entries) = self.ask(self.operations.entries(saga)) else { return };
+        let Some(row) = self.ask(self.operations.ownership(server)) else { return };
+        let snapshot = Snapshot {
+            sagas: vec![record],
+            journals: [(saga, entries)].into(),
+            ownership: row.map(|row| (server, row)).into_iter().collect(),
+            ..Snapshot::default()
+        };
+        for violation in journal::check(&snapshot) {
+            self.found(&violation.invariant, violation.subject, violation.message);
+        }
+    }
+
+    /// I4, and I13 of the providers' generations.
+    fn placement(&self) {
+        let Some(Ok(providers)) = self.placement.providers().now_or_never() else { return };
+        for provider in providers {
+            for (class, inventory) in &provider.inventories {
+                let used = provider.usages.get(class).copied().unwrap_or_default();
+                if used > inventory.capacity() {
+                    let message = format!("{used} of {class} is allocated, expected at most {}", inventory.capacity());
+                    self.found("I4", format!("provider {}", provider.name), message);
+                }
+            }
+            let before = self.state().generations.insert(provider.uuid, provider.generation).unwrap_or_default();
+            if provider.generation < before {
+                let message = format!("its generation went from {before} to {}, expected it never to fall", provider.generation);
+                self.found("I13", format!("provider {}", provider.name), message);
+            }
+        }
+    }
+
+    /// An inline database answers at once.
+    fn ask<T>(&self, answer: impl Future<Output = Result<T, DbError>>) -> Option<T> {
+        match answer.now_or_never() {
+            Some(Ok(value)) => Some(value),
+            Some(Err(error)) => {
+                self.found("watch", "the API database".to_owned(), error.to_string());
+                None
+            }
+            None => None,
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn known<T>(answer: Result<Option<T>, VirtError>) -> Option<T> {
+    answer.ok().flatten()
+}

@@ -1,0 +1,197 @@
+//! `cellshift simulate`: runs seeds of the deterministic simulation, each twice when asked, and says how to see a failure again.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use clap::Args;
+
+use super::Failure;
+use crate::chaos::simulation::fault::{PlannedFault, drawn};
+use crate::chaos::simulation::scenario::Scenario;
+use crate::chaos::simulation::{Options, Outcome, minimise, run_with};
+
+/// The exit code when a seed failed.
+const FAILED: u8 = 3;
+
+#[derive(Args)]
+pub(super) struct Simulate {
+    /// The seed to run.
+    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Seeds to run, the last one not included.
+    #[arg(long, value_name = "A..B", value_parser = range)]
+    seeds: Option<Range<u64>>,
+    /// A TOML file that says what differs from the default scenario.
+    #[arg(long, value_name = "F")]
+    scenario: Option<PathBuf>,
+    /// Run each seed twice and compare the traces.
+    #[arg(long)]
+    twice: bool,
+    /// Keep only these of the seed's faults, by number.
+    #[arg(long, value_name = "I,J", value_delimiter = ',', num_args = 0..)]
+    faults: Option<Vec<usize>>,
+    /// Print the whole trace.
+    #[arg(long)]
+    trace: bool,
+    /// Threads that run seeds; as many as there are processors by default.
+    #[arg(long, value_name = "N")]
+    jobs: Option<usize>,
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let wrong = || format!("{text:?} is not a range of seeds such as 0..100");
+    let (first, end) = text.split_once("..").ok_or_else(wrong)?;
+    Ok(first.parse().map_err(|_| wrong())?..end.parse().map_err(|_| wrong())?)
+}
+
+/// What the runs came to.
+#[derive(Default)]
+struct Total {
+    seeds: u64,
+    lines: u64,
+    sagas: usize,
+    moves: usize,
+    moved: usize,
+    faults: usize,
+    failed: Vec<u64>,
+}
+
+pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
+    let scenario = match &asked.scenario {
+        None => Scenario::default(),
+        Some(file) => read(file)?,
+    };
+    let seeds = asked.seeds.clone().unwrap_or_else(|| asked.seed.map_or(0..10, |seed| seed..seed + 1));
+    quiet_experiments();
+    let began = Instant::now();
+    let (next, total, broken) = (AtomicU64::new(seeds.start), Mutex::new(Total::default()), Mutex::new(None));
+    let jobs = asked.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).max(1);
+    std::thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::SeqCst);
+                    if seed >= seeds.end {
+                        break;
+                    }
+                    if let Err(failure) = one(asked, &scenario, seed, &total) {
+                        *lock(&broken) = Some(format!("seed {seed}: {failure}"));
+                        next.store(seeds.end, Ordering::SeqCst);
+                    }
+                }
+            });
+        }
+    });
+    if let Some(failure) = lock(&broken).take() {
+        return Err(failure.into());
+    }
+    let total = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok(conclude(&total, began))
+}
+
+fn read(file: &Path) -> Result<Scenario, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("the scenario {} cannot be read: {error}", file.display()))?;
+    Ok(toml::from_str(&text).map_err(|error| format!("the scenario {} is refused: {}", file.display(), error.to_string().trim_end()))?)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// A simulated death is told in the trace; only other panics are worth a message.
+fn quiet_experiments() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let said = panic.payload_as_str().unwrap_or_default();
+        if !said.starts_with("an experiment ") {
+            usual(panic);
+        }
+    }));
+}
+
+fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -> Result<(), String> {
+    let faults = drawn(seed, scenario);
+    let kept: Vec<usize> = asked.faults.clone().unwrap_or_else(|| (0..faults.len()).collect());
+    let chosen: Vec<PlannedFault> = kept.iter().filter_map(|at| faults.get(*at).cloned()).collect();
+    let options = Options { whole_trace: asked.trace };
+    let outcome = run_with(seed, scenario, &chosen, options).map_err(|error| error.to_string())?;
+    let again = match asked.twice {
+        true => Some(run_with(seed, scenario, &chosen, options).map_err(|error| error.to_string())?),
+        false => None,
+    };
+    let replays = again.as_ref().is_none_or(|again| again.hash == outcome.hash);
+    let mut total = lock(total);
+    total.seeds += 1;
+    total.lines += outcome.lines;
+    total.sagas += outcome.sagas;
+    total.moves += outcome.moves;
+    total.moved += outcome.moved;
+    total.faults += chosen.len();
+    if asked.trace {
+        outcome.trace.iter().for_each(|line| println!("{line}"));
+    }
+    println!(
+        "seed {seed}: {} sagas, {} moves ({} arrived), {} faults, {} lives, {} s virtual, trace {} {}",
+        outcome.sagas,
+        outcome.moves,
+        outcome.moved,
+        chosen.len(),
+        outcome.lives,
+        outcome.virtual_ms / 1000,
+        outcome.hash.get(..16).unwrap_or_default(),
+        if outcome.is_good() { "good" } else { "BAD" }
+    );
+    if !replays {
+        println!("  a second run has another trace: the simulation is not deterministic here");
+    }
+    if outcome.is_good() && replays {
+        return Ok(());
+    }
+    total.failed.push(seed);
+    if !outcome.is_good() {
+        explain(asked, scenario, &outcome, &kept, &chosen).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// What was wrong, with as few faults as show it, and the command that shows it again.
+fn explain(asked: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[usize], faults: &[PlannedFault]) -> Result<(), Failure> {
+    for violation in &outcome.violations {
+        println!("  {violation}");
+    }
+    for silent in &outcome.unreachable {
+        println!("  no answer: {silent}");
+    }
+    let needed = minimise::minimised(outcome.seed, scenario, faults)?;
+    println!("  it needs {} of {} faults:", needed.len(), faults.len());
+    for at in &needed {
+        println!("    {}: {}", kept[*at], faults[*at]);
+    }
+    let numbers: Vec<String> = needed.iter().map(|at| kept[*at].to_string()).collect();
+    let scenario = asked.scenario.as_ref().map_or_else(String::new, |file| format!(" --scenario {}", file.display()));
+    println!("  again: cellshift simulate --seed {}{scenario} --trace --faults {}", outcome.seed, numbers.join(","));
+    Ok(())
+}
+
+fn conclude(total: &Total, began: Instant) -> ExitCode {
+    let seconds = began.elapsed().as_secs_f64();
+    println!(
+        "{} seeds, {} sagas, {} moves ({} arrived), {} faults, {} trace lines in {seconds:.1} s: {:.0} moves a second",
+        total.seeds,
+        total.sagas,
+        total.moves,
+        total.moved,
+        total.faults,
+        total.lines,
+        total.moves as f64 / seconds
+    );
+    if total.failed.is_empty() {
+        return ExitCode::SUCCESS;
+    }
+    println!("{} failed: {:?}", total.failed.len(), total.failed);
+    ExitCode::from(FAILED)
+}
