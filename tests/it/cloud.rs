@@ -110,7 +110,9 @@ impl Cloud {
         }
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
         let life = Life::start(config.clone());
-        let mut cloud = Cloud { config, life: Some(life), http: reqwest::Client::new(), member: String::new(), _dir: dir };
+        // A connection of its own for each request: the server ends idle ones, at any moment, and so does a restart.
+        let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");
+        let mut cloud = Cloud { config, life: Some(life), http, member: String::new(), _dir: dir };
         cloud.member = cloud.sign_in("cellshift").await;
         cloud
     }
