@@ -207,7 +207,8 @@ impl Played {
         };
         let mut bundle = InstanceBundle::new(instance);
         bundle.info_cache = Some(Default::default());
-        world.api.create_servers(vec![NewServer { instance: bundle.clone(), request_spec }]).await.unwrap();
+        let first = Fence { server, epoch: 0, attempt: 0 };
+        world.api.create_server(first, NewServer { instance: bundle.clone(), request_spec }).await.unwrap();
         let owned = move |conn: &mut crate::db::Conn| {
             let fence = ownership::take_attempt(conn, server)?;
             ownership::hand_over(conn, fence, Some((CELL, HOST)))
