@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
-use async_trait::async_trait;
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -21,11 +20,8 @@ use super::supervision::{ChildDied, Children, DeathGuard, Shutdown, Verdict};
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
 use crate::db::api::operations::TakeOver;
-use crate::saga::context::Context as SagaContext;
 use crate::saga::debt;
-use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
-use crate::saga::tables::{accept, table_of};
 use crate::saga::world::World;
 
 /// How often a lease is renewed within its length.
@@ -34,8 +30,6 @@ const RENEWALS_PER_LEASE: u32 = 3;
 const LEASE_PAUSE: Duration = Duration::from_millis(100);
 /// How often debts are tried.
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
-/// How long a request waits for an operation on the same server that has all but ended.
-const ENDING_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What came of an attempt to go on with a saga.
 enum Resumed {
@@ -61,7 +55,7 @@ pub struct Resume(pub Uuid);
 #[rtype(result = "bool")]
 pub struct KillMigration(pub Uuid);
 
-/// Try to pay what is owed, now.
+/// Try to pay what is owed, now; answered when all of it has been tried.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct PayDebts;
@@ -78,9 +72,9 @@ pub struct Controller {
 /// What every life of the conductor is made of.
 #[derive(Clone)]
 pub struct ConductorParts {
-    world: Arc<World>,
-    faults: FaultPoints,
-    controller: Controller,
+    pub(super) world: Arc<World>,
+    pub(super) faults: FaultPoints,
+    pub(super) controller: Controller,
     /// Changes whenever an operation ends or the debts have been tried.
     ended: Arc<watch::Sender<u64>>,
     max_in_flight: usize,
@@ -98,6 +92,14 @@ impl ConductorParts {
     ) -> ConductorParts {
         ConductorParts { world, faults, controller, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
     }
+
+    /// The refusal when as many operations are in progress as there may be.
+    pub(super) fn check_room(&self) -> Result<(), Refusal> {
+        if self.in_flight.load(Ordering::Relaxed) >= self.max_in_flight {
+            return Err(Refusal::Unavailable(format!("{} operations are in progress, which is the limit", self.max_in_flight)));
+        }
+        Ok(())
+    }
 }
 
 /// The actor.
@@ -107,14 +109,14 @@ pub struct Conductor {
     migrations: Option<Children<Migration>>,
     /// Deaths in a row per saga; a successor waits longer after each.
     deaths: BTreeMap<Uuid, u32>,
-    paying: bool,
+    paying: Arc<tokio::sync::Mutex<()>>,
     _guard: Option<DeathGuard>,
 }
 
 impl Conductor {
     /// One life of it; `guard` reports its death.
     pub fn new(parts: ConductorParts, guard: Option<DeathGuard>) -> Conductor {
-        Conductor { parts, migrations: None, deaths: BTreeMap::new(), paying: false, _guard: guard }
+        Conductor { parts, migrations: None, deaths: BTreeMap::new(), paying: Arc::default(), _guard: guard }
     }
 
     fn launch(&mut self, flight: Flight, ctx: &mut Context<Self>) {
@@ -161,7 +163,11 @@ impl Actor for Conductor {
                 ctx.stop();
             }
         }));
-        ctx.run_interval(DEBT_INTERVAL, |_, ctx| ctx.notify(PayDebts));
+        ctx.run_interval(DEBT_INTERVAL, |conductor, ctx| {
+            if conductor.paying.try_lock().is_ok() {
+                ctx.notify(PayDebts);
+            }
+        });
     }
 }
 
@@ -253,17 +259,15 @@ impl Handler<KillMigration> for Conductor {
 }
 
 impl Handler<PayDebts> for Conductor {
-    type Result = ();
+    type Result = ResponseActFuture<Self, ()>;
 
-    fn handle(&mut self, _: PayDebts, ctx: &mut Self::Context) {
-        if std::mem::replace(&mut self.paying, true) {
-            return;
-        }
-        let world = self.parts.world.clone();
-        ctx.spawn(async move { debt::pay_all(&world).await }.into_actor(self).map(|(), conductor, _| {
-            conductor.paying = false;
-            conductor.tell_waiting();
-        }));
+    fn handle(&mut self, _: PayDebts, _: &mut Self::Context) -> Self::Result {
+        let (world, paying) = (self.parts.world.clone(), self.paying.clone());
+        let tried = async move {
+            let _turn = paying.lock().await;
+            debt::pay_all(&world).await;
+        };
+        Box::pin(tried.into_actor(self).map(|(), conductor, _| conductor.tell_waiting()))
     }
 }
 
@@ -279,15 +283,8 @@ impl Handler<Shutdown> for Conductor {
 #[derive(Clone)]
 pub struct ConductorHandle {
     address: Address<Conductor>,
-    parts: ConductorParts,
-    ended: watch::Receiver<u64>,
-}
-
-#[async_trait]
-impl BeginOperation for ConductorHandle {
-    async fn begin(&self, context: SagaContext) -> Result<Uuid, Refusal> {
-        ConductorHandle::begin(self, context).await
-    }
+    pub(super) parts: ConductorParts,
+    pub(super) ended: watch::Receiver<u64>,
 }
 
 impl ConductorHandle {
@@ -301,63 +298,6 @@ impl ConductorHandle {
         self.address.get()
     }
 
-    /// Accepts an operation: takes the server, checks its state under that hold, and starts the saga. When this answers
-    /// `Ok`, the operation is durable and ends by itself.
-    pub async fn begin(&self, mut context: SagaContext) -> Result<Uuid, Refusal> {
-        if self.parts.in_flight.load(Ordering::Relaxed) >= self.parts.max_in_flight {
-            return Err(Refusal::Unavailable(format!("{} operations are in progress, which is the limit", self.parts.max_in_flight)));
-        }
-        let fence = self.take_server(&context).await?;
-        context.lease_epoch = 1;
-        match accept(&self.parts.world, &mut context, fence).await {
-            Ok(()) => {
-                let flight = Flight::accepted(context.clone(), fence, self.parts.world.env.now());
-                self.addr().try_send(Launch(flight)).or_else(|_| self.addr().try_send(Resume(context.saga))).map_err(|_| {
-                    // It stands in the journal and begins when the conductor has room.
-                    self.addr().do_send(Resume(context.saga));
-                    Refusal::Unavailable("too many operations begin at once".into())
-                })?;
-                Ok(context.saga)
-            }
-            Err(refusal) => {
-                // Nothing may be left of it; if what was asked may have happened, the saga's own undo finds out.
-                if matches!(refusal, Refusal::Unavailable(_))
-                    || self.parts.world.operations.abandon(context.saga, &refusal.to_string()).await.is_err()
-                {
-                    self.addr().do_send(Resume(context.saga));
-                }
-                Err(refusal)
-            }
-        }
-    }
-
-    async fn take_server(&self, context: &SagaContext) -> Result<crate::domain::fence::Fence, Refusal> {
-        let first = table_of(context).steps[0].name;
-        let json = serde_json::to_string(context).map_err(|e| Refusal::Invalid(e.to_string()))?;
-        let deadline = tokio::time::Instant::now() + ENDING_PATIENCE;
-        let mut ended = self.ended.clone();
-        loop {
-            ended.borrow_and_update();
-            let begun = self
-                .parts
-                .world
-                .operations
-                .begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.controller.name)
-                .await;
-            match begun {
-                Ok(fence) => return Ok(fence),
-                Err(DbError::Conflict(_)) => {}
-                Err(other) => return Err(other.into()),
-            }
-            let busy = crate::saga::accept::busy_with(&self.parts.world, context).await?;
-            if busy.is_some() || tokio::time::Instant::now() >= deadline {
-                return Err(Refusal::Conflict(crate::saga::accept::busy_message(context, busy)));
-            }
-            // The operation before has shown its end to the user and is about to let go.
-            let _ = tokio::time::timeout(Duration::from_millis(50), ended.changed()).await;
-        }
-    }
-
     /// Waits until no operation holds the server; for tests and the demonstration.
     pub async fn until_at_rest(&self, server: Uuid) -> Result<(), DbError> {
         let mut ended = self.ended.clone();
@@ -365,5 +305,11 @@ impl ConductorHandle {
             let _ = tokio::time::timeout(Duration::from_millis(200), ended.changed()).await;
         }
         Ok(())
+    }
+
+    /// Tries what is owed and waits until all of it has been tried; for tests.
+    pub async fn pay_debts(&self) {
+        // A conductor that dies meanwhile leaves it to its successor's ticks.
+        let _ = self.addr().send(PayDebts).await;
     }
 }

@@ -38,8 +38,9 @@ pub struct Db {
 
 struct Inner {
     name: String,
-    env: Env,
+    /// Closed before `env` goes: when nobody holds an environment any more, nothing is written any more.
     access: Arc<Access>,
+    env: Env,
     outage: AtomicU8,
     /// Calls that the outage has left to spoil.
     spoils: AtomicU32,

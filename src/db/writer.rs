@@ -18,15 +18,17 @@ type Answer = Box<dyn FnOnce(Result<(), String>) + Send>;
 type Job = Box<dyn FnOnce(&mut Conn) -> Answer + Send>;
 
 pub(super) struct Writer {
-    jobs: mpsc::SyncSender<Job>,
+    /// None once it is dropped.
+    jobs: Option<mpsc::SyncSender<Job>>,
+    thread: Option<std::thread::JoinHandle<()>>,
     name: String,
 }
 
 impl Writer {
-    /// Starts the writer's thread; it ends when the last handle is dropped and the queue is empty.
+    /// Starts the writer's thread; it ends when this is dropped and the queue is empty.
     pub(super) fn start(name: &str, mut conn: Conn) -> Result<Writer, DbError> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name(format!("write-{name}"))
             .spawn(move || {
                 while let Ok(first) = queue.recv() {
@@ -36,7 +38,7 @@ impl Writer {
                 }
             })
             .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })?;
-        Ok(Writer { jobs, name: name.to_owned() })
+        Ok(Writer { jobs: Some(jobs), thread: Some(thread), name: name.to_owned() })
     }
 
     /// Runs `work` in the next group and answers after its commit.
@@ -58,15 +60,27 @@ impl Writer {
                 let _ = sender.send(answer);
             })
         });
-        self.jobs.try_send(job).map_err(|e| match e {
+        let ended = || self.unavailable("its writer has ended");
+        self.jobs.as_ref().ok_or_else(ended)?.try_send(job).map_err(|e| match e {
             mpsc::TrySendError::Full(_) => self.unavailable("too many writes wait"),
-            mpsc::TrySendError::Disconnected(_) => self.unavailable("its writer has ended"),
+            mpsc::TrySendError::Disconnected(_) => ended(),
         })?;
         receiver.await.unwrap_or_else(|_| Err(self.unavailable("its writer ended before it answered")))
     }
 
     fn unavailable(&self, reason: &str) -> DbError {
         DbError::Unavailable { name: self.name.clone(), reason: reason.to_owned() }
+    }
+}
+
+/// Waits for the writes that were queued: once a database is dropped, nothing more is written to its file.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // It panics nowhere: a job's panic is caught.
+            let _ = thread.join();
+        }
     }
 }
 

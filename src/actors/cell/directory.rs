@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 
-use crate::actors::compute_host::{Ask, ComputeHost, Crash, Deliver, GuestWrite};
+use crate::actors::compute_host::{Ask, ComputeHost, Crash, Deliver, GuestWrite, ResumeGuests};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::virt::{HostUnreachable, Hosts};
 
@@ -79,6 +79,14 @@ impl HostDirectory {
         let (done, written) = oneshot::channel();
         deliver(host, &address, GuestWrite { server, bytes, done })?;
         wait(host, written, deadline).await
+    }
+
+    /// The host asks at once for the guests that were interrupted; answered when each runs or may not run now.
+    pub async fn resume_guests(&self, host: &str, deadline: Duration) -> Result<(), HostUnreachable> {
+        let (address, _) = self.open(host)?;
+        let (done, resumed) = oneshot::channel();
+        deliver(host, &address, ResumeGuests { done })?;
+        wait(host, resumed, deadline).await
     }
 
     /// For tests and experiments: the host panics.

@@ -141,13 +141,11 @@ async fn owed(played: &Played, steps: &[&str]) -> Uuid {
 
 /// Has the debts tried once and waits for the end of it; the host does what it is asked meanwhile.
 async fn pay(played: &mut Played, conductor: &ConductorHandle, asks: usize) {
-    let mut ended = conductor.ended.clone();
-    ended.borrow_and_update();
-    conductor.addr().send(PayDebts).await.unwrap();
+    let paying = actix::spawn(conductor.addr().send(PayDebts));
     for _ in 0..asks {
         played.asked().await.done();
     }
-    tokio::time::timeout(Duration::from_secs(20), ended.changed()).await.expect("the debts were not tried").unwrap();
+    tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the debts were not tried").unwrap().unwrap();
 }
 
 #[actix::test]

@@ -90,18 +90,22 @@ async fn a_server_is_accepted_published_and_moved_by_one_commit_each() {
             members: Vec::new(),
         };
         api.create_server_group(group).await.unwrap();
-        // One of the two cannot be accepted: neither is.
-        let refused = api.create_servers(vec![new_server(10, Some(id(500))), new_server(11, Some(id(501)))]).await;
+        // Its group is gone: nothing of it is accepted.
+        let refused = api.create_server(fence(id(11), 1), new_server(11, Some(id(501)))).await;
         assert!(matches!(refused, Err(DbError::NotFound(_))));
-        assert!(matches!(api.instance_mapping(id(10)).await, Err(DbError::NotFound(_))));
+        assert!(matches!(api.instance_mapping(id(11)).await, Err(DbError::NotFound(_))));
+        // It comes after its undo: nothing of it is accepted either.
+        api.raise_fence(fence(id(11), 2)).await.unwrap();
+        assert!(matches!(api.create_server(fence(id(11), 1), new_server(11, None)).await, Err(DbError::Stale(..))));
+        assert!(matches!(api.instance_mapping(id(11)).await, Err(DbError::NotFound(_))));
 
-        api.create_servers(vec![new_server(10, Some(id(500)))]).await.unwrap();
+        api.create_server(fence(id(10), 1), new_server(10, Some(id(500)))).await.unwrap();
         let mapping = api.instance_mapping(id(10)).await.unwrap();
         assert_eq!((mapping.cell_uuid, mapping.queued_for_delete, mapping.user_id.as_deref()), (None, Some(false), Some("u1")));
         assert_eq!(api.build_requests(Some("p1")).await.unwrap(), [new_server(10, None).instance]);
         assert_eq!(api.server_group_of(id(10)).await.unwrap().unwrap().members, [id(10)]);
         assert_eq!(api.request_spec(id(10)).await.unwrap(), new_server(10, Some(id(500))).request_spec);
-        assert!(matches!(api.create_servers(vec![new_server(10, None)]).await, Err(DbError::Conflict(_))));
+        assert!(matches!(api.create_server(fence(id(10), 1), new_server(10, None)).await, Err(DbError::Conflict(_))));
 
         for _ in 0..2 {
             api.publish_build(fence(id(10), 1), id(10), id(1)).await.unwrap();
