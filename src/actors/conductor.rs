@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::address::Address;
+use super::cell::CellHosts;
 use super::migration::{Kill, Migration, MigrationEnded};
 use super::runner::{Ended, Flight};
 use super::supervision::{ChildDied, Children, DeathGuard, Shutdown, Verdict};
@@ -24,6 +25,8 @@ use crate::saga::debt;
 use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
 
+/// How long what was in flight waits for the hosts to start.
+const START_PATIENCE: Duration = Duration::from_secs(30);
 /// How often a lease is renewed within its length.
 const RENEWALS_PER_LEASE: u32 = 3;
 /// The least pause before a lease that another controller held is asked for again.
@@ -73,6 +76,7 @@ pub struct Controller {
 #[derive(Clone)]
 pub struct ConductorParts {
     pub(super) world: Arc<World>,
+    hosts: CellHosts,
     pub(super) faults: FaultPoints,
     pub(super) controller: Controller,
     /// Changes whenever an operation ends or the debts have been tried.
@@ -85,12 +89,13 @@ impl ConductorParts {
     /// Of this controller; `ended` is told of every end.
     pub fn new(
         world: Arc<World>,
+        hosts: CellHosts,
         faults: FaultPoints,
         ended: watch::Sender<u64>,
         controller: Controller,
         max_in_flight: usize,
     ) -> ConductorParts {
-        ConductorParts { world, faults, controller, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
+        ConductorParts { world, hosts, faults, controller, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
     }
 
     /// The refusal when as many operations are in progress as there may be.
@@ -154,8 +159,14 @@ impl Actor for Conductor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.migrations = Some(Children::new(ctx.address().downgrade().recipient()));
-        let world = self.parts.world.clone();
-        let left = async move { world.operations.in_flight().await };
+        let (world, hosts) = (self.parts.world.clone(), self.parts.hosts.clone());
+        let left = async move {
+            // A host that is about to start must not be taken for one that is down.
+            if tokio::time::timeout(START_PATIENCE, hosts.until_started()).await.is_err() {
+                log::warn!("some hosts have not started; what was in flight goes on without them");
+            }
+            world.operations.in_flight().await
+        };
         ctx.spawn(left.into_actor(self).map(|left, _, ctx| match left {
             Ok(sagas) => sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga))),
             Err(error) => {

@@ -152,7 +152,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             operations,
             api: parts.api.clone(),
             cells: parts.cells.iter().map(|cell| (cell.name.clone(), CellRef { uuid: cell.uuid, db: cell.db.clone() })).collect(),
-            hosts: wrapped(parts.between.hosts.as_ref(), Arc::new(hosts)),
+            hosts: wrapped(parts.between.hosts.as_ref(), Arc::new(hosts.clone())),
             scheduling: Arc::new(SchedulerHandle::new(scheduler_address.clone())),
             images: parts.images.clone(),
             network: parts.network.clone(),
@@ -164,7 +164,8 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let cell_children = start_cells(&parts, &cells, &oracle, obituaries.clone(), ctx.address().recipient());
         let (ended, seen) = watch::channel(0);
-        let conductor_parts = ConductorParts::new(world.clone(), faults.clone(), ended, parts.controller.clone(), parts.max_in_flight);
+        let conductor_parts =
+            ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), ended, parts.controller.clone(), parts.max_in_flight);
         let mut conductors = Children::new(obituaries.clone());
         let for_lives = conductor_parts.clone();
         let conductor_address =
@@ -201,6 +202,8 @@ fn start_cells(
 ) -> Children<Cell> {
     let mut children = Children::new(obituaries);
     for (cell, handle) in parts.cells.iter().zip(handles) {
+        // At once, so that the conductor waits for them.
+        cell.hosts.iter().for_each(|host| handle.hosts.starting(&host.name));
         let cell_parts = CellParts {
             env: parts.env.clone(),
             handle: handle.clone(),

@@ -185,6 +185,7 @@ fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side
     let given_up = matches!(flight.machine.cursor, Cursor::Undo(..)) && side == Side::Act && step.undo.work().is_none();
     if step.service_depends && (given_up || effect != Effect::None) {
         flight.context.service_lost = true;
+        flight.context.guest_lost |= given_up;
     }
     if let Effect::Owe(_, owed_side) = effect {
         let context = serde_json::to_string(&flight.context).unwrap_or_default();
@@ -321,7 +322,8 @@ pub(super) fn point<'a>(context: &Context, step: &'a Step, side: Side, moment: M
 /// The faults that end what runs.
 pub(super) async fn obey(faults: &FaultPoints, fault: Fault, here: &Point<'_>) {
     match fault {
-        Fault::KillActor => panic!("an experiment kills this migration's actor"),
+        // Without the hook: nobody needs a backtrace of an experiment.
+        Fault::KillActor => std::panic::resume_unwind(Box::new("an experiment kills this migration's actor")),
         Fault::Freeze => {
             faults.over(here);
             futures::future::pending().await

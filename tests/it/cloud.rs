@@ -101,6 +101,8 @@ impl Cloud {
         config.http.workers = 1;
         config.migration.back_off_first = Seconds::millis(2);
         config.migration.back_off_max = Seconds::millis(20);
+        // A guest waits for its ports: one whose ports cannot be plugged is given up sooner.
+        config.migration.deadlines = ["stop_source_guest", "stop_target_guest"].map(|step| (step.to_owned(), 3)).into();
         if let Ok(server) = std::env::var("CELLSHIFT_TEST_POSTGRES") {
             config.database.api = Some(fresh_postgres(&server));
             config.database.services = Some(fresh_postgres(&server));

@@ -5,6 +5,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::*;
+use crate::actors::cell::CellHosts;
 use crate::actors::played::{Played, play};
 use crate::db::Outage;
 use crate::db::api::debts::NewDebt;
@@ -16,7 +17,7 @@ use crate::saga::context::{Kind, Prior, Request};
 fn conductor(played: &Played, max_in_flight: usize) -> ConductorHandle {
     let (ended, seen) = watch::channel(0);
     let controller = Controller { name: "test".into(), lease: Duration::from_secs(30) };
-    let parts = ConductorParts::new(played.world.clone(), FaultPoints::default(), ended, controller, max_in_flight);
+    let parts = ConductorParts::new(played.world.clone(), CellHosts::default(), FaultPoints::default(), ended, controller, max_in_flight);
     let address = Conductor::new(parts.clone(), None).start();
     ConductorHandle::new(Address::new(address), parts, seen)
 }

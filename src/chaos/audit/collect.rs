@@ -80,11 +80,13 @@ impl<'a> Sources<'a> {
 /// Reads everything. Only a silent API database is an error.
 pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
     let reading = async {
-        let before = sources.operations.standing().await?;
+        // The counters first: an operation that begins in between is then seen as held.
+        let ownership = sources.operations.all_ownership().await?;
+        let held = sources.operations.held_servers().await?;
         let host_mappings = sources.api.host_mappings().await?;
         Ok::<_, DbError>((before, host_mappings))
     };
-    let ((held_before, rows_before), host_mappings) = within(sources, reading).await?;
+    let (ownership, held, host_mappings) = within(sources, reading).await?;
     let mut snapshot = Snapshot { at: sources.env.now(), ..Snapshot::default() };
     snapshot.cell_names = sources.cells.iter().map(|(name, (uuid, _))| (*uuid, name.clone())).collect();
     for (uuid, name, reason) in &sources.silent_cells {
@@ -112,11 +114,11 @@ pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
     snapshot.build_requests = building.into_iter().map(|bundle| bundle.instance.uuid).collect();
     let attempts =
         |rows: &[Ownership]| -> BTreeMap<Uuid, (i64, i64)> { rows.iter().map(|row| (row.server, (row.epoch, row.attempt))).collect() };
-    let (first, last) = (attempts(&rows_before), attempts(&after.ownership));
+    let (first, last) = (attempts(&ownership), attempts(&after.ownership));
     let moved: BTreeSet<Uuid> = last.iter().filter(|(server, pair)| first.get(*server) != Some(*pair)).map(|(server, _)| *server).collect();
     let still = held_before.iter().filter(|(server, saga)| after.holders.get(server) == Some(saga) && !moved.contains(server));
     snapshot.at_one_step = still.map(|(server, _)| *server).collect();
-    snapshot.busy = held_before.iter().map(|(server, _)| server).chain(after.holders.keys()).chain(&moved).copied().collect();
+    snapshot.busy = held.iter().map(|(server, _)| server).chain(after.holders.keys()).chain(&moved).copied().collect();
     snapshot.holders = after.holders;
     snapshot.sagas = after.sagas;
     snapshot.journals = after.journals;

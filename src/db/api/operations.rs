@@ -423,20 +423,6 @@ impl Operations {
             .await
     }
 
-    /// The servers that an operation holds, and the counters of all: for the audit, which compares them with later ones.
-    pub async fn standing(&self) -> Result<(Vec<(Uuid, Uuid)>, Vec<ownership::Ownership>), DbError> {
-        self.db
-            .read(|conn| {
-                conn.transaction(|conn| {
-                    let held: Vec<(String, String)> =
-                        operations::table.select((operations::server_uuid, operations::saga_id)).load(conn)?;
-                    let held = held.iter().map(|(server, saga)| Ok((parse(server)?, parse(saga)?)));
-                    Ok((held.collect::<Result<_, DbError>>()?, ownership::all(conn)?))
-                })
-            })
-            .await
-    }
-
     /// The saga that holds a server, if any.
     pub async fn holder(&self, server: Uuid) -> Result<Option<Uuid>, DbError> {
         self.db
