@@ -6,6 +6,7 @@ mod cloud;
 mod cold_migrate;
 mod configuration;
 mod faults;
+mod full_disk;
 mod hosts_down;
 mod layers;
 mod operators;
