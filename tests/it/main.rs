@@ -9,6 +9,7 @@ mod faults;
 mod full_disk;
 mod hosts_down;
 mod layers;
+mod local_disks;
 mod operators;
 mod power;
 mod races;
