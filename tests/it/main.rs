@@ -17,5 +17,6 @@ mod refusals;
 mod resize_confirm;
 mod resize_revert;
 mod resize_rollback;
+mod security_groups;
 mod service;
 mod stage;
