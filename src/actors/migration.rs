@@ -1,14 +1,18 @@
 //! A migration: the actor that runs one saga. It owns nothing that the journal does not hold, so its death costs no more
-//! than the step at hand; a guard inside it reports every kind of death to the conductor.
+//! than the step at hand. It tells the conductor how the saga ended; its guard tells of every other end of the actor.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix::WeakRecipient;
 use actix::prelude::*;
 use uuid::Uuid;
 
-use super::conductor::{Conductor, MigrationEnded};
 use super::runner::{Ended, Flight, run};
+use super::supervision::{DeathGuard, Shutdown};
 use crate::chaos::point::FaultPoints;
 use crate::saga::world::World;
 
@@ -19,21 +23,20 @@ pub struct Migration {
     flight: Option<Flight>,
     /// How often the lease is renewed.
     renewal: Duration,
-    guard: Guard,
+    conductor: WeakRecipient<MigrationEnded>,
+    guard: DeathGuard,
 }
 
-/// Reports the end, or the death, of its actor.
-struct Guard {
-    saga: Uuid,
-    server: Uuid,
-    conductor: Addr<Conductor>,
-    ended: Option<Ended>,
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.conductor.do_send(MigrationEnded { saga: self.saga, server: self.server, ended: self.ended.take() });
-    }
+/// A migration's actor has come to an end of its work, and stops.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct MigrationEnded {
+    /// The saga.
+    pub saga: Uuid,
+    /// Whose it is.
+    pub server: Uuid,
+    /// How it ended.
+    pub ended: Ended,
 }
 
 /// Dies at once; for experiments.
@@ -42,10 +45,16 @@ impl Drop for Guard {
 pub struct Kill;
 
 impl Migration {
-    /// An actor for a saga in flight.
-    pub fn new(world: Arc<World>, faults: FaultPoints, flight: Flight, conductor: Addr<Conductor>, renewal: Duration) -> Migration {
-        let guard = Guard { saga: flight.context.saga, server: flight.context.server, conductor, ended: None };
-        Migration { world, faults, flight: Some(flight), renewal, guard }
+    /// An actor for a saga in flight, whose lease it renews every so often; `conductor` hears how it ends, and `guard` reports its death.
+    pub fn new(
+        world: Arc<World>,
+        faults: FaultPoints,
+        flight: Flight,
+        renewal: Duration,
+        conductor: WeakRecipient<MigrationEnded>,
+        guard: DeathGuard,
+    ) -> Migration {
+        Migration { world, faults, flight: Some(flight), renewal, conductor, guard }
     }
 }
 
@@ -54,20 +63,24 @@ impl Actor for Migration {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let Some(flight) = self.flight.take() else { return ctx.stop() };
-        let (world, id, epoch) = (self.world.clone(), flight.context.saga, flight.context.lease_epoch);
+        let (saga, server) = (flight.context.saga, flight.context.server);
+        let (world, epoch) = (self.world.clone(), flight.context.lease_epoch);
         ctx.run_interval(self.renewal, move |migration, ctx| {
             let world = world.clone();
-            let renewed = async move { world.operations.renew(id, epoch).await };
+            let renewed = async move { world.operations.renew(saga, epoch).await };
             ctx.spawn(renewed.into_actor(migration).map(move |renewed, _, _| {
                 if let Err(why) = renewed {
                     // The journal refuses the runner's next entry if it is another's by now.
-                    log::warn!(migration:% = id; "a lease could not be renewed: {why}");
+                    log::warn!(migration:% = saga; "a lease could not be renewed: {why}");
                 }
             }));
         });
-        let saga = run(self.world.clone(), self.faults.clone(), flight);
-        ctx.spawn(saga.into_actor(self).map(|ended, migration, ctx| {
-            migration.guard.ended = Some(ended);
+        let running = run(self.world.clone(), self.faults.clone(), flight);
+        ctx.spawn(running.into_actor(self).map(move |ended, migration, ctx| {
+            if let Some(conductor) = migration.conductor.upgrade() {
+                conductor.do_send(MigrationEnded { saga, server, ended });
+            }
+            migration.guard.finish();
             ctx.stop();
         }));
     }
@@ -77,6 +90,15 @@ impl Handler<Kill> for Migration {
     type Result = ();
 
     fn handle(&mut self, _: Kill, ctx: &mut Self::Context) {
+        ctx.terminate();
+    }
+}
+
+impl Handler<Shutdown> for Migration {
+    type Result = ();
+
+    /// What is in flight stays in the journal.
+    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
         ctx.terminate();
     }
 }
