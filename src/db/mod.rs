@@ -78,7 +78,7 @@ impl Db {
             Blocking::Inline => Access::Inline { conn: Mutex::new(connection::open_in_memory(schema)?) },
             Blocking::Pool => {
                 let pool = connection::open_pool(name, url, schema, POOL_SIZE)?;
-                let writer = if connection::is_postgres(url) { None } else { Some(writer::Writer::start(name, connection::open(url)?)?) };
+                let writer = if connection::is_postgres(url) { None } else { Some(writer::Writer::start(name, url)?) };
                 Access::Pooled { pool, permits: Semaphore::new(POOL_SIZE as usize), writer }
             }
         };
