@@ -4,6 +4,7 @@ pub mod actors;
 pub mod bootstrap;
 pub mod chaos;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod db;
 pub mod demo;

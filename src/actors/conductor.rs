@@ -1,6 +1,9 @@
 //! The conductor: accepts operations (at most one per server), supervises the migrations that run them, takes over what a
 //! dead process left in the journal, and pays debts when their participants return.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,9 +15,9 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::address::Address;
-use super::migration::{Kill, Migration};
+use super::migration::{Kill, Migration, MigrationEnded};
 use super::runner::{Ended, Flight};
-use super::supervision::{DeathGuard, Shutdown};
+use super::supervision::{ChildDied, Children, DeathGuard, Shutdown, Verdict};
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
 use crate::saga::context::Context as SagaContext;
@@ -33,16 +36,6 @@ const ENDING_PATIENCE: Duration = Duration::from_secs(2);
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Launch(pub Flight);
-
-/// A migration's actor is gone: with an end, or dead.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct MigrationEnded {
-    pub saga: Uuid,
-    pub server: Uuid,
-    /// None when it died.
-    pub ended: Option<Ended>,
-}
 
 /// Go on with a saga from its journal.
 #[derive(Message)]
@@ -83,7 +76,8 @@ impl ConductorParts {
 /// The actor.
 pub struct Conductor {
     parts: ConductorParts,
-    running: BTreeMap<Uuid, Addr<Migration>>,
+    /// The migrations by their sagas' ids; none before the actor has started.
+    migrations: Option<Children<Migration>>,
     /// Deaths in a row per saga; a successor waits longer after each.
     deaths: BTreeMap<Uuid, u32>,
     paying: bool,
@@ -93,14 +87,25 @@ pub struct Conductor {
 impl Conductor {
     /// One life of it; `guard` reports its death.
     pub fn new(parts: ConductorParts, guard: Option<DeathGuard>) -> Conductor {
-        Conductor { parts, running: BTreeMap::new(), deaths: BTreeMap::new(), paying: false, _guard: guard }
+        Conductor { parts, migrations: None, deaths: BTreeMap::new(), paying: false, _guard: guard }
     }
 
     fn launch(&mut self, flight: Flight, ctx: &mut Context<Self>) {
-        let saga = flight.context.saga;
-        let migration = Migration::new(self.parts.world.clone(), self.parts.faults.clone(), flight, ctx.address()).start();
-        self.running.insert(saga, migration);
-        self.parts.in_flight.store(self.running.len(), Ordering::Relaxed);
+        let (world, faults) = (self.parts.world.clone(), self.parts.faults.clone());
+        let ends = ctx.address().downgrade().recipient();
+        let Some(migrations) = self.migrations.as_mut() else { return };
+        let name = flight.context.saga.to_string();
+        migrations.start_once(&name, move |guard| Migration::new(world, faults, flight, ends, guard).start());
+        self.count_running();
+    }
+
+    fn running(&self, saga: Uuid) -> Option<&Addr<Migration>> {
+        self.migrations.as_ref()?.get(&saga.to_string())
+    }
+
+    fn count_running(&self) {
+        let running = self.migrations.as_ref().map_or(0, Children::len);
+        self.parts.in_flight.store(running, Ordering::Relaxed);
     }
 
     /// The pause before the successor of an actor that died `deaths` times in a row.
@@ -109,7 +114,7 @@ impl Conductor {
     }
 
     fn tell_waiting(&self) {
-        self.parts.in_flight.store(self.running.len(), Ordering::Relaxed);
+        self.count_running();
         self.parts.ended.send_modify(|count| *count += 1);
     }
 }
@@ -118,6 +123,7 @@ impl Actor for Conductor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
+        self.migrations = Some(Children::new(ctx.address().downgrade().recipient()));
         let world = self.parts.world.clone();
         let left = async move { world.operations.in_flight().await };
         ctx.spawn(left.into_actor(self).map(|left, _, ctx| match left {
@@ -143,7 +149,7 @@ impl Handler<Resume> for Conductor {
     type Result = ();
 
     fn handle(&mut self, Resume(saga): Resume, ctx: &mut Self::Context) {
-        if self.running.contains_key(&saga) {
+        if self.running(saga).is_some() {
             return;
         }
         let (world, owner) = (self.parts.world.clone(), self.parts.owner.clone());
@@ -169,26 +175,32 @@ impl Handler<MigrationEnded> for Conductor {
     type Result = ();
 
     fn handle(&mut self, end: MigrationEnded, ctx: &mut Self::Context) {
-        self.running.remove(&end.saga);
+        self.deaths.remove(&end.saga);
         match end.ended {
-            Some(Ended::Done | Ended::Unwound) => {
-                self.deaths.remove(&end.saga);
-            }
-            Some(Ended::Overtaken) => {
-                // Whoever took it over runs it; if that was a predecessor of ours that died since, the journal says so.
+            Ended::Done | Ended::Unwound => {}
+            // Whoever took it over runs it; if that was a predecessor of ours that died since, the journal says so.
+            Ended::Overtaken => {
                 ctx.notify_later(Resume(end.saga), Duration::from_secs(5));
             }
-            Some(Ended::Lost(why)) => {
+            Ended::Lost(why) => {
                 log::warn!(server:% = end.server, migration:% = end.saga; "the journal could not be written: {why}");
                 ctx.notify_later(Resume(end.saga), Duration::from_millis(500));
             }
-            None => {
-                let deaths = self.deaths.entry(end.saga).or_insert(0);
-                *deaths += 1;
-                let pause = Self::restart_pause(*deaths);
-                log::warn!(server:% = end.server, migration:% = end.saga, deaths:% = deaths; "a migration's actor died; a successor goes on from the journal");
-                ctx.notify_later(Resume(end.saga), pause);
-            }
+        }
+    }
+}
+
+impl Handler<ChildDied> for Conductor {
+    type Result = ();
+
+    fn handle(&mut self, died: ChildDied, ctx: &mut Self::Context) {
+        let verdict = self.migrations.as_mut().map(|migrations| migrations.on_death(&died));
+        if let (Some(Verdict::Died), Ok(saga)) = (verdict, died.name.parse::<Uuid>()) {
+            let deaths = self.deaths.entry(saga).or_insert(0);
+            *deaths += 1;
+            let pause = Self::restart_pause(*deaths);
+            log::warn!(migration:% = saga, deaths:% = deaths; "a migration's actor died; a successor goes on from the journal");
+            ctx.notify_later(Resume(saga), pause);
         }
         self.tell_waiting();
     }
@@ -201,7 +213,7 @@ impl Handler<KillMigration> for Conductor {
         let world = self.parts.world.clone();
         let holder = async move { world.operations.holder(server).await.ok().flatten() };
         Box::pin(holder.into_actor(self).map(|saga, conductor, _| {
-            let migration = saga.and_then(|saga| conductor.running.get(&saga));
+            let migration = saga.and_then(|saga| conductor.running(saga));
             migration.map(|migration| migration.do_send(Kill)).is_some()
         }))
     }

@@ -1,13 +1,17 @@
 //! A migration: the actor that runs one saga. It owns nothing that the journal does not hold, so its death costs no more
-//! than the step at hand; a guard inside it reports every kind of death to the conductor.
+//! than the step at hand. It tells the conductor how the saga ended; its guard tells of every other end of the actor.
+
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
+use actix::WeakRecipient;
 use actix::prelude::*;
 use uuid::Uuid;
 
-use super::conductor::{Conductor, MigrationEnded};
 use super::runner::{Ended, Flight, run};
+use super::supervision::{DeathGuard, Shutdown};
 use crate::chaos::point::FaultPoints;
 use crate::saga::world::World;
 
@@ -16,21 +20,20 @@ pub struct Migration {
     world: Arc<World>,
     faults: FaultPoints,
     flight: Option<Flight>,
-    guard: Guard,
+    conductor: WeakRecipient<MigrationEnded>,
+    guard: DeathGuard,
 }
 
-/// Reports the end, or the death, of its actor.
-struct Guard {
-    saga: Uuid,
-    server: Uuid,
-    conductor: Addr<Conductor>,
-    ended: Option<Ended>,
-}
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        self.conductor.do_send(MigrationEnded { saga: self.saga, server: self.server, ended: self.ended.take() });
-    }
+/// A migration's actor has come to an end of its work, and stops.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct MigrationEnded {
+    /// The saga.
+    pub saga: Uuid,
+    /// Whose it is.
+    pub server: Uuid,
+    /// How it ended.
+    pub ended: Ended,
 }
 
 /// Dies at once; for experiments.
@@ -39,10 +42,15 @@ impl Drop for Guard {
 pub struct Kill;
 
 impl Migration {
-    /// An actor for a saga in flight.
-    pub fn new(world: Arc<World>, faults: FaultPoints, flight: Flight, conductor: Addr<Conductor>) -> Migration {
-        let guard = Guard { saga: flight.context.saga, server: flight.context.server, conductor, ended: None };
-        Migration { world, faults, flight: Some(flight), guard }
+    /// An actor for a saga in flight; `conductor` hears how it ends, and `guard` reports its death.
+    pub fn new(
+        world: Arc<World>,
+        faults: FaultPoints,
+        flight: Flight,
+        conductor: WeakRecipient<MigrationEnded>,
+        guard: DeathGuard,
+    ) -> Migration {
+        Migration { world, faults, flight: Some(flight), conductor, guard }
     }
 }
 
@@ -51,9 +59,13 @@ impl Actor for Migration {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let Some(flight) = self.flight.take() else { return ctx.stop() };
-        let saga = run(self.world.clone(), self.faults.clone(), flight);
-        ctx.spawn(saga.into_actor(self).map(|ended, migration, ctx| {
-            migration.guard.ended = Some(ended);
+        let (saga, server) = (flight.context.saga, flight.context.server);
+        let running = run(self.world.clone(), self.faults.clone(), flight);
+        ctx.spawn(running.into_actor(self).map(move |ended, migration, ctx| {
+            if let Some(conductor) = migration.conductor.upgrade() {
+                conductor.do_send(MigrationEnded { saga, server, ended });
+            }
+            migration.guard.finish();
             ctx.stop();
         }));
     }
@@ -63,6 +75,15 @@ impl Handler<Kill> for Migration {
     type Result = ();
 
     fn handle(&mut self, _: Kill, ctx: &mut Self::Context) {
+        ctx.terminate();
+    }
+}
+
+impl Handler<Shutdown> for Migration {
+    type Result = ();
+
+    /// What is in flight stays in the journal.
+    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
         ctx.terminate();
     }
 }

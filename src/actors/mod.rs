@@ -12,6 +12,8 @@ pub mod migration;
 pub mod migration_view;
 pub mod notifier;
 pub mod periodic;
+#[cfg(test)]
+mod played;
 pub mod root;
 pub mod runner;
 pub mod scheduler;

@@ -1,5 +1,8 @@
 //! What happens by itself: resizes that wait too long are confirmed, and records follow guests that went off on their own.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,18 +10,19 @@ use actix::prelude::*;
 use chrono::TimeDelta;
 use uuid::Uuid;
 
-use super::conductor::ConductorHandle;
 use super::supervision::{DeathGuard, Shutdown};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::db::cell::migrations::MigrationFilter;
 use crate::domain::context::RequestContext;
+use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::context::{Context as SagaContext, Kind, Request};
+use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
-use crate::saga::world::World;
+use crate::saga::world::{CellRef, World};
 
 /// How the periodic work is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,7 +42,7 @@ pub struct Look;
 #[derive(Clone)]
 pub struct PeriodicParts {
     pub world: Arc<World>,
-    pub conductor: ConductorHandle,
+    pub conductor: Arc<dyn BeginOperation>,
     pub options: PeriodicOptions,
 }
 
@@ -130,21 +134,39 @@ async fn follow_power(world: &World) {
     for (name, cell) in &world.cells {
         let Ok(nodes) = cell.db.compute_nodes().await else { continue };
         for node in nodes {
-            let report = world.hosts.query(name, &node.host, HostQuery::Report { checksums: false }, Duration::from_secs(5)).await;
-            let Ok(HostAnswer::Report(report)) = report else { continue };
-            for guest in report.guests.iter().filter(|guest| guest.defined && guest.power_state == PowerState::Shutdown) {
-                follow_one(world, name, &node.host, guest.server).await;
+            for server in guests_off(world, name, &node.host).await {
+                follow_one(world, name, &node.host, server).await;
             }
         }
     }
 }
 
-async fn follow_one(world: &World, cell: &str, host: &str, server: Uuid) {
-    let owned = matches!(world.operations.may_run(server, cell.to_owned(), host.to_owned()).await, Ok(Some(_)));
-    let Some(cell) = world.cells.get(cell).filter(|_| owned) else { return };
+/// The servers whose guests are on a host and off; none when it does not answer.
+async fn guests_off(world: &World, cell: &str, host: &str) -> Vec<Uuid> {
+    let report = world.hosts.query(cell, host, HostQuery::Report { checksums: false }, Duration::from_secs(5)).await;
+    let Ok(HostAnswer::Report(report)) = report else { return Vec::new() };
+    let off = report.guests.iter().filter(|guest| guest.defined && guest.power_state == PowerState::Shutdown);
+    off.map(|guest| guest.server).collect()
+}
+
+/// The fence is read before the host is asked again: an operation between its word and the record's change outdates both.
+async fn follow_one(world: &World, cell_name: &str, host: &str, server: Uuid) {
+    let Some(cell) = world.cells.get(cell_name) else { return };
+    let follows = cell.db.instance(server).await.is_ok_and(|record| record.vm_state == VmState::Active && record.task_state.is_none());
+    if !follows {
+        return;
+    }
+    let Ok(Some((epoch, attempt))) = world.operations.may_run(server, cell_name.to_owned(), host.to_owned()).await else { return };
+    if guests_off(world, cell_name, host).await.contains(&server) {
+        record_off(cell, Fence { server, epoch, attempt }, host).await;
+    }
+}
+
+/// The guest was off under this fence: the record says so, unless something was written under a higher one.
+async fn record_off(cell: &CellRef, fence: Fence, host: &str) {
     let change = InstanceChange { power_state: Some(PowerState::Shutdown), ..InstanceChange::states(VmState::Stopped, None) };
-    let txn = CellTxn::new().instance_change_if(server, Expected::at_rest(&[VmState::Active]), change);
-    if cell.db.apply_unfenced(txn).await.is_ok() {
-        log::info!(server:% = server, host; "the guest is off: the server is SHUTOFF");
+    let txn = CellTxn::new().instance_change_if(fence.server, Expected::at_rest(&[VmState::Active]), change);
+    if cell.db.apply(fence, txn).await.is_ok() {
+        log::info!(server:% = fence.server, host; "the guest is off: the server is SHUTOFF");
     }
 }

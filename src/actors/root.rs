@@ -169,7 +169,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             Address::new(conductors.start(spec("conductor", move |guard| Conductor::new(for_lives.clone(), Some(guard)).start())));
         let conductor = ConductorHandle::new(conductor_address.clone(), conductor_parts, seen);
         let mut periodics = Children::new(obituaries);
-        let periodic = PeriodicParts { world: world.clone(), conductor: conductor.clone(), options: parts.periodic };
+        let periodic = PeriodicParts { world: world.clone(), conductor: Arc::new(conductor.clone()), options: parts.periodic };
         periodics.start(spec("periodic", move |guard| Periodic::new(periodic.clone(), Some(guard)).start()));
         Root {
             tree: Tree { world, cells, conductor, notifier: NotifierHandle::new(notifier_address.clone()), faults, root: ctx.address() },
@@ -266,7 +266,7 @@ impl Handler<ChildDied> for Root {
 /// Tells all who talk to the child of its successor; what is left when it died too often.
 fn replace<A: Actor>(verdict: Verdict<A>, address: Option<&Address<A>>) -> Option<Escalated> {
     match verdict {
-        Verdict::Nothing => None,
+        Verdict::Nothing | Verdict::Died => None,
         Verdict::Restarted(successor) => {
             if let Some(address) = address {
                 address.replace(successor);

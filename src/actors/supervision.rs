@@ -1,6 +1,7 @@
 //! Supervision of actors (reliability §5). actix's own supervisor does not survive a panic, so a child carries a
 //! [`DeathGuard`] that reports every kind of its death to the parent, and the parent starts a successor by a factory, at
-//! most so often; past that the failure moves up as [`Escalated`].
+//! most so often; past that the failure moves up as [`Escalated`]. A child of which only its parent knows how to go on (a
+//! migration, whose successor needs a lease) is started once; its death is the parent's to answer.
 //!
 //! A supervised actor has no `stopping` or `stopped` hook that could panic: actix runs them again while it unwinds, and a
 //! second panic there ends the process.
@@ -104,6 +105,8 @@ pub struct ChildSpec<A: Actor> {
 pub enum Verdict<A: Actor> {
     /// It had finished, or was stopped by its parent, or this is an obituary of an earlier life: nothing is to be done.
     Nothing,
+    /// A child that was started once died; it is forgotten, and what comes next is the parent's to decide.
+    Died,
     /// A successor runs.
     Restarted(Addr<A>),
     /// It died too often; it is forgotten, and the parent reports it to its own parent.
@@ -111,10 +114,32 @@ pub enum Verdict<A: Actor> {
 }
 
 struct Child<A: Actor> {
-    spec: ChildSpec<A>,
     addr: Addr<A>,
     incarnation: u64,
-    restarts: VecDeque<Instant>,
+    /// None for a child that was started once.
+    restarts: Option<Restarts<A>>,
+}
+
+/// How a child is started again, and when that was.
+struct Restarts<A: Actor> {
+    spec: ChildSpec<A>,
+    at: VecDeque<Instant>,
+}
+
+impl<A: Actor> Restarts<A> {
+    /// Counts one more death; the reason when that is too many.
+    fn another(&mut self) -> Result<(), String> {
+        let now = Instant::now();
+        let Intensity { max, within } = self.spec.intensity;
+        while self.at.front().is_some_and(|at| now.duration_since(*at) >= within) {
+            self.at.pop_front();
+        }
+        if self.at.len() >= max {
+            return Err(format!("{} died {} times within {} s", self.spec.name, max + 1, within.as_secs()));
+        }
+        self.at.push_back(now);
+        Ok(())
+    }
 }
 
 /// The children of one kind that an actor supervises. Holds their addresses, so none ends for want of one; when it is
@@ -143,8 +168,20 @@ where
     /// Starts a child. One that runs under the same name is asked to shut down and replaced.
     pub fn start(&mut self, spec: ChildSpec<A>) -> Addr<A> {
         self.stop(&spec.name);
-        let (addr, incarnation) = self.begin_life(&spec);
-        self.children.insert(spec.name.clone(), Child { spec, addr: addr.clone(), incarnation, restarts: VecDeque::new() });
+        let (guard, incarnation) = self.next_life(&spec.name);
+        let addr = (spec.factory)(guard);
+        let name = spec.name.clone();
+        let restarts = Some(Restarts { spec, at: VecDeque::new() });
+        self.children.insert(name, Child { addr: addr.clone(), incarnation, restarts });
+        addr
+    }
+
+    /// Starts a child that has one life only. One that runs under the same name is asked to shut down and replaced.
+    pub fn start_once(&mut self, name: &str, start: impl FnOnce(DeathGuard) -> Addr<A>) -> Addr<A> {
+        self.stop(name);
+        let (guard, incarnation) = self.next_life(name);
+        let addr = start(guard);
+        self.children.insert(name.to_owned(), Child { addr: addr.clone(), incarnation, restarts: None });
         addr
     }
 
@@ -175,7 +212,7 @@ where
         self.children.is_empty()
     }
 
-    /// Deals with an obituary: starts a successor unless the child had finished or has died too often.
+    /// Deals with an obituary: starts a successor unless the child had finished, has died too often, or has one life only.
     pub fn on_death(&mut self, died: &ChildDied) -> Verdict<A> {
         match self.children.get(&died.name) {
             Some(child) if child.incarnation == died.incarnation => {}
@@ -185,27 +222,23 @@ where
         if died.finished {
             return Verdict::Nothing;
         }
-        let now = Instant::now();
-        let Intensity { max, within } = child.spec.intensity;
-        while child.restarts.front().is_some_and(|at| now.duration_since(*at) >= within) {
-            child.restarts.pop_front();
-        }
-        if child.restarts.len() >= max {
-            let reason = format!("{} died {} times within {} s", died.name, max + 1, within.as_secs());
+        let Some(restarts) = child.restarts.as_mut() else { return Verdict::Died };
+        if let Err(reason) = restarts.another() {
             return Verdict::TooOften(Escalated { name: died.name.clone(), reason });
         }
         log::warn!(child = died.name.as_str(); "{} died and is started again", died.name);
-        child.restarts.push_back(now);
-        (child.addr, child.incarnation) = self.begin_life(&child.spec);
+        let (guard, incarnation) = self.next_life(&died.name);
+        child.addr = (restarts.spec.factory)(guard);
+        child.incarnation = incarnation;
         let addr = child.addr.clone();
         self.children.insert(died.name.clone(), child);
         Verdict::Restarted(addr)
     }
 
-    fn begin_life(&mut self, spec: &ChildSpec<A>) -> (Addr<A>, u64) {
+    fn next_life(&mut self, name: &str) -> (DeathGuard, u64) {
         self.lives += 1;
-        let guard = DeathGuard { name: spec.name.clone(), incarnation: self.lives, finished: false, parent: self.parent.clone() };
-        ((spec.factory)(guard), self.lives)
+        let guard = DeathGuard { name: name.to_owned(), incarnation: self.lives, finished: false, parent: self.parent.clone() };
+        (guard, self.lives)
     }
 }
 

@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::Failure;
-use super::client::Client;
 use super::data_dir::{DataDir, DataDirError};
 use crate::actors::compute_host::StoredHosts;
 use crate::bootstrap;
 use crate::chaos::audit::{Report, Sources, audit_of};
+use crate::client::{ADMIN, CLOUDS_FILE, Client, OPERATORS};
 use crate::config::Config;
 use crate::db::api::operations::Operations;
 use crate::env::Env;
@@ -41,8 +41,8 @@ pub(super) fn run(config: &Config, json: bool) -> Result<ExitCode, Failure> {
 
 /// The service that holds the data directory judges itself.
 async fn of_running(config: &Config) -> Result<Report, Failure> {
-    let client = Client::connect(config).await?;
-    Ok(serde_json::from_value(client.get("/ops/v1/audit", &[]).await?)?)
+    let client = Client::log_in(&config.data_dir.join(CLOUDS_FILE), ADMIN).await?;
+    Ok(serde_json::from_value(client.get(OPERATORS, "/audit").await?)?)
 }
 
 async fn of_stopped(config: &Config) -> Result<Report, Failure> {

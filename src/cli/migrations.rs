@@ -9,7 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::Failure;
-use super::client::Client;
+use crate::client::{ADMIN, CLOUDS_FILE, Client, OPERATORS};
 use crate::config::Config;
 
 /// Pause between two looks at a migration that is watched.
@@ -17,11 +17,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub(super) fn list(config: &Config, server: Option<Uuid>, status: Option<String>) -> Result<ExitCode, Failure> {
     actix_rt::System::new().block_on(async {
-        let client = Client::connect(config).await?;
-        let mut query: Vec<(&str, String)> = Vec::new();
-        query.extend(server.map(|server| ("server", server.to_string())));
-        query.extend(status.map(|status| ("status", status)));
-        let body = client.get("/ops/v1/migrations", &query).await?;
+        let client = Client::log_in(&config.data_dir.join(CLOUDS_FILE), ADMIN).await?;
+        let server = server.map(|server| format!("server={server}"));
+        let status = status.map(|status| format!("status={status}"));
+        let query: Vec<String> = server.into_iter().chain(status).collect();
+        let body = client.get(OPERATORS, &format!("/migrations?{}", query.join("&"))).await?;
         print(&table(&body))?;
         Ok(ExitCode::SUCCESS)
     })
@@ -29,11 +29,11 @@ pub(super) fn list(config: &Config, server: Option<Uuid>, status: Option<String>
 
 pub(super) fn show(config: &Config, uuid: Uuid, watch: bool) -> Result<ExitCode, Failure> {
     actix_rt::System::new().block_on(async {
-        let client = Client::connect(config).await?;
-        let path = format!("/ops/v1/migrations/{uuid}");
+        let client = Client::log_in(&config.data_dir.join(CLOUDS_FILE), ADMIN).await?;
+        let path = format!("/migrations/{uuid}");
         let mut shown = 0;
         loop {
-            let migration = client.get(&path, &[]).await?;
+            let migration = client.get(OPERATORS, &path).await?;
             let over = matches!(migration["state"].as_str(), Some("done" | "unwound" | "needs_operator"));
             let lines = timeline(&migration, over || !watch);
             let fresh: String = lines.iter().skip(shown).fold(String::new(), |text, line| text + line + "\n");

@@ -1,7 +1,6 @@
 //! The command line: its options here, one file per subcommand.
 
 mod audit;
-mod client;
 pub mod data_dir;
 mod migrations;
 mod serve;

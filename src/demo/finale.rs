@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 
 use super::DemoError;
+use super::narrator::wrapped;
 use super::stage::Stage;
 use crate::chaos::audit;
 
@@ -15,7 +16,7 @@ pub async fn audit(stage: &Stage, began: Instant) -> Result<(), DemoError> {
          host with each other.",
     );
     let report = audit::audit(&stage.running.tree.world).await?;
-    for line in report.to_string().lines() {
+    for line in report.to_string().lines().flat_map(|line| wrapped(line, 88)) {
         narrator.line(&format!("    {line}"));
     }
     let wrong = |what: String| Err(DemoError::Wrong(what));

@@ -3,11 +3,11 @@
 use tokio::time::Instant;
 
 use super::DemoError;
-use super::client::OPERATORS;
 use super::narrator::wrapped;
 use super::server::Server;
 use super::stage::{LOOK_EVERY, PATIENCE, Stage, items, text};
 use crate::actors::migration_view::{MigrationView, StepView};
+use crate::client::OPERATORS;
 
 /// Columns of the bars.
 const BARS: i64 = 24;
@@ -36,19 +36,25 @@ pub async fn by_id(stage: &Stage, uuid: &str) -> Result<MigrationView, DemoError
     serde_json::from_value(body).map_err(|error| DemoError::Wrong(format!("the journal of {uuid} cannot be read: {error}")))
 }
 
-/// Shows each try of each step: when it began, which side, how it ended and how long it took.
+/// Shows each attempt at each step: when it began, which side, how it ended and how long it took.
 pub fn show(stage: &Stage, view: &MigrationView) {
     let narrator = &stage.narrator;
     let span = (view.updated_at - view.started_at).num_milliseconds().max(1);
     narrator.line("");
     narrator.line(&format!("    journal of the {}, {} after {span} ms", view.saga, view.state));
-    let head = format!("    {:>7}  {:<27} {:<5} {:>3}  {:<8} {:>7}", "at ms", "step", "side", "try", "outcome", "ms");
+    let head = format!("    {:>7}  {:<27} {:<4} {:>7}  {:<7} {:>5}", "at ms", "step", "side", "attempt", "outcome", "ms");
     narrator.line(&narrator.paint("2", &head));
+    let mut told = None;
     for step in view.steps.iter().flatten() {
         show_step(stage, view, step, span);
+        // Tries that fail alike are told of once.
+        if step.error.is_some() && step.error != told {
+            show_error(stage, step);
+        }
+        told.clone_from(&step.error);
     }
     for debt in &view.debts {
-        let owed = format!("owed: {} of {}, because {}", debt.side, debt.step, debt.reason);
+        let owed = format!("owed: {} of {}", debt.side, debt.step);
         wrapped(&owed, 88).iter().for_each(|line| narrator.line(&format!("    {}", narrator.paint("33", line))));
     }
     narrator.line("");
@@ -67,10 +73,13 @@ fn show_step(stage: &Stage, view: &MigrationView, step: &StepView, span: i64) {
     let milliseconds = took.map_or_else(String::new, |took| took.to_string());
     let bar = bar(begun, took.unwrap_or(0), span);
     let bar = narrator.paint(colour, bar.trim_end());
-    let outcome = narrator.paint(colour, &format!("{outcome:<8}"));
-    narrator.line(&format!("    {begun:>7}  {:<27} {:<5} {:>3}  {outcome} {milliseconds:>7}  {bar}", step.step, step.side, step.attempt));
+    let outcome = narrator.paint(colour, &format!("{outcome:<7}"));
+    narrator.line(&format!("    {begun:>7}  {:<27} {:<4} {:>7}  {outcome} {milliseconds:>5}  {bar}", step.step, step.side, step.attempt));
+}
+
+fn show_error(stage: &Stage, step: &StepView) {
     for line in step.error.iter().flat_map(|error| wrapped(error, 78)) {
-        narrator.line(&narrator.paint("31", &format!("             {line}")));
+        stage.narrator.line(&stage.narrator.paint("31", &format!("             {line}")));
     }
 }
 

@@ -2,7 +2,6 @@
 //! the terminal. Three servers move from old to new hardware: one is confirmed, one reverted, and one loses its target host on
 //! the way. Everything that is shown is read from the APIs, the services and the hosts; what is not as it should be is an error.
 
-mod client;
 mod evidence;
 mod finale;
 mod journal;
@@ -15,6 +14,7 @@ mod tripwire;
 use std::time::Duration;
 
 use crate::bootstrap::BootstrapError;
+use crate::client::ClientError;
 use crate::db::DbError;
 use crate::http::server::ListenError;
 use crate::launch::LaunchError;
@@ -32,10 +32,8 @@ pub enum DemoError {
     Launch(#[from] LaunchError),
     #[error("the demo cannot read or write {what}: {source}")]
     Io { what: String, source: std::io::Error },
-    #[error("{request} got no answer: {source}")]
-    Unanswered { request: String, source: reqwest::Error },
-    #[error("{request} was answered with {status}: {message}")]
-    Refused { request: String, status: u16, message: String },
+    #[error("{0}")]
+    Client(#[from] ClientError),
     #[error("the audit cannot be made: {0}")]
     Audit(#[from] DbError),
     #[error("it is not as it should be: {0}")]

@@ -100,7 +100,8 @@ impl Server {
 
     /// Asks for an action, as its owner.
     pub async fn act(&self, stage: &Stage, body: Value) -> Result<(), DemoError> {
-        stage.member.post("compute", &format!("/servers/{}/action", self.id), body).await.map(|_| ())
+        stage.member.post("compute", &format!("/servers/{}/action", self.id), body).await?;
+        Ok(())
     }
 
     /// Waits for a status, telling of the tasks on the way; any other status than these is wrong.

@@ -7,10 +7,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::DemoError;
-use super::client::{Client, OPERATORS};
 use super::narrator::Narrator;
 use crate::actors::cell::CellHandle;
 use crate::bootstrap;
+use crate::client::{Client, OPERATORS};
 use crate::config::Config;
 use crate::env::Env;
 use crate::http::server;

@@ -2,12 +2,14 @@
 
 use super::context::{Context, Kind, Place};
 use super::error::StepError;
+use super::refusal::Refusal;
 use super::step::Step;
 use super::tables::table_of;
 use super::world::World;
 use crate::db::api::debts::Debt;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
+use crate::domain::fence::Fence;
 use crate::domain::server::{PowerState, VmState};
 
 /// Tries after which a debt that is refused (not merely unanswered) asks for an operator.
@@ -23,7 +25,7 @@ pub async fn in_use_again(world: &World, context: &Context, place: &Place) -> Re
     if owner == Some((place.cell.clone(), place.host.clone())) {
         return Ok(true);
     }
-    let Ok((cell, _)) = super::accept::find(world, context.server).await else { return Ok(false) };
+    let Some(cell) = cell_of(world, context).await? else { return Ok(false) };
     let latest = world.cell(&cell)?.latest_migration(context.server, &[]).await?;
     Ok(latest.is_some_and(|migration| {
         migration.status.is_live() && (migration.source_compute == place.host || migration.dest_compute.as_deref() == Some(&place.host))
@@ -37,6 +39,16 @@ pub async fn lost_ownership(world: &World, context: &Context, place: &Place) -> 
     }
     let owner = world.operations.ownership(context.server).await?.and_then(|row| row.owner);
     Ok(owner != Some((place.cell.clone(), place.host.clone())))
+}
+
+/// The cell of the server's record; none when the server is gone. A cell that does not answer is an error: nothing may be
+/// concluded from its silence.
+async fn cell_of(world: &World, context: &Context) -> Result<Option<String>, StepError> {
+    match super::accept::find(world, context.server).await {
+        Ok((cell, _)) => Ok(Some(cell)),
+        Err(Refusal::NotFound(_)) => Ok(None),
+        Err(other) => Err(other.into()),
+    }
 }
 
 /// Tries every debt whose server is at rest.
@@ -54,29 +66,44 @@ pub async fn pay_all(world: &World) {
 
 /// Tries one debt under a hold of its server and a new fence.
 async fn pay(world: &World, debt: &Debt) -> Result<(), StepError> {
-    let Some(fence) = world.operations.hold(debt.saga, debt.server).await? else { return Ok(()) };
-    let result = perform(world, debt, fence).await;
-    let noted = match &result {
-        Ok(()) => {
-            log::info!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt is paid");
-            world.operations.settle_debt(debt.saga, debt.owed_seq).await
-        }
-        Err(error) => {
-            let refused = matches!(error, StepError::Refused(_)) && debt.tries + 1 >= REFUSALS_BEFORE_OPERATOR;
-            if refused && !debt.needs_operator {
-                log::error!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt needs an operator: {error}");
-            }
-            world.operations.debt_failed(debt.saga, debt.owed_seq, error.to_string(), refused).await
-        }
+    let tried = match world.operations.hold(debt.saga, debt.server).await {
+        Ok(Some(fence)) => try_to_pay(world, debt, fence).await,
+        Ok(None) => return Ok(()),
+        Err(error) => Err(error.into()),
     };
-    if result.is_ok() && noted.is_ok() {
-        recover_status(world, debt, fence).await?;
-    }
-    world.operations.release(debt.saga).await?;
-    Ok(noted?)
+    // Also after a hold that failed: it may have been taken all the same.
+    let_go(world, debt).await;
+    tried
 }
 
-async fn perform(world: &World, debt: &Debt, fence: crate::domain::fence::Fence) -> Result<(), StepError> {
+/// The server's status before the debt's end: when something fails in between, both are tried again.
+async fn try_to_pay(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
+    let paid = match perform(world, debt, fence).await {
+        Ok(()) => recover_status(world, debt, fence).await,
+        failed => failed,
+    };
+    let Err(error) = paid else {
+        log::info!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt is paid");
+        return Ok(world.operations.settle_debt(debt.saga, debt.owed_seq).await?);
+    };
+    let refused = matches!(error, StepError::Refused(_)) && debt.tries + 1 >= REFUSALS_BEFORE_OPERATOR;
+    if refused && !debt.needs_operator {
+        log::error!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt needs an operator: {error}");
+    }
+    Ok(world.operations.debt_failed(debt.saga, debt.owed_seq, error.to_string(), refused).await?)
+}
+
+/// Ends the hold, however long that takes: until then nobody can do anything with the server.
+async fn let_go(world: &World, debt: &Debt) {
+    let mut tries = 0;
+    while let Err(error) = world.operations.release(debt.saga).await {
+        tries += 1;
+        log::warn!(server:% = debt.server, migration:% = debt.saga; "a server cannot be let go yet: {error}");
+        tokio::time::sleep(world.settings.back_off(tries)).await;
+    }
+}
+
+async fn perform(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
     let (mut context, step) = read(debt)?;
     context.settling = true;
     let work = if debt.side == "undo" { step.undo.work() } else { Some(step.act) };
@@ -95,12 +122,12 @@ fn read(debt: &Debt) -> Result<(Context, Step), StepError> {
 }
 
 /// When the last debt on which a server in ERROR depended is paid, the server is what it was (rule 7).
-async fn recover_status(world: &World, debt: &Debt, fence: crate::domain::fence::Fence) -> Result<(), StepError> {
+async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
     let (context, step) = read(debt)?;
-    if !step.service_depends || !world.operations.debts(Some(debt.server)).await?.is_empty() {
+    if !step.service_depends || depends_on_others(world, debt).await? {
         return Ok(());
     }
-    let Ok((cell, _)) = super::accept::find(world, context.server).await else { return Ok(()) };
+    let Some(cell) = cell_of(world, &context).await? else { return Ok(()) };
     let undone = debt.side == "undo";
     let reverted = context.kind == Kind::Revert && !undone;
     let runs = if reverted { context.running_before_move } else { context.ran_before() };
@@ -118,4 +145,11 @@ async fn recover_status(world: &World, debt: &Debt, fence: crate::domain::fence:
         Err(crate::db::DbError::WrongState { .. }) => Ok(()),
         other => Ok(other?),
     }
+}
+
+/// Whether the server's guest waits for another debt too.
+async fn depends_on_others(world: &World, debt: &Debt) -> Result<bool, StepError> {
+    let debts = world.operations.debts(Some(debt.server)).await?;
+    let mut others = debts.iter().filter(|other| (other.saga, other.owed_seq) != (debt.saga, debt.owed_seq));
+    Ok(others.any(|other| read(other).is_ok_and(|(_, step)| step.service_depends)))
 }

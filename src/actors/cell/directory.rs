@@ -103,7 +103,7 @@ impl HostDirectory {
     fn open(&self, host: &str) -> Result<(Addr<ComputeHost>, Arc<Semaphore>), HostUnreachable> {
         match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
             Some(Door::Open { address, bound }) => Ok((address.clone(), bound.clone())),
-            Some(Door::Closed(reason)) => Err(HostUnreachable::NotDelivered(format!("host {host} is down: {reason}"))),
+            Some(Door::Closed(reason)) => Err(HostUnreachable::NotDelivered(reason.clone())),
             None => Err(HostUnreachable::NotDelivered(format!("there is no host {host} in this cell"))),
         }
     }

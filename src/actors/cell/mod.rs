@@ -315,7 +315,7 @@ impl Handler<ChildDied> for Cell {
     fn handle(&mut self, died: ChildDied, ctx: &mut Self::Context) {
         let Some(children) = &mut self.hosts else { return };
         match children.on_death(&died) {
-            Verdict::Nothing => {}
+            Verdict::Nothing | Verdict::Died => {}
             Verdict::Restarted(address) => {
                 self.host_returned(&died.name, address);
                 self.beat(ctx);

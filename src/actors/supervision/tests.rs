@@ -57,6 +57,7 @@ impl Handler<Shutdown> for Worker {
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Event {
     Nothing,
+    Died,
     Restarted,
     Escalated(String),
 }
@@ -64,6 +65,7 @@ enum Event {
 struct Parent {
     children: Option<Children<Worker>>,
     intensity: Intensity,
+    once: bool,
     panics: Rc<Mutex<usize>>,
     arbiters: bool,
     started: Arc<Mutex<Vec<ArbiterHandle>>>,
@@ -88,7 +90,11 @@ impl Actor for Parent {
             started.lock().unwrap().push(arbiter.handle());
             Worker::start_in_arbiter(&arbiter.handle(), |_| worker)
         });
-        children.start(ChildSpec { name: "worker".into(), intensity: self.intensity, factory });
+        if self.once {
+            children.start_once("worker", factory);
+        } else {
+            children.start(ChildSpec { name: "worker".into(), intensity: self.intensity, factory });
+        }
         self.children = Some(children);
     }
 }
@@ -99,6 +105,7 @@ impl Handler<ChildDied> for Parent {
     fn handle(&mut self, died: ChildDied, _: &mut Self::Context) {
         let event = match self.children.as_mut().unwrap().on_death(&died) {
             Verdict::Nothing => Event::Nothing,
+            Verdict::Died => Event::Died,
             Verdict::Restarted(_) => Event::Restarted,
             Verdict::TooOften(escalated) => Event::Escalated(escalated.reason),
         };
@@ -124,12 +131,14 @@ struct Family {
     arbiters: Arc<Mutex<Vec<ArbiterHandle>>>,
 }
 
+/// A parent with one child, which is started once when no restart is allowed.
 fn family(max: usize, panics_at_start: usize, arbiters: bool) -> Family {
     let (sender, events) = mpsc::unbounded_channel();
     let started = Arc::new(Mutex::new(Vec::new()));
     let parent = Parent {
         children: None,
         intensity: Intensity { max, within: Duration::from_secs(60) },
+        once: max == 0,
         panics: Rc::new(Mutex::new(panics_at_start)),
         arbiters,
         started: started.clone(),
@@ -208,4 +217,17 @@ async fn children_do_not_outlive_their_parent() {
     while child.connected() {
         tokio::task::yield_now().await;
     }
+}
+
+#[actix::test]
+async fn a_child_that_was_started_once_has_no_successor() {
+    for how in [Die::Panic, Die::Stop, Die::Terminate] {
+        let mut family = family(0, 0, false);
+        let _ = family.child().await.unwrap().send(how).await;
+        assert_eq!(family.next().await, Event::Died, "{how:?}");
+        assert!(family.child().await.is_none(), "{how:?}");
+    }
+    let mut family = family(0, 0, false);
+    let _ = family.child().await.unwrap().send(Die::Finish).await;
+    assert_eq!(family.next().await, Event::Nothing);
 }

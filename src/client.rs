@@ -1,17 +1,38 @@
-//! An OpenStack client in small: authenticates as a cloud of `clouds.yaml` and finds each service in the catalog.
+//! An OpenStack client in small, for the commands that speak to a service and for the demo: authenticates as a cloud of
+//! `clouds.yaml` and finds each service in the catalog.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::DemoError;
+/// Why there is no answer, or not the one that was hoped for.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The file of clouds cannot be used.
+    #[error("{} cannot be read ({reason}): name the running service's directory with --data-dir", path.display())]
+    NoClouds { path: PathBuf, reason: String },
+    /// Nothing answers there.
+    #[error("{request}: no service answers at {url}: start it with `cellshift serve` ({source})")]
+    Unanswered { request: String, url: String, source: reqwest::Error },
+    /// The service says no.
+    #[error("{request} was answered with {status}: {message}")]
+    Refused { request: String, status: u16, message: String },
+    /// The catalog does not have what is asked for.
+    #[error("the catalog has no service {0}")]
+    NoService(String),
+}
 
-/// The microversion that the demo speaks.
+/// The microversion that is spoken.
 const COMPUTE_VERSION: &str = "compute 2.79";
-/// What the operators' API goes by here: no OpenStack catalog knows it.
+/// The operators' API, which no OpenStack catalog knows.
 pub const OPERATORS: &str = "cellshift-operators";
+
+/// The file of clouds below a data directory.
+pub const CLOUDS_FILE: &str = "clouds.yaml";
+/// The administrator's cloud in it.
+pub const ADMIN: &str = "cellshift-admin";
 
 #[derive(Deserialize)]
 struct CloudsFile {
@@ -43,7 +64,7 @@ pub struct Client {
 
 impl Client {
     /// Authenticates with name and password as a cloud of the file.
-    pub async fn log_in(clouds_file: &Path, cloud: &str) -> Result<Client, DemoError> {
+    pub async fn log_in(clouds_file: &Path, cloud: &str) -> Result<Client, ClientError> {
         let auth = read_auth(clouds_file, cloud)?;
         let user = json!({"name": auth.username, "password": auth.password, "domain": {"name": auth.user_domain_name}});
         let project = json!({"name": auth.project_name, "domain": {"name": auth.project_domain_name}});
@@ -54,7 +75,8 @@ impl Client {
         let http = reqwest::Client::new();
         let request = format!("authentication as {cloud}");
         let answer = http.post(format!("{}/v3/auth/tokens", auth.auth_url)).json(&body).send().await;
-        let answer = answer.map_err(|source| DemoError::Unanswered { request: request.clone(), source })?;
+        let unanswered = |source| ClientError::Unanswered { request: request.clone(), url: auth.auth_url.clone(), source };
+        let answer = answer.map_err(unanswered)?;
         let token = answer.headers().get("X-Subject-Token").and_then(|token| token.to_str().ok()).unwrap_or_default().to_owned();
         let body = read(&request, answer).await?;
         let mut endpoints = public_endpoints(&body["token"]["catalog"]);
@@ -62,35 +84,36 @@ impl Client {
         Ok(Client { http, token, endpoints })
     }
 
-    /// GET of a path below a service's endpoint.
-    pub async fn get(&self, service: &str, path: &str) -> Result<Value, DemoError> {
+    /// GET of a path (and query) below a service's endpoint.
+    pub async fn get(&self, service: &str, path: &str) -> Result<Value, ClientError> {
         self.send(reqwest::Method::GET, service, path, None).await
     }
 
     /// POST of a body to it; null when the answer has no body.
-    pub async fn post(&self, service: &str, path: &str, body: Value) -> Result<Value, DemoError> {
+    pub async fn post(&self, service: &str, path: &str, body: Value) -> Result<Value, ClientError> {
         self.send(reqwest::Method::POST, service, path, Some(body)).await
     }
 
-    async fn send(&self, method: reqwest::Method, service: &str, path: &str, body: Option<Value>) -> Result<Value, DemoError> {
-        let endpoint = self.endpoints.get(service).ok_or_else(|| DemoError::Wrong(format!("the catalog has no service {service}")))?;
+    async fn send(&self, method: reqwest::Method, service: &str, path: &str, body: Option<Value>) -> Result<Value, ClientError> {
+        let endpoint = self.endpoints.get(service).ok_or_else(|| ClientError::NoService(service.to_owned()))?;
         let named = format!("{method} {path}");
         let mut request = self.http.request(method, format!("{endpoint}{path}")).header("X-Auth-Token", &self.token);
         request = request.header("OpenStack-API-Version", COMPUTE_VERSION);
         if let Some(body) = &body {
             request = request.json(body);
         }
-        let answer = request.send().await.map_err(|source| DemoError::Unanswered { request: named.clone(), source })?;
+        let unanswered = |source| ClientError::Unanswered { request: named.clone(), url: endpoint.clone(), source };
+        let answer = request.send().await.map_err(unanswered)?;
         read(&named, answer).await
     }
 }
 
-fn read_auth(clouds_file: &Path, cloud: &str) -> Result<Auth, DemoError> {
-    let failed = |source: std::io::Error| DemoError::Io { what: clouds_file.display().to_string(), source };
-    let text = std::fs::read_to_string(clouds_file).map_err(failed)?;
-    let mut file: CloudsFile = serde_yaml_ng::from_str(&text).map_err(|error| failed(std::io::Error::other(error)))?;
+fn read_auth(clouds_file: &Path, cloud: &str) -> Result<Auth, ClientError> {
+    let failed = |reason: String| ClientError::NoClouds { path: clouds_file.to_owned(), reason };
+    let text = std::fs::read_to_string(clouds_file).map_err(|error| failed(error.to_string()))?;
+    let mut file: CloudsFile = serde_yaml_ng::from_str(&text).map_err(|error| failed(error.to_string()))?;
     let entry = file.clouds.remove(cloud);
-    Ok(entry.ok_or_else(|| failed(std::io::Error::other(format!("it has no cloud {cloud}"))))?.auth)
+    Ok(entry.ok_or_else(|| failed(format!("it has no cloud {cloud}")))?.auth)
 }
 
 fn public_endpoints(catalog: &Value) -> BTreeMap<String, String> {
@@ -102,9 +125,10 @@ fn public_endpoints(catalog: &Value) -> BTreeMap<String, String> {
     found.collect()
 }
 
-async fn read(request: &str, answer: reqwest::Response) -> Result<Value, DemoError> {
+async fn read(request: &str, answer: reqwest::Response) -> Result<Value, ClientError> {
     let status = answer.status();
-    let text = answer.text().await.map_err(|source| DemoError::Unanswered { request: request.to_owned(), source })?;
+    let url = answer.url().to_string();
+    let text = answer.text().await.map_err(|source| ClientError::Unanswered { request: request.to_owned(), url, source })?;
     let body: Value = serde_json::from_str(&text).unwrap_or(Value::Null);
     if status.is_success() {
         return Ok(body);
@@ -112,5 +136,5 @@ async fn read(request: &str, answer: reqwest::Response) -> Result<Value, DemoErr
     // Every service wraps its error in an object of one key.
     let said = body.as_object().and_then(|object| object.values().next()).and_then(|error| error["message"].as_str());
     let message = said.map_or(text.clone(), str::to_owned);
-    Err(DemoError::Refused { request: request.to_owned(), status: status.as_u16(), message })
+    Err(ClientError::Refused { request: request.to_owned(), status: status.as_u16(), message })
 }

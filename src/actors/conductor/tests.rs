@@ -1,0 +1,179 @@
+//! The conductor alone; its host is played by the test, and its migrations are killed.
+
+use actix::prelude::*;
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::*;
+use crate::actors::played::{Played, play};
+use crate::db::Outage;
+use crate::db::api::debts::NewDebt;
+use crate::db::api::operations::Append;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::server::{PowerState, VmState};
+use crate::saga::context::{Kind, Prior, Request};
+
+fn conductor(played: &Played, max_in_flight: usize) -> ConductorHandle {
+    let (ended, seen) = watch::channel(0);
+    let parts = ConductorParts::new(played.world.clone(), FaultPoints::default(), ended, max_in_flight);
+    let address = Conductor::new(parts.clone(), None).start();
+    ConductorHandle::new(Address::new(address), parts, seen)
+}
+
+#[actix::test]
+async fn an_operation_holds_its_server_until_it_ends() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    let server = played.server(VmState::Stopped).await;
+    let saga = conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    let asked = played.asked().await;
+    assert_eq!(asked.request.command, HostCommand::StartGuest);
+    assert_eq!(played.world.operations.holder(server).await.unwrap(), Some(saga));
+
+    let second = conductor.begin(played.context(server, Kind::Delete, Request::Delete)).await.unwrap_err();
+    let busy = format!("Cannot 'delete' instance {server} while it is in task_state powering-on");
+    assert_eq!(second, Refusal::Conflict(busy));
+
+    asked.done();
+    conductor.until_at_rest(server).await.unwrap();
+    let record = played.record(server).await;
+    assert_eq!((record.vm_state, record.task_state), (VmState::Active, None));
+}
+
+#[actix::test]
+async fn a_refusal_of_the_host_gives_the_server_back() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    let server = played.server(VmState::Stopped).await;
+    conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    played.asked().await.refused("out of memory");
+    conductor.until_at_rest(server).await.unwrap();
+    let record = played.record(server).await;
+    assert_eq!((record.vm_state, record.task_state), (VmState::Stopped, None));
+    let db = &played.world.cells["cell1"].db;
+    assert!(db.latest_fault(server).await.unwrap().unwrap().message.contains("out of memory"));
+}
+
+#[actix::test]
+async fn a_dead_migration_is_succeeded_under_a_higher_fence() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    let server = played.server(VmState::Stopped).await;
+    conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    let first = played.asked().await;
+    assert!(conductor.addr().send(KillMigration(server)).await.unwrap());
+    let second = played.asked().await;
+    assert!(first.request.fence.pair() < second.request.fence.pair(), "nothing that the dead one asked for may win");
+    assert_eq!(first.request.operation, second.request.operation);
+    first.done();
+    second.done();
+    conductor.until_at_rest(server).await.unwrap();
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
+async fn the_next_life_of_the_conductor_goes_on_with_what_the_journal_holds() {
+    let mut played = play().await;
+    let server = played.server(VmState::Stopped).await;
+    let first_life = conductor(&played, 10);
+    let saga = first_life.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    let _unanswered = played.asked().await;
+    first_life.addr().send(Shutdown).await.unwrap();
+
+    let second_life = conductor(&played, 10);
+    let asked = played.asked().await;
+    assert_eq!(asked.request.operation, saga);
+    asked.done();
+    second_life.until_at_rest(server).await.unwrap();
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
+async fn past_the_limit_a_request_is_told_to_come_back() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 1);
+    let (one, two) = (played.server(VmState::Stopped).await, played.server(VmState::Stopped).await);
+    conductor.begin(played.context(one, Kind::Start, Request::Start)).await.unwrap();
+    let asked = played.asked().await;
+    let refusal = conductor.begin(played.context(two, Kind::Start, Request::Start)).await.unwrap_err();
+    assert!(matches!(refusal, Refusal::Unavailable(_)), "{refusal:?}");
+    assert_eq!(played.world.operations.holder(two).await.unwrap(), None);
+    asked.done();
+    conductor.until_at_rest(one).await.unwrap();
+}
+
+/// A hard reboot of a server that ran has ended and owes these acts; the server is in ERROR.
+async fn owed(played: &Played, steps: &[&str]) -> Uuid {
+    let server = played.server(VmState::Error).await;
+    let mut context = played.context(server, Kind::Reboot, Request::Reboot { hard: true });
+    let operations = &played.world.operations;
+    operations.begin(context.saga, server, "reboot", "accept", "{}".into(), "test").await.unwrap();
+    let (cell, instance) = crate::saga::accept::find(&played.world, server).await.unwrap();
+    let node = played.world.node_on(&cell, instance.host.as_deref().unwrap()).await.unwrap();
+    context.prior = Some(Prior { vm_state: VmState::Active, running: true, launched: true });
+    context.source =
+        Some(crate::saga::context::Place { cell, host: node.host.clone(), node: node.host, provider: node.uuid, availability_zone: None });
+    let json = serde_json::to_string(&context).unwrap();
+    let debt = |(seq, step): (usize, &&str)| NewDebt {
+        owed_seq: i64::try_from(seq).unwrap(),
+        step: (*step).into(),
+        side: "act".into(),
+        context: json.clone(),
+        reason: "no answer".into(),
+    };
+    let append = Append {
+        saga: context.saga,
+        server,
+        lease_epoch: 1,
+        entries: Vec::new(),
+        state: "unwound".into(),
+        step: "accept".into(),
+        context: None,
+        error: None,
+        begins: false,
+        ends: true,
+        owed: steps.iter().enumerate().map(debt).collect(),
+    };
+    operations.append(append).await.unwrap();
+    server
+}
+
+/// Has the debts tried once and waits for the end of it; the host does what it is asked meanwhile.
+async fn pay(played: &mut Played, conductor: &ConductorHandle, asks: usize) {
+    let mut ended = conductor.ended.clone();
+    ended.borrow_and_update();
+    conductor.addr().send(PayDebts).await.unwrap();
+    for _ in 0..asks {
+        played.asked().await.done();
+    }
+    tokio::time::timeout(Duration::from_secs(20), ended.changed()).await.expect("the debts were not tried").unwrap();
+}
+
+#[actix::test]
+async fn a_server_is_back_when_the_last_debt_it_depends_on_is_paid() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    // The guest depends on the second, not on the first.
+    let server = owed(&played, &["begin", "start_guest"]).await;
+    pay(&mut played, &conductor, 1).await;
+    assert!(played.world.operations.debts(Some(server)).await.unwrap().is_empty());
+    let record = played.record(server).await;
+    assert_eq!((record.vm_state, record.power_state), (VmState::Active, PowerState::Running));
+}
+
+#[actix::test]
+async fn a_debt_stands_until_the_servers_record_is_right_too() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    let server = owed(&played, &["start_guest"]).await;
+    let cell = played.world.cells["cell1"].db.db().clone();
+    cell.set_outage(Outage::Refuses);
+    pay(&mut played, &conductor, 1).await;
+    cell.set_outage(Outage::None);
+    assert_eq!(played.world.operations.holder(server).await.unwrap(), None, "the server is let go whatever happened");
+    assert_eq!(played.world.operations.debts(Some(server)).await.unwrap().len(), 1);
+
+    pay(&mut played, &conductor, 1).await;
+    assert!(played.world.operations.debts(Some(server)).await.unwrap().is_empty());
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}

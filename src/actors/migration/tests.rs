@@ -1,0 +1,110 @@
+//! A migration alone; the test is its conductor and its host.
+
+use tokio::sync::mpsc;
+
+use super::super::played::{Played, play};
+use super::super::supervision::{ChildDied, Children, Verdict};
+use super::*;
+use crate::domain::server::VmState;
+use crate::saga::context::{Kind, Request};
+use crate::saga::tables::{accept, table_of};
+
+/// What the conductor of a migration hears of it.
+#[derive(PartialEq, Eq, Debug)]
+enum Heard {
+    Ended(Uuid, String),
+    Died,
+    Finished,
+}
+
+/// Holds one migration, and tells the test what it hears.
+struct Parent {
+    migrations: Option<Children<Migration>>,
+    heard: mpsc::UnboundedSender<Heard>,
+}
+
+impl Actor for Parent {
+    type Context = actix::Context<Parent>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        self.migrations = Some(Children::new(ctx.address().downgrade().recipient()));
+    }
+}
+
+impl Handler<MigrationEnded> for Parent {
+    type Result = ();
+
+    fn handle(&mut self, end: MigrationEnded, _: &mut Self::Context) {
+        self.heard.send(Heard::Ended(end.saga, format!("{:?}", end.ended))).unwrap();
+    }
+}
+
+impl Handler<ChildDied> for Parent {
+    type Result = ();
+
+    fn handle(&mut self, died: ChildDied, _: &mut Self::Context) {
+        let verdict = self.migrations.as_mut().unwrap().on_death(&died);
+        self.heard.send(if matches!(verdict, Verdict::Died) { Heard::Died } else { Heard::Finished }).unwrap();
+    }
+}
+
+#[derive(Message)]
+#[rtype(result = "Addr<Migration>")]
+struct Run(Arc<World>, Flight);
+
+impl Handler<Run> for Parent {
+    type Result = MessageResult<Run>;
+
+    fn handle(&mut self, Run(world, flight): Run, ctx: &mut Self::Context) -> Self::Result {
+        let ends = ctx.address().downgrade().recipient();
+        let migrations = self.migrations.as_mut().unwrap();
+        let start = move |guard| Migration::new(world, FaultPoints::default(), flight, ends, guard).start();
+        MessageResult(migrations.start_once("migration", start))
+    }
+}
+
+/// An accepted start of a stopped server, run by a migration.
+async fn migration(played: &Played) -> (Uuid, Addr<Parent>, Addr<Migration>, mpsc::UnboundedReceiver<Heard>) {
+    let server = played.server(VmState::Stopped).await;
+    let mut context = played.context(server, Kind::Start, Request::Start);
+    let json = serde_json::to_string(&context).unwrap();
+    let first = table_of(&context).steps[0].name;
+    let fence = played.world.operations.begin(context.saga, server, "start", first, json, "test").await.unwrap();
+    accept(&played.world, &mut context, fence).await.unwrap();
+    let saga = context.saga;
+    let flight = Flight::accepted(context, fence, played.world.env.now());
+    let (sender, heard) = mpsc::unbounded_channel();
+    let parent = Parent { migrations: None, heard: sender }.start();
+    let address = parent.send(Run(played.world.clone(), flight)).await.unwrap();
+    (saga, parent, address, heard)
+}
+
+#[actix::test]
+async fn it_tells_how_the_saga_ended_and_stops() {
+    let mut played = play().await;
+    let (saga, _parent, _migration, mut heard) = migration(&played).await;
+    played.asked().await.done();
+    assert_eq!(heard.recv().await, Some(Heard::Ended(saga, "Done".into())));
+    assert_eq!(heard.recv().await, Some(Heard::Finished));
+}
+
+#[actix::test]
+async fn its_death_is_noticed_and_says_nothing_of_the_saga() {
+    let mut played = play().await;
+    let (saga, _parent, migration, mut heard) = migration(&played).await;
+    let _unanswered = played.asked().await;
+    migration.send(Kill).await.unwrap();
+    assert_eq!(heard.recv().await, Some(Heard::Died));
+    assert_eq!(played.world.operations.in_flight().await.unwrap(), [saga]);
+}
+
+#[actix::test]
+async fn one_whose_lease_another_took_does_no_more() {
+    let mut played = play().await;
+    let (saga, _parent, _migration, mut heard) = migration(&played).await;
+    let asked = played.asked().await;
+    played.world.operations.take_over(saga, "another conductor").await.unwrap().unwrap();
+    asked.done();
+    assert_eq!(heard.recv().await, Some(Heard::Ended(saga, "Overtaken".into())));
+    assert_eq!(heard.recv().await, Some(Heard::Finished));
+}

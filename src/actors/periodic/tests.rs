@@ -1,0 +1,136 @@
+//! The periodic work alone; the conductor and the host are played by the test.
+
+use std::sync::Mutex;
+
+use chrono::TimeDelta;
+
+use super::*;
+use crate::actors::played::{Played, play};
+use crate::db::cell::migrations::Migration;
+use crate::domain::migration::MigrationType;
+
+/// Remembers what was to begin.
+#[derive(Default)]
+struct Begun(Mutex<Vec<(Uuid, Request)>>);
+
+#[async_trait::async_trait]
+impl BeginOperation for Begun {
+    async fn begin(&self, context: SagaContext) -> Result<Uuid, Refusal> {
+        self.0.lock().unwrap().push((context.server, context.request));
+        Ok(context.saga)
+    }
+}
+
+fn periodic(played: &Played, window: Duration) -> (Addr<Periodic>, Arc<Begun>) {
+    let begun = Arc::new(Begun::default());
+    let options = PeriodicOptions { resize_confirm_window: window, interval: Duration::from_secs(3600) };
+    let parts = PeriodicParts { world: played.world.clone(), conductor: begun.clone(), options };
+    (Periodic::new(parts, None).start(), begun)
+}
+
+/// Looks once and waits for the end of it.
+async fn look(periodic: &Addr<Periodic>) {
+    periodic.send(Look).await.unwrap();
+    while periodic.send(IsLooking).await.unwrap() {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[derive(Message)]
+#[rtype(result = "bool")]
+struct IsLooking;
+
+impl Handler<IsLooking> for Periodic {
+    type Result = bool;
+
+    fn handle(&mut self, _: IsLooking, _: &mut Self::Context) -> bool {
+        self.busy
+    }
+}
+
+fn resized(played: &Played, server: Uuid, ago: TimeDelta) -> Migration {
+    let at = played.world.env.now() - ago;
+    Migration {
+        id: 0,
+        uuid: played.world.env.uuid(),
+        instance_uuid: server,
+        created_at: at,
+        updated_at: Some(at),
+        migration_type: MigrationType::Resize,
+        status: MigrationStatus::Finished,
+        source_compute: "elsewhere".into(),
+        source_node: "elsewhere".into(),
+        dest_compute: Some("host1".into()),
+        dest_node: Some("host1".into()),
+        dest_host: None,
+        old_flavor_id: "1".into(),
+        new_flavor_id: "2".into(),
+        old_instance_type_id: 1,
+        new_instance_type_id: 2,
+        cross_cell_move: true,
+        hidden: false,
+        user_id: "alice".into(),
+        project_id: "demo".into(),
+    }
+}
+
+#[actix::test]
+async fn only_what_has_waited_longer_than_the_window_is_confirmed() {
+    let played = play().await;
+    let (old, young) = (played.server(VmState::Resized).await, played.server(VmState::Resized).await);
+    for (server, ago) in [(old, TimeDelta::hours(2)), (young, TimeDelta::minutes(1))] {
+        let txn = CellTxn::new().create_migration(resized(&played, server, ago));
+        played.world.cells["cell1"].db.apply_unfenced(txn).await.unwrap();
+    }
+    let (periodic, begun) = periodic(&played, Duration::from_secs(3600));
+    look(&periodic).await;
+    assert_eq!(*begun.0.lock().unwrap(), [(old, Request::Confirm { automatic: true })]);
+}
+
+#[actix::test]
+async fn without_a_window_nothing_is_confirmed() {
+    let played = play().await;
+    let server = played.server(VmState::Resized).await;
+    let txn = CellTxn::new().create_migration(resized(&played, server, TimeDelta::days(9)));
+    played.world.cells["cell1"].db.apply_unfenced(txn).await.unwrap();
+    let (periodic, begun) = periodic(&played, Duration::ZERO);
+    look(&periodic).await;
+    assert!(begun.0.lock().unwrap().is_empty());
+}
+
+#[actix::test]
+async fn the_record_follows_a_guest_that_went_off() {
+    let played = play().await;
+    let (gone, runs) = (played.server(VmState::Active).await, played.server(VmState::Active).await);
+    *played.guests.lock().unwrap() = vec![played.guest(gone, PowerState::Shutdown), played.guest(runs, PowerState::Running)];
+    let (periodic, _) = periodic(&played, Duration::ZERO);
+    look(&periodic).await;
+    assert_eq!(played.record(gone).await.vm_state, VmState::Stopped);
+    assert_eq!(played.record(runs).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
+async fn a_guest_that_an_operation_has_in_hand_is_left_to_it() {
+    let played = play().await;
+    let server = played.server(VmState::Active).await;
+    *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::Shutdown)];
+    let context = played.context(server, Kind::Reboot, Request::Reboot { hard: true });
+    let json = serde_json::to_string(&context).unwrap();
+    played.world.operations.begin(context.saga, server, "reboot", "accept", json, "test").await.unwrap();
+    let (periodic, _) = periodic(&played, Duration::ZERO);
+    look(&periodic).await;
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
+/// An operation ran from end to end between the host's word and the record's change.
+#[actix::test]
+async fn word_of_a_host_that_an_operation_has_outdated_changes_nothing() {
+    let played = play().await;
+    let server = played.server(VmState::Active).await;
+    let outdated = played.fence(server).await;
+    let newer = Fence { attempt: outdated.attempt + 3, ..outdated };
+    let cell = &played.world.cells["cell1"];
+    cell.db.apply(newer, CellTxn::new().instance_change(server, InstanceChange::states(VmState::Active, None))).await.unwrap();
+    record_off(cell, outdated, "host1").await;
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}

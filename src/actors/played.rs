@@ -1,0 +1,258 @@
+//! A world for tests of the actors that run sagas: databases in memory, the embedded services, and one host, played by the
+//! test through the messages that a real host takes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
+
+use crate::db::api::operations::Operations;
+use crate::db::api::publications::NewServer;
+use crate::db::api::{ApiDb, cell_mappings::CellMapping, ownership};
+use crate::db::cell::bundle::InstanceBundle;
+use crate::db::cell::compute_nodes::ComputeNode;
+use crate::db::cell::instances::Instance;
+use crate::db::cell::{CellDb, CellTxn};
+use crate::db::{Db, Schema};
+use crate::domain::context::RequestContext;
+use crate::domain::fence::Fence;
+use crate::domain::flavor::{Flavor, Resources};
+use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
+use crate::domain::notification::Notification;
+use crate::domain::request_spec::RequestSpec;
+use crate::domain::server::{PowerState, VmState};
+use crate::env::{Blocking, Env, RandomIds, SystemClock};
+use crate::saga::context::{Context, Kind, Request};
+use crate::saga::notifications::{Notifications, NotifyError};
+use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
+use crate::saga::world::{CellRef, Settings, World};
+use crate::services::image::embedded::EmbeddedImage;
+use crate::services::network::EmbeddedNetwork;
+use crate::services::placement::EmbeddedPlacement;
+use crate::services::volume::embedded::EmbeddedVolume;
+use crate::virt::{HostUnreachable, Hosts};
+
+pub(super) const HOST: &str = "host1";
+const CELL: &str = "cell1";
+
+/// A request that has reached the played host.
+pub(super) struct Asked {
+    pub request: HostRequest,
+    reply: oneshot::Sender<Result<HostReply, HostUnreachable>>,
+}
+
+impl Asked {
+    /// The host does it.
+    pub fn done(self) {
+        // Whoever asked may be dead by now.
+        let _ = self.reply.send(Ok(HostReply::Done));
+    }
+
+    /// The host cannot do it.
+    pub fn refused(self, reason: &str) {
+        let _ = self.reply.send(Ok(HostReply::Refused { reason: reason.into() }));
+    }
+}
+
+struct PlayedHost {
+    asked: mpsc::UnboundedSender<Asked>,
+    guests: Arc<Mutex<Vec<GuestReport>>>,
+}
+
+#[async_trait]
+impl Hosts for PlayedHost {
+    async fn request(&self, _: &str, _: &str, request: HostRequest, _: Duration) -> Result<HostReply, HostUnreachable> {
+        let (reply, replied) = oneshot::channel();
+        let _ = self.asked.send(Asked { request, reply });
+        replied.await.unwrap_or_else(|_| Err(HostUnreachable::Unknown("the test does not answer".into())))
+    }
+
+    async fn query(&self, _: &str, host: &str, _: HostQuery, _: Duration) -> Result<HostAnswer, HostUnreachable> {
+        let guests = self.guests.lock().unwrap().clone();
+        Ok(HostAnswer::Report(HostReport { host: host.into(), capacity: Resources::default(), claims: Vec::new(), guests }))
+    }
+
+    async fn is_alive(&self, _: &str, _: &str) -> bool {
+        true
+    }
+}
+
+/// These tests move nothing, so nothing is to be chosen.
+struct NoHosts;
+
+#[async_trait]
+impl Scheduling for NoHosts {
+    async fn select_destinations(&self, _: SelectDestinations) -> Result<Selection, SchedulingError> {
+        Err(SchedulingError::NoValidHost { reason: "No valid host was found.".into() })
+    }
+
+    async fn check_group_policy(&self, _: Uuid, _: Uuid, _: &str) -> Result<(), SchedulingError> {
+        Ok(())
+    }
+}
+
+struct Silent;
+
+#[async_trait]
+impl Notifications for Silent {
+    async fn emit(&self, _: Notification) -> Result<u64, NotifyError> {
+        Ok(1)
+    }
+}
+
+/// The world, and the test's side of its host.
+pub(super) struct Played {
+    pub world: Arc<World>,
+    /// What the host says of its guests.
+    pub guests: Arc<Mutex<Vec<GuestReport>>>,
+    asked: mpsc::UnboundedReceiver<Asked>,
+    _dir: tempfile::TempDir,
+}
+
+pub(super) async fn play() -> Played {
+    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    let dir = tempfile::tempdir().unwrap();
+    let open = |name: &str, schema| Db::open(name, "", schema, &env).unwrap();
+    let api = ApiDb::new(open("api", Schema::Api));
+    let services = open("services", Schema::Services);
+    let images = Arc::new(EmbeddedImage::open(services.clone(), env.clone(), &dir.path().join("images")).await.unwrap());
+    let volumes = EmbeddedVolume::open(services.clone(), env.clone(), &dir.path().join("volumes"), images.clone()).await.unwrap();
+    let (sender, asked) = mpsc::unbounded_channel();
+    let guests: Arc<Mutex<Vec<GuestReport>>> = Arc::default();
+    let cell = CellRef { uuid: env.uuid(), db: CellDb::new(open(CELL, Schema::Cell)) };
+    let mapping = CellMapping {
+        uuid: cell.uuid,
+        created_at: env.now(),
+        updated_at: None,
+        name: CELL.into(),
+        database_url: String::new(),
+        disabled: false,
+    };
+    api.create_cell_mapping(mapping).await.unwrap();
+    api.map_host(HOST, cell.uuid).await.unwrap();
+    cell.db.apply_unfenced(CellTxn::new().save_compute_node(node(&env))).await.unwrap();
+    let world = World {
+        operations: Operations::new(api.db().clone()),
+        api,
+        cells: BTreeMap::from([(CELL.to_owned(), cell)]),
+        hosts: Arc::new(PlayedHost { asked: sender, guests: guests.clone() }),
+        scheduling: Arc::new(NoHosts),
+        images,
+        network: Arc::new(EmbeddedNetwork::new(services.clone())),
+        volumes: Arc::new(volumes),
+        placement: Arc::new(EmbeddedPlacement::new(services)),
+        notifications: Arc::new(Silent),
+        settings: Settings { back_off_first: Duration::from_millis(1), ..Settings::default() },
+        env,
+    };
+    Played { world: Arc::new(world), guests, asked, _dir: dir }
+}
+
+fn node(env: &Env) -> ComputeNode {
+    ComputeNode {
+        id: 0,
+        uuid: env.uuid(),
+        created_at: env.now(),
+        updated_at: None,
+        host: HOST.into(),
+        hypervisor_hostname: HOST.into(),
+        hypervisor_type: "simulated".into(),
+        hypervisor_version: 1,
+        host_ip: "127.0.0.1".into(),
+        vcpus: 8,
+        memory_mb: 8192,
+        local_gb: 100,
+        vcpus_used: 0,
+        memory_mb_used: 0,
+        local_gb_used: 0,
+        running_vms: 0,
+        current_workload: 0,
+        cpu_allocation_ratio: 4.0,
+        ram_allocation_ratio: 1.0,
+        disk_allocation_ratio: 1.0,
+        cpu_info: "{}".into(),
+        service_id: env.uuid(),
+        mapped: true,
+    }
+}
+
+impl Played {
+    /// A server on the host, in a state, owned by the host.
+    pub async fn server(&self, vm_state: VmState) -> Uuid {
+        let (world, server) = (&self.world, self.world.env.uuid());
+        let flavor = Flavor { id: "1".into(), name: "small".into(), vcpus: 1, memory_mb: 512, root_gb: 1, ..Flavor::default() };
+        let mut instance = Instance::new(server, "demo", "alice", "web", flavor.clone(), world.env.now());
+        instance.host = Some(HOST.into());
+        instance.node = Some(HOST.into());
+        instance.image_ref = world.env.uuid().to_string();
+        instance.vm_state = vm_state;
+        instance.task_state = None;
+        instance.power_state = if vm_state == VmState::Active { PowerState::Running } else { PowerState::Shutdown };
+        instance.launched_at = Some(world.env.now());
+        let request_spec = RequestSpec {
+            instance_uuid: server,
+            project_id: "demo".into(),
+            user_id: "alice".into(),
+            flavor,
+            image_id: None,
+            is_bfv: false,
+            availability_zone: None,
+            instance_group: None,
+            scheduler_hints: BTreeMap::new(),
+            num_instances: 1,
+            has_resource_request: false,
+        };
+        let mut bundle = InstanceBundle::new(instance);
+        bundle.info_cache = Some(Default::default());
+        world.api.create_servers(vec![NewServer { instance: bundle.clone(), request_spec }]).await.unwrap();
+        let owned = move |conn: &mut crate::db::Conn| {
+            let fence = ownership::take_attempt(conn, server)?;
+            ownership::hand_over(conn, fence, Some((CELL, HOST)))
+        };
+        world.operations.db().write(owned).await.unwrap();
+        let fence = self.fence(server).await;
+        world.api.publish_build(fence, server, world.cells[CELL].uuid).await.unwrap();
+        world.cells[CELL].db.create_instance(fence, bundle).await.unwrap();
+        server
+    }
+
+    /// The highest fence given out for a server.
+    pub async fn fence(&self, server: Uuid) -> Fence {
+        let row = self.world.operations.ownership(server).await.unwrap().unwrap();
+        Fence { server, epoch: row.epoch, attempt: row.attempt }
+    }
+
+    /// The server's record.
+    pub async fn record(&self, server: Uuid) -> Instance {
+        self.world.cells[CELL].db.instance(server).await.unwrap()
+    }
+
+    /// A request of a user to do something with a server.
+    pub fn context(&self, server: Uuid, kind: Kind, request: Request) -> Context {
+        let caller = RequestContext { user_id: "alice".into(), project_id: "demo".into(), ..RequestContext::default() };
+        Context::new(self.world.env.uuid(), kind, caller, server, request)
+    }
+
+    /// The next request that reaches the host.
+    pub async fn asked(&mut self) -> Asked {
+        tokio::time::timeout(Duration::from_secs(20), self.asked.recv()).await.expect("the host was not asked").unwrap()
+    }
+
+    /// What the host says of a guest of its own.
+    pub fn guest(&self, server: Uuid, power_state: PowerState) -> GuestReport {
+        GuestReport {
+            server,
+            defined: true,
+            power_state,
+            started_epoch: 1,
+            fence: (1, 1),
+            volumes: Vec::new(),
+            ports: Vec::new(),
+            disks: Vec::new(),
+            leftovers: Vec::new(),
+        }
+    }
+}
