@@ -3,6 +3,7 @@
 //! Precedence: the command line, then the file, then the defaults here. `cellshift config` prints what is in force.
 
 mod seconds;
+mod validate;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -13,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
 use crate::domain::quota::{Limits, default_limits};
-use crate::saga::tables;
 use crate::virt::hypervisor::Operation;
 pub use seconds::Seconds;
 
@@ -30,7 +30,6 @@ pub struct Config {
     pub scheduler: SchedulerConfig,
     pub notifications: NotifierConfig,
     pub policy: Policy,
-    pub chaos: Chaos,
     pub database: Database,
     pub compute: Compute,
     pub quota: Quota,
@@ -48,7 +47,6 @@ impl Default for Config {
             scheduler: SchedulerConfig::default(),
             notifications: NotifierConfig::default(),
             policy: Policy::default(),
-            chaos: Chaos::default(),
             database: Database::default(),
             compute: Compute::default(),
             quota: Quota::default(),
@@ -101,22 +99,15 @@ pub enum Authentication {
 pub struct Api {
     /// `token`, or `none`: requests without a token act as the administrator.
     pub authentication: Authentication,
-    /// Answers to create, rebuild and rescue carry `adminPass`.
+    /// Answers to create and rebuild carry `adminPass`.
     pub enable_instance_password: bool,
-    /// The most entries in one page of a list.
+    /// The most entries in one page of a list of the compute and operators' APIs; at least 1.
     pub max_limit: u32,
-    /// Lists leave out cells that do not answer where partial entries are impossible; false fails them.
-    pub list_records_by_skipping_down_cells: bool,
 }
 
 impl Default for Api {
     fn default() -> Api {
-        Api {
-            authentication: Authentication::Token,
-            enable_instance_password: true,
-            max_limit: 1000,
-            list_records_by_skipping_down_cells: true,
-        }
+        Api { authentication: Authentication::Token, enable_instance_password: true, max_limit: 1000 }
     }
 }
 
@@ -124,30 +115,21 @@ impl Default for Api {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cells {
-    /// Cells beside cell0 that the first start makes; a later start adds what is missing and removes none.
-    pub count: u32,
-    /// Simulated hosts in each of them.
-    pub hosts_per_cell: u32,
+    /// Cells beside cell0. A start adds those that are missing and removes none; unset, the first start makes 2 and later ones none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<u32>,
+    /// Simulated hosts in each of them, in the same way; unset, a new cell gets 2.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hosts_per_cell: Option<u32>,
     /// How long one cell may take to answer a request.
     pub timeout: Seconds,
     /// How often a cell that is down is asked again.
     pub probe_interval: Seconds,
-    /// Keep what was last seen of each server, and show it while its cell is down.
-    pub cache_down_servers: bool,
-    /// Count used cores and memory in placement, which also knows those in cells that are down.
-    pub count_usage_from_placement: bool,
 }
 
 impl Default for Cells {
     fn default() -> Cells {
-        Cells {
-            count: 2,
-            hosts_per_cell: 2,
-            timeout: Seconds::whole(10),
-            probe_interval: Seconds::whole(5),
-            cache_down_servers: false,
-            count_usage_from_placement: false,
-        }
+        Cells { count: None, hosts_per_cell: None, timeout: Seconds::whole(10), probe_interval: Seconds::whole(5) }
     }
 }
 
@@ -162,7 +144,8 @@ pub struct Migration {
     pub recover_source_guest: bool,
     /// Operations at work at once; more wait.
     pub max_in_flight: usize,
-    /// How long a controller's hold on an operation lasts without renewal.
+    /// How long a controller's hold on an operation lasts without renewal: after it another controller of the same databases may
+    /// go on with the operation.
     pub lease: Seconds,
     /// What a guest gets to power off by itself.
     pub shutdown_grace: Seconds,
@@ -196,14 +179,6 @@ pub struct Policy {
     /// The YAML file of rules, read again when it changes; by default `policy.yaml` under the data directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
-}
-
-/// Faults on purpose.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Chaos {
-    /// `/ops/v1/chaos` may inject faults into this service.
-    pub enabled: bool,
 }
 
 /// Where records are kept. What is not named is a SQLite file under the data directory.
@@ -351,7 +326,7 @@ pub enum ConfigError {
     #[error("the configuration file {} is refused: {reason}", path.display())]
     Refused { path: PathBuf, reason: String },
     #[error("{key} must be {must_be}")]
-    Value { key: String, must_be: &'static str },
+    Value { key: String, must_be: String },
     #[error(transparent)]
     Scheduler(#[from] crate::actors::scheduler::config::ConfigError),
 }
@@ -377,9 +352,9 @@ impl Config {
         };
         config.data_dir = overrides.data_dir.unwrap_or(config.data_dir);
         config.http.listen = overrides.listen.unwrap_or(config.http.listen);
-        config.cells.count = overrides.cells.unwrap_or(config.cells.count);
-        config.cells.hosts_per_cell = overrides.hosts_per_cell.unwrap_or(config.cells.hosts_per_cell);
-        config.validate()?;
+        config.cells.count = overrides.cells.or(config.cells.count);
+        config.cells.hosts_per_cell = overrides.hosts_per_cell.or(config.cells.hosts_per_cell);
+        validate::check(&config)?;
         Ok(config)
     }
 
@@ -396,56 +371,6 @@ impl Config {
     /// Where the policy file is.
     pub fn policy_file(&self) -> PathBuf {
         self.policy.file.clone().unwrap_or_else(|| self.data_dir.join("policy.yaml"))
-    }
-
-    fn validate(&self) -> Result<(), ConfigError> {
-        let refuse = |wrong: bool, key: &str, must_be: &'static str| match wrong {
-            true => Err(ConfigError::Value { key: key.to_owned(), must_be }),
-            false => Ok(()),
-        };
-        let positive = [
-            ("http.max_body_bytes", self.http.max_body_bytes as u64),
-            ("http.max_requests_in_flight", self.http.max_requests_in_flight as u64),
-            ("api.max_limit", self.api.max_limit.into()),
-            ("migration.max_in_flight", self.migration.max_in_flight as u64),
-            ("compute.vcpus", self.compute.vcpus.into()),
-            ("compute.memory_mb", self.compute.memory_mb.into()),
-            ("compute.disk_gb", self.compute.disk_gb.into()),
-        ];
-        for (key, value) in positive {
-            refuse(value == 0, key, "at least 1")?;
-        }
-        let times = [
-            ("cells.timeout", self.cells.timeout),
-            ("cells.probe_interval", self.cells.probe_interval),
-            ("migration.lease", self.migration.lease),
-            ("migration.back_off_first", self.migration.back_off_first),
-            ("migration.back_off_max", self.migration.back_off_max),
-            ("compute.heartbeat", self.compute.heartbeat),
-            ("compute.service_down_time", self.compute.service_down_time),
-        ];
-        for (key, value) in times {
-            refuse(value.duration().is_zero(), key, "more than 0 seconds")?;
-        }
-        let ratios = [
-            ("compute.cpu_allocation_ratio", self.compute.cpu_allocation_ratio),
-            ("compute.ram_allocation_ratio", self.compute.ram_allocation_ratio),
-            ("compute.disk_allocation_ratio", self.compute.disk_allocation_ratio),
-        ];
-        for (key, value) in ratios {
-            refuse(!(value.is_finite() && value > 0.0), key, "a number above 0")?;
-        }
-        for (step, seconds) in &self.migration.deadlines {
-            refuse(*seconds == 0, &format!("migration.deadlines.{step}"), "at least 1 second")?;
-            let mut known = tables::ALL.iter().flat_map(|(_, table)| table.steps.iter());
-            refuse(known.all(|known| known.name != step), &format!("migration.deadlines.{step}"), "a step of a saga, which it is not")?;
-        }
-        refuse(!(1..=100).contains(&self.cells.count), "cells.count (--cells)", "between 1 and 100")?;
-        refuse(!(1..=1000).contains(&self.cells.hosts_per_cell), "cells.hosts_per_cell (--hosts-per-cell)", "between 1 and 1000")?;
-        let too_soon = self.compute.service_down_time.duration() <= self.compute.heartbeat.duration();
-        refuse(too_soon, "compute.service_down_time", "longer than compute.heartbeat")?;
-        self.scheduler.validate()?;
-        Ok(())
     }
 }
 

@@ -9,8 +9,9 @@ use actix_web::web;
 use tokio::sync::watch;
 
 use crate::actors::cell::{CellOptions, HostSpec, simulated_hypervisors};
-use crate::actors::cell_registry::CellRegistry;
+use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::HostOptions;
+use crate::actors::conductor::Controller;
 use crate::actors::periodic::PeriodicOptions;
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
 use crate::bootstrap::Cloud;
@@ -134,6 +135,7 @@ pub fn parts(cloud: &Cloud) -> Parts {
             interval: std::time::Duration::from_secs(1)
                 .max(config.migration.resize_confirm_window.duration().min(std::time::Duration::from_secs(10))),
         },
+        controller: Controller { name: cloud.controller.clone(), lease: config.migration.lease.duration() },
         cell_patience: config.cells.timeout.duration(),
         max_in_flight: config.migration.max_in_flight,
         between: Between::default(),
@@ -178,8 +180,9 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Res
         Authentication::Token => None,
         Authentication::None => Some(administrator(cloud).await?),
     };
+    let patience = Patience { cell: config.cells.timeout.duration(), service: config.compute.service_down_time.duration() };
     let compute_api = web::Data::new(ComputeApi {
-        registry: CellRegistry::new(cloud.api.clone(), tree.cells.iter().cloned()),
+        registry: CellRegistry::new(cloud.api.clone(), tree.cells.iter().cloned(), patience),
         operations: Arc::new(tree.conductor.clone()),
         images: services.images.clone(),
         network: services.network.clone(),
@@ -188,7 +191,8 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Res
         env: cloud.env.clone(),
         options: Options {
             default_availability_zone: config.scheduler.default_availability_zone.clone(),
-            allow_resize_to_same_host: config.scheduler.allow_resize_to_same_host,
+            enable_instance_password: config.api.enable_instance_password,
+            max_limit: max_limit(config),
         },
     });
     let catalog = web::Data::new(catalog(cloud, tree));
@@ -248,7 +252,12 @@ fn catalog(cloud: &Cloud, tree: &Tree) -> Catalog {
         cell_timeout: config.cells.timeout.duration(),
         default_zone: config.scheduler.default_availability_zone.clone(),
         default_limits: config.quota.limits(),
+        max_limit: max_limit(config),
     }
+}
+
+fn max_limit(config: &Config) -> usize {
+    usize::try_from(config.api.max_limit).unwrap_or(usize::MAX)
 }
 
 /// Who requests without a token act as: the administrator, in the project `demo` where ordinary servers are.

@@ -10,27 +10,38 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
-use async_trait::async_trait;
 use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::address::Address;
+use super::cell::CellHosts;
 use super::migration::{Kill, Migration, MigrationEnded};
 use super::runner::{Ended, Flight};
 use super::supervision::{ChildDied, Children, DeathGuard, Shutdown, Verdict};
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
-use crate::saga::context::Context as SagaContext;
+use crate::db::api::operations::TakeOver;
 use crate::saga::debt;
-use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
-use crate::saga::tables::{accept, table_of};
 use crate::saga::world::World;
 
+/// How long what was in flight waits for the hosts to start.
+const START_PATIENCE: Duration = Duration::from_secs(30);
+/// How often a lease is renewed within its length.
+const RENEWALS_PER_LEASE: u32 = 3;
+/// The least pause before a lease that another controller held is asked for again.
+const LEASE_PAUSE: Duration = Duration::from_millis(100);
 /// How often debts are tried.
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
-/// How long a request waits for an operation on the same server that has all but ended.
-const ENDING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What came of an attempt to go on with a saga.
+enum Resumed {
+    Flight(Flight),
+    /// Another controller's lease runs for so long.
+    Later(Duration),
+    /// It has ended.
+    Over,
+}
 
 /// A saga is to run.
 #[derive(Message)]
@@ -47,18 +58,27 @@ pub struct Resume(pub Uuid);
 #[rtype(result = "bool")]
 pub struct KillMigration(pub Uuid);
 
-/// Try to pay what is owed, now.
+/// Try to pay what is owed, now; answered when all of it has been tried.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct PayDebts;
 
+/// Who holds operations, and for how long.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    /// Leases are signed with it. One name, one process at a time.
+    pub name: String,
+    /// After this long without renewal another controller may go on with an operation.
+    pub lease: Duration,
+}
+
 /// What every life of the conductor is made of.
 #[derive(Clone)]
 pub struct ConductorParts {
-    world: Arc<World>,
-    faults: FaultPoints,
-    /// Under which leases are signed.
-    owner: String,
+    pub(super) world: Arc<World>,
+    hosts: CellHosts,
+    pub(super) faults: FaultPoints,
+    pub(super) controller: Controller,
     /// Changes whenever an operation ends or the debts have been tried.
     ended: Arc<watch::Sender<u64>>,
     max_in_flight: usize,
@@ -66,10 +86,24 @@ pub struct ConductorParts {
 }
 
 impl ConductorParts {
-    /// Signs leases with a fresh name.
-    pub fn new(world: Arc<World>, faults: FaultPoints, ended: watch::Sender<u64>, max_in_flight: usize) -> ConductorParts {
-        let owner = format!("conductor-{}", world.env.uuid());
-        ConductorParts { world, faults, owner, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
+    /// Of this controller; `ended` is told of every end.
+    pub fn new(
+        world: Arc<World>,
+        hosts: CellHosts,
+        faults: FaultPoints,
+        ended: watch::Sender<u64>,
+        controller: Controller,
+        max_in_flight: usize,
+    ) -> ConductorParts {
+        ConductorParts { world, hosts, faults, controller, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
+    }
+
+    /// The refusal when as many operations are in progress as there may be.
+    pub(super) fn check_room(&self) -> Result<(), Refusal> {
+        if self.in_flight.load(Ordering::Relaxed) >= self.max_in_flight {
+            return Err(Refusal::Unavailable(format!("{} operations are in progress, which is the limit", self.max_in_flight)));
+        }
+        Ok(())
     }
 }
 
@@ -80,22 +114,23 @@ pub struct Conductor {
     migrations: Option<Children<Migration>>,
     /// Deaths in a row per saga; a successor waits longer after each.
     deaths: BTreeMap<Uuid, u32>,
-    paying: bool,
+    paying: Arc<tokio::sync::Mutex<()>>,
     _guard: Option<DeathGuard>,
 }
 
 impl Conductor {
     /// One life of it; `guard` reports its death.
     pub fn new(parts: ConductorParts, guard: Option<DeathGuard>) -> Conductor {
-        Conductor { parts, migrations: None, deaths: BTreeMap::new(), paying: false, _guard: guard }
+        Conductor { parts, migrations: None, deaths: BTreeMap::new(), paying: Arc::default(), _guard: guard }
     }
 
     fn launch(&mut self, flight: Flight, ctx: &mut Context<Self>) {
         let (world, faults) = (self.parts.world.clone(), self.parts.faults.clone());
+        let renewal = self.parts.controller.lease / RENEWALS_PER_LEASE;
         let ends = ctx.address().downgrade().recipient();
         let Some(migrations) = self.migrations.as_mut() else { return };
         let name = flight.context.saga.to_string();
-        migrations.start_once(&name, move |guard| Migration::new(world, faults, flight, ends, guard).start());
+        migrations.start_once(&name, move |guard| Migration::new(world, faults, flight, renewal, ends, guard).start());
         self.count_running();
     }
 
@@ -108,10 +143,16 @@ impl Conductor {
         self.parts.in_flight.store(running, Ordering::Relaxed);
     }
 
-    /// Goes on with what the journal holds, as soon as its database answers.
+    /// Goes on with what the journal holds, as soon as the hosts have started and its database answers.
     fn take_up(&self, ctx: &mut Context<Self>) {
-        let world = self.parts.world.clone();
-        let left = async move { world.operations.in_flight().await };
+        let (world, hosts) = (self.parts.world.clone(), self.parts.hosts.clone());
+        let left = async move {
+            // A host that is about to start must not be taken for one that is down.
+            if tokio::time::timeout(START_PATIENCE, hosts.until_started()).await.is_err() {
+                log::warn!("some hosts have not started; what was in flight goes on without them");
+            }
+            world.operations.in_flight().await
+        };
         ctx.spawn(left.into_actor(self).map(|left, _, ctx| match left {
             Ok(sagas) => sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga))),
             Err(error @ DbError::Unavailable { .. }) => {
@@ -142,7 +183,11 @@ impl Actor for Conductor {
     fn started(&mut self, ctx: &mut Self::Context) {
         self.migrations = Some(Children::new(ctx.address().downgrade().recipient()));
         self.take_up(ctx);
-        ctx.run_interval(DEBT_INTERVAL, |_, ctx| ctx.notify(PayDebts));
+        ctx.run_interval(DEBT_INTERVAL, |conductor, ctx| {
+            if conductor.paying.try_lock().is_ok() {
+                ctx.notify(PayDebts);
+            }
+        });
     }
 }
 
@@ -161,16 +206,21 @@ impl Handler<Resume> for Conductor {
         if self.running(saga).is_some() {
             return;
         }
-        let (world, owner) = (self.parts.world.clone(), self.parts.owner.clone());
+        let (world, owner) = (self.parts.world.clone(), self.parts.controller.name.clone());
         let taken = async move {
             match world.operations.take_over(saga, &owner).await? {
-                Some((record, entries)) => Flight::resumed(&record, &entries).map(Some),
-                None => Ok(None),
+                TakeOver::Taken(record, entries) => Flight::resumed(&record, &entries).map(Resumed::Flight),
+                TakeOver::Held(left) => Ok(Resumed::Later(left)),
+                TakeOver::Over => Ok(Resumed::Over),
             }
         };
         ctx.spawn(taken.into_actor(self).map(move |taken, conductor, ctx| match taken {
-            Ok(Some(flight)) => conductor.launch(flight, ctx),
-            Ok(None) => {}
+            Ok(Resumed::Flight(flight)) => conductor.launch(flight, ctx),
+            Ok(Resumed::Later(left)) => {
+                log::info!(migration:% = saga; "another controller has a saga, for {left:?} unless it renews its lease");
+                ctx.notify_later(Resume(saga), left.max(LEASE_PAUSE));
+            }
+            Ok(Resumed::Over) => {}
             Err(error @ DbError::Unavailable { .. }) => {
                 log::warn!(migration:% = saga; "a saga cannot be taken over yet: {error}");
                 ctx.notify_later(Resume(saga), Duration::from_secs(1));
@@ -229,17 +279,15 @@ impl Handler<KillMigration> for Conductor {
 }
 
 impl Handler<PayDebts> for Conductor {
-    type Result = ();
+    type Result = ResponseActFuture<Self, ()>;
 
-    fn handle(&mut self, _: PayDebts, ctx: &mut Self::Context) {
-        if std::mem::replace(&mut self.paying, true) {
-            return;
-        }
-        let world = self.parts.world.clone();
-        ctx.spawn(async move { debt::pay_all(&world).await }.into_actor(self).map(|(), conductor, _| {
-            conductor.paying = false;
-            conductor.tell_waiting();
-        }));
+    fn handle(&mut self, _: PayDebts, _: &mut Self::Context) -> Self::Result {
+        let (world, paying) = (self.parts.world.clone(), self.paying.clone());
+        let tried = async move {
+            let _turn = paying.lock().await;
+            debt::pay_all(&world).await;
+        };
+        Box::pin(tried.into_actor(self).map(|(), conductor, _| conductor.tell_waiting()))
     }
 }
 
@@ -255,15 +303,8 @@ impl Handler<Shutdown> for Conductor {
 #[derive(Clone)]
 pub struct ConductorHandle {
     address: Address<Conductor>,
-    parts: ConductorParts,
-    ended: watch::Receiver<u64>,
-}
-
-#[async_trait]
-impl BeginOperation for ConductorHandle {
-    async fn begin(&self, context: SagaContext) -> Result<Uuid, Refusal> {
-        ConductorHandle::begin(self, context).await
-    }
+    pub(super) parts: ConductorParts,
+    pub(super) ended: watch::Receiver<u64>,
 }
 
 impl ConductorHandle {
@@ -277,63 +318,6 @@ impl ConductorHandle {
         self.address.get()
     }
 
-    /// Accepts an operation: takes the server, checks its state under that hold, and starts the saga. When this answers
-    /// `Ok`, the operation is durable and ends by itself.
-    pub async fn begin(&self, mut context: SagaContext) -> Result<Uuid, Refusal> {
-        if self.parts.in_flight.load(Ordering::Relaxed) >= self.parts.max_in_flight {
-            return Err(Refusal::Unavailable(format!("{} operations are in progress, which is the limit", self.parts.max_in_flight)));
-        }
-        let fence = self.take_server(&context).await?;
-        context.lease_epoch = 1;
-        match accept(&self.parts.world, &mut context, fence).await {
-            Ok(()) => {
-                let flight = Flight::accepted(context.clone(), fence, self.parts.world.env.now());
-                self.addr().try_send(Launch(flight)).or_else(|_| self.addr().try_send(Resume(context.saga))).map_err(|_| {
-                    // It stands in the journal and begins when the conductor has room.
-                    self.addr().do_send(Resume(context.saga));
-                    Refusal::Unavailable("too many operations begin at once".into())
-                })?;
-                Ok(context.saga)
-            }
-            Err(refusal) => {
-                // Nothing may be left of it; if what was asked may have happened, the saga's own undo finds out.
-                if matches!(refusal, Refusal::Unavailable(_))
-                    || self.parts.world.operations.abandon(context.saga, &refusal.to_string()).await.is_err()
-                {
-                    self.addr().do_send(Resume(context.saga));
-                }
-                Err(refusal)
-            }
-        }
-    }
-
-    async fn take_server(&self, context: &SagaContext) -> Result<crate::domain::fence::Fence, Refusal> {
-        let first = table_of(context).steps[0].name;
-        let json = serde_json::to_string(context).map_err(|e| Refusal::Invalid(e.to_string()))?;
-        let deadline = tokio::time::Instant::now() + ENDING_PATIENCE;
-        let mut ended = self.ended.clone();
-        loop {
-            ended.borrow_and_update();
-            let begun = self
-                .parts
-                .world
-                .operations
-                .begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.owner)
-                .await;
-            match begun {
-                Ok(fence) => return Ok(fence),
-                Err(DbError::Conflict(_)) => {}
-                Err(other) => return Err(other.into()),
-            }
-            let busy = crate::saga::accept::busy_with(&self.parts.world, context).await?;
-            if busy.is_some() || tokio::time::Instant::now() >= deadline {
-                return Err(Refusal::Conflict(crate::saga::accept::busy_message(context, busy)));
-            }
-            // The operation before has shown its end to the user and is about to let go.
-            let _ = tokio::time::timeout(Duration::from_millis(50), ended.changed()).await;
-        }
-    }
-
     /// Waits until no operation holds the server; for tests and the demonstration.
     pub async fn until_at_rest(&self, server: Uuid) -> Result<(), DbError> {
         let mut ended = self.ended.clone();
@@ -341,5 +325,11 @@ impl ConductorHandle {
             let _ = tokio::time::timeout(Duration::from_millis(200), ended.changed()).await;
         }
         Ok(())
+    }
+
+    /// Tries what is owed and waits until all of it has been tried; for tests.
+    pub async fn pay_debts(&self) {
+        // A conductor that dies meanwhile leaves it to its successor's ticks.
+        let _ = self.addr().send(PayDebts).await;
     }
 }

@@ -5,6 +5,7 @@
 mod tests;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::WeakRecipient;
 use actix::prelude::*;
@@ -20,6 +21,8 @@ pub struct Migration {
     world: Arc<World>,
     faults: FaultPoints,
     flight: Option<Flight>,
+    /// How often the lease is renewed.
+    renewal: Duration,
     conductor: WeakRecipient<MigrationEnded>,
     guard: DeathGuard,
 }
@@ -42,15 +45,16 @@ pub struct MigrationEnded {
 pub struct Kill;
 
 impl Migration {
-    /// An actor for a saga in flight; `conductor` hears how it ends, and `guard` reports its death.
+    /// An actor for a saga in flight, whose lease it renews every so often; `conductor` hears how it ends, and `guard` reports its death.
     pub fn new(
         world: Arc<World>,
         faults: FaultPoints,
         flight: Flight,
+        renewal: Duration,
         conductor: WeakRecipient<MigrationEnded>,
         guard: DeathGuard,
     ) -> Migration {
-        Migration { world, faults, flight: Some(flight), conductor, guard }
+        Migration { world, faults, flight: Some(flight), renewal, conductor, guard }
     }
 }
 
@@ -60,6 +64,17 @@ impl Actor for Migration {
     fn started(&mut self, ctx: &mut Self::Context) {
         let Some(flight) = self.flight.take() else { return ctx.stop() };
         let (saga, server) = (flight.context.saga, flight.context.server);
+        let (world, epoch) = (self.world.clone(), flight.context.lease_epoch);
+        ctx.run_interval(self.renewal, move |migration, ctx| {
+            let world = world.clone();
+            let renewed = async move { world.operations.renew(saga, epoch).await };
+            ctx.spawn(renewed.into_actor(migration).map(move |renewed, _, _| {
+                if let Err(why) = renewed {
+                    // The journal refuses the runner's next entry if it is another's by now.
+                    log::warn!(migration:% = saga; "a lease could not be renewed: {why}");
+                }
+            }));
+        });
         let running = run(self.world.clone(), self.faults.clone(), flight);
         ctx.spawn(running.into_actor(self).map(move |ended, migration, ctx| {
             if let Some(conductor) = migration.conductor.upgrade() {

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::address::Address;
 use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, HostSpec, HypervisorFactory};
 use super::compute_host::OwnershipOracle;
-use super::conductor::{Conductor, ConductorHandle, ConductorParts};
+use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller};
 use super::host_facts::HostFacts;
 use super::notifier::{Notifier, NotifierConfig, NotifierHandle};
 use super::periodic::{Periodic, PeriodicOptions, PeriodicParts};
@@ -78,6 +78,8 @@ pub struct Parts {
     pub notifier: NotifierConfig,
     pub settings: Settings,
     pub periodic: PeriodicOptions,
+    /// Who holds operations, and for how long.
+    pub controller: Controller,
     /// How long one cell may take to tell of its hosts.
     pub cell_patience: Duration,
     /// Operations at work at once; past it a request is told to come back.
@@ -139,7 +141,7 @@ impl Tree {
 /// Starts everything; operations that the journal holds go on at once.
 pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     let faults = parts.faults.clone();
-    let operations = Operations::new(parts.api.db().clone());
+    let operations = Operations::new(parts.api.db().clone()).leased_for(parts.controller.lease);
     let cells: Vec<CellHandle> =
         parts.cells.iter().map(|cell| CellHandle::new(cell.uuid, &cell.name, cell.db.clone(), &parts.env)).collect();
     let hosts = CellHosts::default();
@@ -166,7 +168,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             operations,
             api: parts.api.clone(),
             cells: parts.cells.iter().map(|cell| (cell.name.clone(), CellRef { uuid: cell.uuid, db: cell.db.clone() })).collect(),
-            hosts: wrapped(parts.between.hosts.as_ref(), Arc::new(hosts)),
+            hosts: wrapped(parts.between.hosts.as_ref(), Arc::new(hosts.clone())),
             scheduling: Arc::new(SchedulerHandle::new(scheduler_address.clone())),
             images: parts.images.clone(),
             network: parts.network.clone(),
@@ -178,7 +180,8 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let cell_children = start_cells(&parts, &cells, &oracle, obituaries.clone(), ctx.address().recipient());
         let (ended, seen) = watch::channel(0);
-        let conductor_parts = ConductorParts::new(world.clone(), faults.clone(), ended, parts.max_in_flight);
+        let conductor_parts =
+            ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), ended, parts.controller.clone(), parts.max_in_flight);
         let mut conductors = Children::new(obituaries.clone());
         let for_lives = conductor_parts.clone();
         let conductor_address =
@@ -223,6 +226,8 @@ fn start_cells(
 ) -> Children<Cell> {
     let mut children = Children::new(obituaries);
     for (cell, handle) in parts.cells.iter().zip(handles) {
+        // At once, so that the conductor waits for them.
+        cell.hosts.iter().for_each(|host| handle.hosts.starting(&host.name));
         let cell_parts = CellParts {
             env: parts.env.clone(),
             handle: handle.clone(),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::chaos::point::{Fault, FaultPoints, Moment, Point};
@@ -19,6 +19,13 @@ use crate::saga::machine::{Cursor, Effect, Machine, Outcome, Side};
 use crate::saga::step::{Deadline, Step, Table};
 use crate::saga::tables::table_of;
 use crate::saga::world::World;
+
+/// What the journal says of a step that an experiment refused.
+pub(super) const REFUSED: &str = "an experiment refused this step";
+/// … whose deadline it let pass.
+pub(super) const LATE: &str = "an experiment let the deadline pass";
+/// … whose reply it lost.
+pub(super) const LOST: &str = "an experiment lost the reply";
 
 /// How a run of a saga ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,6 +72,11 @@ impl Flight {
         Ok(Flight { machine, context, lease_epoch: record.lease.epoch, next_seq, pending: Vec::new(), owed: Vec::new() })
     }
 
+    /// Nothing of it but the request's own step has been done.
+    fn is_new(&self) -> bool {
+        self.next_seq == 2 && !self.pending.is_empty()
+    }
+
     fn push(&mut self, step: &str, side: Side, attempt: i64, event: &str, error: Option<String>, at: chrono::DateTime<chrono::Utc>) -> i64 {
         let seq = self.next_seq;
         self.next_seq += 1;
@@ -104,7 +116,14 @@ pub fn replay(table: &Table, entries: &[JournalEntry]) -> Machine {
 
 /// Runs a saga to its end, or until it must stop.
 pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> Ended {
-    let mut late: Vec<BoxFuture<'static, ()>> = Vec::new();
+    // Effects that an experiment holds back: they happen when this is dropped.
+    let mut held_back: Vec<oneshot::Sender<()>> = Vec::new();
+    if let (Some(first), true) = (table_of(&flight.context).steps.first(), flight.is_new()) {
+        // The first step was performed within the request; its end comes to the journal here.
+        if let Err(error) = after_journal(&world, &faults, &mut flight, first, Side::Act).await {
+            return lost(&error);
+        }
+    }
     loop {
         let table = table_of(&flight.context);
         let Some((position, side)) = flight.machine.at_hand() else { break };
@@ -120,7 +139,7 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
             Ok(fence) => fence,
             Err(error) => return lost(&error),
         };
-        let outcome = match perform(&world, &faults, step, side, &mut flight.context, fence, &mut late).await {
+        let outcome = match perform(&world, &faults, step, side, &mut flight.context, fence, &mut held_back).await {
             Performed::Ended(outcome) => outcome,
             Performed::Overtaken(why) => {
                 log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, step = step.name; "another owner has this saga: {why}");
@@ -128,12 +147,8 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
             }
         };
         note(&world, &mut flight, &table, position, side, fence, &outcome);
-        let fault = faults.at(&point(&flight.context, step, side, Moment::AfterJournal));
-        if fault != Fault::None {
-            if let Err(error) = flight.commit(&world, step.name, false, false).await {
-                return lost(&error);
-            }
-            obey(fault).await;
+        if let Err(error) = after_journal(&world, &faults, &mut flight, step, side).await {
+            return lost(&error);
         }
     }
     let word = flight.machine.state();
@@ -141,8 +156,18 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
         return lost(&error);
     }
     log::info!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(); "{} {word}", flight.context.kind);
-    futures::future::join_all(late).await;
     if flight.machine.cursor == Cursor::Done { Ended::Done } else { Ended::Unwound }
+}
+
+/// The point at which a side's end is in the journal. Without a fault, that commit is the next one's.
+async fn after_journal(world: &World, faults: &FaultPoints, flight: &mut Flight, step: &Step, side: Side) -> Result<(), DbError> {
+    let here = point(&flight.context, step, side, Moment::AfterJournal);
+    let fault = faults.at(&here);
+    if fault != Fault::None {
+        flight.commit(world, step.name, false, false).await?;
+        obey(faults, fault, &here).await;
+    }
+    Ok(())
 }
 
 /// Takes an outcome into the machine, the context and the lines to be written.
@@ -160,6 +185,7 @@ fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side
     let given_up = matches!(flight.machine.cursor, Cursor::Undo(..)) && side == Side::Act && step.undo.work().is_none();
     if step.service_depends && (given_up || effect != Effect::None) {
         flight.context.service_lost = true;
+        flight.context.guest_lost |= given_up;
     }
     if let Effect::Owe(_, owed_side) = effect {
         let context = serde_json::to_string(&flight.context).unwrap_or_default();
@@ -186,19 +212,32 @@ async fn perform(
     side: Side,
     context: &mut Context,
     fence: Fence,
-    late: &mut Vec<BoxFuture<'static, ()>>,
+    held_back: &mut Vec<oneshot::Sender<()>>,
 ) -> Performed {
-    let fault = faults.at(&point(context, step, side, Moment::BeforeEffect));
-    obey(fault).await;
+    let before = point(context, step, side, Moment::BeforeEffect);
+    let fault = faults.at(&before);
+    obey(faults, fault, &before).await;
     match fault {
-        Fault::Refuse => return Performed::Ended(Outcome::Refused("an experiment refused this step".into())),
-        Fault::CompleteLate => {
-            tokio::spawn(in_the_background(world.clone(), *step, side, context.clone(), fence));
-            return Performed::Ended(Outcome::TimedOut("an experiment let the deadline pass".into()));
+        Fault::Refuse => return Performed::Ended(Outcome::Refused(REFUSED.into())),
+        Fault::CompleteLate | Fault::CompleteAfterEnd => {
+            let (release, released) = oneshot::channel();
+            if fault == Fault::CompleteAfterEnd {
+                held_back.push(release);
+            }
+            let (world, faults, step, mut context) = (world.clone(), faults.clone(), *step, context.clone());
+            tokio::spawn(async move {
+                // Released by a drop: of the sender here above, or of all when the saga ends.
+                let _ = released.await;
+                if let Some(work) = work_of(&step, side) {
+                    // Its end interests nobody any more: what it did is what the undo and the audit find.
+                    let _ = work(&world, &mut context, fence).await;
+                }
+                faults.over(&point(&context, &step, side, Moment::BeforeEffect));
+            });
+            return Performed::Ended(Outcome::TimedOut(LATE.into()));
         }
-        Fault::CompleteAfterEnd => {
-            late.push(Box::pin(in_the_background(world.clone(), *step, side, context.clone(), fence)));
-            return Performed::Ended(Outcome::TimedOut("an experiment let the deadline pass".into()));
+        Fault::Repeat => {
+            let _ = under_deadline(world, step, side, &mut context.clone(), fence).await;
         }
         Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze => {}
     }
@@ -206,9 +245,11 @@ async fn perform(
     let mut changed = context.clone();
     let result = under_deadline(world, step, side, &mut changed, fence).await;
     if fault == Fault::LoseReply {
-        return Performed::Ended(Outcome::Unknown("an experiment lost the reply".into()));
+        return Performed::Ended(Outcome::Unknown(LOST.into()));
     }
+    let after = faults.at(&point(context, step, side, Moment::AfterEffect));
     let outcome = match result {
+        Ok(Ok(())) if after == Fault::Refuse => Outcome::Refused(REFUSED.into()),
         Ok(Ok(())) => {
             *context = changed;
             Outcome::Ok
@@ -220,15 +261,8 @@ async fn perform(
         Ok(Err(StepError::GoForward(why))) => Outcome::GoForward(why),
         Err(why) => Outcome::TimedOut(why),
     };
-    obey(faults.at(&point(context, step, side, Moment::AfterEffect))).await;
+    obey(faults, after, &point(context, step, side, Moment::AfterEffect)).await;
     Performed::Ended(outcome)
-}
-
-async fn in_the_background(world: Arc<World>, step: Step, side: Side, mut context: Context, fence: Fence) {
-    if let Some(work) = work_of(&step, side) {
-        // Its end interests nobody any more: what it did is what the undo and the audit find.
-        let _ = work(&world, &mut context, fence).await;
-    }
 }
 
 fn work_of(step: &Step, side: Side) -> Option<crate::saga::step::Work> {
@@ -280,15 +314,21 @@ async fn progress(world: &World, places: &[(String, String)], operation: Uuid) -
     moved
 }
 
-fn point<'a>(context: &Context, step: &'a Step, side: Side, moment: Moment) -> Point<'a> {
+/// Where a runner (or the request that begins an operation) is.
+pub(super) fn point<'a>(context: &Context, step: &'a Step, side: Side, moment: Moment) -> Point<'a> {
     Point { saga: context.kind.as_str(), id: context.saga, server: context.server, step: step.name, side: side.as_str(), moment }
 }
 
-async fn obey(fault: Fault) {
+/// The faults that end what runs.
+pub(super) async fn obey(faults: &FaultPoints, fault: Fault, here: &Point<'_>) {
     match fault {
-        Fault::KillActor => panic!("an experiment kills this migration's actor"),
-        Fault::Freeze => futures::future::pending().await,
-        Fault::None | Fault::Refuse | Fault::LoseReply | Fault::CompleteLate | Fault::CompleteAfterEnd => {}
+        // Without the hook: nobody needs a backtrace of an experiment.
+        Fault::KillActor => std::panic::resume_unwind(Box::new("an experiment kills this migration's actor")),
+        Fault::Freeze => {
+            faults.over(here);
+            futures::future::pending().await
+        }
+        Fault::None | Fault::Refuse | Fault::LoseReply | Fault::Repeat | Fault::CompleteLate | Fault::CompleteAfterEnd => {}
     }
 }
 

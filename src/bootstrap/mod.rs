@@ -3,6 +3,7 @@
 //! Every part copes with having run before, wholly or half: a first start that is interrupted is finished by the next.
 
 mod accounts;
+mod controller;
 mod policy_file;
 mod samples;
 mod stored;
@@ -82,6 +83,8 @@ pub struct CellPlan {
 pub struct Cloud {
     pub env: Env,
     pub config: Config,
+    /// The name under which this controller holds operations.
+    pub controller: String,
     pub api: ApiDb,
     /// cell0 first.
     pub cells: Vec<CellPlan>,
@@ -99,12 +102,13 @@ pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Clou
     let data = config.data_dir.clone();
     policy_file::make_if_missing(&config.policy_file()).map_err(at(&config.policy_file()))?;
     let policy = Arc::new(PolicyEnforcer::open(&config.policy_file())?);
+    let controller = controller::name(&data, &env)?;
     let api = ApiDb::new(open_db("api", config.database.api.as_deref(), &data.join("api.db"), Schema::Api, &env)?);
     let services = open_services(&config, &env).await?;
     let (cells, new_hosts) = topology::ensure_cells(&config, &env, &api, &services).await?;
     accounts::ensure(&config, &env, &services.identity).await?;
     samples::make_once(&data, &env, wanted, &Made { api: &api, services: &services, cells: &cells }, &new_hosts).await?;
-    Ok(Cloud { env, config, api, cells, services, policy })
+    Ok(Cloud { env, config, controller, api, cells, services, policy })
 }
 
 fn open_db(name: &str, url: Option<&str>, file: &Path, schema: Schema, env: &Env) -> Result<Db, DbError> {

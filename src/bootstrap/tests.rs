@@ -7,8 +7,8 @@ use crate::services::placement::PlacementService;
 
 fn config(dir: &Path, cells: u32, hosts_per_cell: u32) -> Config {
     let mut config = Config { data_dir: dir.to_owned(), ..Config::default() };
-    config.cells.count = cells;
-    config.cells.hosts_per_cell = hosts_per_cell;
+    config.cells.count = Some(cells);
+    config.cells.hosts_per_cell = Some(hosts_per_cell);
     config
 }
 
@@ -55,6 +55,20 @@ async fn the_first_start_makes_the_default_cloud_and_the_next_keeps_it() {
     for provider in second.services.placement.providers().await.unwrap() {
         assert_eq!(provider.inventories["VCPU"].capacity(), 64);
     }
+}
+
+#[tokio::test]
+async fn a_start_that_is_told_no_number_adds_no_cell_and_no_host() {
+    let dir = tempfile::tempdir().unwrap();
+    let shape = |cloud: &Cloud| cloud.cells.iter().map(|cell| (cell.name.clone(), cell.hosts.len())).collect::<Vec<_>>();
+    let small = shape(&open(config(dir.path(), 1, 1), Env::system()).await.unwrap());
+    assert_eq!(small, [("cell0".to_owned(), 0), ("cell1".to_owned(), 1)]);
+    let untold = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+    assert_eq!(shape(&open(untold.clone(), Env::system()).await.unwrap()), small);
+    let mut one_more = untold;
+    one_more.cells.count = Some(2);
+    let grown = shape(&open(one_more, Env::system()).await.unwrap());
+    assert_eq!(grown, [("cell0".to_owned(), 0), ("cell1".to_owned(), 1), ("cell2".to_owned(), 2)]);
 }
 
 #[tokio::test]

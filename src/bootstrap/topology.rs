@@ -19,6 +19,10 @@ use crate::services::placement::{Inventory, PlacementService};
 
 /// What a compute service of this program is: old enough ones would bar cross-cell moves (spec §3).
 const COMPUTE_SERVICE_VERSION: i32 = 70;
+/// Cells beside cell0, when nobody says how many.
+const DEFAULT_CELLS: u32 = 2;
+/// Hosts of a new cell, when nobody says how many.
+const DEFAULT_HOSTS_PER_CELL: usize = 2;
 /// The simulated hypervisor's version, in libvirt's way of counting.
 const HYPERVISOR_VERSION: i32 = 1_000_000;
 
@@ -32,11 +36,16 @@ pub(super) async fn ensure_cells(
 ) -> Result<(Vec<CellPlan>, BTreeSet<String>), BootstrapError> {
     let mapped: BTreeSet<String> = api.host_mappings().await?.into_iter().map(|mapping| mapping.host).collect();
     let known: BTreeMap<String, CellMapping> = api.cell_mappings().await?.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
-    for number in 0..=config.cells.count {
+    // cell0 comes last: that it is mapped says that the first start has mapped the others.
+    let count = config.cells.count.unwrap_or(if known.contains_key("cell0") { 0 } else { DEFAULT_CELLS });
+    let others = known.keys().filter_map(|name| number_of(name)).filter(|number| *number > count);
+    for number in (1..=count).chain(others).chain([0]) {
         ensure_mapping(config, env, api, &known, number).await?;
     }
+    let mut mappings = api.cell_mappings().await?;
+    mappings.sort_by_key(|mapping| mapping.uuid != CELL0);
     let mut cells = Vec::new();
-    for mapping in api.cell_mappings().await? {
+    for mapping in mappings {
         let db = open_db(&mapping.name, Some(&mapping.database_url), Path::new(""), Schema::Cell, env)?;
         let dir = config.data_dir.join("cells").join(&mapping.name);
         let mut cell = CellPlan { uuid: mapping.uuid, name: mapping.name, db: CellDb::new(db), dir, hosts: Vec::new() };
@@ -78,6 +87,11 @@ async fn ensure_mapping(
     Ok(())
 }
 
+/// The number in the name of a cell of the default cloud.
+fn number_of(name: &str) -> Option<u32> {
+    name.strip_prefix("cell")?.parse().ok()
+}
+
 fn file_of(config: &Config, name: &str) -> String {
     config.data_dir.join(format!("{name}.db")).to_string_lossy().into_owned()
 }
@@ -99,13 +113,16 @@ async fn ensure_hosts(
     services: &Services,
     cell: &CellPlan,
 ) -> Result<Vec<HostPlan>, BootstrapError> {
-    let mapped = api.hosts_of_cell(cell.uuid).await?.len();
-    // Only cells of the default cloud get hosts from here; one that was mapped by hand has its own.
-    let wanted = match cell.name.strip_prefix("cell").and_then(|number| number.parse::<u32>().ok()) {
-        Some(number) if number <= config.cells.count => config.cells.hosts_per_cell as usize,
-        _ => mapped,
+    let mapped = api.hosts_of_cell(cell.uuid).await?;
+    let first_is_mapped = mapped.iter().any(|mapping| mapping.host == format!("{}-host1", cell.name));
+    // Only cells of the default cloud get hosts from here; one that was mapped by hand has its own. The first host comes last:
+    // that it is mapped says that a start has mapped the others.
+    let wanted = match (number_of(&cell.name), config.cells.hosts_per_cell) {
+        (Some(_), Some(hosts)) => hosts as usize,
+        (Some(_), None) if !first_is_mapped => DEFAULT_HOSTS_PER_CELL,
+        _ => 0,
     };
-    for number in 1..=wanted.max(mapped) {
+    for number in (1..=wanted.max(mapped.len())).rev() {
         let host = format!("{}-host{number}", cell.name);
         api.map_host(&host, cell.uuid).await?;
         ensure_records(config, env, cell, &host).await?;

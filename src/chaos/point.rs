@@ -37,13 +37,16 @@ pub struct Point<'a> {
 pub enum Fault {
     /// Nothing.
     None,
-    /// The step is refused without being tried.
+    /// Before the effect: the step is refused without being tried. After it: the step says that it failed, and its effect is
+    /// there.
     Refuse,
     /// The effect happens, and its reply is lost.
     LoseReply,
+    /// The effect happens twice under one fence, as when a request is delivered twice.
+    Repeat,
     /// The deadline passes at once, and the effect happens while the runner goes on.
     CompleteLate,
-    /// The deadline passes at once, and the effect is tried only after the saga has ended.
+    /// The deadline passes at once, and the effect is tried only after the saga (or its runner) has ended.
     CompleteAfterEnd,
     /// The migration's actor dies here.
     KillActor,
@@ -55,6 +58,9 @@ pub enum Fault {
 pub trait FaultPlan: Send + Sync {
     /// The fault at this point.
     fn at(&self, point: &Point<'_>) -> Fault;
+
+    /// The fault given at this point has run its course: the late effect has ended, well or not, or the runner stands still.
+    fn over(&self, _point: &Point<'_>) {}
 }
 
 /// The hook: holds the plan, if any. Cheap to clone.
@@ -71,9 +77,17 @@ impl FaultPoints {
 
     /// What happens here.
     pub fn at(&self, point: &Point<'_>) -> Fault {
-        match self.plan.read().unwrap_or_else(std::sync::PoisonError::into_inner).as_ref() {
-            None => Fault::None,
-            Some(plan) => plan.at(point),
+        self.armed().map_or(Fault::None, |plan| plan.at(point))
+    }
+
+    /// See [`FaultPlan::over`].
+    pub fn over(&self, point: &Point<'_>) {
+        if let Some(plan) = self.armed() {
+            plan.over(point);
         }
+    }
+
+    fn armed(&self) -> Option<Arc<dyn FaultPlan>> {
+        self.plan.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 }

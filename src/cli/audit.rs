@@ -21,7 +21,18 @@ const INCOMPLETE: u8 = 4;
 /// How long a database or a host's files may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(super) fn run(config: &Config, json: bool) -> Result<ExitCode, Failure> {
+/// The exit code when there was nothing to audit: no usable data directory, or no answer from the service that holds it.
+const IMPOSSIBLE: u8 = 5;
+
+/// Prints the report, or why there is none.
+pub(super) fn run(config: &Config, json: bool) -> ExitCode {
+    report(config, json).unwrap_or_else(|failure| {
+        eprintln!("cellshift: {failure}");
+        ExitCode::from(IMPOSSIBLE)
+    })
+}
+
+fn report(config: &Config, json: bool) -> Result<ExitCode, Failure> {
     let report = match DataDir::take_existing(&config.data_dir) {
         Ok(_held) => actix_rt::System::new().block_on(of_stopped(config))?,
         Err(DataDirError::InUse { .. }) => actix_rt::System::new().block_on(of_running(config))?,

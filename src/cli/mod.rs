@@ -56,7 +56,8 @@ enum Command {
     },
     /// Say which invariants do not hold, in a running service or in the data of a stopped one.
     ///
-    /// Ends with 0 when all hold, 3 when one does not, and 4 when none was found broken but something did not answer.
+    /// Ends with 0 when all hold, 3 when one does not, 4 when none was found broken but something did not answer, and 5 when there
+    /// is nothing to audit, such as a data directory that cannot be used.
     Audit {
         #[command(flatten)]
         options: Options,
@@ -92,13 +93,13 @@ struct Options {
     /// Where to listen [default: 127.0.0.1:8774].
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
-    /// Cells beside cell0 [default: 2].
+    /// Cells beside cell0 [default: those there are; at the first start 2].
     #[arg(long, value_name = "N")]
     cells: Option<u32>,
-    /// Simulated hosts per cell [default: 2].
+    /// Simulated hosts per cell [default: those there are; in a new cell 2].
     #[arg(long, value_name = "N")]
     hosts_per_cell: Option<u32>,
-    /// A TOML file with any option; `cellshift config` prints them all.
+    /// A TOML file with any option; `cellshift config` prints those in force.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -120,7 +121,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Demo { log } => demo(log),
         Command::Migrations { options, server, status } => options.load().and_then(|config| migrations::list(&config, server, status)),
         Command::Migration { uuid, options, watch } => options.load().and_then(|config| migrations::show(&config, uuid, watch)),
-        Command::Audit { options, json } => options.load().and_then(|config| audit::run(&config, json)),
+        Command::Audit { options, json } => options.load().map(|config| audit::run(&config, json)),
         Command::Simulate(asked) => simulate::run(&asked),
         Command::Db { command: DbCommand::Migrate(options) } => options.load().and_then(migrate_databases),
         Command::Config(options) => options.load().and_then(|config| {

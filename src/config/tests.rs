@@ -27,7 +27,7 @@ fn the_command_line_beats_the_file_beats_the_defaults() {
     std::fs::write(&path, "[cells]\ncount = 3\ntimeout = 0.5\n[http]\nlisten = \"127.0.0.1:1\"\n").unwrap();
     let overrides = Overrides { listen: Some("127.0.0.1:2".parse().unwrap()), ..Overrides::default() };
     let config = Config::load(Some(&path), overrides).unwrap();
-    assert_eq!((config.cells.count, config.cells.hosts_per_cell, config.http.listen.port()), (3, 2, 2));
+    assert_eq!((config.cells.count, config.cells.hosts_per_cell, config.http.listen.port()), (Some(3), None, 2));
     assert_eq!(config.cells.timeout, Seconds::millis(500));
 }
 
@@ -46,7 +46,17 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[compute]\ncpu_allocation_ratio = nan\n", ["compute.cpu_allocation_ratio", "above 0"]),
         ("[scheduler]\nfilters = [\"Nothing\"]\n", ["Nothing", "known are"]),
         ("[migration.deadlines]\nupload_snapshot = 0\n", ["migration.deadlines.upload_snapshot", "at least 1"]),
-        ("[migration.deadlines]\nupload_snapshoot = 9\n", ["migration.deadlines.upload_snapshoot", "a step of a saga"]),
+        ("[migration.deadlines]\nupload_snapshoot = 9\n", ["migration.deadlines.upload_snapshoot", "upload_snapshot"]),
+        ("[quota]\ninstances = -2\n", ["quota.instances", "-1 for no limit"]),
+        ("[api]\nmax_limit = 0\n", ["api.max_limit", "at least 1"]),
+        ("[notifications]\nsubscriber_queue = 0\n", ["notifications.subscriber_queue", "at least 1"]),
+        ("[migration]\nlease = 0\n", ["migration.lease", "more than 0"]),
+        ("[database]\napi = \"mysql://db/api\"\n", ["database.api", "postgres:// URL or the path"]),
+        ("[database]\nservices = \":memory:\"\n", ["database.services", "SQLite file"]),
+        ("[database.cells]\ncell1 = \"\"\n", ["database.cells.cell1", "SQLite file"]),
+        ("[database.cells]\ncel1 = \"a.db\"\n", ["database.cells.cel1", "cell0, cell1"]),
+        ("[scheduler]\nallow_resize_to_same_host = true\n", ["allow_resize_to_same_host", "max_attempts"]),
+        ("[chaos]\nenabled = true\n", ["chaos", "data_dir"]),
         ("[http\n", ["cellshift.toml", "line 1"]),
     ] {
         let error = load(text).unwrap_err().to_string();

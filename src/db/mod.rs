@@ -38,8 +38,9 @@ pub struct Db {
 
 struct Inner {
     name: String,
-    env: Env,
+    /// Closed before `env` goes: when nobody holds an environment any more, nothing is written any more.
     access: Arc<Access>,
+    env: Env,
     outage: AtomicU8,
     /// Calls that the outage has left to spoil.
     spoils: AtomicU32,
@@ -77,7 +78,7 @@ impl Db {
             Blocking::Inline => Access::Inline { conn: Mutex::new(connection::open_in_memory(schema)?) },
             Blocking::Pool => {
                 let pool = connection::open_pool(name, url, schema, POOL_SIZE)?;
-                let writer = if connection::is_postgres(url) { None } else { Some(writer::Writer::start(name, connection::open(url)?)?) };
+                let writer = if connection::is_postgres(url) { None } else { Some(writer::Writer::start(name, url)?) };
                 Access::Pooled { pool, permits: Semaphore::new(POOL_SIZE as usize), writer }
             }
         };

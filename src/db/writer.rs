@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use diesel::Connection;
 use tokio::sync::oneshot;
 
-use super::connection::Conn;
+use super::connection::{self, Conn};
 use super::error::DbError;
 
 /// Jobs in one commit at most, so that no one waits long behind a burst.
@@ -18,25 +18,34 @@ type Answer = Box<dyn FnOnce(Result<(), String>) + Send>;
 type Job = Box<dyn FnOnce(&mut Conn) -> Answer + Send>;
 
 pub(super) struct Writer {
-    jobs: mpsc::SyncSender<Job>,
+    /// None once it is dropped.
+    jobs: Option<mpsc::SyncSender<Job>>,
+    thread: Option<std::thread::JoinHandle<()>>,
     name: String,
 }
 
 impl Writer {
-    /// Starts the writer's thread; it ends when the last handle is dropped and the queue is empty.
-    pub(super) fn start(name: &str, mut conn: Conn) -> Result<Writer, DbError> {
+    /// Opens the file and starts the writer's thread; it ends when this is dropped and the queue is empty.
+    pub(super) fn start(name: &str, url: &str) -> Result<Writer, DbError> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
-        std::thread::Builder::new()
+        let (mut conn, url) = (connection::open(url)?, url.to_owned());
+        let thread = std::thread::Builder::new()
             .name(format!("write-{name}"))
             .spawn(move || {
                 while let Ok(first) = queue.recv() {
                     let mut group = vec![first];
                     group.extend(std::iter::from_fn(|| queue.try_recv().ok()).take(GROUP_MAX - 1));
-                    commit_group(&mut conn, group);
+                    if commit_group(&mut conn, group).is_err() {
+                        // A full disk ends SQLite's transaction by itself, and the connection no longer knows where it is.
+                        match connection::open(&url) {
+                            Ok(fresh) => conn = fresh,
+                            Err(error) => log::error!("the writer of {url} goes on with a connection that failed: {error}"),
+                        }
+                    }
                 }
             })
             .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })?;
-        Ok(Writer { jobs, name: name.to_owned() })
+        Ok(Writer { jobs: Some(jobs), thread: Some(thread), name: name.to_owned() })
     }
 
     /// Runs `work` in the next group and answers after its commit.
@@ -47,20 +56,23 @@ impl Writer {
     {
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move |conn| {
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| conn.transaction(work)))
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| in_savepoint(conn, work)))
                 .unwrap_or_else(|_| Err(DbError::Defect("a database call panicked; it was rolled back".into())));
             Box::new(move |committed| {
-                let answer = match committed {
-                    Ok(()) => result,
-                    Err(reason) => Err(DbError::Unavailable { name: String::new(), reason }),
+                let answer = match (committed, result) {
+                    (Ok(()), result) => result,
+                    // Why the commit failed, if this job is the reason.
+                    (Err(_), Err(error @ DbError::Unavailable { .. })) => Err(error),
+                    (Err(reason), _) => Err(DbError::Unavailable { name: String::new(), reason }),
                 };
                 // The caller may have given up waiting; its write stands all the same.
                 let _ = sender.send(answer);
             })
         });
-        self.jobs.try_send(job).map_err(|e| match e {
+        let ended = || self.unavailable("its writer has ended");
+        self.jobs.as_ref().ok_or_else(ended)?.try_send(job).map_err(|e| match e {
             mpsc::TrySendError::Full(_) => self.unavailable("too many writes wait"),
-            mpsc::TrySendError::Disconnected(_) => self.unavailable("its writer has ended"),
+            mpsc::TrySendError::Disconnected(_) => ended(),
         })?;
         receiver.await.unwrap_or_else(|_| Err(self.unavailable("its writer ended before it answered")))
     }
@@ -70,7 +82,34 @@ impl Writer {
     }
 }
 
-fn commit_group(conn: &mut Conn, group: Vec<Job>) {
+/// Waits for the writes that were queued: once a database is dropped, nothing more is written to its file.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            // It panics nowhere: a job's panic is caught.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Does the work in a savepoint. A full disk takes the savepoint too: its own reason counts, not that the savepoint is gone.
+fn in_savepoint<T>(conn: &mut Conn, work: impl FnOnce(&mut Conn) -> Result<T, DbError>) -> Result<T, DbError> {
+    let mut unavailable = None;
+    let result = conn.transaction(|conn| {
+        work(conn).inspect_err(|error| {
+            if let DbError::Unavailable { name, reason } = error {
+                unavailable = Some(DbError::Unavailable { name: name.clone(), reason: reason.clone() });
+            }
+        })
+    });
+    match unavailable {
+        Some(error) => Err(error),
+        None => result,
+    }
+}
+
+fn commit_group(conn: &mut Conn, group: Vec<Job>) -> Result<(), String> {
     let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
     let committed = conn.transaction::<(), diesel::result::Error, _>(|conn| {
         answers.extend(group.into_iter().map(|job| job(conn)));
@@ -80,4 +119,5 @@ fn commit_group(conn: &mut Conn, group: Vec<Job>) {
     for answer in answers {
         answer(outcome.clone());
     }
+    outcome
 }

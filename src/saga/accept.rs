@@ -83,7 +83,9 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     else {
         return Ok(());
     };
-    // An accept that never happened has read nothing: the record is as it was.
+    // The fence first: an accept that comes late changes nothing of what is read now.
+    world.cell(&cell)?.apply(fence, CellTxn::new()).await?;
+    // An accept whose end is unknown has told nothing: but for the task, the record is as it was.
     let prior = context.prior.clone().unwrap_or(Prior {
         vm_state: instance.vm_state,
         running: instance.power_state == PowerState::Running,
@@ -93,9 +95,10 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     let power = if prior.running && !context.service_lost { PowerState::Running } else { PowerState::Shutdown };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     let mut txn = CellTxn::new().instance_change(context.server, change);
-    if let (Kind::Confirm | Kind::Revert, Some(migration)) = (context.kind, context.migration) {
-        // Both may be asked for again (L12).
-        txn = txn.migration_status(migration, MigrationStatus::Finished);
+    // A confirm or a revert may be asked for again (L12).
+    let ending = [MigrationStatus::Confirming, MigrationStatus::Reverting];
+    if let Some(migration) = world.cell(&cell)?.latest_migration(context.server, &ending).await? {
+        txn = txn.migration_status(migration.uuid, MigrationStatus::Finished);
     }
     txn = history::failed(txn, world, context, leading_event(context));
     world.cell(&cell)?.apply(fence, txn).await?;

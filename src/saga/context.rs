@@ -146,6 +146,9 @@ pub struct RequestedNetwork {
     pub network_id: Option<Uuid>,
     pub fixed_ip: Option<String>,
     pub tag: Option<String>,
+    /// Of a port that is made; none stands for the project's default group.
+    #[serde(default)]
+    pub security_groups: Vec<Uuid>,
 }
 
 /// A volume of a new server.
@@ -219,6 +222,9 @@ pub struct Context {
     pub error: Option<String>,
     /// The guest cannot be said to be well: the server ends in ERROR and says why.
     pub service_lost: bool,
+    /// Nothing that is still owed brings the guest back: its user must (rebuild, hard reboot).
+    #[serde(default)]
+    pub guest_lost: bool,
     /// This context pays a debt of an ended saga: what it would remove may be in use again.
     pub settling: bool,
 }
@@ -254,6 +260,7 @@ impl Context {
             lease_epoch: 0,
             error: None,
             service_lost: false,
+            guest_lost: false,
             settling: false,
         }
     }

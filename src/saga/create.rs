@@ -46,7 +46,7 @@ const STEPS: &[Step] = &[
 ];
 
 /// The mapping, the request spec and the build request, in one transaction: from here on the server exists.
-pub async fn accept(world: &World, context: &mut Context, _: Fence) -> Result<(), Refusal> {
+pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
     let request = create_request(context)?.clone();
     context.display_name = request.instance.instance.display_name.clone();
     context.project_id = request.instance.instance.project_id.clone();
@@ -60,7 +60,7 @@ pub async fn accept(world: &World, context: &mut Context, _: Fence) -> Result<()
         return Ok(());
     }
     let server = NewServer { instance: (*request.instance).clone(), request_spec: (*request.request_spec).clone() };
-    world.api.create_servers(vec![server]).await.map_err(Refusal::from)
+    world.api.create_server(fence, server).await.map_err(Refusal::from)
 }
 
 async fn accept_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
@@ -70,6 +70,8 @@ async fn accept_again(world: &World, context: &mut Context, fence: Fence) -> Res
 /// Undo: the server is left as a record in ERROR with the reason, in the cell that has no hosts.
 async fn bury_in_cell0(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let request = create_request(context)?.clone();
+    // The fence first: a server that was never accepted must not come late.
+    world.api.raise_fence(fence).await?;
     match world.api.instance_mapping(context.server).await {
         Err(DbError::NotFound(_)) => return Ok(()),
         other => other?,
@@ -142,7 +144,7 @@ async fn make_ports(world: &World, context: &mut Context, fence: Fence) -> Resul
                     network_id,
                     project_id: project_id.clone(),
                     fixed_ip: wanted.fixed_ip,
-                    security_groups: Vec::new(),
+                    security_groups: wanted.security_groups,
                 };
                 world.network.create_port(fence, new).await?
             }

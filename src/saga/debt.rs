@@ -10,6 +10,7 @@ use crate::db::api::debts::Debt;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::domain::fence::Fence;
+use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::server::{PowerState, VmState};
 
 /// Tries after which a debt that is refused (not merely unanswered) asks for an operator.
@@ -27,7 +28,8 @@ pub async fn in_use_again(world: &World, context: &Context, place: &Place) -> Re
     }
     let Some(cell) = cell_of(world, context).await? else { return Ok(false) };
     let latest = world.cell(&cell)?.latest_migration(context.server, &[]).await?;
-    Ok(latest.is_some_and(|migration| {
+    // The operation's own move, which a revert that was undone leaves as it was, is no other use.
+    Ok(latest.filter(|migration| migration.uuid != context.move_id()).is_some_and(|migration| {
         migration.status.is_live() && (migration.source_compute == place.host || migration.dest_compute.as_deref() == Some(&place.host))
     }))
 }
@@ -41,6 +43,20 @@ pub async fn lost_ownership(world: &World, context: &Context, place: &Place) -> 
     Ok(owner != Some((place.cell.clone(), place.host.clone())))
 }
 
+/// While a debt is paid: true when the guest runs at that place, so that it need not be defined there.
+pub async fn runs_already(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
+    if !context.settling {
+        return Ok(false);
+    }
+    match world.hosts.query(&place.cell, &place.host, HostQuery::Report { checksums: false }, world.settings.debt_deadline).await {
+        Ok(HostAnswer::Report(report)) => {
+            Ok(report.guests.iter().any(|guest| guest.server == context.server && guest.power_state == PowerState::Running))
+        }
+        Ok(other) => Err(StepError::Unknown(format!("host {} answered {other:?} to a question for a report", place.host))),
+        Err(error) => Err(StepError::Unknown(format!("host {}: {error}", place.host))),
+    }
+}
+
 /// The cell of the server's record; none when the server is gone. A cell that does not answer is an error: nothing may be
 /// concluded from its silence.
 async fn cell_of(world: &World, context: &Context) -> Result<Option<String>, StepError> {
@@ -49,6 +65,15 @@ async fn cell_of(world: &World, context: &Context) -> Result<Option<String>, Ste
         Err(Refusal::NotFound(_)) => Ok(None),
         Err(other) => Err(other.into()),
     }
+}
+
+/// While a debt is paid: true when the server is no longer in the ERROR in which the owing operation left it.
+pub async fn was_mended(world: &World, context: &Context) -> Result<bool, StepError> {
+    if !context.settling {
+        return Ok(false);
+    }
+    let (_, instance) = super::accept::find(world, context.server).await.map_err(StepError::from)?;
+    Ok(instance.vm_state != VmState::Error)
 }
 
 /// Tries every debt whose server is at rest.
@@ -124,7 +149,7 @@ fn read(debt: &Debt) -> Result<(Context, Step), StepError> {
 /// When the last debt on which a server in ERROR depended is paid, the server is what it was (rule 7).
 async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
     let (context, step) = read(debt)?;
-    if !step.service_depends || depends_on_others(world, debt).await? {
+    if !step.service_depends || context.guest_lost || depends_on_others(world, debt).await? {
         return Ok(());
     }
     let Some(cell) = cell_of(world, &context).await? else { return Ok(()) };

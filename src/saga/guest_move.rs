@@ -49,7 +49,7 @@ pub async fn start_source_guest(world: &World, context: &mut Context, fence: Fen
         return Ok(());
     }
     if context.ran_before() && !world.settings.recover_source_guest {
-        context.service_lost = true;
+        (context.service_lost, context.guest_lost) = (true, true);
         return Ok(());
     }
     if context.ran_before() {
@@ -96,9 +96,11 @@ pub async fn define_source_guest_again(world: &World, context: &mut Context, fen
         return Ok(());
     }
     let volumes = connect_volumes(world, context, fence, &source, |volume| volume.source_attachment).await?;
-    let flavor = context.old_flavor.clone().unwrap_or_default();
-    let spec = guest_spec(world, context, &source, flavor, DiskSource::Kept, volumes).await?;
-    world.ask(context, &source, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;
+    if !super::debt::runs_already(world, context, &source).await? {
+        let flavor = context.old_flavor.clone().unwrap_or_default();
+        let spec = guest_spec(world, context, &source, flavor, DiskSource::Kept, volumes).await?;
+        world.ask(context, &source, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;
+    }
     for volume in &context.volumes {
         world.volumes.complete_attachment(fence, volume.source_attachment).await?;
         world.volumes.delete_attachment(fence, volume.placeholder).await?;

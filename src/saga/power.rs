@@ -16,14 +16,17 @@ use crate::domain::host_protocol::HostCommand;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, VmState};
 
-const NOT_UNDONE: Undo = Undo::Nothing("the guest's power is what its host says; the record follows it");
+/// A hard reboot that fails leaves the server in ERROR, and the next one mends it.
+const NOT_UNDONE: Undo = Undo::Nothing("another hard reboot mends it");
+/// A reply that was lost says nothing of the guest's power: it is made to be what the record says.
+const BACK: Undo = Undo::By(work!(power_as_before));
 
 /// Start.
 pub const START: Table = Table {
     steps: &[
         Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
         Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible("start_guest", work!(start_guest), NOT_UNDONE).within(Deadline::Within(300)).tried(4),
+        Step::reversible("start_guest", work!(start_guest), BACK).within(Deadline::Within(300)).tried(4).serving(),
         Step::forward("record_running", work!(record_running)),
     ],
     chooses: None,
@@ -34,7 +37,7 @@ pub const STOP: Table = Table {
     steps: &[
         Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
         Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible("stop_guest", work!(stop_guest), NOT_UNDONE).within(Deadline::Within(180)).tried(4),
+        Step::reversible("stop_guest", work!(stop_guest), BACK).within(Deadline::Within(180)).tried(4).serving(),
         Step::forward("record_stopped", work!(record_stopped)),
     ],
     chooses: None,
@@ -45,7 +48,7 @@ pub const SOFT_REBOOT: Table = Table {
     steps: &[
         Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
         Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible("reboot_guest", work!(reboot_guest), NOT_UNDONE).within(Deadline::Within(300)).tried(4),
+        Step::reversible("reboot_guest", work!(reboot_guest), BACK).within(Deadline::Within(300)).tried(4).serving(),
         Step::forward("record_running", work!(record_running)),
     ],
     chooses: None,
@@ -82,6 +85,21 @@ pub async fn stop_guest(world: &World, context: &mut Context, fence: Fence) -> R
 async fn start_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     world.ask(context, &here, fence, HostCommand::StartGuest).await.map(drop)
+}
+
+/// Undo: the guest runs if it ran before, and is off if it was. The guest of a server in ERROR is its user's to mend, and so is
+/// one that its user has mended before the debt was paid.
+async fn power_as_before(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let was_broken = context.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Error);
+    if was_broken || super::debt::lost_ownership(world, context, &here).await? || super::debt::was_mended(world, context).await? {
+        return Ok(());
+    }
+    let command = match context.ran_before() {
+        true => HostCommand::StartGuest,
+        false => HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms },
+    };
+    world.ask(context, &here, fence, command).await.map(drop)
 }
 
 async fn reboot_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {

@@ -52,7 +52,7 @@ async fn check_image(world: &World, context: &mut Context, _: Fence) -> Result<(
 /// Undo: the old guest runs again; it is reached only while its disk is untouched.
 async fn start_guest_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    if context.ran_before() && !context.service_lost {
+    if context.ran_before() && !context.guest_lost {
         world.ask(context, &here, fence, HostCommand::StartGuest).await?;
     }
     Ok(())

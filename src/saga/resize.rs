@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::context::{Context, Place, Request};
+use super::context::{Context, Kind, Place, Request};
 use super::error::StepError;
 use super::history;
 use super::scheduling::{
@@ -172,6 +172,11 @@ pub async fn claim_next_alternate(world: &World, context: &mut Context, fence: F
 /// Undo: the claim is given up.
 pub async fn release_destination(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let spec = wanted_spec(context)?;
+    let moved = context.kind == Kind::Resize && context.settling;
+    if moved && world.placement.allocations_of(context.move_id()).await?.is_none() {
+        // The server has got back what it had before, in the place of the claim.
+        return Ok(());
+    }
     Ok(release_claim(world.placement.as_ref(), fence, context.server, &spec).await?)
 }
 

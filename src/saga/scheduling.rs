@@ -174,6 +174,8 @@ pub async fn release_claim(
     consumer: Uuid,
     request_spec: &RequestSpec,
 ) -> Result<(), ServiceError> {
+    // The fence first: a claim that comes late must not fall between the reading and the change.
+    placement.replace_allocations(fence, Vec::new()).await?;
     replace_claim(placement, fence, consumer, BTreeMap::new(), request_spec).await
 }
 

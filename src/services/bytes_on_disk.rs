@@ -35,7 +35,8 @@ struct Writing {
 }
 
 impl Writing {
-    fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    fn append(&mut self, env: &Env, bytes: &[u8]) -> std::io::Result<()> {
+        env.take_disk(bytes.len())?;
         self.file.write_all(bytes)?;
         self.hasher.update(bytes);
         self.size += bytes.len() as i64;
@@ -67,9 +68,10 @@ pub async fn write(
             if pad_to.is_some_and(|limit| writing.size as u64 + chunk.len() as u64 > limit) {
                 return Err(ServiceError::Invalid("The bytes do not fit into the size that was asked for.".into()));
             }
+            let space = env.clone();
             let (state, result) = env
                 .run_blocking(move || {
-                    let result = writing.append(&chunk);
+                    let result = writing.append(&space, &chunk);
                     (writing, result)
                 })
                 .await;

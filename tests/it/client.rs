@@ -49,7 +49,12 @@ impl Answer {
 impl User {
     /// Signs in with a password.
     pub async fn sign_in(running: &Running, name: &str, password: &str, project: &str) -> User {
-        let (http, root) = (reqwest::Client::new(), format!("http://{}", running.address));
+        User::sign_in_at(running.address, name, password, project).await
+    }
+
+    /// Signs in at the service at an address.
+    pub async fn sign_in_at(address: std::net::SocketAddr, name: &str, password: &str, project: &str) -> User {
+        let (http, root) = (reqwest::Client::new(), format!("http://{address}"));
         let domain = json!({"id": "default"});
         let body = json!({"auth": {
             "identity": {"methods": ["password"], "password": {"user": {"name": name, "domain": domain, "password": password}}},

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use diesel::Connection;
 use diesel::connection::SimpleConnection;
 use serde_json::{Value, json};
@@ -17,9 +18,10 @@ use cellshift::actors::root::Tree;
 use cellshift::bootstrap;
 use cellshift::chaos::audit;
 use cellshift::config::{Config, Seconds};
-use cellshift::env::Env;
+use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::launch::{self, Running};
 use cellshift::saga::world::World;
+use cellshift::virt::HostUnreachable;
 
 /// What any wait may take at most: a run that takes longer has got stuck.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,6 +37,17 @@ pub struct Cloud {
     _dir: TempDir,
 }
 
+/// A clock that tells when nobody holds it any more.
+struct LifeClock {
+    _held: mpsc::Sender<()>,
+}
+
+impl Clock for LifeClock {
+    fn now(&self) -> DateTime<Utc> {
+        SystemClock.now()
+    }
+}
+
 /// One run of the process.
 struct Life {
     tree: Tree,
@@ -42,16 +55,20 @@ struct Life {
     image: Uuid,
     end: oneshot::Sender<()>,
     thread: std::thread::JoinHandle<()>,
+    /// Says nothing, and closes when the last part of this life is dropped: each holds its environment.
+    gone: mpsc::Receiver<()>,
 }
 
 impl Life {
     fn start(config: Config) -> Life {
         let (end, ended) = oneshot::channel();
         let (started, starting) = mpsc::channel();
+        let (held, gone) = mpsc::channel();
+        let env = Env::new(Arc::new(LifeClock { _held: held }), Arc::new(RandomIds), Blocking::Pool);
         let thread = std::thread::spawn(move || {
             actix_rt::System::new().block_on(async move {
                 let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-                let cloud = bootstrap::open(config, Env::system()).await.expect("a cloud opens");
+                let cloud = bootstrap::open(config, env).await.expect("a cloud opens");
                 let images = cloud.services.images.list(&Default::default(), Default::default()).await.expect("images");
                 let image = images.iter().find(|image| image.name.as_deref() == Some("tiny")).expect("the image").id;
                 let Running { tree, address, server, .. } = launch::launch(cloud, listener).await.expect("a cloud runs");
@@ -62,12 +79,17 @@ impl Life {
             // What the process was at is dropped here, with its runtime: nothing is told to stop.
         });
         let (tree, address, image) = starting.recv_timeout(PATIENCE).expect("the cloud starts");
-        Life { tree, address, image, end, thread }
+        Life { tree, address, image, end, thread, gone }
     }
 
+    /// When this returns, nothing of it is left: no actor, no request, no database, no write that still waits.
     fn crash(self) {
-        let _ = self.end.send(());
-        self.thread.join().expect("the life ends");
+        let Life { tree, end, thread, gone, .. } = self;
+        let _ = end.send(());
+        thread.join().expect("the life ends");
+        drop(tree);
+        let left = gone.recv_timeout(PATIENCE).expect_err("nothing is ever sent");
+        assert_eq!(left, mpsc::RecvTimeoutError::Disconnected, "something of a dead process lives on");
     }
 }
 
@@ -79,6 +101,8 @@ impl Cloud {
         config.http.workers = 1;
         config.migration.back_off_first = Seconds::millis(2);
         config.migration.back_off_max = Seconds::millis(20);
+        // A guest waits for its ports: one whose ports cannot be plugged is given up sooner.
+        config.migration.deadlines = ["stop_source_guest", "stop_target_guest"].map(|step| (step.to_owned(), 3)).into();
         if let Ok(server) = std::env::var("CELLSHIFT_TEST_POSTGRES") {
             config.database.api = Some(fresh_postgres(&server));
             config.database.services = Some(fresh_postgres(&server));
@@ -134,6 +158,11 @@ impl Cloud {
 
     /// A request of the member; `path` below the root. The status and the body (null when there is no JSON).
     pub async fn send(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
+        self.try_send(method, path, body).await.expect("an answer")
+    }
+
+    /// [`Cloud::send`], when the process may die before it answers.
+    pub async fn try_send(&self, method: &str, path: &str, body: Option<Value>) -> reqwest::Result<(u16, Value)> {
         let method = method.parse().expect("a method");
         let url = format!("http://{}{path}", self.life().address);
         let mut request = self.http.request(method, url).header("X-Auth-Token", &self.member).timeout(PATIENCE);
@@ -141,9 +170,9 @@ impl Cloud {
         if let Some(body) = body {
             request = request.header("Content-Type", "application/json").body(body.to_string());
         }
-        let answer = request.send().await.expect("an answer");
+        let answer = request.send().await?;
         let status = answer.status().as_u16();
-        (status, serde_json::from_str(&answer.text().await.expect("a body")).unwrap_or(Value::Null))
+        Ok((status, serde_json::from_str(&answer.text().await?).unwrap_or(Value::Null)))
     }
 
     /// `POST /servers/{id}/action`, which must be accepted.
@@ -152,15 +181,19 @@ impl Cloud {
         assert!(status == 202 || status == 204 || status == 200, "{status}: {body}");
     }
 
-    /// Asks for a server in cell1 with a port and a volume that goes with it.
-    pub async fn ask_for_server(&self) -> Uuid {
+    /// The body that asks for a server in cell1 with a port and a volume that goes with it.
+    pub fn new_server(&self) -> Value {
         let root = json!({"boot_index": 0, "uuid": self.image(), "source_type": "image", "destination_type": "local",
             "delete_on_termination": true});
         let data = json!({"boot_index": -1, "source_type": "blank", "destination_type": "volume", "volume_size": 1,
             "delete_on_termination": true});
-        let body = json!({"server": {"name": "one", "flavorRef": "gen1.small", "imageRef": self.image(), "networks": "auto",
-            "block_device_mapping_v2": [root, data]}});
-        let (status, body) = self.send("POST", "/compute/v2.1/servers", Some(body)).await;
+        json!({"server": {"name": "one", "flavorRef": "gen1.small", "imageRef": self.image(), "networks": "auto",
+            "block_device_mapping_v2": [root, data]}})
+    }
+
+    /// Asks for [`Cloud::new_server`].
+    pub async fn ask_for_server(&self) -> Uuid {
+        let (status, body) = self.send("POST", "/compute/v2.1/servers", Some(self.new_server())).await;
         assert_eq!(status, 202, "{body}");
         id_of(&body["server"])
     }
@@ -182,6 +215,18 @@ impl Cloud {
     /// Waits until no operation holds the server; false when that takes too long.
     pub async fn at_rest(&self, server: Uuid) -> bool {
         matches!(tokio::time::timeout(PATIENCE, self.tree().conductor.until_at_rest(server)).await, Ok(Ok(())))
+    }
+
+    /// Every host has started and has tried to start the guests that ran before the restart.
+    pub async fn guests_return(&self) -> Result<(), HostUnreachable> {
+        for cell in &self.tree().cells {
+            for (host, _) in cell.hosts.hosts() {
+                // Answered when the host's actor has been started; that one answers when it is ready.
+                cell.power_on_host(&host).await?;
+                cell.hosts.resume_guests(&host, PATIENCE).await?;
+            }
+        }
+        Ok(())
     }
 
     /// What the audit finds wrong, one line each; a clean one is empty.

@@ -1,15 +1,22 @@
 //! The integration tests, as one binary.
 
+mod audit_command;
 mod client;
 mod cloud;
 mod cold_migrate;
+mod configuration;
 mod faults;
+mod full_disk;
 mod hosts_down;
 mod layers;
+mod local_disks;
 mod operators;
+mod power;
 mod races;
 mod refusals;
 mod resize_confirm;
 mod resize_revert;
 mod resize_rollback;
+mod security_groups;
+mod service;
 mod stage;

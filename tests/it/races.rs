@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::stage::{Stage, play, play_default};
+use cellshift::domain::context::RequestContext;
+use cellshift::saga::context::{Context, Kind, Request};
 use cellshift::virt::Operation;
 
 fn sorted(mut statuses: Vec<u16>) -> Vec<u16> {
@@ -35,6 +37,20 @@ fn of_eight_resizes_one_is_accepted() {
         let statuses = sorted(answers.iter().map(|answer| answer.status).collect());
         assert_eq!(statuses, [202, 409, 409, 409, 409, 409, 409, 409]);
         stage.at_rest(server, "VERIFY_RESIZE").await;
+    });
+}
+
+#[test]
+fn an_operation_goes_on_when_its_client_goes_away() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let conductor = stage.running.tree.conductor.clone();
+        let caller = RequestContext::default();
+        let mut asking = Box::pin(conductor.begin(Context::new(Uuid::from_u128(1), Kind::Stop, caller, server, Request::Stop)));
+        assert!(futures::poll!(&mut asking).is_pending());
+        drop(asking);
+        stage.until("the server is off", || async { stage.member.status(server).await == "SHUTOFF" }).await;
+        stage.at_rest(server, "SHUTOFF").await;
     });
 }
 

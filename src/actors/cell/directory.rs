@@ -9,10 +9,10 @@ use actix::dev::ToEnvelope;
 use actix::prelude::SendError;
 use actix::{Addr, Handler, Message};
 use async_trait::async_trait;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Notify, Semaphore, oneshot};
 use uuid::Uuid;
 
-use crate::actors::compute_host::{Ask, ComputeHost, Crash, Deliver, GuestWrite};
+use crate::actors::compute_host::{Ask, ComputeHost, Crash, Deliver, GuestWrite, ResumeGuests};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::virt::{HostUnreachable, Hosts};
 
@@ -20,6 +20,7 @@ use crate::virt::{HostUnreachable, Hosts};
 #[derive(Clone, Default)]
 pub struct HostDirectory {
     hosts: Arc<RwLock<BTreeMap<String, Door>>>,
+    changed: Arc<Notify>,
 }
 
 #[derive(Clone)]
@@ -28,7 +29,11 @@ enum Door {
     Open { address: Addr<ComputeHost>, bound: Arc<Semaphore> },
     /// Does not; the reason.
     Closed(String),
+    /// Will take some or be closed soon.
+    Starting,
 }
+
+const STARTING: &str = "its cell is starting";
 
 impl HostDirectory {
     /// Every host of the cell, in order, and whether it takes requests.
@@ -46,7 +51,22 @@ impl HostDirectory {
     pub fn reason(&self, host: &str) -> Option<String> {
         match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
             Some(Door::Closed(reason)) => Some(reason.clone()),
-            _ => None,
+            Some(Door::Starting) => Some(STARTING.to_owned()),
+            Some(Door::Open { .. }) | None => None,
+        }
+    }
+
+    /// Waits until no host is starting any more.
+    pub async fn until_started(&self) {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // From here on no change is missed.
+            changed.as_mut().enable();
+            let starting = |door: &Door| matches!(door, Door::Starting);
+            if !self.hosts.read().unwrap_or_else(PoisonError::into_inner).values().any(starting) {
+                return;
+            }
+            changed.await;
         }
     }
 
@@ -81,6 +101,14 @@ impl HostDirectory {
         wait(host, written, deadline).await
     }
 
+    /// The host asks at once for the guests that were interrupted; answered when each runs or may not run now.
+    pub async fn resume_guests(&self, host: &str, deadline: Duration) -> Result<(), HostUnreachable> {
+        let (address, _) = self.open(host)?;
+        let (done, resumed) = oneshot::channel();
+        deliver(host, &address, ResumeGuests { done })?;
+        wait(host, resumed, deadline).await
+    }
+
     /// For tests and experiments: the host panics.
     pub fn crash(&self, host: &str) -> Result<(), HostUnreachable> {
         deliver(host, &self.open(host)?.0, Crash)
@@ -96,14 +124,21 @@ impl HostDirectory {
         self.set(host, Door::Closed(reason.to_owned()));
     }
 
+    /// The host will take requests soon, or be closed.
+    pub(in crate::actors) fn starting(&self, host: &str) {
+        self.set(host, Door::Starting);
+    }
+
     fn set(&self, host: &str, door: Door) {
         self.hosts.write().unwrap_or_else(PoisonError::into_inner).insert(host.to_owned(), door);
+        self.changed.notify_waiters();
     }
 
     fn open(&self, host: &str) -> Result<(Addr<ComputeHost>, Arc<Semaphore>), HostUnreachable> {
         match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
             Some(Door::Open { address, bound }) => Ok((address.clone(), bound.clone())),
             Some(Door::Closed(reason)) => Err(HostUnreachable::NotDelivered(reason.clone())),
+            Some(Door::Starting) => Err(HostUnreachable::NotDelivered(STARTING.to_owned())),
             None => Err(HostUnreachable::NotDelivered(format!("there is no host {host} in this cell"))),
         }
     }
@@ -152,6 +187,14 @@ impl CellHosts {
     /// A cell's hosts.
     pub fn of(&self, cell: &str) -> Option<HostDirectory> {
         self.cells.read().unwrap_or_else(PoisonError::into_inner).get(cell).cloned()
+    }
+
+    /// Waits until no host of any cell is starting any more.
+    pub async fn until_started(&self) {
+        let cells: Vec<HostDirectory> = self.cells.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        for hosts in cells {
+            hosts.until_started().await;
+        }
     }
 
     fn reach(&self, cell: &str) -> Result<HostDirectory, HostUnreachable> {

@@ -300,7 +300,7 @@ impl Actor for Cell {
         self.parts.handle.kept().actor = Some(ctx.address().downgrade());
         self.parts.handle.health.forget_probe();
         for spec in self.parts.hosts.clone() {
-            self.parts.handle.hosts.closed(&spec.name, "its cell is starting");
+            self.parts.handle.hosts.starting(&spec.name);
             self.start_host(spec.name, ctx);
         }
         ctx.run_later(Duration::ZERO, |cell, ctx| cell.beat(ctx));

@@ -1,6 +1,6 @@
 //! What users write on their servers at any time, also while a server moves.
 
-use super::{CELL_DEADLINE, CellRegistry, Located};
+use super::{CellRegistry, Located};
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
@@ -17,7 +17,7 @@ impl CellRegistry {
         };
         let mut written = vec![home.clone()];
         loop {
-            apply(self.cell(&home)?, change()).await?;
+            self.apply(self.cell(&home)?, change()).await?;
             match self.find_server(uuid).await?.cell {
                 Some(now) if !written.contains(&now) => {
                     written.push(now.clone());
@@ -35,7 +35,7 @@ impl CellRegistry {
     /// The other copies: one that cannot be written now is caught up when the move ends.
     async fn edit_copies(&self, located: &Located, written: &[String], change: impl Fn() -> CellTxn) {
         for cell in self.inner.cells.values().filter(|cell| !written.contains(&cell.name)) {
-            match apply(cell, change()).await {
+            match self.apply(cell, change()).await {
                 Ok(()) | Err(DbError::NotFound(_)) => {}
                 Err(error) => log::warn!(server:% = located.instance.uuid; "a copy in cell {} misses a change: {error}", cell.name),
             }
@@ -46,8 +46,8 @@ impl CellRegistry {
     pub async fn edit_request_spec(&self, spec: RequestSpec) -> Result<(), DbError> {
         self.inner.api.edit_request_spec(spec).await
     }
-}
 
-async fn apply(cell: &CellHandle, change: CellTxn) -> Result<(), DbError> {
-    cell.health.call(CELL_DEADLINE, cell.db.apply_unfenced(change)).await
+    async fn apply(&self, cell: &CellHandle, change: CellTxn) -> Result<(), DbError> {
+        cell.health.call(self.inner.patience.cell, cell.db.apply_unfenced(change)).await
+    }
 }

@@ -11,7 +11,7 @@ use chrono::TimeDelta;
 use futures::future::join_all;
 use uuid::Uuid;
 
-use super::{CELL_DEADLINE, CHASES, CellRegistry, ServerRecord, matching};
+use super::{CHASES, CellRegistry, ServerRecord, matching};
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::cell::bundle::InstanceBundle;
@@ -120,7 +120,7 @@ impl CellRegistry {
                     if uuids.is_empty() {
                         return Ok(BTreeMap::new());
                     }
-                    cell.health.call(CELL_DEADLINE, cell.db.instance_details(uuids)).await
+                    cell.health.call(self.inner.patience.cell, cell.db.instance_details(uuids)).await
                 }
             });
             for details in join_all(asked).await {
@@ -189,12 +189,12 @@ impl Merge<'_> {
     async fn refill(&mut self, streams: &mut [Stream<'_>]) -> Result<(), DbError> {
         loop {
             let missing = self.query.limit - self.page.len();
-            let query = self.query;
+            let (query, patience) = (self.query, self.registry.inner.patience.cell);
             let dry = streams.iter_mut().filter(|stream| stream.read.is_empty() && !stream.exhausted);
             let reads = join_all(dry.map(|stream| async move {
                 let cell = stream.cell;
                 let read = cell.db.list_instances(query.filter.clone(), query.sort.clone(), stream.after.clone(), missing);
-                let rows = cell.health.call(CELL_DEADLINE, read).await;
+                let rows = cell.health.call(patience, read).await;
                 (stream, rows)
             }))
             .await;
@@ -265,7 +265,7 @@ impl Merge<'_> {
         }
         let filter = InstanceFilter { uuids: Some(uuids), ..self.query.filter.clone() };
         let read = handle.db.list_instances(filter, self.query.sort.clone(), self.start.clone(), self.query.limit);
-        match handle.health.call(CELL_DEADLINE, read).await {
+        match handle.health.call(self.registry.inner.patience.cell, read).await {
             Ok(rows) => {
                 for instance in rows {
                     self.shown.insert(instance.uuid);

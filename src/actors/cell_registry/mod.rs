@@ -11,7 +11,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
 use futures::future::join_all;
 use uuid::Uuid;
 
@@ -29,10 +28,6 @@ use crate::db::cell::services::Service;
 use crate::domain::network_info::NetworkInfo;
 pub use list::{ListError, ListQuery};
 
-/// How long a cell may take for its part of a list or a look-up.
-const CELL_DEADLINE: Duration = Duration::from_secs(10);
-/// A compute service that was not seen for so long counts as down.
-const SERVICE_DOWN_SECONDS: i64 = 60;
 /// How often a look-up follows a server that moves under it.
 const CHASES: usize = 8;
 
@@ -42,8 +37,18 @@ pub struct CellRegistry {
     inner: Arc<Inner>,
 }
 
+/// How long the registry waits before it takes something for down.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For a cell's part of a list or a look-up.
+    pub cell: Duration,
+    /// Since a compute service was last seen.
+    pub service: Duration,
+}
+
 struct Inner {
     api: ApiDb,
+    patience: Patience,
     cells: BTreeMap<String, CellHandle>,
 }
 
@@ -125,9 +130,9 @@ enum Found<T> {
 
 impl CellRegistry {
     /// Over these cells, by name.
-    pub fn new(api: ApiDb, cells: impl IntoIterator<Item = CellHandle>) -> CellRegistry {
+    pub fn new(api: ApiDb, cells: impl IntoIterator<Item = CellHandle>, patience: Patience) -> CellRegistry {
         let cells = cells.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
-        CellRegistry { inner: Arc::new(Inner { api, cells }) }
+        CellRegistry { inner: Arc::new(Inner { api, patience, cells }) }
     }
 
     /// The API database.
@@ -190,7 +195,7 @@ impl CellRegistry {
                 None => self.inner.api.build_request(uuid).await.map(|bundle| Found::Build(Box::new(bundle))),
                 Some(cell) => {
                     let cell = self.cell_by_uuid(cell)?;
-                    let found = cell.health.call(CELL_DEADLINE, look(cell.db.clone())).await;
+                    let found = cell.health.call(self.inner.patience.cell, look(cell.db.clone())).await;
                     found.map(|found| Found::InCell(cell.name.clone(), found))
                 }
             };
@@ -231,7 +236,7 @@ impl CellRegistry {
         wanted.sort_unstable();
         wanted.dedup();
         let asked = wanted.into_iter().filter_map(|name| self.inner.cells.get(name)).map(|cell| async {
-            let services = cell.health.call(CELL_DEADLINE, cell.db.services()).await.unwrap_or_default();
+            let services = cell.health.call(self.inner.patience.cell, cell.db.services()).await.unwrap_or_default();
             (cell.name.as_str(), services)
         });
         let services: BTreeMap<&str, Vec<Service>> = join_all(asked).await.into_iter().collect();
@@ -247,7 +252,7 @@ impl CellRegistry {
             return HostStatus::Unknown;
         };
         let now = self.inner.api.db().env().now();
-        let seen = service.last_seen_up.is_some_and(|at| now - at <= TimeDelta::seconds(SERVICE_DOWN_SECONDS));
+        let seen = service.last_seen_up.is_some_and(|at| (now - at).to_std().unwrap_or_default() <= self.inner.patience.service);
         match (service.forced_down, service.disabled, seen) {
             (true, _, _) => HostStatus::Down,
             (_, true, _) => HostStatus::Maintenance,
@@ -258,7 +263,7 @@ impl CellRegistry {
 
     /// What a project uses of its quotas over all cells; a cell that does not answer is an error, not a zero.
     pub async fn usage_of_project(&self, project_id: &str) -> Result<ProjectUsage, DbError> {
-        let asked = self.inner.cells.values().map(|cell| cell.health.call(CELL_DEADLINE, cell.db.usage_of_project(project_id)));
+        let asked = self.inner.cells.values().map(|cell| cell.health.call(self.inner.patience.cell, cell.db.usage_of_project(project_id)));
         let mut total = ProjectUsage::default();
         for usage in join_all(asked).await {
             let usage = usage?;

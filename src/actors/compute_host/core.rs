@@ -288,7 +288,15 @@ impl Core {
 
     async fn resume_guest(&self, fence: Fence) {
         // Not a command's digest: the reply to one must not stand in for the start, nor the start for a reply.
-        let Entry::Run(admission) = self.lanes.admit(fence, "resume".to_owned()) else { return };
+        let admission = match self.lanes.admit(fence, "resume".to_owned()) {
+            Entry::Run(admission) => admission,
+            Entry::Join(mut other) => {
+                // It is being started already; no reply comes, the channel closes at the end.
+                let _ = other.wait_for(Option::is_some).await;
+                return;
+            }
+            Entry::Answer(_) => return,
+        };
         let _turn = admission.turn.lock().await;
         if admission.stale().is_some() {
             return;

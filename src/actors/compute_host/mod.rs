@@ -70,6 +70,14 @@ pub struct GuestWrite {
     pub done: oneshot::Sender<Result<(), String>>,
 }
 
+/// Ask at once for the guests that were interrupted, as the host does every few seconds: for tests.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct ResumeGuests {
+    /// Each has been started, or may not run now.
+    pub done: oneshot::Sender<()>,
+}
+
 /// For tests and experiments: the host panics in this message's handler.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -305,6 +313,17 @@ impl Handler<GuestWrite> for ComputeHost {
                 CommandError::Refused(reason) | CommandError::Failed(reason) => reason,
                 CommandError::Overtaken => "overtaken".to_owned(),
             }));
+        });
+    }
+}
+
+impl Handler<ResumeGuests> for ComputeHost {
+    type Result = ();
+
+    fn handle(&mut self, ResumeGuests { done }: ResumeGuests, ctx: &mut Self::Context) {
+        self.aside(ctx, |core| async move {
+            core.resume().await;
+            let _ = done.send(());
         });
     }
 }

@@ -5,6 +5,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::*;
+use crate::actors::cell::CellHosts;
 use crate::actors::played::{Played, play};
 use crate::db::Outage;
 use crate::db::api::debts::NewDebt;
@@ -15,7 +16,8 @@ use crate::saga::context::{Kind, Prior, Request};
 
 fn conductor(played: &Played, max_in_flight: usize) -> ConductorHandle {
     let (ended, seen) = watch::channel(0);
-    let parts = ConductorParts::new(played.world.clone(), FaultPoints::default(), ended, max_in_flight);
+    let controller = Controller { name: "test".into(), lease: Duration::from_secs(30) };
+    let parts = ConductorParts::new(played.world.clone(), CellHosts::default(), FaultPoints::default(), ended, controller, max_in_flight);
     let address = Conductor::new(parts.clone(), None).start();
     ConductorHandle::new(Address::new(address), parts, seen)
 }
@@ -140,13 +142,11 @@ async fn owed(played: &Played, steps: &[&str]) -> Uuid {
 
 /// Has the debts tried once and waits for the end of it; the host does what it is asked meanwhile.
 async fn pay(played: &mut Played, conductor: &ConductorHandle, asks: usize) {
-    let mut ended = conductor.ended.clone();
-    ended.borrow_and_update();
-    conductor.addr().send(PayDebts).await.unwrap();
+    let paying = actix::spawn(conductor.addr().send(PayDebts));
     for _ in 0..asks {
         played.asked().await.done();
     }
-    tokio::time::timeout(Duration::from_secs(20), ended.changed()).await.expect("the debts were not tried").unwrap();
+    tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the debts were not tried").unwrap().unwrap();
 }
 
 #[actix::test]

@@ -5,6 +5,7 @@ use tokio::sync::mpsc;
 use super::super::played::{Played, play};
 use super::super::supervision::{ChildDied, Children, Verdict};
 use super::*;
+use crate::db::api::operations::TakeOver;
 use crate::domain::server::VmState;
 use crate::saga::context::{Kind, Request};
 use crate::saga::tables::{accept, table_of};
@@ -58,7 +59,7 @@ impl Handler<Run> for Parent {
     fn handle(&mut self, Run(world, flight): Run, ctx: &mut Self::Context) -> Self::Result {
         let ends = ctx.address().downgrade().recipient();
         let migrations = self.migrations.as_mut().unwrap();
-        let start = move |guard| Migration::new(world, FaultPoints::default(), flight, ends, guard).start();
+        let start = move |guard| Migration::new(world, FaultPoints::default(), flight, Duration::from_secs(10), ends, guard).start();
         MessageResult(migrations.start_once("migration", start))
     }
 }
@@ -103,7 +104,8 @@ async fn one_whose_lease_another_took_does_no_more() {
     let mut played = play().await;
     let (saga, _parent, _migration, mut heard) = migration(&played).await;
     let asked = played.asked().await;
-    played.world.operations.take_over(saga, "another conductor").await.unwrap().unwrap();
+    let taken = played.world.operations.take_over(saga, "test").await.unwrap();
+    assert!(matches!(taken, TakeOver::Taken(..)));
     asked.done();
     assert_eq!(heard.recv().await, Some(Heard::Ended(saga, "Overtaken".into())));
     assert_eq!(heard.recv().await, Some(Heard::Finished));

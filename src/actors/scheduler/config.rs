@@ -17,8 +17,6 @@ pub struct SchedulerConfig {
     pub weighers: Vec<String>,
     /// How many candidates placement is asked for at first, over all cells (S10).
     pub max_placement_results: usize,
-    /// A resize may stay on the server's host (S4).
-    pub allow_resize_to_same_host: bool,
     /// The zone of hosts that no aggregate puts into one.
     pub default_availability_zone: String,
     /// Requests at once; more are answered "busy".
@@ -48,7 +46,6 @@ impl Default for SchedulerConfig {
             filters: FILTERS.iter().map(|(name, _)| (*name).to_owned()).collect(),
             weighers: WEIGHERS.iter().map(|(name, _)| (*name).to_owned()).collect(),
             max_placement_results: 1000,
-            allow_resize_to_same_host: false,
             default_availability_zone: "nova".to_owned(),
             max_in_flight: 256,
             deadline: 60,

@@ -248,9 +248,6 @@ async fn s4_the_source_host_is_left_out() {
     assert!(reason.contains("Of 1 host with room: SourceHostFilter removed 1 (the server is on it)"), "{reason}");
     let ignoring = SelectDestinations { ignore_hosts: vec!["h1".to_owned()], ..create("server") };
     assert!(world.refusal(ignoring).await.contains("the request removed 1 (ignored on request)"));
-    let config = SchedulerConfig { allow_resize_to_same_host: true, ..SchedulerConfig::default() };
-    let world = world_with(config, cells(&[("cell1", "h1")])).await;
-    assert_eq!(world.chosen(resize(true)).await, ["h1"]);
 }
 
 #[actix::test]

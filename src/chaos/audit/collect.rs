@@ -14,6 +14,7 @@ use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::api::instance_mappings::MappingFilter;
 use crate::db::api::operations::Operations;
+use crate::db::api::ownership::Ownership;
 use crate::db::cell::CellDb;
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReport};
 use crate::domain::server::PowerState;
@@ -79,11 +80,13 @@ impl<'a> Sources<'a> {
 /// Reads everything. Only a silent API database is an error.
 pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
     let reading = async {
-        let before = sources.operations.audit_records().await?;
+        // The counters first: an operation that begins in between is then seen as held.
+        let ownership = sources.operations.all_ownership().await?;
+        let held = sources.operations.held_servers().await?;
         let host_mappings = sources.api.host_mappings().await?;
         Ok::<_, DbError>((before, host_mappings))
     };
-    let (before, host_mappings) = within(sources, reading).await?;
+    let (ownership, held, host_mappings) = within(sources, reading).await?;
     let mut snapshot = Snapshot { at: sources.env.now(), ..Snapshot::default() };
     snapshot.cell_names = sources.cells.iter().map(|(name, (uuid, _))| (*uuid, name.clone())).collect();
     for (uuid, name, reason) in &sources.silent_cells {
@@ -109,12 +112,13 @@ pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
     let (mappings, building, after) = within(sources, rest).await?;
     snapshot.mappings = mappings;
     snapshot.build_requests = building.into_iter().map(|bundle| bundle.instance.uuid).collect();
-    let attempts = |records: &crate::db::api::operations::OperationRecords| -> BTreeMap<Uuid, (i64, i64)> {
-        records.ownership.iter().map(|row| (row.server, (row.epoch, row.attempt))).collect()
-    };
-    let (first, last) = (attempts(&before), attempts(&after));
-    snapshot.busy = before.holders.keys().chain(after.holders.keys()).copied().collect::<BTreeSet<Uuid>>();
-    snapshot.busy.extend(last.iter().filter(|(server, pair)| first.get(*server) != Some(*pair)).map(|(server, _)| *server));
+    let attempts =
+        |rows: &[Ownership]| -> BTreeMap<Uuid, (i64, i64)> { rows.iter().map(|row| (row.server, (row.epoch, row.attempt))).collect() };
+    let (first, last) = (attempts(&ownership), attempts(&after.ownership));
+    let moved: BTreeSet<Uuid> = last.iter().filter(|(server, pair)| first.get(*server) != Some(*pair)).map(|(server, _)| *server).collect();
+    let still = held_before.iter().filter(|(server, saga)| after.holders.get(server) == Some(saga) && !moved.contains(server));
+    snapshot.at_one_step = still.map(|(server, _)| *server).collect();
+    snapshot.busy = held.iter().map(|(server, _)| server).chain(after.holders.keys()).chain(&moved).copied().collect();
     snapshot.holders = after.holders;
     snapshot.sagas = after.sagas;
     snapshot.journals = after.journals;

@@ -5,7 +5,8 @@ use super::report::{Findings, Violation};
 use super::snapshot::Snapshot;
 use crate::db::api::operations::{JournalEntry, SagaRecord};
 use crate::saga::context::Context;
-use crate::saga::machine::{Machine, Outcome};
+use crate::saga::machine::{Machine, Outcome, Side};
+use crate::saga::step::Step;
 use crate::saga::tables::table_of;
 
 /// Looks for violations of I8, I9 and I13 in every journal.
@@ -34,6 +35,24 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
 
 fn is_over(saga: &SagaRecord) -> bool {
     matches!(saga.state.as_str(), "done" | "unwound")
+}
+
+/// What a live saga knows, and the step whose act is at work; none when it has none to show: at its beginning, at its end, and
+/// while it goes backward.
+pub fn step_at_work(saga: &SagaRecord, entries: &[JournalEntry]) -> Option<(Context, Step)> {
+    let context: Context = serde_json::from_str(&saga.context).ok().filter(|_| !is_over(saga))?;
+    let table = table_of(&context);
+    let mut machine = Machine::new();
+    for entry in entries {
+        if let Some(outcome) = Outcome::parse(&entry.event, entry.error.as_deref()) {
+            machine.at_hand()?;
+            machine.apply(&table, &outcome);
+        }
+    }
+    match machine.at_hand() {
+        Some((position, Side::Act)) if position > 0 => Some((context, table.steps[position])),
+        _ => None,
+    }
 }
 
 fn no_gaps(subject: &str, entries: &[JournalEntry], found: &mut Findings) {

@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
 use super::explanations::Topic;
+use super::journal;
 use super::report::{Findings, Violation, list};
 use super::snapshot::{Phase, Resting, Snapshot};
 use crate::db::cell::instances::Instance;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::VmState;
+use crate::saga::step::Class;
 
 /// Looks for violations of I3, I5, I11, I12, I14 (hidden records) and I17.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
@@ -24,6 +26,7 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     }
     no_migration_is_stuck(snapshot, &mut found);
     sagas_hold_what_they_work_on(snapshot, &mut found);
+    a_task_at_work(snapshot, &mut found);
     found.done()
 }
 
@@ -117,6 +120,26 @@ fn no_task_at_rest(server: &Resting, found: &mut Findings) {
     if let Some(task) = server.record.task_state {
         let message = format!("its task_state is {task} but no operation is in flight, expected none");
         found.add("I12", format!("server {}", server.id()), message);
+    }
+}
+
+/// I12, the half that an operation shows: from its first step to its pivot the server says what is being done to it.
+fn a_task_at_work(snapshot: &Snapshot, found: &mut Findings) {
+    for saga in snapshot.sagas.iter().filter(|saga| snapshot.at_one_step.contains(&saga.server)) {
+        let none = Vec::new();
+        let entries = snapshot.journals.get(&saga.id).unwrap_or(&none);
+        if snapshot.holders.get(&saga.server) != Some(&saga.id) {
+            continue;
+        }
+        let Some((context, step)) = journal::step_at_work(saga, entries) else { continue };
+        let shows_task = context.first_task_state().is_some() && matches!(step.class, Class::Reversible | Class::Pivot);
+        let mapping = snapshot.mappings.iter().find(|mapping| mapping.instance_uuid == saga.server);
+        let cell = mapping.and_then(|mapping| snapshot.cell_names.get(&mapping.cell_uuid?));
+        let Some(record) = cell.and_then(|cell| snapshot.record_in(cell, saga.server)).filter(|_| shows_task) else { continue };
+        if record.task_state.is_none() {
+            let message = format!("its task_state is null but operation {} is at {}, expected what it does", saga.id, step.name);
+            found.add("I12", format!("server {}", saga.server), message);
+        }
     }
 }
 

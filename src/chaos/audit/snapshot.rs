@@ -63,6 +63,8 @@ pub struct Snapshot {
     pub holders: BTreeMap<Uuid, Uuid>,
     /// Servers that an operation held at any time of the reading: rules for rest do not hold for them.
     pub busy: BTreeSet<Uuid>,
+    /// Those of them whose operation was at one step all the while.
+    pub at_one_step: BTreeSet<Uuid>,
     pub sagas: Vec<SagaRecord>,
     pub journals: BTreeMap<Uuid, Vec<JournalEntry>>,
     pub debts: Vec<Debt>,

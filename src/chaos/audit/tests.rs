@@ -4,10 +4,13 @@ use uuid::Uuid;
 
 use super::fixture::*;
 use super::{Report, explanations, judge};
+use crate::db::api::operations::SagaRecord;
 use crate::db::cell::instances::Instance;
+use crate::domain::context::RequestContext;
 use crate::domain::host_protocol::GuestReport;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{PowerState, TaskState, VmState};
+use crate::saga::context::{Context, Kind, Request};
 use crate::saga::step::Class;
 use crate::saga::tables;
 
@@ -199,6 +202,31 @@ fn i11_i12_sagas_and_tasks() {
         record(world, "cell1", A).task_state = Some(TaskState::ResizePrep);
         world.busy.insert(A);
     });
+    expect_one("I12", "its task_state is null but operation", |world| stops(world, "stop_guest"));
+    expect_none(|world| {
+        stops(world, "stop_guest");
+        record(world, "cell1", A).task_state = Some(TaskState::PoweringOff);
+    });
+    // The last step gives the server back before the operation lets go of it.
+    expect_none(|world| stops(world, "record_stopped"));
+}
+
+/// An operation that stops server A is at this step.
+fn stops(world: &mut super::Snapshot, step: &str) {
+    let id = Uuid::from_u128(77);
+    let context = Context::new(id, Kind::Stop, RequestContext::default(), A, Request::Stop);
+    let mut lines = vec![("accept", "act", "begun"), ("accept", "act", "ok"), ("begin", "act", "begun"), ("begin", "act", "ok")];
+    if step == "record_stopped" {
+        lines.extend([("stop_guest", "act", "begun"), ("stop_guest", "act", "ok")]);
+    }
+    lines.push((step, "act", "begun"));
+    let context = serde_json::to_string(&context).unwrap();
+    world.sagas.push(SagaRecord { id, server: A, kind: "stop".into(), context, ..saga("running") });
+    world.journals.insert(id, journal(&lines));
+    world.holders.insert(A, id);
+    world.busy.insert(A);
+    world.at_one_step.insert(A);
+    world.ownership.get_mut(&A).unwrap().attempt = 100;
 }
 
 #[test]

@@ -52,8 +52,8 @@ pub fn folder() -> std::io::Result<tempfile::TempDir> {
 fn config(seed: u64, data_dir: PathBuf, scenario: &Scenario) -> Config {
     let mut config = Config { data_dir, ..Config::default() };
     config.api.authentication = Authentication::None;
-    config.cells.count = scenario.cells;
-    config.cells.hosts_per_cell = scenario.hosts_per_cell;
+    config.cells.count = Some(scenario.cells);
+    config.cells.hosts_per_cell = Some(scenario.hosts_per_cell);
     config.compute.memory_mb = HOST_MEMORY_MB;
     config.compute.disk_gb = 40;
     config.migration.resize_confirm_window = Seconds::whole(300);

@@ -2,8 +2,9 @@
 //! lease whose epoch fences an old owner's writes (architecture §5, rules 1 and 6).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use diesel::Connection;
 use diesel::prelude::*;
 use uuid::Uuid;
@@ -25,6 +26,7 @@ diesel::table! {
         lease_epoch -> BigInt,
         created_at -> Timestamp,
         updated_at -> Timestamp,
+        lease_until -> Timestamp,
     }
 }
 
@@ -64,6 +66,7 @@ struct SagaRow {
     lease_epoch: i64,
     created_at: NaiveDateTime,
     updated_at: NaiveDateTime,
+    lease_until: NaiveDateTime,
 }
 
 /// A saga: what it is, how far it is, and who may go on with it.
@@ -149,15 +152,41 @@ pub struct OperationRecords {
     pub ownership: Vec<ownership::Ownership>,
 }
 
+/// What came of an attempt to take a saga over.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TakeOver {
+    /// It is ours: what it is, and its journal.
+    Taken(Box<SagaRecord>, Vec<JournalEntry>),
+    /// Another controller's lease runs for so long.
+    Held(Duration),
+    /// It has ended.
+    Over,
+}
+
+/// How long a lease lasts unless the configuration says otherwise.
+const LEASE: TimeDelta = TimeDelta::seconds(30);
+
 /// Operations and their journal.
 #[derive(Clone)]
 pub struct Operations {
     db: Db,
+    lease: TimeDelta,
 }
 
 impl Operations {
     pub fn new(db: Db) -> Operations {
-        Operations { db }
+        Operations { db, lease: LEASE }
+    }
+
+    /// With leases of another length.
+    pub fn leased_for(self, lease: Duration) -> Operations {
+        Operations { lease: TimeDelta::from_std(lease).unwrap_or(TimeDelta::MAX), ..self }
+    }
+
+    /// When a lease that begins now ends.
+    fn lease_end(&self) -> NaiveDateTime {
+        let now = self.db.env().now().naive_utc();
+        now.checked_add_signed(self.lease).unwrap_or(NaiveDateTime::MAX)
     }
 
     /// The API database.
@@ -181,6 +210,7 @@ impl Operations {
             lease_epoch: 1,
             created_at: now,
             updated_at: now,
+            lease_until: self.lease_end(),
         };
         self.db
             .write(move |conn| {
@@ -207,8 +237,21 @@ impl Operations {
     /// Appends to the journal under the lease. Gives the fence of the step that begins, or the present one. Conflict when
     /// the lease has passed to another owner.
     pub async fn append(&self, append: Append) -> Result<Fence, DbError> {
-        let now = self.db.env().now().naive_utc();
-        self.db.write(move |conn| append_in(conn, append, now)).await
+        let (now, until) = (self.db.env().now().naive_utc(), self.lease_end());
+        self.db.write(move |conn| append_in(conn, append, now, until)).await
+    }
+
+    /// Makes the lease last from now on. Conflict when it has passed to another owner.
+    pub async fn renew(&self, saga: Uuid, lease_epoch: i64) -> Result<(), DbError> {
+        let until = self.lease_end();
+        self.db
+            .write(move |conn| {
+                let held = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
+                    .set(sagas::lease_until.eq(until))
+                    .execute(conn)?;
+                if held == 0 { Err(lease_lost(saga)) } else { Ok(()) }
+            })
+            .await
     }
 
     /// Ends a saga that its first step refused: nothing of it is left but the record of it.
@@ -294,21 +337,28 @@ impl Operations {
             .await
     }
 
-    /// Takes a saga in flight over from whoever had it: the lease's epoch rises, so the old owner's writes are refused.
-    /// None when the saga has ended.
-    pub async fn take_over(&self, saga: Uuid, owner: &str) -> Result<Option<(SagaRecord, Vec<JournalEntry>)>, DbError> {
-        let owner = owner.to_owned();
+    /// Takes a saga in flight over from an earlier life of the same owner, or from another whose lease has run out: the
+    /// lease's epoch rises, so the old owner's writes are refused.
+    pub async fn take_over(&self, saga: Uuid, owner: &str) -> Result<TakeOver, DbError> {
+        let (owner, now, until) = (owner.to_owned(), self.db.env().now().naive_utc(), self.lease_end());
         self.db
             .write(move |conn| {
                 let live: i64 = operations::table.filter(operations::saga_id.eq(saga.to_string())).count().get_result(conn)?;
                 if live == 0 {
-                    return Ok(None);
+                    return Ok(TakeOver::Over);
                 }
-                diesel::update(sagas::table.find(saga.to_string()))
-                    .set((sagas::lease_owner.eq(&owner), sagas::lease_epoch.eq(sagas::lease_epoch + 1)))
+                let row = sagas::table.find(saga.to_string()).first::<SagaRow>(conn)?;
+                if row.lease_owner != owner && row.lease_until > now {
+                    return Ok(TakeOver::Held((row.lease_until - now).to_std().unwrap_or_default()));
+                }
+                let taken = diesel::update(sagas::table.find(&row.id).filter(sagas::lease_epoch.eq(row.lease_epoch)))
+                    .set((sagas::lease_owner.eq(&owner), sagas::lease_epoch.eq(sagas::lease_epoch + 1), sagas::lease_until.eq(until)))
                     .execute(conn)?;
-                let saga_record = record(sagas::table.find(saga.to_string()).first::<SagaRow>(conn)?)?;
-                Ok(Some((saga_record, entries_of(conn, saga)?)))
+                if taken == 0 {
+                    return Ok(TakeOver::Held(Duration::ZERO));
+                }
+                let saga_record = record(sagas::table.find(&row.id).first::<SagaRow>(conn)?)?;
+                Ok(TakeOver::Taken(Box::new(saga_record), entries_of(conn, saga)?))
             })
             .await
     }
@@ -417,10 +467,16 @@ impl Operations {
     }
 }
 
-fn append_in(conn: &mut Conn, append: Append, now: NaiveDateTime) -> Result<Fence, DbError> {
+fn append_in(conn: &mut Conn, append: Append, now: NaiveDateTime, until: NaiveDateTime) -> Result<Fence, DbError> {
     let id = append.saga.to_string();
     let held = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(append.lease_epoch)))
-        .set((sagas::state.eq(&append.state), sagas::step.eq(&append.step), sagas::error.eq(&append.error), sagas::updated_at.eq(now)))
+        .set((
+            sagas::state.eq(&append.state),
+            sagas::step.eq(&append.step),
+            sagas::error.eq(&append.error),
+            sagas::updated_at.eq(now),
+            sagas::lease_until.eq(until),
+        ))
         .execute(conn)?;
     if held == 0 {
         return Err(lease_lost(append.saga));

@@ -20,11 +20,16 @@ pub struct NewServer {
 }
 
 impl ApiDb {
-    /// Accepts servers: for each its mapping (in no cell yet), request spec, build request and group membership; all of them
-    /// or none. [`DbError::NotFound`] when the group is gone.
-    pub async fn create_servers(&self, servers: Vec<NewServer>) -> Result<(), DbError> {
+    /// Accepts a server: its mapping (in no cell yet), request spec, build request and group membership; all of them or none.
+    /// [`DbError::NotFound`] when the group is gone.
+    pub async fn create_server(&self, fence: Fence, server: NewServer) -> Result<(), DbError> {
         let now = self.db.env().now();
-        self.db.write(move |conn| servers.into_iter().try_for_each(|server| create(conn, server, now))).await
+        self.db.write_fenced(fence, move |conn| create(conn, server, now)).await
+    }
+
+    /// Nothing but the fence: what comes late under a lower one is refused from here on.
+    pub async fn raise_fence(&self, fence: Fence) -> Result<(), DbError> {
+        self.db.write_fenced(fence, |_| Ok(())).await
     }
 
     /// The server is in a cell: names the cell and drops the build request. The same call again changes nothing.

@@ -11,6 +11,7 @@ use super::cell_mappings::{CELL0, CellMapping, CellMappingChange};
 use super::flavors::FlavorScope;
 use super::instance_mappings::MappingFilter;
 use super::key_pairs::KeyPair;
+use super::operations::{Operations, TakeOver};
 use super::publications::NewServer;
 use super::server_groups::ServerGroupRecord;
 use crate::db::cell::bundle::InstanceBundle;
@@ -89,18 +90,22 @@ async fn a_server_is_accepted_published_and_moved_by_one_commit_each() {
             members: Vec::new(),
         };
         api.create_server_group(group).await.unwrap();
-        // One of the two cannot be accepted: neither is.
-        let refused = api.create_servers(vec![new_server(10, Some(id(500))), new_server(11, Some(id(501)))]).await;
+        // Its group is gone: nothing of it is accepted.
+        let refused = api.create_server(fence(id(11), 1), new_server(11, Some(id(501)))).await;
         assert!(matches!(refused, Err(DbError::NotFound(_))));
-        assert!(matches!(api.instance_mapping(id(10)).await, Err(DbError::NotFound(_))));
+        assert!(matches!(api.instance_mapping(id(11)).await, Err(DbError::NotFound(_))));
+        // It comes after its undo: nothing of it is accepted either.
+        api.raise_fence(fence(id(11), 2)).await.unwrap();
+        assert!(matches!(api.create_server(fence(id(11), 1), new_server(11, None)).await, Err(DbError::Stale(..))));
+        assert!(matches!(api.instance_mapping(id(11)).await, Err(DbError::NotFound(_))));
 
-        api.create_servers(vec![new_server(10, Some(id(500)))]).await.unwrap();
+        api.create_server(fence(id(10), 1), new_server(10, Some(id(500)))).await.unwrap();
         let mapping = api.instance_mapping(id(10)).await.unwrap();
         assert_eq!((mapping.cell_uuid, mapping.queued_for_delete, mapping.user_id.as_deref()), (None, Some(false), Some("u1")));
         assert_eq!(api.build_requests(Some("p1")).await.unwrap(), [new_server(10, None).instance]);
         assert_eq!(api.server_group_of(id(10)).await.unwrap().unwrap().members, [id(10)]);
         assert_eq!(api.request_spec(id(10)).await.unwrap(), new_server(10, Some(id(500))).request_spec);
-        assert!(matches!(api.create_servers(vec![new_server(10, None)]).await, Err(DbError::Conflict(_))));
+        assert!(matches!(api.create_server(fence(id(10), 1), new_server(10, None)).await, Err(DbError::Conflict(_))));
 
         for _ in 0..2 {
             api.publish_build(fence(id(10), 1), id(10), id(1)).await.unwrap();
@@ -229,5 +234,28 @@ async fn a_host_is_in_one_zone() {
         api.remove_aggregate_host(second.id, "h1").await.unwrap();
         api.delete_aggregate(second.id).await.unwrap();
         assert_eq!(api.aggregates().await.unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_lease_keeps_another_controller_away_until_it_runs_out() {
+    for api in databases() {
+        // The clock goes a second further with each look at it.
+        let operations = Operations::new(api.db().clone()).leased_for(std::time::Duration::from_secs(6));
+        operations.begin(id(7), id(1), "stop", "accept", "{}".into(), "first").await.unwrap();
+        assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Held(_)));
+        operations.renew(id(7), 1).await.unwrap();
+        for _ in 0..2 {
+            assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Held(_)));
+        }
+        let mut looks = 0;
+        while let TakeOver::Held(left) = operations.take_over(id(7), "second").await.unwrap() {
+            assert!(left <= std::time::Duration::from_secs(6));
+            looks += 1;
+            assert!(looks < 10, "it runs out");
+        }
+        assert!(matches!(operations.renew(id(7), 1).await, Err(DbError::Conflict(_))), "it has passed on");
+        // A later life of the owner need not wait.
+        assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Taken(saga, _) if saga.lease.epoch == 3));
     }
 }

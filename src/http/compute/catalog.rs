@@ -42,6 +42,8 @@ pub struct Catalog {
     pub default_zone: String,
     /// Quotas where nobody has set any.
     pub default_limits: Limits,
+    /// The most entries in one page of a list.
+    pub max_limit: usize,
 }
 
 impl Catalog {

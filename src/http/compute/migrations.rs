@@ -31,7 +31,7 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     }
     let shows_hosts = api.may(&caller, "os_compute_api:os-migrations:index:host");
     let mut found = wanted(&api, &query, version).await?;
-    let page = query.page()?;
+    let page = query.page(api.max_limit)?;
     if version.at_least(59) {
         found = cut(&page, found)?;
     }

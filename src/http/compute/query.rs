@@ -11,9 +11,6 @@ use super::schema::strict_bool;
 use crate::http::base_url;
 use crate::http::error::ApiError;
 
-/// The most that one page holds.
-pub const MAX_LIMIT: usize = 1000;
-
 /// A request's parameters, in their order.
 pub struct Query {
     pairs: Vec<(String, String)>,
@@ -76,13 +73,14 @@ impl Query {
         }
     }
 
-    /// Which page is asked for.
-    pub fn page(&self) -> Result<Page, ApiError> {
-        let limit = match self.number("limit")? {
-            None | Some(0) => MAX_LIMIT,
-            Some(limit) => limit.min(MAX_LIMIT),
-        };
-        Ok(Page { limit, marker: self.get("marker").map(str::to_owned) })
+    /// Which page is asked for; it holds `most` entries at most.
+    pub fn page(&self, most: usize) -> Result<Page, ApiError> {
+        Ok(Page { limit: self.limit(most)?, marker: self.get("marker").map(str::to_owned) })
+    }
+
+    /// How many entries are asked for, `most` of them at most.
+    pub fn limit(&self, most: usize) -> Result<usize, ApiError> {
+        Ok(self.number("limit")?.filter(|limit| *limit > 0).unwrap_or(most).min(most))
     }
 }
 

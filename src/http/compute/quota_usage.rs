@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::answer::forbidden;
 use super::catalog::Catalog;
 use crate::domain::flavor::Flavor;
-use crate::domain::quota;
+use crate::domain::quota::{self, Limits};
 use crate::http::error::ApiError;
 
 /// What is used, by resource; what nobody counts is not in it.
@@ -38,23 +38,34 @@ pub async fn count(api: &Catalog, project: &str, user: Option<&str>) -> Result<U
     Ok(usage)
 }
 
-/// 403 in Nova's words unless the project has room for so many more servers, virtual CPUs and MiB of memory.
-pub async fn check_room(api: &Catalog, project: &str, more: &[(&str, i64)]) -> Result<(), ApiError> {
-    let limits = api.limits_of(project, None).await?;
-    let usage = count(api, project, None).await?;
-    let used = |resource: &str| usage.get(resource).copied().unwrap_or(0);
-    let over: Vec<_> = more.iter().filter(|(resource, amount)| !quota::fits(&limits, resource, used(resource), *amount)).collect();
-    if over.is_empty() {
-        return Ok(());
+/// What a project has and what it may have.
+pub struct Room {
+    limits: Limits,
+    usage: Usage,
+}
+
+impl Room {
+    /// Counted now.
+    pub async fn of(api: &Catalog, project: &str) -> Result<Room, ApiError> {
+        Ok(Room { limits: api.limits_of(project, None).await?, usage: count(api, project, None).await? })
     }
-    let list = |figure: &dyn Fn(&str, i64) -> i64| {
-        over.iter().map(|(resource, amount)| figure(resource, *amount).to_string()).collect::<Vec<_>>().join(", ")
-    };
-    let names = over.iter().map(|(resource, _)| *resource).collect::<Vec<_>>().join(", ");
-    Err(forbidden(format!(
-        "Quota exceeded for {names}: Requested {}, but already used {} of {} {names}",
-        list(&|_, amount| amount),
-        list(&|resource, _| used(resource)),
-        list(&|resource, _| limits.get(resource).copied().unwrap_or(-1)),
-    )))
+
+    /// 403 in Nova's words unless there is room for so many more servers, virtual CPUs and MiB of memory.
+    pub fn check(&self, more: &[(&str, i64)]) -> Result<(), ApiError> {
+        let used = |resource: &str| self.usage.get(resource).copied().unwrap_or(0);
+        let over: Vec<_> = more.iter().filter(|(resource, amount)| !quota::fits(&self.limits, resource, used(resource), *amount)).collect();
+        if over.is_empty() {
+            return Ok(());
+        }
+        let list = |figure: &dyn Fn(&str, i64) -> i64| {
+            over.iter().map(|(resource, amount)| figure(resource, *amount).to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let names = over.iter().map(|(resource, _)| *resource).collect::<Vec<_>>().join(", ");
+        Err(forbidden(format!(
+            "Quota exceeded for {names}: Requested {}, but already used {} of {} {names}",
+            list(&|_, amount| amount),
+            list(&|resource, _| used(resource)),
+            list(&|resource, _| self.limits.get(resource).copied().unwrap_or(-1)),
+        )))
+    }
 }

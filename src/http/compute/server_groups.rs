@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::answer::{Answer, bad_request, empty, forbidden, not_found, ok};
 use super::catalog::Catalog;
-use super::query::{MAX_LIMIT, Query};
+use super::query::Query;
 use super::schema::{self, Schema, as_integer};
 use crate::db::api::server_groups::ServerGroupRecord;
 use crate::domain::quota;
@@ -91,7 +91,7 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     if all {
         api.allow(&caller, "os_compute_api:os-server-groups:index:all_projects")?;
     }
-    let limit = query.number("limit")?.filter(|limit| *limit > 0).unwrap_or(MAX_LIMIT).min(MAX_LIMIT);
+    let limit = query.limit(api.max_limit)?;
     let groups = api.api.server_groups(if all { None } else { Some(&caller.0.project_id) }).await?;
     let groups: Vec<ServerGroupRecord> = groups.into_iter().skip(query.number("offset")?.unwrap_or(0)).take(limit).collect();
     let living = living(&api, groups.iter().flat_map(|group| group.members.iter().copied()).collect()).await?;

@@ -53,7 +53,7 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     api.allow(&caller, "os_compute_api:os-simple-tenant-usage:list")?;
     let query = checked(&request, version, &["start", "end", "detailed"])?;
     let period = Period::of(&query, api.env.now())?;
-    let page = page_of(&query, version)?;
+    let page = page_of(&api, &query, version)?;
     let servers = page.cut(servers(&api, &period, None).await, |server| server.uuid.to_string())?;
     let detailed = query.get("detailed") == Some("1");
     let usages: Vec<Value> = reports(&api, &period, &servers, detailed).into_values().collect();
@@ -68,7 +68,7 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     api.allow_on_project(&caller, "os_compute_api:os-simple-tenant-usage:show", &project)?;
     let query = checked(&request, version, &["start", "end"])?;
     let period = Period::of(&query, api.env.now())?;
-    let page = page_of(&query, version)?;
+    let page = page_of(&api, &query, version)?;
     let servers = page.cut(servers(&api, &period, Some(&project)).await, |server| server.uuid.to_string())?;
     let usage = reports(&api, &period, &servers, true).remove(project.as_str()).unwrap_or_else(|| json!({}));
     let mut body = json!({"tenant_usage": usage});
@@ -87,8 +87,8 @@ fn checked(request: &HttpRequest, version: ApiVersion, known: &[&str]) -> Result
 }
 
 /// Reports are paged from 2.40, by server.
-fn page_of(query: &Query, version: ApiVersion) -> Result<Page, ApiError> {
-    if version.at_least(40) { query.page() } else { Ok(Page { limit: usize::MAX, marker: None }) }
+fn page_of(api: &Catalog, query: &Query, version: ApiVersion) -> Result<Page, ApiError> {
+    if version.at_least(40) { query.page(api.max_limit) } else { Ok(Page { limit: usize::MAX, marker: None }) }
 }
 
 fn next(page: &Page, request: &HttpRequest, query: &Query, path: &str, servers: &[Instance], version: ApiVersion) -> Option<Value> {

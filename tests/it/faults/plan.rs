@@ -5,103 +5,213 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
 use cellshift::saga::step::{Class, Step, Table};
+use tokio::sync::Notify;
 
 /// Tries after which a clean-up or an undo is owed, and some more.
 const FOR_EVER: u32 = 8;
+
+/// What brings a saga to an undo.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lead {
+    /// The act of this step is refused.
+    Refused(&'static str),
+    /// The act of this step has its effect and then says that it failed.
+    Failed(&'static str),
+    /// The first step is done, the request's caller is told that nobody knows, and the successor's try is refused.
+    Forgotten(&'static str),
+}
+
+impl Lead {
+    /// The step whose act does not succeed.
+    pub fn step(self) -> &'static str {
+        match self {
+            Lead::Refused(step) | Lead::Failed(step) | Lead::Forgotten(step) => step,
+        }
+    }
+
+    /// What it makes of an act, which it has met so often before.
+    fn at(self, moment: Moment, before: u32) -> Fault {
+        match (self, moment) {
+            (Lead::Refused(_), Moment::BeforeEffect) | (Lead::Failed(_), Moment::AfterEffect) => Fault::Refuse,
+            (Lead::Forgotten(_), Moment::BeforeEffect) if before == 0 => Fault::LoseReply,
+            (Lead::Forgotten(_), Moment::BeforeEffect) => Fault::Refuse,
+            _ => Fault::None,
+        }
+    }
+}
 
 /// One cell of the matrix.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Case {
     pub step: &'static str,
-    /// Of the step's undo; else of its act.
-    pub undo: bool,
     pub moment: Moment,
     pub fault: Fault,
     /// How often it happens.
     pub times: u32,
-    /// The later act that is refused, so that the saga comes back to the undo.
-    pub refused: Option<&'static str>,
+    /// It is the step's undo that meets it, and this is how the saga comes there; none when it is the act.
+    pub undo: Option<Lead>,
+}
+
+impl Case {
+    /// The act that does not succeed; none when the fault meets an act and that may succeed all the same.
+    pub fn failing(&self) -> &'static str {
+        self.undo.map_or(self.step, Lead::step)
+    }
 }
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let side = if self.undo { "undo" } else { "act" };
-        write!(f, "{}/{side}/{:?}/{:?}/{}", self.step, self.moment, self.fault, self.times)
+        let side = if self.undo.is_some() { "undo" } else { "act" };
+        write!(f, "{}/{side}/{:?}/{:?}/{}", self.step, self.moment, self.fault, self.times)?;
+        self.undo.map_or(Ok(()), |lead| write!(f, "/{lead:?}"))
     }
 }
 
-/// Every case of a saga. The first step's act is performed within the request; what can go wrong there is not here.
+/// Every single fault of a saga.
 pub fn cases(table: &Table) -> Vec<Case> {
     let mut cases = Vec::new();
     for (position, step) in table.steps.iter().enumerate() {
-        if position > 0 {
-            cases.extend(of_side(step, false, None));
-        }
-        if step.undo.work().is_some()
-            && let Some(refused) = comes_back(table, position)
-        {
-            cases.extend(of_side(step, true, Some(refused)));
+        cases.extend(of_act(position, step));
+        if step.undo.work().is_some() {
+            cases.extend(of_undo(step, comes_back(table, position)));
         }
     }
     cases
 }
 
-/// The act whose refusal leads back to the undo of a step that is done.
-fn comes_back(table: &Table, position: usize) -> Option<&'static str> {
-    let can = |step: &&Step| matches!(step.class, Class::Reversible | Class::Pivot) || step.undo.work().is_some();
-    if table.steps[position].class == Class::Forward {
-        return Some(table.steps[position].name);
+/// A failed act and then a fault in any of the undos that follow; and deaths that happen twice.
+pub fn pairs(table: &Table) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (position, step) in table.steps.iter().enumerate().skip(1) {
+        let case = |moment, fault, times, undo| Case { step: step.name, moment, fault, times, undo };
+        cases.push(case(Moment::BeforeEffect, Fault::KillActor, 2, None));
+        cases.push(case(Moment::AfterEffect, Fault::KillActor, 2, None));
+        if step.undo.work().is_none() || step.class == Class::Forward {
+            continue;
+        }
+        let later = table.steps[position..].iter().filter(|later| may_fail_with_effect(later) && later.class != Class::Forward);
+        for lead in later.map(|later| Some(Lead::Failed(later.name))) {
+            cases.push(case(Moment::BeforeEffect, Fault::LoseReply, 1, lead));
+            cases.push(case(Moment::BeforeEffect, Fault::CompleteLate, 1, lead));
+            cases.push(case(Moment::BeforeEffect, Fault::Refuse, FOR_EVER, lead));
+            cases.push(case(Moment::AfterEffect, Fault::KillActor, 1, lead));
+            cases.push(case(Moment::AfterEffect, Fault::Freeze, 1, lead));
+        }
     }
-    table.steps[position + 1..].iter().find(can).map(|step| step.name)
+    cases
 }
 
-fn of_side(step: &Step, undo: bool, refused: Option<&'static str>) -> Vec<Case> {
-    let case = |moment, fault, times| Case { step: step.name, undo, moment, fault, times, refused };
-    let mut cases = vec![
-        case(Moment::BeforeEffect, Fault::Refuse, 1),
-        case(Moment::BeforeEffect, Fault::CompleteLate, 1),
-        case(Moment::BeforeEffect, Fault::CompleteAfterEnd, 1),
-        case(Moment::BeforeEffect, Fault::LoseReply, 1),
-    ];
+/// How the saga comes back to the undo of this step: at best from a later act, so that the step itself is done.
+fn comes_back(table: &Table, position: usize) -> Lead {
+    let step = &table.steps[position];
+    if step.class == Class::Forward {
+        return Lead::Refused(step.name);
+    }
+    let can = |step: &&Step| matches!(step.class, Class::Reversible | Class::Pivot) || step.undo.work().is_some();
+    match table.steps[position + 1..].iter().find(can) {
+        Some(later) => Lead::Refused(later.name),
+        None if position == 0 => Lead::Forgotten(step.name),
+        None => Lead::Failed(step.name),
+    }
+}
+
+/// It may have its effect and say that it failed: then its undo finds the effect.
+fn may_fail_with_effect(step: &Step) -> bool {
+    step.undo.work().is_some()
+}
+
+fn of_act(position: usize, step: &Step) -> Vec<Case> {
+    let case = |moment, fault, times| Case { step: step.name, moment, fault, times, undo: None };
+    let mut cases = of_side(case);
+    if step.class == Class::Cleanup {
+        cases.extend(for_ever(case));
+    }
+    // The first step is one commit: it fails or it has its effect.
+    if position > 0 && may_fail_with_effect(step) {
+        cases.push(case(Moment::AfterEffect, Fault::Refuse, 1));
+    }
+    cases
+}
+
+fn of_undo(step: &Step, lead: Lead) -> Vec<Case> {
+    let case = |moment, fault, times| Case { step: step.name, moment, fault, times, undo: Some(lead) };
+    let mut cases = of_side(case);
+    cases.extend(for_ever(case));
+    // Besides: the first step's undo after a request that told nobody how it ended.
+    if lead != Lead::Forgotten(step.name) && step.name == "accept" {
+        cases.push(Case { undo: Some(Lead::Forgotten(step.name)), ..case(Moment::BeforeEffect, Fault::LoseReply, 1) });
+    }
+    cases
+}
+
+/// What may meet either side once.
+fn of_side(case: impl Fn(Moment, Fault, u32) -> Case) -> Vec<Case> {
+    let mut cases: Vec<Case> = [Fault::Refuse, Fault::LoseReply, Fault::Repeat, Fault::CompleteLate, Fault::CompleteAfterEnd]
+        .map(|fault| case(Moment::BeforeEffect, fault, 1))
+        .into();
     for moment in [Moment::BeforeEffect, Moment::AfterEffect, Moment::AfterJournal] {
         cases.push(case(moment, Fault::KillActor, 1));
         cases.push(case(moment, Fault::Freeze, 1));
     }
-    if undo || step.class == Class::Cleanup {
-        cases.push(case(Moment::BeforeEffect, Fault::Refuse, FOR_EVER));
-        cases.push(case(Moment::BeforeEffect, Fault::LoseReply, FOR_EVER));
-    }
     cases
+}
+
+/// What makes a side that may be owed a debt.
+fn for_ever(case: impl Fn(Moment, Fault, u32) -> Case) -> [Case; 2] {
+    [Fault::Refuse, Fault::LoseReply].map(|fault| case(Moment::BeforeEffect, fault, FOR_EVER))
 }
 
 /// A case that is armed.
 pub struct Armed {
     case: Case,
     left: AtomicU32,
+    /// How often the lead has been met.
+    led: AtomicU32,
+    over: Notify,
 }
 
 impl Armed {
     pub fn new(case: Case) -> Armed {
-        Armed { case, left: AtomicU32::new(case.times) }
+        Armed { case, left: AtomicU32::new(case.times), led: AtomicU32::new(0), over: Notify::new() }
     }
 
-    /// The fault has happened at least once.
+    /// The fault has happened as often as it was to, or at least once when that is for ever.
     pub fn happened(&self) -> bool {
-        self.left.load(Ordering::SeqCst) < self.case.times
+        let left = self.left.load(Ordering::SeqCst);
+        if self.case.times == FOR_EVER { left < FOR_EVER } else { left == 0 }
+    }
+
+    /// Waits until the fault has run its course: the process stands still, the late effect has ended.
+    pub async fn over(&self) {
+        self.over.notified().await;
+    }
+
+    fn is_here(&self, point: &Point<'_>) -> bool {
+        point.step == self.case.step && (point.side == "undo") == self.case.undo.is_some() && point.moment == self.case.moment
     }
 }
 
 impl FaultPlan for Armed {
     fn at(&self, point: &Point<'_>) -> Fault {
-        let is_act = point.side == "act";
-        if point.step == self.case.step && is_act != self.case.undo && point.moment == self.case.moment {
+        if self.is_here(point) {
             let spent = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
             if spent.is_ok() {
                 return self.case.fault;
             }
         }
-        let refused = is_act && point.moment == Moment::BeforeEffect && self.case.refused == Some(point.step);
-        if refused { Fault::Refuse } else { Fault::None }
+        match self.case.undo {
+            Some(lead) if point.side == "act" && point.step == lead.step() => {
+                let before = if point.moment == Moment::BeforeEffect { self.led.fetch_add(1, Ordering::SeqCst) } else { 0 };
+                lead.at(point.moment, before)
+            }
+            _ => Fault::None,
+        }
+    }
+
+    fn over(&self, point: &Point<'_>) {
+        if self.is_here(point) {
+            self.over.notify_one();
+        }
     }
 }
 
@@ -111,19 +221,27 @@ pub enum End {
     Done,
     Unwound,
     Either,
+    /// The caller is told so, and nothing of it is left.
+    NeverBegun,
 }
 
 /// What the rules of architecture §5 say of the case.
 pub fn demanded(table: &Table, case: &Case) -> End {
-    let step = &table.steps[table.position(case.step).expect("a step of the table")];
+    let position = table.position(case.step).expect("a step of the table");
+    let step = &table.steps[position];
     let with_undo = step.undo.work().is_some();
-    if case.undo {
+    if case.undo.is_some() {
         // Past the pivot an undo that is not sure of the target goes forward again.
         return if step.class == Class::Forward { End::Either } else { End::Unwound };
     }
     match (step.class, case.fault) {
-        (_, Fault::KillActor | Fault::Freeze) => End::Done,
+        (_, Fault::Refuse) if position == 0 => End::NeverBegun,
+        // Whoever asked may not know, but the successor performs it again.
+        (_, _) if position == 0 => End::Done,
+        (_, Fault::KillActor | Fault::Freeze | Fault::Repeat) => End::Done,
         (Class::Cleanup, _) => End::Done,
+        // Its effect is there: the target says that the guest runs.
+        (Class::Forward, Fault::Refuse) if case.moment == Moment::AfterEffect => End::Either,
         (Class::Forward, Fault::Refuse) if with_undo => End::Unwound,
         (Class::Forward, _) => End::Done,
         (Class::Pivot | Class::Reversible, Fault::Refuse) => End::Unwound,
@@ -135,5 +253,21 @@ pub fn demanded(table: &Table, case: &Case) -> End {
                 End::Unwound
             }
         }
+    }
+}
+
+/// What the caller of the request must be told; none when that depends.
+pub fn answer(table: &Table, case: &Case) -> Option<std::ops::Range<u16>> {
+    let first = table.steps[0].name;
+    if case.undo == Some(Lead::Forgotten(first)) {
+        return Some(503..504);
+    }
+    if case.undo.is_some() || case.step != first || case.moment == Moment::AfterJournal || case.fault == Fault::Repeat {
+        return Some(200..300);
+    }
+    match case.fault {
+        Fault::Refuse => Some(409..410),
+        Fault::Freeze => None,
+        _ => Some(503..504),
     }
 }

@@ -1,9 +1,6 @@
 //! How a server is brought to the beginning of each saga, and what is asked of it then. A saga without a line here fails the
 //! suite.
 
-use std::future::Future;
-use std::pin::Pin;
-
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -26,8 +23,12 @@ pub enum Beginning {
     WithSecondVolume,
 }
 
-/// Asks for the operation; gives the server (which a create makes) when it is accepted.
-type Ask = for<'a> fn(&'a Cloud, &'a Begun) -> Pin<Box<dyn Future<Output = Uuid> + 'a>>;
+/// The request for the operation.
+pub struct Asked {
+    pub method: &'static str,
+    pub path: String,
+    pub body: Option<Value>,
+}
 
 /// A server at the beginning of an operation.
 #[derive(Clone, Copy, Debug)]
@@ -44,101 +45,76 @@ pub struct Scenario {
     pub saga: &'static str,
     pub name: &'static str,
     pub beginning: Beginning,
-    pub ask: Ask,
+    pub ask: fn(&Cloud, &Begun) -> Asked,
+    /// Brings a server for which it is done back to the beginning; none when there is no way back, or it is there.
+    pub back: Option<fn(&Cloud, &Begun) -> Asked>,
 }
 
 macro_rules! action {
     ($body:tt) => {
-        |cloud, begun| {
-            Box::pin(async move {
-                cloud.act(begun.server, json!($body)).await;
-                begun.server
-            })
-        }
+        |_, begun| act(begun, json!($body))
     };
+}
+
+const fn one_way(saga: &'static str, name: &'static str, beginning: Beginning, ask: fn(&Cloud, &Begun) -> Asked) -> Scenario {
+    Scenario { saga, name, beginning, ask, back: None }
+}
+
+impl Scenario {
+    const fn and_back(self, back: fn(&Cloud, &Begun) -> Asked) -> Scenario {
+        Scenario { back: Some(back), ..self }
+    }
 }
 
 /// Every scenario; each registered saga has one at least.
 pub const ALL: &[Scenario] = &[
-    Scenario { saga: "create", name: "create", beginning: Beginning::Nothing, ask: |cloud, _| Box::pin(cloud.ask_for_server()) },
-    Scenario { saga: "delete", name: "delete", beginning: Beginning::Active, ask: delete },
-    Scenario { saga: "delete", name: "delete_resized", beginning: Beginning::ResizedAcross, ask: delete },
-    Scenario { saga: "start", name: "start", beginning: Beginning::Stopped, ask: action!({"os-start": null}) },
-    Scenario { saga: "stop", name: "stop", beginning: Beginning::Active, ask: action!({"os-stop": null}) },
-    Scenario { saga: "soft_reboot", name: "soft_reboot", beginning: Beginning::Active, ask: action!({"reboot": {"type": "SOFT"}}) },
-    Scenario { saga: "hard_reboot", name: "hard_reboot", beginning: Beginning::Active, ask: action!({"reboot": {"type": "HARD"}}) },
-    Scenario {
-        saga: "rebuild",
-        name: "rebuild",
-        beginning: Beginning::Active,
-        ask: |cloud, begun| {
-            Box::pin(async move {
-                cloud.act(begun.server, json!({"rebuild": {"imageRef": cloud.image()}})).await;
-                begun.server
-            })
-        },
-    },
-    Scenario {
-        saga: "same_cell_resize",
-        name: "same_cell_resize",
-        beginning: Beginning::Active,
-        ask: action!({"resize": {"flavorRef": "gen1.large"}}),
-    },
-    Scenario {
-        saga: "cross_cell_resize",
-        name: "cross_cell_resize",
-        beginning: Beginning::Active,
-        ask: action!({"resize": {"flavorRef": "gen2.large"}}),
-    },
-    Scenario {
-        saga: "cross_cell_resize",
-        name: "cross_cell_resize_stopped",
-        beginning: Beginning::Stopped,
-        ask: action!({"resize": {"flavorRef": "gen2.large"}}),
-    },
-    Scenario { saga: "confirm", name: "confirm", beginning: Beginning::ResizedAcross, ask: action!({"confirmResize": null}) },
-    Scenario { saga: "confirm", name: "confirm_same_cell", beginning: Beginning::ResizedWithin, ask: action!({"confirmResize": null}) },
-    Scenario { saga: "revert", name: "revert", beginning: Beginning::ResizedAcross, ask: action!({"revertResize": null}) },
-    Scenario { saga: "revert", name: "revert_same_cell", beginning: Beginning::ResizedWithin, ask: action!({"revertResize": null}) },
-    Scenario {
-        saga: "attach_volume",
-        name: "attach_volume",
-        beginning: Beginning::WithSpareVolume,
-        ask: |cloud, begun| {
-            Box::pin(async move {
-                attach(cloud, begun.server, begun.volume).await;
-                begun.server
-            })
-        },
-    },
-    Scenario {
-        saga: "detach_volume",
-        name: "detach_volume",
-        beginning: Beginning::WithSecondVolume,
-        ask: |cloud, begun| {
-            Box::pin(async move {
-                let path = format!("/compute/v2.1/servers/{}/os-volume_attachments/{}", begun.server, begun.volume);
-                let (status, body) = cloud.send("DELETE", &path, None).await;
-                assert_eq!(status, 202, "{body}");
-                begun.server
-            })
-        },
-    },
+    one_way("create", "create", Beginning::Nothing, create),
+    one_way("delete", "delete", Beginning::Active, delete),
+    one_way("delete", "delete_resized", Beginning::ResizedAcross, delete),
+    one_way("start", "start", Beginning::Stopped, action!({"os-start": null})).and_back(action!({"os-stop": null})),
+    one_way("stop", "stop", Beginning::Active, action!({"os-stop": null})).and_back(action!({"os-start": null})),
+    one_way("soft_reboot", "soft_reboot", Beginning::Active, action!({"reboot": {"type": "SOFT"}})),
+    one_way("hard_reboot", "hard_reboot", Beginning::Active, action!({"reboot": {"type": "HARD"}})),
+    one_way("rebuild", "rebuild", Beginning::Active, rebuild),
+    one_way("same_cell_resize", "same_cell_resize", Beginning::Active, WITHIN).and_back(REVERT),
+    one_way("cross_cell_resize", "cross_cell_resize", Beginning::Active, ACROSS).and_back(REVERT),
+    one_way("cross_cell_resize", "cross_cell_resize_stopped", Beginning::Stopped, ACROSS).and_back(REVERT),
+    one_way("confirm", "confirm", Beginning::ResizedAcross, action!({"confirmResize": null})),
+    one_way("confirm", "confirm_same_cell", Beginning::ResizedWithin, action!({"confirmResize": null})),
+    one_way("revert", "revert", Beginning::ResizedAcross, REVERT).and_back(ACROSS),
+    one_way("revert", "revert_same_cell", Beginning::ResizedWithin, REVERT).and_back(WITHIN),
+    one_way("attach_volume", "attach_volume", Beginning::WithSpareVolume, attach).and_back(detach),
+    one_way("detach_volume", "detach_volume", Beginning::WithSecondVolume, detach).and_back(attach),
 ];
 
-fn delete<'a>(cloud: &'a Cloud, begun: &'a Begun) -> Pin<Box<dyn Future<Output = Uuid> + 'a>> {
-    Box::pin(async move {
-        let (status, body) = cloud.send("DELETE", &format!("/compute/v2.1/servers/{}", begun.server), None).await;
-        assert_eq!(status, 204, "{body}");
-        begun.server
-    })
+const WITHIN: fn(&Cloud, &Begun) -> Asked = action!({"resize": {"flavorRef": "gen1.large"}});
+const ACROSS: fn(&Cloud, &Begun) -> Asked = action!({"resize": {"flavorRef": "gen2.large"}});
+const REVERT: fn(&Cloud, &Begun) -> Asked = action!({"revertResize": null});
+
+fn rebuild(cloud: &Cloud, begun: &Begun) -> Asked {
+    act(begun, json!({"rebuild": {"imageRef": cloud.image()}}))
 }
 
-async fn attach(cloud: &Cloud, server: Uuid, volume: Uuid) {
-    let path = format!("/compute/v2.1/servers/{server}/os-volume_attachments");
-    let body: Value = json!({"volumeAttachment": {"volumeId": volume}});
-    let (status, body) = cloud.send("POST", &path, Some(body)).await;
-    assert!(status == 200 || status == 202, "{status}: {body}");
+fn create(cloud: &Cloud, _: &Begun) -> Asked {
+    Asked { method: "POST", path: "/compute/v2.1/servers".to_owned(), body: Some(cloud.new_server()) }
+}
+
+fn act(begun: &Begun, action: Value) -> Asked {
+    Asked { method: "POST", path: format!("/compute/v2.1/servers/{}/action", begun.server), body: Some(action) }
+}
+
+fn delete(_: &Cloud, begun: &Begun) -> Asked {
+    Asked { method: "DELETE", path: format!("/compute/v2.1/servers/{}", begun.server), body: None }
+}
+
+fn attach(_: &Cloud, begun: &Begun) -> Asked {
+    let body = json!({"volumeAttachment": {"volumeId": begun.volume}});
+    Asked { method: "POST", path: format!("/compute/v2.1/servers/{}/os-volume_attachments", begun.server), body: Some(body) }
+}
+
+fn detach(_: &Cloud, begun: &Begun) -> Asked {
+    let path = format!("/compute/v2.1/servers/{}/os-volume_attachments/{}", begun.server, begun.volume);
+    Asked { method: "DELETE", path, body: None }
 }
 
 /// Makes a server and brings it to where the operation begins.
@@ -162,7 +138,9 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
         begun.volume = cloud.make_volume().await;
     }
     if beginning == Beginning::WithSecondVolume {
-        attach(cloud, begun.server, begun.volume).await;
+        let Asked { method, path, body } = attach(cloud, &begun);
+        let (status, body) = cloud.send(method, &path, body).await;
+        assert_eq!(status, 200, "{body}");
     }
     assert!(cloud.at_rest(begun.server).await, "the server comes to its beginning");
     begun

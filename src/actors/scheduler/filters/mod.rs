@@ -37,7 +37,7 @@ pub type MakeFilter = fn(&SchedulerConfig) -> Box<dyn HostFilter>;
 pub const FILTERS: &[(&str, MakeFilter)] = &[
     ("ComputeFilter", |_| Box::new(compute::ComputeFilter)),
     ("CellEnabledFilter", |_| Box::new(cell_enabled::CellEnabledFilter)),
-    ("SourceHostFilter", |config| Box::new(source_host::SourceHostFilter::new(config))),
+    ("SourceHostFilter", |_| Box::new(source_host::SourceHostFilter)),
     ("AvailabilityZoneFilter", |config| Box::new(availability_zone::AvailabilityZoneFilter::new(config))),
     ("AggregateInstanceExtraSpecsFilter", |_| Box::new(aggregate_instance_extra_specs::AggregateInstanceExtraSpecsFilter)),
     ("ForbiddenTraitsFilter", |_| Box::new(forbidden_traits::ForbiddenTraitsFilter)),

@@ -1,6 +1,5 @@
-//! A move leaves its host, unless it may stay (S4): a resize by configuration, a cold migration when the node can do it.
+//! A move leaves its host, unless it may stay (S4): a cold migration when the node can do it.
 
-use super::super::config::SchedulerConfig;
 use super::{HostFilter, HostState, Reason, Request};
 use crate::saga::scheduling::OperationKind;
 
@@ -8,16 +7,7 @@ use crate::saga::scheduling::OperationKind;
 pub const SAME_HOST_COLD_MIGRATE: &str = "COMPUTE_SAME_HOST_COLD_MIGRATE";
 
 /// See the file.
-pub struct SourceHostFilter {
-    allow_resize_to_same_host: bool,
-}
-
-impl SourceHostFilter {
-    /// With the configured permission.
-    pub fn new(config: &SchedulerConfig) -> SourceHostFilter {
-        SourceHostFilter { allow_resize_to_same_host: config.allow_resize_to_same_host }
-    }
-}
+pub struct SourceHostFilter;
 
 impl HostFilter for SourceHostFilter {
     fn name(&self) -> &'static str {
@@ -28,7 +18,7 @@ impl HostFilter for SourceHostFilter {
         let at_home = request.asked.source.as_ref().is_some_and(|source| source.host == host.host);
         let may_stay = match request.asked.operation {
             OperationKind::Create => true,
-            OperationKind::Resize => self.allow_resize_to_same_host,
+            OperationKind::Resize => false,
             OperationKind::Migrate => host.traits.contains(SAME_HOST_COLD_MIGRATE),
         };
         if at_home && !may_stay { Err("the server is on it".to_owned()) } else { Ok(()) }

@@ -50,25 +50,23 @@ fn a_disabled_cell_takes_only_moves_within_it() {
 #[test]
 fn s4_a_move_leaves_its_host_unless_it_may_stay() {
     use OperationKind::{Create, Migrate, Resize};
-    // operation, on the source host, configured permission, node's trait, passes
+    // operation, on the source host, node's trait, passes
     let rows = [
-        (Resize, true, false, false, false),
-        (Resize, true, true, false, true),
-        (Resize, true, false, true, false),
-        (Resize, false, false, false, true),
-        (Migrate, true, true, false, false),
-        (Migrate, true, false, true, true),
-        (Create, true, false, false, true),
+        (Resize, true, false, false),
+        (Resize, true, true, false),
+        (Resize, false, false, true),
+        (Migrate, true, false, false),
+        (Migrate, true, true, true),
+        (Create, true, false, true),
     ];
-    for (operation, at_home, allow_resize_to_same_host, can_migrate, pass) in rows {
-        let config = SchedulerConfig { allow_resize_to_same_host, ..SchedulerConfig::default() };
+    for (operation, at_home, can_migrate, pass) in rows {
         let mut host = host("cell1", if at_home { "h1" } else { "h2" });
         if can_migrate {
             host.traits.insert(source_host::SAME_HOST_COLD_MIGRATE.to_owned());
         }
         let request = request(move_from(operation, "cell1", "h1", RequestedDestination::of_move("cell1", None, true)));
-        let verdict = filter("SourceHostFilter", &config).passes(&host, &request);
-        assert_eq!(verdict.is_ok(), pass, "{operation:?} {at_home} {allow_resize_to_same_host} {can_migrate}");
+        let verdict = filter("SourceHostFilter", &SchedulerConfig::default()).passes(&host, &request);
+        assert_eq!(verdict.is_ok(), pass, "{operation:?} {at_home} {can_migrate}");
     }
 }
 

@@ -28,7 +28,7 @@ pub async fn detailed(caller: Caller, version: ApiVersion, api: web::Data<Catalo
 async fn answer(caller: Caller, version: ApiVersion, api: &Catalog, request: &HttpRequest, whole: bool) -> Answer {
     let query = Query::of(request)?;
     check_parameters(&query, version)?;
-    let page = query.page()?;
+    let page = query.page(api.max_limit)?;
     let records = page.cut(wanted(api, &caller, version, &query).await?, |record| record.flavor.id.clone())?;
     let extra_specs = whole && view::shows_extra_specs(api, &caller, version);
     let views: Vec<_> = records

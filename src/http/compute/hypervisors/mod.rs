@@ -122,7 +122,7 @@ async fn listed(version: ApiVersion, api: &Catalog, request: &HttpRequest, whole
         }
         found = matching(found, pattern)?;
     }
-    let page = query.page()?;
+    let page = query.page(api.max_limit)?;
     if paged {
         found = cut(&page, found, version)?;
     }

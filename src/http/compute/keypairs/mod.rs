@@ -113,7 +113,7 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
         let keys = api.api.key_pairs(&user, None, None).await?;
         return ok(&json!({"keypairs": views(&keys, version)}));
     }
-    let page = query.page()?;
+    let page = query.page(api.max_limit)?;
     let keys = api.api.key_pairs(&user, page.marker.as_deref(), i64::try_from(page.limit).ok()).await;
     let keys = keys.map_err(|error| match (error, &page.marker) {
         (DbError::NotFound(_), Some(marker)) => bad_request(format!("Marker {marker} could not be found.")),

@@ -48,7 +48,7 @@ async fn index(
     let query = Query::of(&request)?;
     let located = find(&api, &caller, version, &id, "os_compute_api:os-instance-actions:list").await?;
     let mut filter = ActionFilter::default();
-    let page = query.page()?;
+    let page = query.page(api.options.max_limit)?;
     if version.at_least(58) {
         let known: &[&str] = &["limit", "marker", "changes-since", "changes-before"];
         query.only(if version.at_least(66) { known } else { &known[..3] })?;

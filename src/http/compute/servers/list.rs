@@ -36,7 +36,7 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
     api.policy.authorize(&format!("os_compute_api:servers:{word}"), caller, &Target::own(caller))?;
     let query = Query::of(request)?;
     let asked = Asked { api, caller, version, query: &query };
-    let page = query.page()?;
+    let page = query.page(api.options.max_limit)?;
     let filter = match asked.filter(word)? {
         Some(filter) => filter,
         // A status that no server can have.

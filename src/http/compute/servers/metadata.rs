@@ -1,17 +1,20 @@
 //! `/servers/{id}/metadata`: what users write on their servers.
 
+use std::collections::BTreeMap;
+
 use actix_web::http::StatusCode;
 use actix_web::web;
 use serde_json::{Value, json};
 
 use super::create::request::strings;
-use super::{ComputeApi, access, schemas};
+use super::{ComputeApi, access, quota, schemas};
 use crate::actors::cell_registry::Located;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instances::Instance;
 use crate::domain::server::VmState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
+use crate::http::compute::catalog::Catalog;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
@@ -36,6 +39,7 @@ async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path
 
 async fn create(
     api: web::Data<ComputeApi>,
+    catalog: web::Data<Catalog>,
     Caller(caller): Caller,
     version: ApiVersion,
     id: web::Path<String>,
@@ -44,6 +48,7 @@ async fn create(
     schemas::METADATA.check(version, &body)?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:create").await?;
     let given = strings(&body["metadata"]);
+    check_more(&api, &catalog, &located, &given).await?;
     let uuid = located.instance.uuid;
     write(&api, &located, "update metadata", move || CellTxn::new().merge_metadata(uuid, given.clone())).await?;
     let server = api.load(&caller, &id, "os_compute_api:server-metadata:create").await?;
@@ -52,6 +57,7 @@ async fn create(
 
 async fn replace(
     api: web::Data<ComputeApi>,
+    catalog: web::Data<Catalog>,
     Caller(caller): Caller,
     version: ApiVersion,
     id: web::Path<String>,
@@ -60,6 +66,7 @@ async fn replace(
     schemas::METADATA.check(version, &body)?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:update_all").await?;
     let given = strings(&body["metadata"]);
+    quota::check_metadata(&catalog, &located.instance.project_id, &given).await?;
     let (uuid, values) = (located.instance.uuid, given.clone());
     write(&api, &located, "update metadata", move || CellTxn::new().replace_metadata(uuid, values.clone())).await?;
     ok(&json!({"metadata": given}))
@@ -76,6 +83,7 @@ async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Pat
 
 async fn put(
     api: web::Data<ComputeApi>,
+    catalog: web::Data<Catalog>,
     Caller(caller): Caller,
     version: ApiVersion,
     path: web::Path<(String, String)>,
@@ -88,6 +96,7 @@ async fn put(
         return Err(bad_request("Request body and URI mismatch"));
     }
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:update").await?;
+    check_more(&api, &catalog, &located, &given).await?;
     let (uuid, values) = (located.instance.uuid, given.clone());
     write(&api, &located, "update metadata", move || CellTxn::new().merge_metadata(uuid, values.clone())).await?;
     ok(&json!({"meta": given}))
@@ -102,6 +111,13 @@ async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::P
     }
     write(&api, &located, "delete metadata", move || CellTxn::new().delete_metadata(uuid, key.clone())).await?;
     empty(StatusCode::NO_CONTENT)
+}
+
+/// 403 when what is added to the server's metadata makes it more than allowed.
+async fn check_more(api: &ComputeApi, catalog: &Catalog, located: &Located, given: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    let mut all = api.registry.server(located.instance.uuid).await?.metadata;
+    all.extend(given.clone());
+    quota::check_metadata(catalog, &located.instance.project_id, &all).await
 }
 
 /// Writes metadata or tags, unless the server's state forbids it: in VERIFY_RESIZE and in error they stay (spec §1.6).

@@ -14,7 +14,9 @@ pub mod links;
 mod list;
 mod metadata;
 mod migrations;
+mod quota;
 pub mod schemas;
+mod security_groups;
 mod show;
 mod tags;
 mod update;
@@ -51,14 +53,10 @@ pub struct ComputeApi {
 pub struct Options {
     /// The zone of hosts that no aggregate puts into one.
     pub default_availability_zone: String,
-    /// A move may end on the host where it began.
-    pub allow_resize_to_same_host: bool,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { default_availability_zone: "nova".to_owned(), allow_resize_to_same_host: false }
-    }
+    /// Answers to create and rebuild carry `adminPass`.
+    pub enable_instance_password: bool,
+    /// The most entries in one page of a list.
+    pub max_limit: usize,
 }
 
 /// Routes under the compute API's scope.
@@ -78,6 +76,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     tags::routes(config);
     ips::routes(config);
     instance_actions::routes(config);
+    security_groups::routes(config);
     migrations::routes(config);
     volume_attachments::routes(config);
 }

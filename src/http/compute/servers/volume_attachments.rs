@@ -44,7 +44,7 @@ async fn index(
         query.only(&["limit", "offset"])?;
     }
     let server = api.load(&caller, &id, "os_compute_api:os-volumes-attachments:index").await?;
-    let (offset, limit) = (query.number("offset")?.unwrap_or(0), query.page()?.limit);
+    let (offset, limit) = (query.number("offset")?.unwrap_or(0), query.limit(api.options.max_limit)?);
     let volumes = server.block_devices.iter().filter(|device| device.is_volume()).skip(offset).take(limit);
     ok(&json!({"volumeAttachments": volumes.map(|device| view(device, version)).collect::<Vec<_>>()}))
 }

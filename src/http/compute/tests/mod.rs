@@ -108,6 +108,7 @@ impl Cloud {
             cell_timeout: Duration::from_secs(5),
             default_zone: "nova".into(),
             default_limits: default_limits(),
+            max_limit: 1000,
         });
         let cloud = Cloud { env, api, placement, cells, catalog, policy };
         cloud.add_host(0, "host1").await;

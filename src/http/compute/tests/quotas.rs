@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use serde_json::{Value, json};
 
 use super::{clouds, fields};
-use crate::http::compute::quota_usage;
+use crate::http::compute::quota_usage::Room;
 
 #[actix_web::test]
 async fn quotas_are_set_shown_and_forgotten() {
@@ -83,8 +83,8 @@ async fn usage_counts_a_server_in_two_cells_once() {
         );
         assert_eq!(fields(&cloud.get("member", "2.1", "/limits").await.1["limits"]["absolute"]).len(), 19);
         let more = |count| [("instances", count), ("cores", 2 * count), ("ram", 512 * count)];
-        assert!(quota_usage::check_room(&cloud.catalog, "demo", &more(8)).await.is_ok());
-        let refusal = quota_usage::check_room(&cloud.catalog, "demo", &more(9)).await.unwrap_err();
+        assert!(Room::of(&cloud.catalog, "demo").await.unwrap().check(&more(8)).is_ok());
+        let refusal = Room::of(&cloud.catalog, "demo").await.unwrap().check(&more(9)).unwrap_err();
         assert_eq!(
             refusal.message,
             "Quota exceeded for instances, cores: Requested 9, 18, but already used 2, 4 of 10, 20 instances, cores"

@@ -5,6 +5,7 @@ mod lock;
 mod power;
 mod rebuild;
 mod resize;
+mod security_group;
 
 use actix_web::{HttpRequest, web};
 use serde_json::Value;
@@ -14,11 +15,13 @@ use crate::domain::context::RequestContext;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request};
+use crate::http::compute::catalog::Catalog;
 use crate::http::microversion::ApiVersion;
 
 /// One action as it was asked for.
 struct Asked<'a> {
     api: &'a ComputeApi,
+    catalog: &'a Catalog,
     caller: &'a RequestContext,
     version: ApiVersion,
     /// The server, as the path names it.
@@ -32,6 +35,7 @@ struct Asked<'a> {
 pub async fn action(
     request: HttpRequest,
     api: web::Data<ComputeApi>,
+    catalog: web::Data<Catalog>,
     Caller(caller): Caller,
     version: ApiVersion,
     id: web::Path<String>,
@@ -44,7 +48,7 @@ pub async fn action(
     let (Some(name), None) = (names.next(), names.next()) else {
         return Err(bad_request("Malformed request body: it must have exactly one key, the action's name."));
     };
-    let asked = Asked { api: &api, caller: &caller, version, id: &id, body: &body, base: base_url::of(&request) };
+    let asked = Asked { api: &api, catalog: &catalog, caller: &caller, version, id: &id, body: &body, base: base_url::of(&request) };
     match name.as_str() {
         "os-start" => power::start(&asked).await,
         "os-stop" => power::stop(&asked).await,
@@ -56,6 +60,8 @@ pub async fn action(
         "migrate" => resize::migrate(&asked).await,
         "lock" => lock::lock(&asked).await,
         "unlock" => lock::unlock(&asked).await,
+        "addSecurityGroup" => security_group::add(&asked).await,
+        "removeSecurityGroup" => security_group::remove(&asked).await,
         "os-resetState" => admin::reset_state(&asked).await,
         "os-getConsoleOutput" => admin::console_output(&asked).await,
         unknown => Err(bad_request(format!("There is no such action: {unknown}"))),

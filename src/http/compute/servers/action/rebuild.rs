@@ -37,7 +37,9 @@ pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
     keep_rest(asked, &located, wanted, &image, key).await?;
     let server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
     let mut view = asked.api.view(asked.caller, &asked.base, asked.version, Purpose::Rebuild, &server).await?;
-    view["adminPass"] = json!(admin_pass);
+    if asked.api.options.enable_instance_password {
+        view["adminPass"] = json!(admin_pass);
+    }
     let location = format!("{}/compute/v2.1/servers/{}", asked.base, server.instance.uuid);
     Ok(HttpResponse::Accepted().insert_header(("Location", location)).json(json!({"server": view})))
 }

@@ -13,7 +13,7 @@ use crate::http::compute::answer::{Answer, bad_request, conflict, empty};
 use crate::http::compute::servers::create::image::may_use;
 use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::create::request::id_of_reference;
-use crate::http::compute::servers::{access, schemas};
+use crate::http::compute::servers::{access, quota, schemas};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::saga::context::{Kind, Request};
 use crate::services::ServiceError;
@@ -28,6 +28,7 @@ pub(super) async fn resize(asked: &Asked<'_>) -> Answer {
     let wanted = &asked.body["resize"];
     let flavor = asked.api.flavor_for(asked.caller, &id_of_reference(&wanted["flavorRef"])).await?;
     check_flavor(&located.instance, &flavor)?;
+    quota::check_growth(asked.catalog, &located.instance.project_id, &located.instance.flavor, &flavor).await?;
     check_image_access(asked, &located.instance).await?;
     let cross_cell_allowed = may_leave_cell(asked, &located.instance) && !has_qos_port(asked, &located.instance).await?;
     let request = Request::Resize { flavor: Box::new(flavor), migrate: false, host: None, cross_cell_allowed };
@@ -89,6 +90,12 @@ fn check_flavor(instance: &Instance, flavor: &Flavor) -> Result<(), ApiError> {
     }
     if flavor.extra_specs.contains_key("accel:device_profile") {
         return Err(bad_request("Forbidden: a server cannot be resized to a flavor with accelerators."));
+    }
+    if flavor.ephemeral_gb < old.ephemeral_gb {
+        return Err(bad_request(format!(
+            "Flavor's ephemeral disk is too small: the server has {} GiB whose data would be lost, the flavor has {} GiB.",
+            old.ephemeral_gb, flavor.ephemeral_gb
+        )));
     }
     let demand = |key: &str| instance.system_metadata.get(key).and_then(|value| value.parse::<i32>().ok()).unwrap_or(0);
     if demand("image_min_ram") > flavor.memory_mb {

@@ -15,7 +15,7 @@ use self::block_devices::Disks;
 use self::networks::Interfaces;
 use self::request::{Networks, NewServerRequest};
 use super::body::excerpt;
-use super::{ComputeApi, access, devices, links, schemas, view};
+use super::{ComputeApi, access, devices, links, quota, schemas, security_groups, view};
 use crate::db::DbError;
 use crate::db::api::key_pairs::KeyPair;
 use crate::db::cell::bundle::InstanceBundle;
@@ -28,6 +28,7 @@ use crate::domain::request_spec::RequestSpec;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, forbidden};
+use crate::http::compute::catalog::Catalog;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 use crate::saga::context::{Context, CreateRequest, Kind, Request};
@@ -37,6 +38,7 @@ use crate::services::image::Image;
 pub async fn create(
     request: HttpRequest,
     api: web::Data<ComputeApi>,
+    catalog: web::Data<Catalog>,
     Caller(caller): Caller,
     version: ApiVersion,
     body: web::Json<Value>,
@@ -44,12 +46,17 @@ pub async fn create(
     schemas::CREATE.check(version, &body)?;
     let wanted = request::read(&body, version)?;
     authorize(&api, &caller, &wanted)?;
-    let plan = plan(&api, &caller, version, wanted).await?;
+    quota::check_contents(&catalog, &caller.project_id, &wanted).await?;
+    let mut plan = plan(&api, &caller, version, wanted).await?;
+    plan.wanted.max_count = quota::servers_with_room(&catalog, &caller.project_id, &plan.wanted, &plan.flavor).await?;
+    if let Some(group) = plan.group {
+        quota::check_group(&catalog, &caller.project_id, group, plan.wanted.max_count).await?;
+    }
     let made = begin_all(&api, &caller, &plan).await?;
     if plan.wanted.return_reservation_id {
         return Ok(HttpResponse::Accepted().json(json!({"reservation_id": plan.reservation_id})));
     }
-    Ok(accepted(&base_url::of(&request), &body, &plan, made))
+    Ok(accepted(&api, &base_url::of(&request), &body, &plan, made))
 }
 
 /// Everything that was looked up.
@@ -97,7 +104,12 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
     {
         return Err(forbidden("Only volume-backed servers are allowed for flavors with zero disk."));
     }
-    let interfaces = networks::look_up(&*api.network, caller, version, &wanted.networks, wanted.max_count).await?;
+    let mut interfaces = networks::look_up(&*api.network, caller, version, &wanted.networks, wanted.max_count).await?;
+    for group in wanted.security_groups.iter().flatten() {
+        let found = security_groups::named(&*api.network, &caller.project_id, group).await?;
+        let unknown = || bad_request(format!("Unable to find security_group with name or id '{}'", excerpt(group)));
+        interfaces.security_groups.push(found.ok_or_else(unknown)?.0);
+    }
     let key = key_pair(api, caller, &wanted).await?;
     let group = server_group(api, caller, &wanted).await?;
     let host = destination(api, &wanted).await?;
@@ -278,19 +290,21 @@ fn config_drive(plan: &Plan, instance: &Instance) -> Value {
     })
 }
 
-fn accepted(base: &str, body: &Value, plan: &Plan, made: Vec<Instance>) -> HttpResponse {
+fn accepted(api: &ComputeApi, base: &str, body: &Value, plan: &Plan, made: Vec<Instance>) -> HttpResponse {
     let Some(first) = made.first() else {
         return HttpResponse::Accepted().finish();
     };
     let id = first.uuid.to_string();
     let groups = body["server"].get("security_groups").cloned().unwrap_or_else(|| json!([{"name": "default"}]));
-    let view = json!({"server": {
+    let mut view = json!({"server": {
         "id": id,
         "links": links::of(base, "servers", &id),
         "OS-DCF:diskConfig": view::disk_config(first),
         "security_groups": groups,
-        "adminPass": plan.admin_pass,
     }});
+    if api.options.enable_instance_password {
+        view["server"]["adminPass"] = json!(plan.admin_pass);
+    }
     HttpResponse::Accepted().insert_header(("Location", format!("{base}/compute/v2.1/servers/{id}"))).json(view)
 }
 

@@ -1,0 +1,148 @@
+//! How an operation begins: the server is taken and the saga's first step performed while the request waits, so that its
+//! caller learns of a refusal at once. From the moment the server is taken the operation stands in the journal: whatever
+//! becomes of the request, it is refused and gone, or it runs to an end.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::conductor::{ConductorHandle, Launch, Resume};
+use super::runner::{Flight, LATE, LOST, REFUSED, obey, point};
+use crate::chaos::point::{Fault, Moment};
+use crate::db::DbError;
+use crate::domain::fence::Fence;
+use crate::saga::accept::{busy_message, busy_with};
+use crate::saga::context::Context;
+use crate::saga::machine::Side;
+use crate::saga::operations::BeginOperation;
+use crate::saga::refusal::Refusal;
+use crate::saga::tables::{accept, table_of};
+
+/// How long a request waits for an operation on the same server that has all but ended.
+const ENDING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Has the conductor go on with an operation whose beginning broke off, wherever that was.
+struct Beginning<'a> {
+    conductor: &'a ConductorHandle,
+    saga: Uuid,
+    settled: bool,
+}
+
+impl Drop for Beginning<'_> {
+    fn drop(&mut self) {
+        if !self.settled {
+            self.conductor.addr().do_send(Resume(self.saga));
+        }
+    }
+}
+
+#[async_trait]
+impl BeginOperation for ConductorHandle {
+    async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
+        ConductorHandle::begin(self, context).await
+    }
+}
+
+impl ConductorHandle {
+    /// Accepts an operation: takes the server, checks its state under that hold, and starts the saga. When this answers
+    /// `Ok`, the operation is durable and ends by itself; when it answers [`Refusal::Unavailable`], it may.
+    pub async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
+        self.parts.check_room()?;
+        let conductor = self.clone();
+        // Aside from the request, which is dropped when its client goes away.
+        let begun = tokio::spawn(async move { conductor.begin_aside(context).await });
+        begun.await.unwrap_or_else(|_| Err(Refusal::Unavailable("the beginning of the operation broke off; it goes on if it began".into())))
+    }
+
+    async fn begin_aside(&self, mut context: Context) -> Result<Uuid, Refusal> {
+        let saga = context.saga;
+        let mut beginning = Beginning { conductor: self, saga, settled: false };
+        let fence = match self.take_server(&context).await {
+            Ok(fence) => fence,
+            Err(refusal) => {
+                beginning.settled = !matches!(refusal, Refusal::Unavailable(_));
+                return Err(refusal);
+            }
+        };
+        context.lease_epoch = 1;
+        match self.accept(&mut context, fence).await {
+            Ok(()) => {
+                let flight = Flight::accepted(context, fence, self.parts.world.env.now());
+                // Past the mailbox's bound on purpose: it is accepted, and a refusal now would be a lie.
+                self.addr().do_send(Launch(flight));
+                beginning.settled = true;
+                Ok(saga)
+            }
+            Err(refusal) => {
+                // What may have happened is found out by the successor, which tries the step again or undoes it.
+                let definite = !matches!(refusal, Refusal::Unavailable(_));
+                beginning.settled = definite && self.parts.world.operations.abandon(saga, &refusal.to_string()).await.is_ok();
+                Err(refusal)
+            }
+        }
+    }
+
+    async fn take_server(&self, context: &Context) -> Result<Fence, Refusal> {
+        let first = table_of(context).steps[0].name;
+        let json = serde_json::to_string(context).map_err(|e| Refusal::Invalid(e.to_string()))?;
+        let deadline = tokio::time::Instant::now() + ENDING_PATIENCE;
+        let mut ended = self.ended.clone();
+        loop {
+            ended.borrow_and_update();
+            let operations = &self.parts.world.operations;
+            let begun = operations
+                .begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.controller.name)
+                .await;
+            match begun {
+                Ok(fence) => return Ok(fence),
+                Err(DbError::Conflict(_)) => {}
+                Err(other) => return Err(other.into()),
+            }
+            let busy = busy_with(&self.parts.world, context).await?;
+            if busy.is_some() || tokio::time::Instant::now() >= deadline {
+                return Err(Refusal::Conflict(busy_message(context, busy)));
+            }
+            // The operation before has shown its end to the user and is about to let go.
+            let _ = tokio::time::timeout(Duration::from_millis(50), ended.changed()).await;
+        }
+    }
+
+    /// Performs the first step, with what an experiment makes of it: the same faults as the runner's.
+    async fn accept(&self, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
+        let (world, faults) = (&self.parts.world, &self.parts.faults);
+        let step = table_of(context).steps[0];
+        let before = point(context, &step, Side::Act, Moment::BeforeEffect);
+        let fault = faults.at(&before);
+        obey(faults, fault, &before).await;
+        match fault {
+            Fault::Refuse => return Err(Refusal::Conflict(REFUSED.into())),
+            Fault::CompleteLate | Fault::CompleteAfterEnd => {
+                let (conductor, context) = (self.clone(), context.clone());
+                tokio::spawn(async move { conductor.accept_late(context, fence, fault == Fault::CompleteAfterEnd).await });
+                return Err(Refusal::Unavailable(LATE.into()));
+            }
+            Fault::Repeat => {
+                let _ = accept(world, &mut context.clone(), fence).await;
+            }
+            Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze => {}
+        }
+        let accepted = accept(world, context, fence).await;
+        if fault == Fault::LoseReply {
+            return Err(Refusal::Unavailable(LOST.into()));
+        }
+        let after = point(context, &step, Side::Act, Moment::AfterEffect);
+        obey(faults, faults.at(&after), &after).await;
+        accepted
+    }
+
+    async fn accept_late(self, mut context: Context, fence: Fence, after_end: bool) {
+        if after_end {
+            // When nobody can tell, now is as good.
+            let _ = self.until_at_rest(context.server).await;
+        }
+        let _ = accept(&self.parts.world, &mut context, fence).await;
+        let step = table_of(&context).steps[0];
+        self.parts.faults.over(&point(&context, &step, Side::Act, Moment::BeforeEffect));
+    }
+}

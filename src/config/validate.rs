@@ -1,0 +1,125 @@
+//! What values options may have. A wrong one stops the start, with the key's name and what is allowed.
+
+use std::collections::BTreeSet;
+
+use super::{Config, ConfigError};
+use crate::db::connection::is_postgres;
+use crate::saga::tables;
+
+/// Checks every value.
+pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+    amounts(config)?;
+    times(config)?;
+    ratios(config)?;
+    deadlines(config)?;
+    quotas(config)?;
+    databases(config)?;
+    let (cells, hosts) = (config.cells.count.unwrap_or(1), config.cells.hosts_per_cell.unwrap_or(1));
+    refuse(!(1..=100).contains(&cells), "cells.count (--cells)", "between 1 and 100")?;
+    refuse(!(1..=1000).contains(&hosts), "cells.hosts_per_cell (--hosts-per-cell)", "between 1 and 1000")?;
+    let zone = &config.scheduler.default_availability_zone;
+    refuse(zone.is_empty() || zone.contains(':'), "scheduler.default_availability_zone", "a name without colons")?;
+    config.scheduler.validate()?;
+    Ok(())
+}
+
+fn refuse(wrong: bool, key: &str, must_be: &str) -> Result<(), ConfigError> {
+    match wrong {
+        true => Err(ConfigError::Value { key: key.to_owned(), must_be: must_be.to_owned() }),
+        false => Ok(()),
+    }
+}
+
+fn amounts(config: &Config) -> Result<(), ConfigError> {
+    let notifications = &config.notifications;
+    let positive = [
+        ("http.max_body_bytes", config.http.max_body_bytes),
+        ("http.max_requests_in_flight", config.http.max_requests_in_flight),
+        ("api.max_limit", config.api.max_limit as usize),
+        ("migration.max_in_flight", config.migration.max_in_flight),
+        ("compute.vcpus", config.compute.vcpus as usize),
+        ("compute.memory_mb", config.compute.memory_mb as usize),
+        ("compute.disk_gb", config.compute.disk_gb as usize),
+        ("notifications.rotate_bytes", usize::try_from(notifications.rotate_bytes).unwrap_or(usize::MAX)),
+        ("notifications.window", notifications.window),
+        ("notifications.page", notifications.page),
+        ("notifications.subscriber_queue", notifications.subscriber_queue),
+        ("notifications.max_subscribers", notifications.max_subscribers),
+    ];
+    positive.iter().try_for_each(|(key, value)| refuse(*value == 0, key, "at least 1"))
+}
+
+fn times(config: &Config) -> Result<(), ConfigError> {
+    let positive = [
+        ("cells.timeout", config.cells.timeout),
+        ("cells.probe_interval", config.cells.probe_interval),
+        ("migration.lease", config.migration.lease),
+        ("migration.back_off_first", config.migration.back_off_first),
+        ("migration.back_off_max", config.migration.back_off_max),
+        ("compute.heartbeat", config.compute.heartbeat),
+        ("compute.service_down_time", config.compute.service_down_time),
+    ];
+    positive.iter().try_for_each(|(key, value)| refuse(value.duration().is_zero(), key, "more than 0 seconds"))?;
+    let too_soon = config.compute.service_down_time <= config.compute.heartbeat;
+    refuse(too_soon, "compute.service_down_time", "longer than compute.heartbeat")
+}
+
+fn ratios(config: &Config) -> Result<(), ConfigError> {
+    let ratios = [
+        ("compute.cpu_allocation_ratio", config.compute.cpu_allocation_ratio),
+        ("compute.ram_allocation_ratio", config.compute.ram_allocation_ratio),
+        ("compute.disk_allocation_ratio", config.compute.disk_allocation_ratio),
+    ];
+    ratios.iter().try_for_each(|(key, value)| refuse(!(value.is_finite() && *value > 0.0), key, "a number above 0"))
+}
+
+fn deadlines(config: &Config) -> Result<(), ConfigError> {
+    let known: BTreeSet<&str> = tables::ALL.iter().flat_map(|(_, table)| table.steps.iter()).map(|step| step.name).collect();
+    for (step, seconds) in &config.migration.deadlines {
+        let key = format!("migration.deadlines.{step}");
+        if !known.contains(step.as_str()) {
+            let all = known.iter().copied().collect::<Vec<_>>().join(", ");
+            return refuse(true, &key, &format!("named after a step of an operation: {all}"));
+        }
+        refuse(*seconds == 0, &key, "at least 1 second")?;
+    }
+    Ok(())
+}
+
+fn quotas(config: &Config) -> Result<(), ConfigError> {
+    let quota = &config.quota;
+    let limits = [
+        ("quota.instances", quota.instances),
+        ("quota.cores", quota.cores),
+        ("quota.ram", quota.ram),
+        ("quota.metadata_items", quota.metadata_items),
+        ("quota.key_pairs", quota.key_pairs),
+        ("quota.server_groups", quota.server_groups),
+        ("quota.server_group_members", quota.server_group_members),
+        ("quota.injected_files", quota.injected_files),
+        ("quota.injected_file_content_bytes", quota.injected_file_content_bytes),
+        ("quota.injected_file_path_length", quota.injected_file_path_length),
+    ];
+    limits.iter().try_for_each(|(key, limit)| refuse(*limit < -1, key, "-1 for no limit, or 0 or more"))
+}
+
+fn databases(config: &Config) -> Result<(), ConfigError> {
+    let database = &config.database;
+    let whole = [("database.api", &database.api), ("database.services", &database.services)];
+    for (key, url) in whole {
+        url.iter().try_for_each(|url| refuse(!is_database(url), key, "a postgres:// URL or the path of a SQLite file"))?;
+    }
+    for (cell, url) in &database.cells {
+        let key = format!("database.cells.{cell}");
+        let numbered = cell.strip_prefix("cell").is_some_and(|number| number.parse::<u32>().is_ok());
+        refuse(!numbered, &key, "named after a cell: cell0, cell1 and so on")?;
+        refuse(!is_database(url), &key, "a postgres:// URL or the path of a SQLite file")?;
+    }
+    Ok(())
+}
+
+/// What lives in memory would be gone with the first connection.
+fn is_database(url: &str) -> bool {
+    let is_file = !url.contains("://") && !url.starts_with("file:") && !url.starts_with(':');
+    is_postgres(url) || (is_file && !url.is_empty())
+}

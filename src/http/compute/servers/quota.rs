@@ -1,0 +1,70 @@
+//! Quotas of servers: room for them in their project, and what one of them may carry.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use super::create::request::NewServerRequest;
+use crate::domain::flavor::Flavor;
+use crate::domain::quota::{Limits, fits};
+use crate::http::compute::answer::forbidden;
+use crate::http::compute::catalog::Catalog;
+use crate::http::compute::quota_usage::Room;
+use crate::http::error::ApiError;
+
+/// How many of the servers asked for the project has room for; 403 when it has none for the fewest.
+pub async fn servers_with_room(catalog: &Catalog, project: &str, wanted: &NewServerRequest, flavor: &Flavor) -> Result<i64, ApiError> {
+    let room = Room::of(catalog, project).await?;
+    let more =
+        |count: i64| [("instances", count), ("cores", count * i64::from(flavor.vcpus)), ("ram", count * i64::from(flavor.memory_mb))];
+    match (wanted.min_count..=wanted.max_count).rev().find(|count| room.check(&more(*count)).is_ok()) {
+        Some(count) => Ok(count),
+        None => room.check(&more(wanted.min_count)).map(|()| wanted.min_count),
+    }
+}
+
+/// 403 unless the project has room for what a server grows by.
+pub async fn check_growth(catalog: &Catalog, project: &str, old: &Flavor, new: &Flavor) -> Result<(), ApiError> {
+    let growth = [("cores", new.vcpus - old.vcpus), ("ram", new.memory_mb - old.memory_mb)];
+    let more: Vec<(&str, i64)> = growth.into_iter().filter(|(_, by)| *by > 0).map(|(resource, by)| (resource, i64::from(by))).collect();
+    if more.is_empty() { Ok(()) } else { Room::of(catalog, project).await?.check(&more) }
+}
+
+/// 403 when a new server would carry more than servers of its project may.
+pub async fn check_contents(catalog: &Catalog, project: &str, wanted: &NewServerRequest) -> Result<(), ApiError> {
+    let limits = catalog.limits_of(project, None).await?;
+    within(&limits, "metadata_items", wanted.metadata.len(), "too many metadata items")?;
+    within(&limits, "injected_files", wanted.personality.len(), "too many injected files")?;
+    for (path, contents) in &wanted.personality {
+        within(&limits, "injected_file_path_bytes", path.len(), "the path of an injected file is too long")?;
+        within(&limits, "injected_file_content_bytes", decoded_len(contents), "an injected file is too long")?;
+    }
+    Ok(())
+}
+
+/// 403 when a server's metadata would be more than its project allows.
+pub async fn check_metadata(catalog: &Catalog, project: &str, metadata: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    within(&catalog.limits_of(project, None).await?, "metadata_items", metadata.len(), "too many metadata items")
+}
+
+/// 403 when the group has no room for so many more members.
+pub async fn check_group(catalog: &Catalog, project: &str, group: Uuid, more: i64) -> Result<(), ApiError> {
+    let members = catalog.api.server_group(group).await?.members.len() as i64;
+    match fits(&catalog.limits_of(project, None).await?, "server_group_members", members, more) {
+        true => Ok(()),
+        false => Err(forbidden("Quota exceeded, too many servers in group")),
+    }
+}
+
+fn within(limits: &Limits, resource: &str, amount: usize, otherwise: &str) -> Result<(), ApiError> {
+    if fits(limits, resource, 0, amount as i64) {
+        return Ok(());
+    }
+    let limit = limits.get(resource).copied().unwrap_or(-1);
+    Err(forbidden(format!("Quota exceeded for {resource}: {otherwise}: {amount}, and {limit} are allowed")))
+}
+
+/// The length of what stands in base64.
+fn decoded_len(base64: &str) -> usize {
+    base64.trim_end_matches('=').len() * 3 / 4
+}

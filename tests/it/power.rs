@@ -1,0 +1,92 @@
+//! Start, stop and reboot whose replies are lost: the guest is what the record says, or the server says that it is not well.
+
+use cellshift::chaos::point::{Fault, Moment};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::stage::{Stage, hosts, play_default};
+
+/// Every reply of this act is lost, and of its undo too when `undo` says so.
+fn lose_replies(stage: &Stage, step: &'static str, undo: bool) {
+    stage.arm(move |point| match point.moment {
+        Moment::BeforeEffect if point.step == step && (undo || point.side == "act") => Fault::LoseReply,
+        _ => Fault::None,
+    });
+}
+
+async fn stopped(stage: &Stage) -> Uuid {
+    let server = stage.create(stage.server()).await;
+    stage.member.act(server, json!({"os-stop": null})).await.expect(202);
+    stage.at_rest(server, "SHUTOFF").await;
+    server
+}
+
+#[test]
+fn a_stop_of_which_nobody_hears_leaves_the_guest_running() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let host = stage.runs_on(server).await;
+        lose_replies(&stage, "stop_guest", false);
+        stage.member.act(server, json!({"os-stop": null})).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.runs_on(server).await, host);
+        stage.disarm();
+    });
+}
+
+#[test]
+fn a_start_of_which_nobody_hears_leaves_the_guest_off() {
+    play_default(|stage| async move {
+        let server = stopped(&stage).await;
+        lose_replies(&stage, "start_guest", false);
+        stage.member.act(server, json!({"os-start": null})).await.expect(202);
+        stage.at_rest(server, "SHUTOFF").await;
+        assert_eq!(stage.runs_on(server).await, hosts(&[]));
+        stage.disarm();
+    });
+}
+
+#[test]
+fn a_reboot_of_which_nobody_hears_leaves_the_guest_running() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let host = stage.runs_on(server).await;
+        lose_replies(&stage, "reboot_guest", false);
+        stage.member.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.runs_on(server).await, host);
+        stage.disarm();
+    });
+}
+
+#[test]
+fn a_guest_of_which_nothing_is_heard_is_in_error_until_it_is_what_it_was() {
+    play_default(|stage| async move {
+        let server = stopped(&stage).await;
+        lose_replies(&stage, "start_guest", true);
+        stage.member.act(server, json!({"os-start": null})).await.expect(202);
+        stage.at_rest(server, "ERROR").await;
+        stage.disarm();
+        let paid = || async { stage.world().operations.debts(Some(server)).await.expect("debts").is_empty() };
+        stage.until("the debt is paid", paid).await;
+        stage.at_rest(server, "SHUTOFF").await;
+        assert_eq!(stage.runs_on(server).await, hosts(&[]));
+    });
+}
+
+#[test]
+fn a_guest_that_its_user_mended_is_left_as_it_is() {
+    play_default(|stage| async move {
+        let server = stopped(&stage).await;
+        lose_replies(&stage, "start_guest", true);
+        stage.member.act(server, json!({"os-start": null})).await.expect(202);
+        stage.at_rest(server, "ERROR").await;
+        // Before the conductor comes to the debt.
+        stage.disarm();
+        stage.member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);
+        let paid = || async { stage.world().operations.debts(Some(server)).await.expect("debts").is_empty() };
+        stage.until("the debt is paid", paid).await;
+        let shown = stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.runs_on(server).await, hosts(&[shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host")]));
+    });
+}

@@ -1,0 +1,77 @@
+//! The built program as a process of its own, over a data directory.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::client::User;
+
+/// A running `cellshift serve`; killed when it is dropped.
+pub struct Service {
+    process: Child,
+    pub address: SocketAddr,
+}
+
+/// What a subcommand printed and how it ended.
+pub struct Ended {
+    pub code: Option<i32>,
+    pub stdout: String,
+    pub stderr: String,
+}
+
+/// Runs a subcommand to its end.
+pub fn run(arguments: &[&str]) -> Ended {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_cellshift")).args(arguments).output().expect("the program runs");
+    Ended {
+        code: status.code(),
+        stdout: String::from_utf8_lossy(&stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&stderr).into_owned(),
+    }
+}
+
+impl Service {
+    /// Starts it on a port of its own and waits until it says where it listens.
+    pub fn start(data: &Path, arguments: &[&str]) -> Service {
+        let mut process = Command::new(env!("CARGO_BIN_EXE_cellshift"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(data)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the program runs");
+        let mut said = String::new();
+        BufReader::new(process.stdout.take().expect("its output")).read_line(&mut said).expect("a line");
+        let address = said.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|text| text.parse().ok());
+        Service { process, address: address.unwrap_or_else(|| panic!("it says where it listens, not {said:?}")) }
+    }
+
+    /// The user of a cloud in the data directory's `clouds.yaml`.
+    pub async fn user(&self, data: &Path, cloud: &str) -> User {
+        let text = std::fs::read_to_string(data.join("clouds.yaml")).expect("clouds.yaml");
+        let clouds: Value = serde_yaml_ng::from_str(&text).expect("YAML");
+        let auth = &clouds["clouds"][cloud]["auth"];
+        let word = |key: &str| auth[key].as_str().expect("a word");
+        User::sign_in_at(self.address, word("username"), word("password"), word("project_name")).await
+    }
+
+    /// Tells it to stop, and waits until it has.
+    pub fn stop(mut self) {
+        let told = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status().expect("kill runs");
+        assert!(told.success());
+        let status = self.process.wait().expect("it ends");
+        assert!(status.success(), "{status}");
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        // After `stop` there is nothing left to kill.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
