@@ -100,3 +100,12 @@ fn a_controller_that_starts_while_the_journal_is_away_goes_on_when_it_returns() 
     assert!(outcome.is_good(), "{:#?}\n{}", outcome.violations, outcome.trace.join("\n"));
     assert_eq!(outcome.lives, 2, "the second life lasts");
 }
+
+#[test]
+fn a_process_whose_conductor_dies_too_often_ends_and_its_successor_goes_on() {
+    let faults: Vec<_> = (0..6).map(|number| PlannedFault { when: When::At(3000 + number * 500), what: What::Conductor }).collect();
+    let outcome = run_with(6, &small(), &faults, Options { whole_trace: true }).unwrap();
+    assert!(outcome.is_good(), "{:#?}\n{}", outcome.violations, outcome.trace.join("\n"));
+    assert_eq!(outcome.lives, 2);
+    assert!(outcome.trace.iter().any(|line| line.contains("the process ends by itself: conductor died 6 times")));
+}
