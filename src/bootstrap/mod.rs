@@ -46,6 +46,8 @@ pub enum BootstrapError {
 /// The embedded services.
 #[derive(Clone)]
 pub struct Services {
+    /// The database that all of them keep their records in.
+    pub db: Db,
     pub identity: Arc<EmbeddedIdentity>,
     pub images: Arc<EmbeddedImage>,
     pub network: Arc<EmbeddedNetwork>,
@@ -112,8 +114,8 @@ async fn open_services(config: &Config, env: &Env) -> Result<Services, Bootstrap
     let for_volumes: Arc<dyn ImageService> = images.clone();
     let volumes = Arc::new(EmbeddedVolume::open(db.clone(), env.clone(), &data.join("volumes"), for_volumes).await?);
     let network = Arc::new(EmbeddedNetwork::new(db.clone()));
-    let placement = Arc::new(EmbeddedPlacement::new(db));
-    Ok(Services { identity, images, network, volumes, placement })
+    let placement = Arc::new(EmbeddedPlacement::new(db.clone()));
+    Ok(Services { db, identity, images, network, volumes, placement })
 }
 
 fn at(path: &Path) -> impl FnOnce(std::io::Error) -> BootstrapError {

@@ -15,7 +15,7 @@ pub mod fixture;
 pub mod services;
 mod writer;
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use diesel::Connection;
@@ -40,6 +40,19 @@ struct Inner {
     env: Env,
     access: Access,
     outage: AtomicU8,
+    reads: AtomicU64,
+    transactions: AtomicU64,
+}
+
+/// How much a [`Db`] has been asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Calls {
+    /// Calls that read.
+    pub reads: u64,
+    /// Transactions that were committed.
+    pub transactions: u64,
+    /// Commits that the database made for them: fewer where the writer grouped some.
+    pub commits: u64,
 }
 
 enum Access {
@@ -75,7 +88,16 @@ impl Db {
                 Access::Pooled { pool, permits: Semaphore::new(POOL_SIZE as usize), writer }
             }
         };
-        Ok(Db { inner: Arc::new(Inner { name: name.to_owned(), env: env.clone(), access, outage: AtomicU8::new(0) }) })
+        Ok(Db {
+            inner: Arc::new(Inner {
+                name: name.to_owned(),
+                env: env.clone(),
+                access,
+                outage: AtomicU8::new(0),
+                reads: AtomicU64::new(0),
+                transactions: AtomicU64::new(0),
+            }),
+        })
     }
 
     /// The name given at opening.
@@ -86,6 +108,16 @@ impl Db {
     /// The environment given at opening.
     pub fn env(&self) -> &Env {
         &self.inner.env
+    }
+
+    /// How much was asked through this handle and its clones.
+    pub fn calls(&self) -> Calls {
+        let transactions = self.inner.transactions.load(Ordering::Relaxed);
+        let commits = match &self.inner.access {
+            Access::Pooled { writer: Some(writer), .. } => writer.commits(),
+            _ => transactions,
+        };
+        Calls { reads: self.inner.reads.load(Ordering::Relaxed), transactions, commits }
     }
 
     /// Sets the fault that calls meet from now on.
@@ -100,6 +132,7 @@ impl Db {
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
         let outage = self.pass_outage().await?;
+        self.inner.reads.fetch_add(1, Ordering::Relaxed);
         let result = match &self.inner.access {
             Access::Inline { conn } => work(&mut lock(conn)),
             Access::Pooled { .. } => self.on_pool(work).await,
@@ -119,6 +152,9 @@ impl Db {
             Access::Pooled { writer: Some(writer), .. } => writer.run(work).await,
             Access::Pooled { writer: None, .. } => self.on_pool(|conn| conn.transaction(work)).await,
         };
+        if result.is_ok() {
+            self.inner.transactions.fetch_add(1, Ordering::Relaxed);
+        }
         self.answer(outage, result)
     }
 

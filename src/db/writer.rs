@@ -1,7 +1,8 @@
 //! The one writer of a SQLite file: groups waiting transactions into a commit, so that many operations at once pay for one
 //! flush to disk. Each job runs in a savepoint of its own and is answered only after the commit.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 
 use diesel::Connection;
 use tokio::sync::oneshot;
@@ -20,12 +21,15 @@ type Job = Box<dyn FnOnce(&mut Conn) -> Answer + Send>;
 pub(super) struct Writer {
     jobs: mpsc::SyncSender<Job>,
     name: String,
+    commits: Arc<AtomicU64>,
 }
 
 impl Writer {
     /// Starts the writer's thread; it ends when the last handle is dropped and the queue is empty.
     pub(super) fn start(name: &str, mut conn: Conn) -> Result<Writer, DbError> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
+        let commits = Arc::<AtomicU64>::default();
+        let counter = commits.clone();
         std::thread::Builder::new()
             .name(format!("write-{name}"))
             .spawn(move || {
@@ -33,10 +37,16 @@ impl Writer {
                     let mut group = vec![first];
                     group.extend(std::iter::from_fn(|| queue.try_recv().ok()).take(GROUP_MAX - 1));
                     commit_group(&mut conn, group);
+                    counter.fetch_add(1, Ordering::Relaxed);
                 }
             })
             .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })?;
-        Ok(Writer { jobs, name: name.to_owned() })
+        Ok(Writer { jobs, name: name.to_owned(), commits })
+    }
+
+    /// Groups committed so far.
+    pub(super) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// Runs `work` in the next group and answers after its commit.
