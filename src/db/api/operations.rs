@@ -420,13 +420,16 @@ impl Operations {
 fn append_in(conn: &mut Conn, append: Append, now: NaiveDateTime) -> Result<Fence, DbError> {
     let id = append.saga.to_string();
     let held = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(append.lease_epoch)))
-        .set((sagas::state.eq(&append.state), sagas::step.eq(&append.step), sagas::error.eq(&append.error), sagas::updated_at.eq(now)))
+        .set((
+            sagas::state.eq(&append.state),
+            sagas::step.eq(&append.step),
+            sagas::error.eq(&append.error),
+            sagas::updated_at.eq(now),
+            append.context.as_ref().map(|context| sagas::context.eq(context)),
+        ))
         .execute(conn)?;
     if held == 0 {
         return Err(lease_lost(append.saga));
-    }
-    if let Some(context) = &append.context {
-        diesel::update(sagas::table.find(&id)).set(sagas::context.eq(context)).execute(conn)?;
     }
     let fence = if append.begins {
         ownership::take_attempt(conn, append.server)?
