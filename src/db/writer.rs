@@ -1,7 +1,8 @@
 //! The one writer of a SQLite file: groups waiting transactions into a commit, so that many operations at once pay for one
 //! flush to disk. Each job runs in a savepoint of its own and is answered only after the commit.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 
 use diesel::Connection;
 use tokio::sync::oneshot;
@@ -22,6 +23,7 @@ pub(super) struct Writer {
     jobs: Option<mpsc::SyncSender<Job>>,
     thread: Option<std::thread::JoinHandle<()>>,
     name: String,
+    commits: Arc<AtomicU64>,
 }
 
 impl Writer {
@@ -29,6 +31,8 @@ impl Writer {
     pub(super) fn start(name: &str, url: &str) -> Result<Writer, DbError> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
         let (mut conn, url) = (connection::open(url)?, url.to_owned());
+        let commits = Arc::<AtomicU64>::default();
+        let counter = commits.clone();
         let thread = std::thread::Builder::new()
             .name(format!("write-{name}"))
             .spawn(move || {
@@ -42,10 +46,16 @@ impl Writer {
                             Err(error) => log::error!("the writer of {url} goes on with a connection that failed: {error}"),
                         }
                     }
+                    counter.fetch_add(1, Ordering::Relaxed);
                 }
             })
             .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })?;
-        Ok(Writer { jobs: Some(jobs), thread: Some(thread), name: name.to_owned() })
+        Ok(Writer { jobs: Some(jobs), thread: Some(thread), name: name.to_owned(), commits })
+    }
+
+    /// Groups committed so far.
+    pub(super) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// Runs `work` in the next group and answers after its commit.

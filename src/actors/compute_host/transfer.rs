@@ -32,7 +32,7 @@ impl Core {
         let progress = self.lanes.begin_progress(admission.fence.server, operation, disks.iter().map(|disk| disk.size).sum());
         let sent = Sent::default();
         let stream = outgoing(self.parts.env.clone(), disks.clone(), progress, sent.clone());
-        let stored = match unless_overtaken(admission, self.parts.images.upload(image, stream)).await? {
+        let stored = match unless_overtaken(admission, self.parts.images.upload_in_passing(image, stream)).await? {
             Ok(stored) => stored,
             // Bytes are there already: an earlier attempt may have come through and lost its reply.
             Err(ServiceError::Conflict(reason)) => return self.uploaded_before(admission, image, disks, reason).await,
