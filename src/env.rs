@@ -4,6 +4,7 @@
 //! operating system for them (`clippy.toml` refuses it), so a run under a seed and tokio's paused clock replays exactly.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use chrono::{DateTime, SubsecRound, Utc};
 use uuid::Uuid;
@@ -49,23 +50,41 @@ pub enum Blocking {
     Inline,
 }
 
+/// No limit to what files may take.
+const UNLIMITED: u64 = u64::MAX;
+
 /// Clock, ids and blocking mode, handed to every part.
 #[derive(Clone)]
 pub struct Env {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     blocking: Blocking,
+    disk: Arc<AtomicU64>,
 }
 
 impl Env {
     /// The environment of a real service.
     pub fn system() -> Env {
-        Env { clock: Arc::new(SystemClock), ids: Arc::new(RandomIds), blocking: Blocking::Pool }
+        Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Pool)
     }
 
     /// An environment of the caller's making.
     pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>, blocking: Blocking) -> Env {
-        Env { clock, ids, blocking }
+        Env { clock, ids, blocking, disk: Arc::new(AtomicU64::new(UNLIMITED)) }
+    }
+
+    /// A fault point: how many more bytes the files of images, volumes and hosts may take; none for as many as the disk has.
+    pub fn limit_disk(&self, bytes: Option<u64>) {
+        self.disk.store(bytes.unwrap_or(UNLIMITED), Ordering::SeqCst);
+    }
+
+    /// Asked before so many bytes are written to a file: the error of a full disk when they are not to be had.
+    pub fn take_disk(&self, bytes: usize) -> std::io::Result<()> {
+        let take = |left: u64| if left == UNLIMITED { Some(left) } else { left.checked_sub(bytes as u64) };
+        match self.disk.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::StorageFull)),
+        }
     }
 
     /// Now, in UTC, whole microseconds.

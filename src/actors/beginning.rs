@@ -2,8 +2,9 @@
 //! caller learns of a refusal at once. From the moment the server is taken the operation stands in the journal: whatever
 //! becomes of the request, it is refused and gone, or it runs to an end.
 
-use async_trait::async_trait;
 use std::time::Duration;
+
+use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::conductor::{ConductorHandle, Launch, Resume};
@@ -68,9 +69,10 @@ impl ConductorHandle {
         match self.accept(&mut context, fence).await {
             Ok(()) => {
                 let flight = Flight::accepted(context, fence, self.parts.world.env.now());
-                // Without room there it begins from the journal, later.
-                beginning.settled = self.addr().try_send(Launch(flight)).is_ok();
-                if beginning.settled { Ok(saga) } else { Err(Refusal::Unavailable("too many operations begin at once".into())) }
+                // Past the mailbox's bound on purpose: it is accepted, and a refusal now would be a lie.
+                self.addr().do_send(Launch(flight));
+                beginning.settled = true;
+                Ok(saga)
             }
             Err(refusal) => {
                 // What may have happened is found out by the successor, which tries the step again or undoes it.

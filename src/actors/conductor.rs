@@ -143,6 +143,29 @@ impl Conductor {
         self.parts.in_flight.store(running, Ordering::Relaxed);
     }
 
+    /// Goes on with what the journal holds, as soon as the hosts have started and its database answers.
+    fn take_up(&self, ctx: &mut Context<Self>) {
+        let (world, hosts) = (self.parts.world.clone(), self.parts.hosts.clone());
+        let left = async move {
+            // A host that is about to start must not be taken for one that is down.
+            if tokio::time::timeout(START_PATIENCE, hosts.until_started()).await.is_err() {
+                log::warn!("some hosts have not started; what was in flight goes on without them");
+            }
+            world.operations.in_flight().await
+        };
+        ctx.spawn(left.into_actor(self).map(|left, _, ctx| match left {
+            Ok(sagas) => sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga))),
+            Err(error @ DbError::Unavailable { .. }) => {
+                log::warn!("the operations in flight cannot be read yet: {error}");
+                ctx.run_later(Duration::from_secs(1), |conductor, ctx| conductor.take_up(ctx));
+            }
+            Err(error) => {
+                log::error!("the operations in flight cannot be read: {error}");
+                ctx.stop();
+            }
+        }));
+    }
+
     /// The pause before the successor of an actor that died `deaths` times in a row.
     fn restart_pause(deaths: u32) -> Duration {
         if deaths <= 3 { Duration::ZERO } else { Duration::from_millis(100 << (deaths - 3).min(8)) }
@@ -159,21 +182,7 @@ impl Actor for Conductor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         self.migrations = Some(Children::new(ctx.address().downgrade().recipient()));
-        let (world, hosts) = (self.parts.world.clone(), self.parts.hosts.clone());
-        let left = async move {
-            // A host that is about to start must not be taken for one that is down.
-            if tokio::time::timeout(START_PATIENCE, hosts.until_started()).await.is_err() {
-                log::warn!("some hosts have not started; what was in flight goes on without them");
-            }
-            world.operations.in_flight().await
-        };
-        ctx.spawn(left.into_actor(self).map(|left, _, ctx| match left {
-            Ok(sagas) => sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga))),
-            Err(error) => {
-                log::error!("the operations in flight cannot be read: {error}");
-                ctx.stop();
-            }
-        }));
+        self.take_up(ctx);
         ctx.run_interval(DEBT_INTERVAL, |conductor, ctx| {
             if conductor.paying.try_lock().is_ok() {
                 ctx.notify(PayDebts);

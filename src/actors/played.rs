@@ -207,14 +207,13 @@ impl Played {
         };
         let mut bundle = InstanceBundle::new(instance);
         bundle.info_cache = Some(Default::default());
-        let first = Fence { server, epoch: 0, attempt: 0 };
-        world.api.create_server(first, NewServer { instance: bundle.clone(), request_spec }).await.unwrap();
         let owned = move |conn: &mut crate::db::Conn| {
             let fence = ownership::take_attempt(conn, server)?;
             ownership::hand_over(conn, fence, Some((CELL, HOST)))
         };
         world.operations.db().write(owned).await.unwrap();
         let fence = self.fence(server).await;
+        world.api.create_server(fence, NewServer { instance: bundle.clone(), request_spec }).await.unwrap();
         world.api.publish_build(fence, server, world.cells[CELL].uuid).await.unwrap();
         world.cells[CELL].db.create_instance(fence, bundle).await.unwrap();
         server

@@ -108,12 +108,28 @@ pub struct Tree {
     pub notifier: NotifierHandle,
     pub faults: FaultPoints,
     root: Addr<Root>,
+    failed: Failed,
 }
+
+/// Why the root cannot go on, once it cannot.
+#[derive(Clone)]
+struct Failed(Arc<watch::Sender<Option<String>>>);
 
 impl Tree {
     /// Ends every actor in good order: what is in flight stays in the journal.
     pub fn stop(&self) {
         self.root.do_send(Shutdown);
+    }
+
+    /// Waits until one of the root's own children has died too often, and says why. The process must end then: its successor
+    /// goes on from the journal.
+    pub async fn failed(&self) -> String {
+        let mut failed = self.failed.0.subscribe();
+        match failed.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            // Not while this tree holds the sender.
+            Err(_) => std::future::pending().await,
+        }
     }
 
     /// A cell by name.
@@ -175,7 +191,15 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let periodic = PeriodicParts { world: world.clone(), conductor: Arc::new(conductor.clone()), options: parts.periodic };
         periodics.start(spec("periodic", move |guard| Periodic::new(periodic.clone(), Some(guard)).start()));
         Root {
-            tree: Tree { world, cells, conductor, notifier: NotifierHandle::new(notifier_address.clone()), faults, root: ctx.address() },
+            tree: Tree {
+                world,
+                cells,
+                conductor,
+                notifier: NotifierHandle::new(notifier_address.clone()),
+                faults,
+                root: ctx.address(),
+                failed: Failed(Arc::new(watch::Sender::new(None))),
+            },
             notifiers,
             notifier_address,
             schedulers,
@@ -263,7 +287,7 @@ impl Handler<ChildDied> for Root {
         };
         if let Some(escalated) = too_often {
             log::error!("{}: the process ends, and its successor goes on from the journal", escalated.reason);
-            System::current().stop_with_code(1);
+            self.tree.failed.0.send_replace(Some(escalated.reason));
         }
     }
 }

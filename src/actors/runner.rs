@@ -49,6 +49,8 @@ pub struct Flight {
     /// Ends that the next commit writes.
     pending: Vec<JournalEntry>,
     owed: Vec<NewDebt>,
+    /// The context as this runner has last stored it.
+    stored: Option<String>,
 }
 
 impl Flight {
@@ -59,7 +61,7 @@ impl Flight {
         let mut machine = Machine::new();
         machine.apply(&table, &Outcome::Ok);
         let first = entry(1, table.steps[0].name, Side::Act, fence.attempt, "ok", None, at);
-        Flight { machine, context, lease_epoch: 1, next_seq: 2, pending: vec![first], owed: Vec::new() }
+        Flight { machine, context, lease_epoch: 1, next_seq: 2, pending: vec![first], owed: Vec::new(), stored: None }
     }
 
     /// A saga taken over from a dead runner: the journal replayed. A side in doubt is at hand again.
@@ -69,7 +71,7 @@ impl Flight {
         let table = table_of(&context);
         let machine = replay(&table, entries);
         let next_seq = entries.last().map_or(0, |last| last.seq + 1);
-        Ok(Flight { machine, context, lease_epoch: record.lease.epoch, next_seq, pending: Vec::new(), owed: Vec::new() })
+        Ok(Flight { machine, context, lease_epoch: record.lease.epoch, next_seq, pending: Vec::new(), owed: Vec::new(), stored: None })
     }
 
     /// Nothing of it but the request's own step has been done.
@@ -86,6 +88,8 @@ impl Flight {
 
     /// Writes what is pending; with `begins`, the last entry takes the next attempt.
     async fn commit(&mut self, world: &World, step: &str, begins: bool, ends: bool) -> Result<Fence, DbError> {
+        let context = serde_json::to_string(&self.context)?;
+        let changed = self.stored.as_ref() != Some(&context);
         let append = Append {
             saga: self.context.saga,
             server: self.context.server,
@@ -93,13 +97,15 @@ impl Flight {
             entries: std::mem::take(&mut self.pending),
             state: self.machine.state().to_owned(),
             step: step.to_owned(),
-            context: Some(serde_json::to_string(&self.context)?),
+            context: changed.then(|| context.clone()),
             error: self.machine.error.clone(),
             begins,
             ends,
             owed: std::mem::take(&mut self.owed),
         };
-        world.operations.append(append).await
+        let fence = world.operations.append(append).await?;
+        self.stored = Some(context);
+        Ok(fence)
     }
 }
 

@@ -49,6 +49,8 @@ pub enum BootstrapError {
 /// The embedded services.
 #[derive(Clone)]
 pub struct Services {
+    /// The database that all of them keep their records in.
+    pub db: Db,
     pub identity: Arc<EmbeddedIdentity>,
     pub images: Arc<EmbeddedImage>,
     pub network: Arc<EmbeddedNetwork>,
@@ -125,7 +127,7 @@ async fn open_services(config: &Config, env: &Env) -> Result<Services, Bootstrap
     let volumes = Arc::new(EmbeddedVolume::open(db.named("volume"), env.clone(), &data.join("volumes"), for_volumes).await?);
     let network = Arc::new(EmbeddedNetwork::new(db.named("network")));
     let placement = Arc::new(EmbeddedPlacement::new(db.named("placement")));
-    Ok(Services { identity, images, network, volumes, placement })
+    Ok(Services { db, identity, images, network, volumes, placement })
 }
 
 fn at(path: &Path) -> impl FnOnce(std::io::Error) -> BootstrapError {

@@ -36,14 +36,21 @@ async fn serve(config: Config, listener: std::net::TcpListener) -> Result<(), Fa
     let watch = tokio::spawn(cloud.policy.clone().watch(env));
     let running = launch(cloud, listener).await?;
     announce(&running.cloud)?;
-    tokio::select! {
-        _ = interrupt.recv() => log::info!("interrupted: stopping"),
-        _ = terminate.recv() => log::info!("told to stop"),
-    }
+    let tree = running.tree.clone();
+    let failed = tokio::select! {
+        biased;
+        reason = tree.failed() => Some(reason),
+        _ = interrupt.recv() => None,
+        _ = terminate.recv() => None,
+    };
+    log::info!("{}", failed.as_deref().unwrap_or("told to stop"));
     running.stop().await?;
     watch.abort();
     log::info!("stopped");
-    Ok(())
+    match failed {
+        None => Ok(()),
+        Some(reason) => Err(format!("{reason}: the service ends, start it again and it goes on from its journal").into()),
+    }
 }
 
 /// Says where the service is and what to type next. Nobody may be reading: that does not matter.

@@ -76,6 +76,8 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, size: u32) -> Result<Poo
         .max_size(size)
         .min_idle(Some(1))
         .connection_timeout(std::time::Duration::from_secs(5))
+        // A file has no server that could go away between two calls.
+        .test_on_check_out(is_postgres(url))
         .connection_customizer(Box::new(Settings))
         .build(ConnectionManager::new(url))
         .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })

@@ -15,7 +15,7 @@ pub mod fixture;
 pub mod services;
 mod writer;
 
-use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use diesel::Connection;
@@ -46,6 +46,25 @@ struct Inner {
     spoils: AtomicU32,
     /// Told when the outage changes.
     changed: Notify,
+    counters: Arc<Counters>,
+}
+
+/// What all handles of a database have asked of it.
+#[derive(Default)]
+struct Counters {
+    reads: AtomicU64,
+    transactions: AtomicU64,
+}
+
+/// How much a [`Db`] has been asked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Calls {
+    /// Calls that read.
+    pub reads: u64,
+    /// Transactions that were committed.
+    pub transactions: u64,
+    /// Commits that the database made for them: fewer where the writer grouped some.
+    pub commits: u64,
 }
 
 enum Access {
@@ -78,21 +97,21 @@ impl Db {
             Blocking::Inline => Access::Inline { conn: Mutex::new(connection::open_in_memory(schema)?) },
             Blocking::Pool => {
                 let pool = connection::open_pool(name, url, schema, POOL_SIZE)?;
-                let writer = if connection::is_postgres(url) { None } else { Some(writer::Writer::start(name, connection::open(url)?)?) };
+                let writer = if connection::is_postgres(url) { None } else { Some(writer::Writer::start(name, url)?) };
                 Access::Pooled { pool, permits: Semaphore::new(POOL_SIZE as usize), writer }
             }
         };
-        Ok(Db::over(name, env, Arc::new(access)))
+        Ok(Db::over(name, env, Arc::new(access), Arc::default()))
     }
 
-    fn over(name: &str, env: &Env, access: Arc<Access>) -> Db {
+    fn over(name: &str, env: &Env, access: Arc<Access>, counters: Arc<Counters>) -> Db {
         let (outage, spoils, changed) = (AtomicU8::new(Outage::None as u8), AtomicU32::new(0), Notify::new());
-        Db { inner: Arc::new(Inner { name: name.to_owned(), env: env.clone(), access, outage, spoils, changed }) }
+        Db { inner: Arc::new(Inner { name: name.to_owned(), env: env.clone(), access, outage, spoils, changed, counters }) }
     }
 
     /// The same database under another name, with outages of its own: one of several services that share it may fail alone.
     pub fn named(&self, name: &str) -> Db {
-        Db::over(name, &self.inner.env, self.inner.access.clone())
+        Db::over(name, &self.inner.env, self.inner.access.clone(), self.inner.counters.clone())
     }
 
     /// The name given at opening.
@@ -103,6 +122,16 @@ impl Db {
     /// The environment given at opening.
     pub fn env(&self) -> &Env {
         &self.inner.env
+    }
+
+    /// How much was asked through all handles of this database.
+    pub fn calls(&self) -> Calls {
+        let transactions = self.inner.counters.transactions.load(Ordering::Relaxed);
+        let commits = match &*self.inner.access {
+            Access::Pooled { writer: Some(writer), .. } => writer.commits(),
+            _ => transactions,
+        };
+        Calls { reads: self.inner.counters.reads.load(Ordering::Relaxed), transactions, commits }
     }
 
     /// Sets the fault that calls meet from now on.
@@ -124,6 +153,7 @@ impl Db {
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
         let outage = self.pass_outage().await?;
+        self.inner.counters.reads.fetch_add(1, Ordering::Relaxed);
         let result = match &*self.inner.access {
             Access::Inline { conn } => work(&mut lock(conn)),
             Access::Pooled { .. } => self.on_pool(work).await,
@@ -143,6 +173,9 @@ impl Db {
             Access::Pooled { writer: Some(writer), .. } => writer.run(work).await,
             Access::Pooled { writer: None, .. } => self.on_pool(|conn| conn.transaction(work)).await,
         };
+        if result.is_ok() {
+            self.inner.counters.transactions.fetch_add(1, Ordering::Relaxed);
+        }
         self.answer(outage, result)
     }
 

@@ -1,12 +1,13 @@
 //! The one writer of a SQLite file: groups waiting transactions into a commit, so that many operations at once pay for one
 //! flush to disk. Each job runs in a savepoint of its own and is answered only after the commit.
 
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 
 use diesel::Connection;
 use tokio::sync::oneshot;
 
-use super::connection::Conn;
+use super::connection::{self, Conn};
 use super::error::DbError;
 
 /// Jobs in one commit at most, so that no one waits long behind a burst.
@@ -22,23 +23,39 @@ pub(super) struct Writer {
     jobs: Option<mpsc::SyncSender<Job>>,
     thread: Option<std::thread::JoinHandle<()>>,
     name: String,
+    commits: Arc<AtomicU64>,
 }
 
 impl Writer {
-    /// Starts the writer's thread; it ends when this is dropped and the queue is empty.
-    pub(super) fn start(name: &str, mut conn: Conn) -> Result<Writer, DbError> {
+    /// Opens the file and starts the writer's thread; it ends when this is dropped and the queue is empty.
+    pub(super) fn start(name: &str, url: &str) -> Result<Writer, DbError> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
+        let (mut conn, url) = (connection::open(url)?, url.to_owned());
+        let commits = Arc::<AtomicU64>::default();
+        let counter = commits.clone();
         let thread = std::thread::Builder::new()
             .name(format!("write-{name}"))
             .spawn(move || {
                 while let Ok(first) = queue.recv() {
                     let mut group = vec![first];
                     group.extend(std::iter::from_fn(|| queue.try_recv().ok()).take(GROUP_MAX - 1));
-                    commit_group(&mut conn, group);
+                    if commit_group(&mut conn, group).is_err() {
+                        // A full disk ends SQLite's transaction by itself, and the connection no longer knows where it is.
+                        match connection::open(&url) {
+                            Ok(fresh) => conn = fresh,
+                            Err(error) => log::error!("the writer of {url} goes on with a connection that failed: {error}"),
+                        }
+                    }
+                    counter.fetch_add(1, Ordering::Relaxed);
                 }
             })
             .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })?;
-        Ok(Writer { jobs: Some(jobs), thread: Some(thread), name: name.to_owned() })
+        Ok(Writer { jobs: Some(jobs), thread: Some(thread), name: name.to_owned(), commits })
+    }
+
+    /// Groups committed so far.
+    pub(super) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::Relaxed)
     }
 
     /// Runs `work` in the next group and answers after its commit.
@@ -49,12 +66,14 @@ impl Writer {
     {
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move |conn| {
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| conn.transaction(work)))
+            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| in_savepoint(conn, work)))
                 .unwrap_or_else(|_| Err(DbError::Defect("a database call panicked; it was rolled back".into())));
             Box::new(move |committed| {
-                let answer = match committed {
-                    Ok(()) => result,
-                    Err(reason) => Err(DbError::Unavailable { name: String::new(), reason }),
+                let answer = match (committed, result) {
+                    (Ok(()), result) => result,
+                    // Why the commit failed, if this job is the reason.
+                    (Err(_), Err(error @ DbError::Unavailable { .. })) => Err(error),
+                    (Err(reason), _) => Err(DbError::Unavailable { name: String::new(), reason }),
                 };
                 // The caller may have given up waiting; its write stands all the same.
                 let _ = sender.send(answer);
@@ -84,7 +103,23 @@ impl Drop for Writer {
     }
 }
 
-fn commit_group(conn: &mut Conn, group: Vec<Job>) {
+/// Does the work in a savepoint. A full disk takes the savepoint too: its own reason counts, not that the savepoint is gone.
+fn in_savepoint<T>(conn: &mut Conn, work: impl FnOnce(&mut Conn) -> Result<T, DbError>) -> Result<T, DbError> {
+    let mut unavailable = None;
+    let result = conn.transaction(|conn| {
+        work(conn).inspect_err(|error| {
+            if let DbError::Unavailable { name, reason } = error {
+                unavailable = Some(DbError::Unavailable { name: name.clone(), reason: reason.clone() });
+            }
+        })
+    });
+    match unavailable {
+        Some(error) => Err(error),
+        None => result,
+    }
+}
+
+fn commit_group(conn: &mut Conn, group: Vec<Job>) -> Result<(), String> {
     let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
     let committed = conn.transaction::<(), diesel::result::Error, _>(|conn| {
         answers.extend(group.into_iter().map(|job| job(conn)));
@@ -94,4 +129,5 @@ fn commit_group(conn: &mut Conn, group: Vec<Job>) {
     for answer in answers {
         answer(outcome.clone());
     }
+    outcome
 }

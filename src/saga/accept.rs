@@ -11,6 +11,7 @@ use super::world::{CELL0, World};
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
+use crate::db::cell::instance_list::InstanceView;
 use crate::db::cell::instances::Instance;
 use crate::db::cell::migrations::Migration;
 use crate::domain::fence::Fence;
@@ -44,9 +45,9 @@ fn verb(context: &Context) -> &'static str {
 
 /// Checks and begins. Done again after a crash, it finds its own task and is fine with it.
 pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
-    let (cell, instance) = find(world, context.server).await?;
-    check_state(context, &instance)?;
-    read_server(world, context, &cell, &instance).await?;
+    let (cell, view) = find_view(world, context.server).await?;
+    check_state(context, &view.instance)?;
+    read_server(world, context, &cell, &view).await?;
     check_host(world, context).await?;
     let task = context.first_task_state();
     let expected = Expected { vm_states: allowed_states(&context.request).to_vec(), task_states: vec![None, task] };
@@ -130,17 +131,28 @@ pub fn leading_event(context: &Context) -> &'static str {
 
 /// The record that the mapping names, with its cell's name.
 pub async fn find(world: &World, server: Uuid) -> Result<(String, Instance), Refusal> {
-    let missing = || Refusal::NotFound(format!("Instance {server} could not be found."));
-    let mapping = match world.api.instance_mapping(server).await {
-        Err(DbError::NotFound(_)) => return Err(missing()),
-        other => other?,
-    };
+    let cell = cell_of(world, server).await?;
+    let found = world.cell(&cell)?.instance(server).await;
+    Ok((cell, found.map_err(|error| missing_or(server, error))?))
+}
+
+/// The same with what belongs to the server.
+async fn find_view(world: &World, server: Uuid) -> Result<(String, InstanceView), Refusal> {
+    let cell = cell_of(world, server).await?;
+    let found = world.cell(&cell)?.instance_view(server).await;
+    Ok((cell, found.map_err(|error| missing_or(server, error))?))
+}
+
+async fn cell_of(world: &World, server: Uuid) -> Result<String, Refusal> {
+    let mapping = world.api.instance_mapping(server).await.map_err(|error| missing_or(server, error))?;
     let cell_uuid = mapping.cell_uuid.ok_or_else(|| Refusal::Conflict(format!("Instance {server} has no host yet.")))?;
-    let cell = world.cell_name(cell_uuid)?.to_owned();
-    match world.cell(&cell)?.instance(server).await {
-        Ok(instance) => Ok((cell, instance)),
-        Err(DbError::NotFound(_)) => Err(missing()),
-        Err(other) => Err(other.into()),
+    Ok(world.cell_name(cell_uuid)?.to_owned())
+}
+
+fn missing_or(server: Uuid, error: DbError) -> Refusal {
+    match error {
+        DbError::NotFound(_) => Refusal::NotFound(format!("Instance {server} could not be found.")),
+        other => other.into(),
     }
 }
 
@@ -183,8 +195,8 @@ fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
 }
 
 /// Reads all that later steps need; after this a saga asks no record what it was like before.
-async fn read_server(world: &World, context: &mut Context, cell: &str, instance: &Instance) -> Result<(), Refusal> {
-    let db = world.cell(cell)?;
+async fn read_server(world: &World, context: &mut Context, cell: &str, view: &InstanceView) -> Result<(), Refusal> {
+    let InstanceView { instance, details } = view;
     context.project_id = instance.project_id.clone();
     context.user_id = instance.user_id.clone();
     context.display_name = instance.display_name.clone();
@@ -203,16 +215,16 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, instance:
     context.source = here.clone();
     context.migration = Some(context.saga);
     if instance.vm_state == VmState::Resized {
-        let migration = db.latest_migration(context.server, &[]).await?;
+        let migration = world.cell(cell)?.latest_migration(context.server, &[]).await?;
         read_move(world, context, instance, here, migration).await?;
     }
-    let network = db.info_cache(context.server).await?;
-    context.ports = network
+    context.ports = details
+        .network_info
         .0
         .iter()
         .map(|vif| PortLink { port_id: vif.port_id, mac: vif.mac_address.clone(), made_for_server: vif.created_for_server })
         .collect();
-    let devices = db.block_devices(context.server).await?;
+    let devices = &details.block_devices;
     context.volumes_to_delete =
         devices.iter().filter(|device| device.delete_on_termination).filter_map(|device| device.volume_id).collect();
     context.volumes = devices

@@ -146,6 +146,9 @@ pub struct RequestedNetwork {
     pub network_id: Option<Uuid>,
     pub fixed_ip: Option<String>,
     pub tag: Option<String>,
+    /// Of a port that is made; none stands for the project's default group.
+    #[serde(default)]
+    pub security_groups: Vec<Uuid>,
 }
 
 /// A volume of a new server.

@@ -144,7 +144,7 @@ async fn make_ports(world: &World, context: &mut Context, fence: Fence) -> Resul
                     network_id,
                     project_id: project_id.clone(),
                     fixed_ip: wanted.fixed_ip,
-                    security_groups: Vec::new(),
+                    security_groups: wanted.security_groups,
                 };
                 world.network.create_port(fence, new).await?
             }

@@ -118,12 +118,15 @@ async fn record_target_choice(world: &World, context: &mut Context, fence: Fence
         )
         .migration_change(context.saga, target_on_record(&target, true))
         .set_migration_context(context.server, move_context.clone());
-    world.cell(&target.cell)?.apply(fence, at_target).await?;
     let at_source = CellTxn::new()
         .instance_change(context.server, flavors(InstanceChange::task(Some(TaskState::ResizeMigrating))))
         .migration_change(context.saga, target_on_record(&target, true))
         .set_migration_context(context.server, move_context);
-    Ok(world.cell(&source.cell)?.apply(fence, at_source).await?)
+    // At once: neither record needs the other, and both shall be tried.
+    let (at_target, at_source) =
+        futures::join!(world.cell(&target.cell)?.apply(fence, at_target), world.cell(&source.cell)?.apply(fence, at_source));
+    at_target?;
+    Ok(at_source?)
 }
 
 /// Undo: the source record knows nothing of the target (L14).

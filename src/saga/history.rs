@@ -5,6 +5,7 @@ use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::actions::{ActionKey, EventResult};
 use crate::db::cell::faults::Fault;
+use crate::db::cell::instance_list::InstanceView;
 use crate::db::cell::instances::Instance;
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::notification::instance::{Fault as FaultPayload, InstanceFields, IpAddress};
@@ -82,12 +83,9 @@ pub async fn emit(world: &World, context: &Context, step: &str, event: Event, pl
 }
 
 async fn fields(world: &World, context: &Context, place: &Place) -> Result<InstanceFields, super::error::StepError> {
-    let cell = world.cell(&place.cell)?;
-    let instance = cell.instance(context.server).await?;
-    let network = cell.info_cache(context.server).await?;
-    let metadata = cell.metadata(context.server).await?;
-    let mut fields = instance_fields(&instance, &network);
-    fields.metadata = metadata;
+    let InstanceView { instance, details } = world.cell(&place.cell)?.instance_view(context.server).await?;
+    let mut fields = instance_fields(&instance, &details.network_info);
+    fields.metadata = details.metadata;
     fields.request_id = Some(context.caller.request_id.clone());
     fields.action_initiator_user = Some(context.caller.user_id.clone());
     fields.action_initiator_project = Some(context.caller.project_id.clone());

@@ -35,7 +35,8 @@ struct Writing {
 }
 
 impl Writing {
-    fn append(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+    fn append(&mut self, env: &Env, bytes: &[u8]) -> std::io::Result<()> {
+        env.take_disk(bytes.len())?;
         self.file.write_all(bytes)?;
         self.hasher.update(bytes);
         self.size += bytes.len() as i64;
@@ -43,14 +44,24 @@ impl Writing {
     }
 }
 
-/// Writes all of `data` into an unfinished file in `folder` and flushes it to disk. With `pad_to`, the file is made that long (sparse);
-/// data that is longer is refused.
+/// What becomes of written bytes when the power fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// They are there.
+    Durably,
+    /// They may be gone: whoever sent them has them still.
+    InPassing,
+}
+
+/// Writes all of `data` into an unfinished file in `folder`, and flushes what is to be kept to disk. With `pad_to`, the file is
+/// made that long (sparse); data that is longer is refused.
 pub async fn write(
     env: &Env,
     service: &'static str,
     folder: &Path,
     mut data: ImageData,
     pad_to: Option<u64>,
+    keep: Keep,
 ) -> Result<Unplaced, ServiceError> {
     let place = folder.to_owned();
     let failed = move |e: std::io::Error| disk_failed(service, &place, &e);
@@ -67,9 +78,10 @@ pub async fn write(
             if pad_to.is_some_and(|limit| writing.size as u64 + chunk.len() as u64 > limit) {
                 return Err(ServiceError::Invalid("The bytes do not fit into the size that was asked for.".into()));
             }
+            let space = env.clone();
             let (state, result) = env
                 .run_blocking(move || {
-                    let result = writing.append(&chunk);
+                    let result = writing.append(&space, &chunk);
                     (writing, result)
                 })
                 .await;
@@ -84,7 +96,9 @@ pub async fn write(
         if let Some(length) = pad_to {
             writing.file.as_file().set_len(length)?;
         }
-        writing.file.as_file().sync_all()?;
+        if keep == Keep::Durably {
+            writing.file.as_file().sync_all()?;
+        }
         Ok(Unplaced { size: writing.size, sha256: hex(&writing.hasher.finalize()), file: writing.file })
     };
     env.run_blocking(finish).await.map_err(failed)
@@ -109,10 +123,29 @@ pub async fn hash(env: &Env, service: &'static str, mut data: ImageData) -> Resu
 /// Puts the file at `path`, in place of what is there, durably. Blocking.
 pub fn place(service: &'static str, unplaced: Unplaced, path: &Path) -> Result<(), ServiceError> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let failed = |e: std::io::Error| disk_failed(service, folder, &e);
-    unplaced.file.persist(path).map_err(|e| failed(e.error))?;
+    rename(service, unplaced, path)?;
     // The new name is durable only when its folder is.
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed)
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| disk_failed(service, folder, &e))
+}
+
+/// As [`place`], but the new name is durable only after [`flush_folder`].
+pub fn rename(service: &'static str, unplaced: Unplaced, path: &Path) -> Result<(), ServiceError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    unplaced.file.persist(path).map_err(|e| disk_failed(service, folder, &e.error))?;
+    Ok(())
+}
+
+/// Makes the names in a folder durable.
+pub async fn flush_folder(env: &Env, service: &'static str, folder: &Path) -> Result<(), ServiceError> {
+    let place = folder.to_owned();
+    let flushed = env.run_blocking(move || File::open(place).and_then(|folder| folder.sync_all())).await;
+    flushed.map_err(|e| disk_failed(service, folder, &e))
+}
+
+/// Which of these files in a folder are not there.
+pub async fn missing(env: &Env, folder: &Path, names: Vec<String>) -> Vec<String> {
+    let folder = folder.to_owned();
+    env.run_blocking(move || names.into_iter().filter(|name| !folder.join(name).exists()).collect()).await
 }
 
 /// The bytes of a file from its beginning, in chunks of [`CHUNK`].

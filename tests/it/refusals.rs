@@ -158,3 +158,53 @@ fn a_server_with_a_qos_port_stays_in_its_cell() {
         assert!(elsewhere.to_string().contains("QoS"), "{elsewhere}");
     });
 }
+
+#[test]
+fn no_body_of_an_action_makes_the_service_fail() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let actions = [
+            "os-start",
+            "os-stop",
+            "reboot",
+            "rebuild",
+            "resize",
+            "confirmResize",
+            "revertResize",
+            "migrate",
+            "lock",
+            "unlock",
+            "os-resetState",
+            "os-getConsoleOutput",
+            "addSecurityGroup",
+            "removeSecurityGroup",
+            "",
+        ];
+        let values = [
+            json!(7),
+            json!(true),
+            json!("\u{0}"),
+            json!([null]),
+            json!({"flavorRef": []}),
+            json!({"imageRef": {}, "name": " "}),
+            json!({"host": [1]}),
+            json!({"type": 1e300}),
+            json!({"state": null}),
+            json!({"length": -1}),
+            json!({"name": "\u{0}"}),
+            json!({"locked_reason": "x".repeat(300)}),
+        ];
+        for (action, value) in actions.iter().flat_map(|action| values.iter().map(move |value| (*action, value))) {
+            // Actions that take no argument do not look at what they are given.
+            let answer = stage.admin.act(server, json!({action: value})).await;
+            let refused = matches!(answer.status, 400 | 404 | 409 | 501) && !answer.message().is_empty();
+            assert!(refused || matches!(answer.status, 202 | 204), "{action} {value}: {} {}", answer.status, answer.text);
+            stage.running.tree.conductor.until_at_rest(server).await.expect("the journal answers");
+        }
+        for text in ["", "{", "null", "[]", "{\"resize\": {\"flavorRef\": \"a\"", "{\"lock\": null, \"unlock\": null}"] {
+            let answer = stage.admin.post_text(&format!("/servers/{server}/action"), text).await.expect(400);
+            assert!(!answer.message().is_empty(), "{text:?}: {}", answer.text);
+        }
+        stage.admin.act(server, json!({"unlock": null})).await.expect(202);
+    });
+}

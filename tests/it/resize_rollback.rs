@@ -33,9 +33,9 @@ async fn assert_nothing_moved(stage: &Stage, server: Uuid, source: &str, status:
     }
 }
 
-/// The reason that the action of a failed move gives.
+/// The reason that the action of a failed move gives to the server's owner.
 async fn reason(stage: &Stage, server: Uuid, action: &str) -> String {
-    let action = stage.admin.speaking("2.84").action(server, action).await;
+    let action = stage.member.speaking("2.84").action(server, action).await;
     assert_eq!(action["message"], "Error", "{action:#}");
     let failed = action["events"].as_array().into_iter().flatten().find(|event| event["result"] == "Error");
     let event = failed.unwrap_or_else(|| panic!("no failed event in {action:#}"));

@@ -9,7 +9,7 @@ use super::core::{CommandError, Core};
 use super::transfer::EXPORTED_BY;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReport};
 use crate::domain::server::PowerState;
-use crate::virt::{GuestRecord, files};
+use crate::virt::{GuestRecord, StopCause, files};
 
 impl Core {
     pub(super) async fn answer(&self, query: HostQuery) -> Result<HostAnswer, CommandError> {
@@ -59,13 +59,22 @@ pub(super) fn guest_report(server: Uuid, guest: Option<&GuestRecord>, fence: (i6
     GuestReport {
         server,
         defined: guest.is_some_and(|guest| guest.defined),
-        power_state: guest.map_or(PowerState::NoState, |guest| guest.power_state),
+        power_state: guest.map_or(PowerState::NoState, power_state),
         started_epoch: guest.map_or(0, |guest| guest.started_epoch),
         fence,
         volumes: guest.iter().flat_map(|guest| &guest.spec.volumes).map(|volume| volume.volume_id).collect(),
         ports: guest.iter().flat_map(|guest| &guest.spec.vifs).map(|vif| vif.port_id).collect(),
         disks: Vec::new(),
         leftovers: Vec::new(),
+    }
+}
+
+/// A guest that ran when its host went away is neither running nor off: the host asks for it, and until it has its answer
+/// nobody shall take the guest for one that was switched off.
+fn power_state(guest: &GuestRecord) -> PowerState {
+    match guest.stopped_by {
+        Some(StopCause::HostDown) => PowerState::NoState,
+        Some(StopCause::Operation(_)) | None => guest.power_state,
     }
 }
 

@@ -12,11 +12,10 @@ use super::memory;
 use super::report::{exports_of, guest_report};
 use crate::domain::flavor::Resources;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
-use crate::domain::server::PowerState;
 use crate::env::Env;
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
-use crate::virt::{GuestRecord, HostUnreachable, Hosts, Hypervisor, StopCause};
+use crate::virt::{HostUnreachable, Hosts, Hypervisor};
 
 /// Every host below a directory of cells. It answers reports and takes no request.
 pub struct StoredHosts {
@@ -62,8 +61,7 @@ fn report(place: &HostPlace) -> Result<HostReport, Box<dyn std::error::Error + S
         let hypervisor = Simulated::open(&place.guests_dir(), Durability::Relaxed)?;
         for guest in hypervisor.guests()? {
             let server = guest.spec.server;
-            let told = guest_report(server, Some(&guest), fence(server));
-            reports.insert(server, GuestReport { power_state: power_state(&guest), ..told });
+            reports.insert(server, guest_report(server, Some(&guest), fence(server)));
         }
         incoming = hypervisor.leftovers()?;
     }
@@ -71,12 +69,4 @@ fn report(place: &HostPlace) -> Result<HostReport, Box<dyn std::error::Error + S
         reports.entry(server).or_insert_with(|| guest_report(server, None, fence(server))).leftovers.push(leftover);
     }
     Ok(HostReport { host: place.host.clone(), capacity: Resources::default(), claims, guests: reports.into_values().collect() })
-}
-
-/// A guest that ran when its host went away is neither running nor off: the host asks for it when it comes back.
-fn power_state(guest: &GuestRecord) -> PowerState {
-    match guest.stopped_by {
-        Some(StopCause::HostDown) => PowerState::NoState,
-        Some(StopCause::Operation(_)) | None => guest.power_state,
-    }
 }

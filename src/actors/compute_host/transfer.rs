@@ -32,7 +32,7 @@ impl Core {
         let progress = self.lanes.begin_progress(admission.fence.server, operation, disks.iter().map(|disk| disk.size).sum());
         let sent = Sent::default();
         let stream = outgoing(self.parts.env.clone(), disks.clone(), progress, sent.clone());
-        let stored = match unless_overtaken(admission, self.parts.images.upload(image, stream)).await? {
+        let stored = match unless_overtaken(admission, self.parts.images.upload_in_passing(image, stream)).await? {
             Ok(stored) => stored,
             // Bytes are there already: an earlier attempt may have come through and lost its reply.
             Err(ServiceError::Conflict(reason)) => return self.uploaded_before(admission, image, disks, reason).await,
@@ -106,10 +106,10 @@ impl Core {
             if admission.is_overtaken() {
                 return Err(CommandError::Overtaken);
             }
-            let (names, counter) = (names.clone(), progress.clone());
+            let (names, counter, env) = (names.clone(), progress.clone(), self.parts.env.clone());
             let (back, open, more) = self
                 .blocking(move || {
-                    let more = copy_chunk(&mut reader, &names, &mut files, &counter);
+                    let more = copy_chunk(&env, &mut reader, &names, &mut files, &counter);
                     (reader, files, more)
                 })
                 .await?;
@@ -249,7 +249,12 @@ impl Core {
     }
 
     async fn store(&self, what: &str, mut writer: DiskWriter, bytes: Vec<u8>) -> Result<DiskWriter, CommandError> {
-        let stored = self.blocking(move || writer.take(&bytes).map(|()| writer)).await?;
+        let env = self.parts.env.clone();
+        let take = move || {
+            env.take_disk(bytes.len()).map_err(|error| CopyError::Store("its bytes".into(), error))?;
+            writer.take(&bytes).map(|()| writer)
+        };
+        let stored = self.blocking(take).await?;
         stored.map_err(|error| not_taken(what, &error))
     }
 
@@ -266,10 +271,17 @@ fn exported(dir: &Path, name: &str, size: u64) -> DiskFile {
     DiskFile { name: name.to_owned(), path: dir.join(name), size }
 }
 
-fn copy_chunk(reader: &mut DiskReader, names: &[String], files: &mut [std::fs::File], progress: &Progress) -> std::io::Result<bool> {
+fn copy_chunk(
+    env: &Env,
+    reader: &mut DiskReader,
+    names: &[String],
+    files: &mut [std::fs::File],
+    progress: &Progress,
+) -> std::io::Result<bool> {
     use std::io::Write;
     let Some((name, bytes)) = reader.next_chunk()? else { return Ok(false) };
     if let Some((_, file)) = names.iter().zip(files).find(|(known, _)| **known == name) {
+        env.take_disk(bytes.len())?;
         file.write_all(&bytes)?;
     }
     progress.done.fetch_add(bytes.len() as u64, Ordering::Relaxed);

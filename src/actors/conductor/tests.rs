@@ -5,6 +5,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::*;
+use crate::actors::cell::CellHosts;
 use crate::actors::played::{Played, play};
 use crate::db::Outage;
 use crate::db::api::debts::NewDebt;
@@ -141,13 +142,11 @@ async fn owed(played: &Played, steps: &[&str]) -> Uuid {
 
 /// Has the debts tried once and waits for the end of it; the host does what it is asked meanwhile.
 async fn pay(played: &mut Played, conductor: &ConductorHandle, asks: usize) {
-    let mut ended = conductor.ended.clone();
-    ended.borrow_and_update();
-    conductor.addr().do_send(PayDebts);
+    let paying = actix::spawn(conductor.addr().send(PayDebts));
     for _ in 0..asks {
         played.asked().await.done();
     }
-    tokio::time::timeout(Duration::from_secs(20), ended.changed()).await.expect("the debts were not tried").unwrap();
+    tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the debts were not tried").unwrap().unwrap();
 }
 
 #[actix::test]

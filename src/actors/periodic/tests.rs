@@ -109,6 +109,17 @@ async fn the_record_follows_a_guest_that_went_off() {
     assert_eq!(played.record(runs).await.vm_state, VmState::Active);
 }
 
+/// Its host will ask whether it may run it again.
+#[actix::test]
+async fn a_guest_that_its_host_has_lost_is_not_taken_for_one_that_went_off() {
+    let played = play().await;
+    let server = played.server(VmState::Active).await;
+    *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::NoState)];
+    let (periodic, _) = periodic(&played, Duration::ZERO);
+    look(&periodic).await;
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
 #[actix::test]
 async fn a_guest_that_an_operation_has_in_hand_is_left_to_it() {
     let played = play().await;

@@ -128,7 +128,7 @@ fn at_step(random: &mut Random, when: &When, act: bool) -> Fault {
     let before = matches!(when, When::Step { moment: Moment::BeforeEffect, .. });
     let possible: &[Fault] = match (before, act) {
         (true, true) => &[Fault::Refuse, Fault::LoseReply, Fault::CompleteLate, Fault::CompleteAfterEnd, Fault::KillActor],
-        (true, false) => &[Fault::LoseReply, Fault::CompleteLate, Fault::KillActor],
+        (true, false) => &[Fault::Refuse, Fault::LoseReply, Fault::CompleteLate, Fault::KillActor],
         (false, _) => &[Fault::KillActor],
     };
     random.pick(possible).copied().unwrap_or(Fault::KillActor)

@@ -169,6 +169,10 @@ impl Stage {
                         return Ok(Life::Killed);
                     }
                 }
+                reason = reach.tree.failed() => {
+                    self.trace.note(format!("the process ends by itself: {reason}"));
+                    return Ok(Life::Killed);
+                }
                 () = tokio::time::sleep_until(until) => {
                     let Some(((_, _), event)) = self.timeline.pop_first() else { break };
                     match event {
@@ -298,12 +302,14 @@ impl Stage {
             let (held, debts) = (world.operations.held_servers().await?, world.operations.debts(None).await?);
             let waiting = *self.users.waiting.borrow();
             let down = reach.hosts.iter().find(|(cell, host)| !reach.tree.cell(cell).is_some_and(|cell| cell.hosts.is_alive(host)));
-            calm = if held.is_empty() && debts.is_empty() && waiting == 0 && down.is_none() { calm + 1 } else { 0 };
+            let interrupted = self.watch.interrupted_guests();
+            let is_calm = held.is_empty() && debts.is_empty() && waiting == 0 && down.is_none() && interrupted.is_empty();
+            calm = if is_calm { calm + 1 } else { 0 };
             if tokio::time::Instant::now() >= end {
                 let owed: Vec<String> =
                     debts.iter().map(|debt| format!("{} {} of {}: {}", debt.side, debt.step, debt.server, debt.reason)).collect();
                 let message = format!(
-                    "not quiet {} s after the last fault: held {held:?}, owed {owed:?}, {waiting} requests wait, down {down:?}",
+                    "not quiet {} s after the last fault: held {held:?}, owed {owed:?}, {waiting} requests wait, down {down:?}, interrupted {interrupted:?}",
                     QUIET_WITHIN.as_secs()
                 );
                 self.watch.found("I11", "the cloud".to_owned(), message);

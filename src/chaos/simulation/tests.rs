@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::fault::{What, When};
 use super::trace::Trace;
 use super::virtual_env::{VirtualClock, env};
 use super::watch::Watch;
 use super::*;
 use crate::actors::compute_host::HostPlace;
 use crate::db::api::operations::Operations;
-use crate::db::{Db, Schema};
+use crate::db::{Db, Outage, Schema};
 use crate::domain::flavor::Flavor;
 use crate::domain::guest::{DiskSource, GuestSpec};
 use crate::services::placement::EmbeddedPlacement;
@@ -89,4 +90,22 @@ fn guest(server: Uuid) -> GuestSpec {
         vifs: vec![],
         config_drive: serde_json::Value::Null,
     }
+}
+
+#[test]
+fn a_controller_that_starts_while_the_journal_is_away_goes_on_when_it_returns() {
+    let away = What::Database { name: "api".into(), outage: Outage::Refuses, calls: u32::MAX, for_ms: 10_000 };
+    let fault = |ms, what| PlannedFault { when: When::At(ms), what };
+    let outcome = run_with(5, &small(), &[fault(6000, away), fault(6001, What::Restart)], Options::default()).unwrap();
+    assert!(outcome.is_good(), "{:#?}\n{}", outcome.violations, outcome.trace.join("\n"));
+    assert_eq!(outcome.lives, 2, "the second life lasts");
+}
+
+#[test]
+fn a_process_whose_conductor_dies_too_often_ends_and_its_successor_goes_on() {
+    let faults: Vec<_> = (0..6).map(|number| PlannedFault { when: When::At(3000 + number * 500), what: What::Conductor }).collect();
+    let outcome = run_with(6, &small(), &faults, Options { whole_trace: true }).unwrap();
+    assert!(outcome.is_good(), "{:#?}\n{}", outcome.violations, outcome.trace.join("\n"));
+    assert_eq!(outcome.lives, 2);
+    assert!(outcome.trace.iter().any(|line| line.contains("the process ends by itself: conductor died 6 times")));
 }

@@ -14,7 +14,7 @@ use crate::db::api::operations::Operations;
 use crate::domain::fence::Fence;
 use crate::services::placement::{EmbeddedPlacement, PlacementService};
 use crate::virt::simulated::Simulated;
-use crate::virt::{Hypervisor, VirtError};
+use crate::virt::{Hypervisor, StopCause, VirtError};
 
 /// Violations noted; more say nothing new.
 const MOST: usize = 20;
@@ -70,6 +70,23 @@ impl Watch {
     /// The driver of a host.
     pub fn driver(&self, host: &str) -> Option<Arc<Simulated>> {
         self.state().drivers.get(host).cloned()
+    }
+
+    /// Guests that wait for their host to be told whether it may run them, though it owns them: host and server.
+    pub fn interrupted_guests(&self) -> Vec<(String, Uuid)> {
+        let drivers = self.state().drivers.clone();
+        let mut waiting = Vec::new();
+        for (host, driver) in drivers {
+            let guests = driver.guests().unwrap_or_default();
+            for guest in guests.into_iter().filter(|guest| guest.defined && guest.stopped_by == Some(StopCause::HostDown)) {
+                let server = guest.spec.server;
+                let owner = self.ask(self.operations.ownership(server)).flatten().and_then(|row| row.owner);
+                if owner.is_some_and(|(_, owner)| owner == host) {
+                    waiting.push((host.clone(), server));
+                }
+            }
+        }
+        waiting
     }
 
     /// A request has reached its host.

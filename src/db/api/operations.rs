@@ -476,13 +476,11 @@ fn append_in(conn: &mut Conn, append: Append, now: NaiveDateTime, until: NaiveDa
             sagas::error.eq(&append.error),
             sagas::updated_at.eq(now),
             sagas::lease_until.eq(until),
+            append.context.as_ref().map(|context| sagas::context.eq(context)),
         ))
         .execute(conn)?;
     if held == 0 {
         return Err(lease_lost(append.saga));
-    }
-    if let Some(context) = &append.context {
-        diesel::update(sagas::table.find(&id)).set(sagas::context.eq(context)).execute(conn)?;
     }
     let fence = if append.begins {
         ownership::take_attempt(conn, append.server)?

@@ -33,16 +33,7 @@ pub struct Fault {
 impl CellDb {
     /// The server's newest fault.
     pub async fn latest_fault(&self, instance: Uuid) -> Result<Option<Fault>, DbError> {
-        self.db
-            .read(move |conn| {
-                Ok(faults::table
-                    .filter(faults::instance_uuid.eq(Sql(instance)))
-                    .order(faults::id.desc())
-                    .select(Fault::as_select())
-                    .first(conn)
-                    .optional()?)
-            })
-            .await
+        self.db.read(move |conn| newest(conn, instance)).await
     }
 }
 
@@ -51,6 +42,12 @@ impl CellTxn {
     pub fn fault(self, fault: Fault) -> CellTxn {
         self.with(move |conn, _| insert(conn, fault))
     }
+}
+
+/// The server's newest fault.
+pub(super) fn newest(conn: &mut Conn, instance: Uuid) -> Result<Option<Fault>, DbError> {
+    let of_it = faults::table.filter(faults::instance_uuid.eq(Sql(instance)));
+    Ok(of_it.order(faults::id.desc()).select(Fault::as_select()).first(conn).optional()?)
 }
 
 /// Every fault of the server, oldest first.

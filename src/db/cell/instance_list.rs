@@ -8,13 +8,13 @@ use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use uuid::Uuid;
 
-use super::CellDb;
-use super::block_devices::BlockDevice;
-use super::faults::Fault;
+use super::block_devices::{self, BlockDevice};
+use super::faults::{self, Fault};
 use super::instance_filter::InstanceFilter;
 use super::instance_sort::{SortSpec, SortValue};
 use super::instances::Instance;
 use super::schema::{block_device_mappings, instance_faults, instance_info_caches, instance_metadata, tags};
+use super::{CellDb, metadata, network};
 use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
 use crate::domain::network_info::NetworkInfo;
@@ -80,8 +80,7 @@ impl CellDb {
         self.db
             .read(move |conn| {
                 let instance = super::instances::get(conn, uuid)?;
-                let details = load_details(conn, &[uuid])?.remove(&uuid).unwrap_or_default();
-                Ok(InstanceView { instance, details })
+                Ok(InstanceView { instance, details: details_of(conn, uuid)? })
             })
             .await
     }
@@ -143,6 +142,17 @@ fn load_networks(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, Netwo
     Ok(networks)
 }
 
+/// What belongs to one server. Statements of their own: unlike those for many, they are prepared once per connection.
+fn details_of(conn: &mut Conn, uuid: Uuid) -> Result<InstanceDetails, DbError> {
+    Ok(InstanceDetails {
+        metadata: metadata::all_metadata(conn, uuid)?,
+        tags: metadata::all_tags(conn, uuid)?,
+        network_info: network::cache(conn, uuid)?.unwrap_or_default(),
+        block_devices: block_devices::all(conn, uuid)?,
+        fault: faults::newest(conn, uuid)?,
+    })
+}
+
 fn load_details(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {
     let mut details: BTreeMap<Uuid, InstanceDetails> = BTreeMap::new();
     for (uuid, info) in load_networks(conn, uuids)? {
@@ -172,6 +182,9 @@ fn load_details(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, Instan
             .group_by(instance_faults::instance_uuid)
             .select(max(instance_faults::id));
         let newest: Vec<Option<i32>> = newest.load(conn)?;
+        if newest.is_empty() {
+            continue;
+        }
         let newest = newest.into_iter().flatten();
         let faults: Vec<Fault> = instance_faults::table.filter(instance_faults::id.eq_any(newest)).select(Fault::as_select()).load(conn)?;
         for fault in faults {

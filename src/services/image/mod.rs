@@ -60,6 +60,8 @@ pub trait ImageService: Send + Sync {
     /// Stores the bytes of an image that has none yet (or replaces a broken-off upload) and makes it active. Gives the bytes'
     /// SHA-256 in hex.
     async fn upload(&self, id: Uuid, data: ImageData) -> Result<String, ServiceError>;
+    /// The same for bytes that their sender keeps until their receiver has verified them: a power cut may take them.
+    async fn upload_in_passing(&self, id: Uuid, data: ImageData) -> Result<String, ServiceError>;
     /// The bytes of an active image.
     async fn download(&self, id: Uuid) -> Result<(Image, ImageData), ServiceError>;
     /// All images that carry this property value; the audit looks for temporary ones.

@@ -86,6 +86,10 @@ pub trait NetworkService: Send + Sync {
     async fn port(&self, id: Uuid) -> Result<Port, ServiceError>;
     /// The ports whose device is this server, in order of creation.
     async fn ports_of(&self, server: Uuid) -> Result<Vec<Port>, ServiceError>;
+    /// The project's security groups: ids and names, in order of creation.
+    async fn security_groups_for(&self, project_id: &str) -> Result<Vec<(Uuid, String)>, ServiceError>;
+    /// The security groups of a port from now on.
+    async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError>;
     /// True when several bindings per port are supported; a cross-cell move needs it (spec §2.2, X1).
     async fn supports_extended_bindings(&self) -> Result<bool, ServiceError>;
     /// Makes a port for the server; fine when that id exists already. Conflict when the address is taken or none is left.

@@ -49,7 +49,8 @@ pub(super) fn adopt(dir: &Path, incoming: &Path) -> Result<(), VirtError> {
     files::remove_tree(incoming).map_err(failed())
 }
 
-/// Makes the ephemeral and swap disks that the flavor asks for and nobody brought; refuses a guest without a root disk.
+/// Makes the ephemeral and swap disks that the flavor asks for and nobody brought, and drops a swap disk that it no longer asks
+/// for; refuses a guest without a root disk.
 pub(super) fn complete(dir: &Path, spec: &GuestSpec) -> Result<(), VirtError> {
     if boot_volume(spec).is_none() && !dir.join(ROOT).is_file() {
         return Err(VirtError::Refused(format!("there is no root disk for server {} on this host", spec.server)));
@@ -58,6 +59,9 @@ pub(super) fn complete(dir: &Path, spec: &GuestSpec) -> Result<(), VirtError> {
         if wanted && !dir.join(name).exists() {
             File::create(dir.join(name)).map_err(VirtError::io(format!("cannot make {name} of server {}", spec.server)))?;
         }
+    }
+    if spec.flavor.swap_mb == 0 {
+        files::remove_file(&dir.join(SWAP)).map_err(VirtError::io(format!("cannot drop {SWAP} of server {}", spec.server)))?;
     }
     Ok(())
 }

@@ -16,6 +16,7 @@ mod metadata;
 mod migrations;
 mod quota;
 pub mod schemas;
+mod security_groups;
 mod show;
 mod tags;
 mod update;
@@ -75,6 +76,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     tags::routes(config);
     ips::routes(config);
     instance_actions::routes(config);
+    security_groups::routes(config);
     migrations::routes(config);
     volume_attachments::routes(config);
 }

@@ -19,6 +19,12 @@ pub static MIGRATE: BodySchema = BodySchema { name: "migrate", changes: &[1, 56]
 pub static REBOOT: BodySchema = BodySchema { name: "reboot", changes: &[1], schema: reboot };
 /// The action `lock`.
 pub static LOCK: BodySchema = BodySchema { name: "lock", changes: &[1, 73], schema: lock };
+/// The action `addSecurityGroup`.
+pub static ADD_SECURITY_GROUP: BodySchema =
+    BodySchema { name: "addSecurityGroup", changes: &[1], schema: |_| of_group("addSecurityGroup") };
+/// The action `removeSecurityGroup`.
+pub static REMOVE_SECURITY_GROUP: BodySchema =
+    BodySchema { name: "removeSecurityGroup", changes: &[1], schema: |_| of_group("removeSecurityGroup") };
 /// The action `os-resetState`.
 pub static RESET_STATE: BodySchema = BodySchema { name: "os-resetState", changes: &[1], schema: reset_state };
 /// The action `os-getConsoleOutput`.
@@ -49,6 +55,10 @@ fn object(properties: Value, required: &[&str]) -> Value {
 
 fn name() -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": 255, "format": "name"})
+}
+
+fn of_group(action: &str) -> Value {
+    object(json!({action: object(json!({"name": name()}), &["name"])}), &[action])
 }
 
 fn description() -> Value {

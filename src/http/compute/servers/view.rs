@@ -295,14 +295,13 @@ fn volumes_attached(version: ApiVersion, devices: &[BlockDevice]) -> Value {
     Value::Array(volumes.collect())
 }
 
-/// None for a server without interfaces: groups belong to those.
+/// None for a server without interfaces, or whose interfaces are in no group.
 fn security_groups(server: &ServerRecord) -> Option<Value> {
     if server.network.0.is_empty() || server.instance.vm_state == VmState::Deleted {
         return None;
     }
-    let names = &server.instance.security_groups;
-    let groups: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
-    Some(if groups.is_empty() { json!([{"name": "default"}]) } else { Value::Array(groups) })
+    let groups: Vec<Value> = server.instance.security_groups.iter().map(|name| json!({"name": name})).collect();
+    (!groups.is_empty()).then_some(Value::Array(groups))
 }
 
 fn fault_view(fault: &Fault, all: bool) -> Value {

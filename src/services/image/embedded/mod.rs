@@ -15,8 +15,9 @@ use crate::db::services::image::{self as rows, ImageQuery, ImageRow};
 use crate::db::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
 use crate::env::Env;
+use crate::services::ServiceError;
+use crate::services::bytes_on_disk::{self, Keep};
 use crate::services::transaction::{self, Refusal};
-use crate::services::{ServiceError, bytes_on_disk};
 pub use records::{ImageFilter, NewImage};
 
 const SERVICE: &str = "image";
@@ -38,14 +39,19 @@ impl EmbeddedImage {
     /// that a crash broke off are as if they had never begun.
     pub async fn open(db: Db, env: Env, folder: &Path) -> Result<EmbeddedImage, ServiceError> {
         let now = env.now().naive_utc();
-        let known = db.write(move |conn| {
-            let images = rows::list(conn, &ImageQuery::default())?;
-            for image in images.iter().filter(|image| image.status == "saving") {
-                rows::set_status(conn, &image.id, &["saving"], "queued", now)?;
-            }
-            Ok(images.into_iter().map(|image| image.id).collect::<std::collections::BTreeSet<_>>())
-        });
+        let known = db.read(|conn| rows::list(conn, &ImageQuery::default()));
         let known = known.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
+        let broken_off: Vec<String> = known.iter().filter(|image| image.status == "saving").map(|image| image.id.clone()).collect();
+        let active = known.iter().filter(|image| image.status == "active").map(|image| image.id.clone()).collect();
+        // The power failed after the commit and before the file's name was durable: its uploader was never answered.
+        let lost = bytes_on_disk::missing(&env, folder, active).await;
+        let reset = db.write(move |conn| {
+            let broken_off = broken_off.iter().map(|id| (id, "saving"));
+            let lost = lost.iter().map(|id| (id, "active"));
+            broken_off.chain(lost).try_for_each(|(id, was)| rows::set_status(conn, id, &[was], "queued", now).map(drop))
+        });
+        reset.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
+        let known: std::collections::BTreeSet<String> = known.into_iter().map(|image| image.id).collect();
         bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| known.contains(name)).await?;
         Ok(EmbeddedImage { db, env, folder: folder.to_owned() })
     }
@@ -76,8 +82,8 @@ impl EmbeddedImage {
         bytes_on_disk::remove(&self.env, SERVICE, self.path(id)).await
     }
 
-    async fn store(&self, id: Uuid, data: ImageData) -> Result<String, ServiceError> {
-        let unplaced = bytes_on_disk::write(&self.env, SERVICE, &self.folder, data, None).await?;
+    async fn store(&self, id: Uuid, data: ImageData, keep: Keep) -> Result<String, ServiceError> {
+        let unplaced = bytes_on_disk::write(&self.env, SERVICE, &self.folder, data, None, keep).await?;
         let (hash, path, now) = (unplaced.sha256.clone(), self.path(id), self.env.now().naive_utc());
         self.write(None, move |conn| {
             if !rows::activate(conn, &id.to_string(), unplaced.size, &unplaced.sha256, now)? {
@@ -85,10 +91,44 @@ impl EmbeddedImage {
             }
             // Inside the transaction, under the row's lock: only the upload that wins touches the place, and before its commit
             // nobody reads it.
-            bytes_on_disk::place(SERVICE, unplaced, &path).map_err(Refusal::from)
+            bytes_on_disk::rename(SERVICE, unplaced, &path).map_err(Refusal::from)
         })
         .await?;
+        self.settle(keep).await?;
         Ok(hash)
+    }
+
+    /// Makes the names of placed bytes durable. Outside the transaction, where all writers of the database would wait for this
+    /// disk; `open` copes with a power cut in between.
+    async fn settle(&self, keep: Keep) -> Result<(), ServiceError> {
+        match keep {
+            Keep::Durably => bytes_on_disk::flush_folder(&self.env, SERVICE, &self.folder).await,
+            Keep::InPassing => Ok(()),
+        }
+    }
+
+    async fn take(&self, id: Uuid, data: ImageData, keep: Keep) -> Result<String, ServiceError> {
+        let image = self.image(id).await?;
+        if image.status == "active" {
+            // The same bytes again: a retry whose first answer was lost.
+            let hash = bytes_on_disk::hash(&self.env, SERVICE, data).await?;
+            return match image.os_hash_value {
+                Some(known) if known == hash => self.settle(keep).await.map(|()| hash),
+                _ => Err(ServiceError::Conflict(format!("Image {id} has other bytes already."))),
+            };
+        }
+        let now = self.env.now().naive_utc();
+        self.write(None, move |conn| Ok(rows::set_status(conn, &id.to_string(), &["queued"], "saving", now)?)).await?;
+        let stored = self.store(id, data, keep).await;
+        if stored.is_err() {
+            // Best effort: an image left as `saving` takes a new upload just as well.
+            let now = self.env.now().naive_utc();
+            let undone = self.write(None, move |conn| Ok(rows::set_status(conn, &id.to_string(), &["saving"], "queued", now)?));
+            if let Err(error) = undone.await {
+                log::warn!(image = id.to_string().as_str(); "an image stays in status saving after its upload broke off: {error}");
+            }
+        }
+        stored
     }
 }
 
@@ -115,27 +155,11 @@ impl ImageService for EmbeddedImage {
     }
 
     async fn upload(&self, id: Uuid, data: ImageData) -> Result<String, ServiceError> {
-        let image = self.image(id).await?;
-        if image.status == "active" {
-            // The same bytes again: a retry whose first answer was lost.
-            let hash = bytes_on_disk::hash(&self.env, SERVICE, data).await?;
-            return match image.os_hash_value {
-                Some(known) if known == hash => Ok(hash),
-                _ => Err(ServiceError::Conflict(format!("Image {id} has other bytes already."))),
-            };
-        }
-        let now = self.env.now().naive_utc();
-        self.write(None, move |conn| Ok(rows::set_status(conn, &id.to_string(), &["queued"], "saving", now)?)).await?;
-        let stored = self.store(id, data).await;
-        if stored.is_err() {
-            // Best effort: an image left as `saving` takes a new upload just as well.
-            let now = self.env.now().naive_utc();
-            let undone = self.write(None, move |conn| Ok(rows::set_status(conn, &id.to_string(), &["saving"], "queued", now)?));
-            if let Err(error) = undone.await {
-                log::warn!(image = id.to_string().as_str(); "an image stays in status saving after its upload broke off: {error}");
-            }
-        }
-        stored
+        self.take(id, data, Keep::Durably).await
+    }
+
+    async fn upload_in_passing(&self, id: Uuid, data: ImageData) -> Result<String, ServiceError> {
+        self.take(id, data, Keep::InPassing).await
     }
 
     async fn download(&self, id: Uuid) -> Result<(Image, ImageData), ServiceError> {

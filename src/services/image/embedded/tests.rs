@@ -145,6 +145,30 @@ async fn what_a_crash_left_is_swept_at_the_next_start() {
 }
 
 #[tokio::test]
+async fn an_image_whose_file_a_power_cut_took_is_queued_again_and_takes_another_upload() {
+    let world = world().await;
+    let (kept, lost) = (world.queued("p1").await, world.queued("p1").await);
+    for image in [&kept, &lost] {
+        world.images.upload(image.id, stream(vec![Ok("bytes".into())])).await.unwrap();
+    }
+    std::fs::remove_file(world.folder.path().join(lost.id.to_string())).unwrap();
+    let again = EmbeddedImage::open(world.db.clone(), world.env.clone(), world.folder.path()).await.unwrap();
+    assert_eq!(again.image(kept.id).await.unwrap().status, "active");
+    assert_eq!(again.image(lost.id).await.unwrap().status, "queued");
+    again.upload(lost.id, stream(vec![Ok("bytes".into())])).await.unwrap();
+    assert_eq!(bytes_of(&again, lost.id).await, b"bytes");
+}
+
+#[tokio::test]
+async fn bytes_in_passing_are_stored_as_others_are() {
+    let world = world().await;
+    let image = world.queued("p1").await;
+    let hash = world.images.upload_in_passing(image.id, stream(vec![Ok("disk".into())])).await.unwrap();
+    assert_eq!(world.images.image(image.id).await.unwrap().os_hash_value, Some(hash));
+    assert_eq!(bytes_of(&world.images, image.id).await, b"disk");
+}
+
+#[tokio::test]
 async fn others_see_only_what_is_public_or_shared_with_them() {
     let world = world().await;
     let (own, other, admin) = (caller("p1", "member"), caller("p2", "member"), caller("admin", "admin"));

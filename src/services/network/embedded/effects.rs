@@ -11,6 +11,7 @@ use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use};
 use crate::db::services::network::bindings as bound;
 use crate::db::services::network::networks::{self, NetworkRow};
 use crate::db::services::network::ports::{self, PortRow, Wanted};
+use crate::db::services::network::security_groups;
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
@@ -48,6 +49,28 @@ impl NetworkService for EmbeddedNetwork {
         self.read(move |conn| {
             let rows = ports::list(conn, &wanted)?;
             Ok(plain(conn, rows)?)
+        })
+        .await
+    }
+
+    async fn security_groups_for(&self, project_id: &str) -> Result<Vec<(Uuid, String)>, ServiceError> {
+        self.default_security_group(project_id.to_owned()).await?;
+        let project = project_id.to_owned();
+        self.read(move |conn| {
+            let groups = security_groups::list(conn)?.into_iter().filter(|row| row.project_id == project);
+            Ok(groups.map(|row| Ok((read_id("the id of a security group", &row.id)?, row.name))).collect::<Result<_, DbError>>()?)
+        })
+        .await
+    }
+
+    async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError> {
+        let now = self.now();
+        self.write(None, move |conn| {
+            let mut row = bindings::hold(conn, port)?;
+            row.security_groups = serde_json::to_string(&groups).map_err(DbError::from)?;
+            row.updated_at = now.naive_utc();
+            ports::save(conn, &row)?;
+            Ok(())
         })
         .await
     }

@@ -21,9 +21,10 @@ use crate::db::services::volume::{self as rows, AttachmentRow, VolumeRow};
 use crate::db::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
 use crate::env::Env;
+use crate::services::ServiceError;
+use crate::services::bytes_on_disk::{self, Keep};
 use crate::services::image::ImageService;
 use crate::services::transaction::{self, Refusal};
-use crate::services::{ServiceError, bytes_on_disk};
 pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
 pub use records::VolumeUpdate;
 
@@ -159,7 +160,7 @@ impl EmbeddedVolume {
             }
             None => (None, Box::pin(futures::stream::empty()) as _),
         };
-        let unplaced = bytes_on_disk::write(&self.env, SERVICE, &self.folder, data, Some(gibibytes(size_gb))).await?;
+        let unplaced = bytes_on_disk::write(&self.env, SERVICE, &self.folder, data, Some(gibibytes(size_gb)), Keep::Durably).await?;
         if hash.is_some_and(|hash| hash != unplaced.sha256) {
             return Err(ServiceError::Invalid(format!("The bytes of the image of volume {id} do not have the image's checksum.")));
         }

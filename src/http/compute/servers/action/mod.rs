@@ -5,6 +5,7 @@ mod lock;
 mod power;
 mod rebuild;
 mod resize;
+mod security_group;
 
 use actix_web::{HttpRequest, web};
 use serde_json::Value;
@@ -59,6 +60,8 @@ pub async fn action(
         "migrate" => resize::migrate(&asked).await,
         "lock" => lock::lock(&asked).await,
         "unlock" => lock::unlock(&asked).await,
+        "addSecurityGroup" => security_group::add(&asked).await,
+        "removeSecurityGroup" => security_group::remove(&asked).await,
         "os-resetState" => admin::reset_state(&asked).await,
         "os-getConsoleOutput" => admin::console_output(&asked).await,
         unknown => Err(bad_request(format!("There is no such action: {unknown}"))),

@@ -91,6 +91,12 @@ fn check_flavor(instance: &Instance, flavor: &Flavor) -> Result<(), ApiError> {
     if flavor.extra_specs.contains_key("accel:device_profile") {
         return Err(bad_request("Forbidden: a server cannot be resized to a flavor with accelerators."));
     }
+    if flavor.ephemeral_gb < old.ephemeral_gb {
+        return Err(bad_request(format!(
+            "Flavor's ephemeral disk is too small: the server has {} GiB whose data would be lost, the flavor has {} GiB.",
+            old.ephemeral_gb, flavor.ephemeral_gb
+        )));
+    }
     let demand = |key: &str| instance.system_metadata.get(key).and_then(|value| value.parse::<i32>().ok()).unwrap_or(0);
     if demand("image_min_ram") > flavor.memory_mb {
         return Err(bad_request("Flavor's memory is too small for requested image."));

@@ -15,7 +15,7 @@ use self::block_devices::Disks;
 use self::networks::Interfaces;
 use self::request::{Networks, NewServerRequest};
 use super::body::excerpt;
-use super::{ComputeApi, access, devices, links, quota, schemas, view};
+use super::{ComputeApi, access, devices, links, quota, schemas, security_groups, view};
 use crate::db::DbError;
 use crate::db::api::key_pairs::KeyPair;
 use crate::db::cell::bundle::InstanceBundle;
@@ -104,7 +104,12 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
     {
         return Err(forbidden("Only volume-backed servers are allowed for flavors with zero disk."));
     }
-    let interfaces = networks::look_up(&*api.network, caller, version, &wanted.networks, wanted.max_count).await?;
+    let mut interfaces = networks::look_up(&*api.network, caller, version, &wanted.networks, wanted.max_count).await?;
+    for group in wanted.security_groups.iter().flatten() {
+        let found = security_groups::named(&*api.network, &caller.project_id, group).await?;
+        let unknown = || bad_request(format!("Unable to find security_group with name or id '{}'", excerpt(group)));
+        interfaces.security_groups.push(found.ok_or_else(unknown)?.0);
+    }
     let key = key_pair(api, caller, &wanted).await?;
     let group = server_group(api, caller, &wanted).await?;
     let host = destination(api, &wanted).await?;

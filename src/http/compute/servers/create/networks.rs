@@ -19,6 +19,8 @@ pub struct Interfaces {
     pub wanted: Vec<Interface>,
     /// Some port asks for bandwidth.
     pub has_resource_request: bool,
+    /// Of the ports to make.
+    pub security_groups: Vec<Uuid>,
 }
 
 /// One interface.
@@ -40,6 +42,7 @@ impl Interfaces {
             network_id: interface.network,
             fixed_ip: interface.fixed_ip.clone(),
             tag: interface.tag.clone(),
+            security_groups: self.security_groups.clone(),
         };
         self.wanted.iter().map(one).collect()
     }
@@ -80,7 +83,7 @@ async fn automatic(service: &dyn NetworkService, caller: &RequestContext, versio
     match usable.as_slice() {
         [only] => {
             let interface = Interface { port: None, network: Some(only.id), fixed_ip: None, tag: None };
-            Ok(Interfaces { wanted: vec![interface], has_resource_request: false })
+            Ok(Interfaces { wanted: vec![interface], ..Interfaces::default() })
         }
         [] if version.at_least(37) => {
             Err(bad_request(format!("Unable to automatically allocate a network for project {}", caller.project_id)))

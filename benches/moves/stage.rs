@@ -1,0 +1,136 @@
+//! A whole cloud on a real disk, launched as `cellshift serve` does it, on a thread of its own; the client's side stays here.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use actix_web::{App, HttpResponse, HttpServer, web};
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use cellshift::actors::conductor::ConductorHandle;
+use cellshift::bootstrap;
+use cellshift::config::Config;
+use cellshift::db::{Calls, Db};
+use cellshift::env::Env;
+use cellshift::http::server;
+use cellshift::launch::launch;
+
+use crate::client::Client;
+use crate::events::Events;
+
+/// Longer than anything here takes on a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// What lets a member's resize leave its cell.
+const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
+/// The bare handler, which answers as many bytes as it is asked for.
+pub const BARE: &str = "/bare";
+
+/// The cloud and the caller.
+pub struct Stage {
+    pub member: Client,
+    /// As the member, of a server with nothing but the bare handler.
+    pub bare: Client,
+    pub events: Events,
+    running: Running,
+    end: oneshot::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+    dir: TempDir,
+}
+
+/// What the cloud's thread tells of itself.
+struct Running {
+    address: SocketAddr,
+    bare: SocketAddr,
+    conductor: ConductorHandle,
+    databases: Vec<Db>,
+}
+
+/// The files of a cloud that has been stopped.
+pub struct Databases {
+    pub opened: Vec<Db>,
+    _dir: TempDir,
+}
+
+impl Stage {
+    /// Makes the cloud under the target directory, starts it and logs in.
+    pub async fn set() -> Stage {
+        let dir = tempfile::Builder::new().prefix("moves-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let config = config(&dir);
+        std::fs::write(config.policy_file(), POLICY).expect("the policy file");
+        let (end, ended) = oneshot::channel();
+        let (started, starting) = mpsc::channel();
+        let thread = std::thread::spawn(move || actix_rt::System::new().block_on(live(config, started, ended)));
+        let running = starting.recv_timeout(PATIENCE).expect("the cloud starts");
+        let clouds = dir.path().join("clouds.yaml");
+        let member = Client::log_in(running.address, &clouds, "cellshift").await;
+        let admin = Client::log_in(running.address, &clouds, "cellshift-admin").await;
+        let events = Events::follow(&admin).await;
+        let bare = member.at(running.bare);
+        Stage { member, bare, events, running, end, thread, dir }
+    }
+
+    /// Calls so far, by database in the order of [`Databases::opened`].
+    pub fn calls(&self) -> Vec<Calls> {
+        self.running.databases.iter().map(Db::calls).collect()
+    }
+
+    /// Waits until nothing is done for the server any more, also what its user does not see.
+    pub async fn rest(&self, server: uuid::Uuid) {
+        self.running.conductor.until_at_rest(server).await.expect("the journal can be read");
+    }
+
+    /// Stops the cloud and opens its databases again, for the floor.
+    pub async fn strike(self) -> Databases {
+        let places: Vec<String> = self.running.databases.iter().map(|db| db.name().to_owned()).collect();
+        drop(self.events);
+        drop(self.running);
+        let _ = self.end.send(());
+        self.thread.join().expect("the cloud ends");
+        let env = Env::system();
+        let open = |name: &String| {
+            let file = self.dir.path().join(format!("{name}.db"));
+            Db::open(name, &file.to_string_lossy(), cellshift::db::Schema::Api, &env).expect("its database opens")
+        };
+        Databases { opened: places.iter().map(open).collect(), _dir: self.dir }
+    }
+}
+
+/// The defaults, with hosts and quotas that take a thousand servers.
+fn config(dir: &TempDir) -> Config {
+    let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+    (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (4096, 4 << 20, 8192);
+    (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
+    config
+}
+
+async fn live(mut config: Config, started: mpsc::Sender<Running>, ended: oneshot::Receiver<()>) {
+    let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let listener = server::bind(any_port).expect("a port");
+    config.http.listen = listener.local_addr().expect("its address");
+    let cloud = bootstrap::open(config, Env::system()).await.expect("a cloud opens");
+    let mut databases = vec![cloud.api.db().clone(), cloud.services.db.clone()];
+    databases.extend(cloud.cells.iter().filter(|cell| !cell.hosts.is_empty()).map(|cell| cell.db.db().clone()));
+    let running = launch(cloud, listener).await.expect("a cloud runs");
+    // As many workers as the cloud's: one per core.
+    let bare = HttpServer::new(|| App::new().route(BARE, web::get().to(answer_bytes))).disable_signals();
+    let bare = bare.workers(std::thread::available_parallelism().map_or(1, usize::from)).bind(any_port).expect("a port");
+    let bare_address = bare.addrs()[0];
+    let bare = bare.run();
+    let bare_handle = bare.handle();
+    actix_rt::spawn(bare);
+    let told = Running { address: running.address, bare: bare_address, conductor: running.tree.conductor.clone(), databases };
+    started.send(told).ok().expect("the bench waits");
+    let _ = ended.await;
+    bare_handle.stop(false).await;
+    running.stop().await.expect("the cloud stops");
+}
+
+#[derive(serde::Deserialize)]
+struct Size {
+    bytes: usize,
+}
+
+async fn answer_bytes(size: web::Query<Size>) -> HttpResponse {
+    HttpResponse::Ok().content_type("application/json").body(vec![b' '; size.bytes])
+}

@@ -1,0 +1,143 @@
+//! No space is left: for the files of images and hosts, and for a database. What was begun is undone with a readable reason, and
+//! when there is space again the service goes on as if nothing had been.
+
+use cellshift::chaos::point::{Fault, Moment};
+use cellshift::db::Db;
+use diesel::connection::SimpleConnection;
+use diesel::{QueryableByName, RunQueryDsl};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::client::id_of;
+use crate::stage::{Stage, hosts, play_default};
+
+#[derive(QueryableByName)]
+struct Pages {
+    #[diesel(sql_type = diesel::sql_types::BigInt)]
+    page_count: i64,
+}
+
+/// The database file may not grow any more: SQLite itself says that it is full.
+async fn fill(db: &Db) {
+    let filled = db.write(|conn| {
+        let pages = diesel::sql_query("PRAGMA page_count").get_result::<Pages>(conn)?.page_count;
+        Ok(conn.batch_execute(&format!("PRAGMA max_page_count = {pages}"))?)
+    });
+    filled.await.expect("a full database");
+}
+
+async fn empty(db: &Db) {
+    db.write(|conn| Ok(conn.batch_execute("PRAGMA max_page_count = 1000000000")?)).await.expect("room again");
+}
+
+/// The files of images, volumes and hosts find the disk full from the first byte of this step on.
+fn full_at(stage: &Stage, step: &'static str) {
+    let env = stage.world().env.clone();
+    stage.arm(move |point| {
+        if point.step == step && point.side == "act" && point.moment == Moment::BeforeEffect {
+            env.limit_disk(Some(0));
+        }
+        Fault::None
+    });
+}
+
+fn space_again(stage: &Stage) {
+    stage.disarm();
+    stage.world().env.limit_disk(None);
+}
+
+/// The reason that the owner of a server reads in its newest action.
+async fn reason(stage: &Stage, server: Uuid, action: &str) -> String {
+    let shown = stage.member.speaking("2.84").action(server, action).await;
+    assert_eq!(shown["message"], "Error", "{shown:#}");
+    let failed = shown["events"].as_array().expect("events").iter().find(|event| event["result"] == "Error");
+    failed.and_then(|event| event["details"].as_str()).unwrap_or_else(|| panic!("a reason in {shown:#}")).to_owned()
+}
+
+#[test]
+fn a_server_that_finds_no_space_says_so_and_the_next_one_runs() {
+    play_default(|stage| async move {
+        full_at(&stage, "prepare_guest");
+        let server = id_of(&stage.server().ask(&stage.member).await.expect(202).body["server"]);
+        let shown = stage.at_rest(server, "ERROR").await;
+        let why = shown["fault"]["message"].as_str().expect("a reason").to_owned();
+        assert!(why.contains("space"), "{why}");
+        assert!(stage.holds(server).await.is_empty() && stage.runs_on(server).await.is_empty());
+        space_again(&stage);
+        stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+        stage.gone(server).await;
+        stage.create(stage.server()).await;
+    });
+}
+
+#[test]
+fn a_move_whose_snapshot_or_disk_finds_no_space_comes_back_and_can_be_made_again() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        stage.guest_writes(&source, server, b"dear data").await;
+        for step in ["upload_snapshot", "prepare_at_target"] {
+            full_at(&stage, step);
+            stage.member.resize(server, "gen2.small").await.expect(202);
+            stage.at_rest(server, "ACTIVE").await;
+            space_again(&stage);
+            let why = reason(&stage, server, "resize").await;
+            assert!(why.contains("space"), "{step}: {why}");
+            assert_eq!((stage.runs_on(server).await, stage.holds(server).await), (hosts(&[&source]), hosts(&[&source])), "{step}");
+            assert_eq!(stage.migration_status("cell1", server).await, "error");
+            assert!(stage.record("cell2", server).await.is_none());
+        }
+        stage.cross(server).await;
+        let target = stage.runs_on(server).await.pop_first().expect("a host");
+        assert!(crate::resize_confirm::contains(&stage.disks(&target, server)["disk"], b"dear data"));
+    });
+}
+
+#[test]
+fn a_full_database_refuses_what_it_cannot_store_and_the_service_goes_on() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let api = stage.world().api.db().clone();
+        let mut refused = 0;
+        for number in 0..8 {
+            // The writer opens the file anew after a failure, and the limit is its connection's.
+            fill(&api).await;
+            let answer = stage.server().named(&format!("n{number}")).with("networks", json!("none")).ask(&stage.admin).await;
+            match answer.status {
+                202 => {}
+                503 => {
+                    refused += 1;
+                    assert!(answer.message().contains("full"), "{}", answer.text);
+                }
+                other => panic!("{other}: {}", answer.text),
+            }
+        }
+        assert!(refused > 0, "a database that cannot grow refuses a new server");
+        // What needs no room goes on.
+        assert_eq!(stage.member.status(server).await, "ACTIVE");
+        empty(&api).await;
+        stage.create(stage.server()).await;
+        stage.cross(server).await;
+    });
+}
+
+#[test]
+fn a_cell_without_space_for_a_copy_sends_the_server_back() {
+    play_default(|stage| async move {
+        // More than what is left in the pages that the file has.
+        let metadata: serde_json::Map<String, Value> = (0..100).map(|at| (format!("key{at}"), json!("b".repeat(255)))).collect();
+        let server = stage.create(stage.server().with("metadata", json!(metadata))).await;
+        let source = stage.runs_on(server).await;
+        let cell2 = stage.cell("cell2").db().clone();
+        fill(&cell2).await;
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.runs_on(server).await, source);
+        let why = reason(&stage, server, "resize").await;
+        assert!(why.contains("full"), "{why}");
+        empty(&cell2).await;
+        let paid = || async { stage.world().operations.debts(Some(server)).await.expect("debts").is_empty() };
+        stage.until("debts are paid", paid).await;
+        stage.cross(server).await;
+    });
+}

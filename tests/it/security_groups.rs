@@ -1,0 +1,69 @@
+//! Security groups of servers: given at creation, shown, added and removed (clients spec §2.2).
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::client::id_of;
+use crate::stage::{Stage, play_default};
+
+async fn group(stage: &Stage, name: &str) -> Uuid {
+    let made = stage.member.post("/network/v2.0/security-groups", json!({"security_group": {"name": name}})).await.expect(201);
+    id_of(&made.body["security_group"])
+}
+
+async fn of_ports(stage: &Stage, server: Uuid) -> Vec<Vec<Uuid>> {
+    stage.world().network.ports_of(server).await.expect("ports").into_iter().map(|port| port.security_groups).collect()
+}
+
+async fn shown(stage: &Stage, server: Uuid) -> Value {
+    stage.member.show(server).await["security_groups"].clone()
+}
+
+#[test]
+fn a_new_servers_ports_are_in_its_groups() {
+    play_default(|stage| async move {
+        let (web, db) = (group(&stage, "web").await, group(&stage, "db").await);
+        let new = stage.server().with("security_groups", json!([{"name": "web"}, {"name": db}]));
+        let server = stage.create(new).await;
+        assert_eq!(of_ports(&stage, server).await, [[web, db]]);
+        let refused = stage.server().with("security_groups", json!([{"name": "none such"}])).ask(&stage.member).await.expect(400);
+        assert!(refused.message().contains("none such"), "{}", refused.text);
+        let plain = stage.create(stage.server()).await;
+        assert_eq!(shown(&stage, plain).await, json!([{"name": "default"}]));
+        group(&stage, "web").await;
+        stage.server().with("security_groups", json!([{"name": "web"}])).ask(&stage.member).await.expect(409);
+    });
+}
+
+#[test]
+fn groups_are_added_and_removed_and_go_with_a_move() {
+    play_default(|stage| async move {
+        let web = group(&stage, "web").await;
+        let server = stage.create(stage.server()).await;
+        let default = of_ports(&stage, server).await[0][0];
+        let answer = stage.member.act(server, json!({"addSecurityGroup": {"name": "web"}})).await.expect(202);
+        assert_eq!(answer.text, "");
+        assert_eq!(of_ports(&stage, server).await, [[default, web]]);
+        assert_eq!(shown(&stage, server).await, json!([{"name": "default"}, {"name": "web"}]));
+        stage.member.act(server, json!({"addSecurityGroup": {"name": web}})).await.expect(202);
+        assert_eq!(of_ports(&stage, server).await, [[default, web]], "once is enough");
+
+        stage.cross(server).await;
+        assert_eq!(of_ports(&stage, server).await, [[default, web]]);
+        stage.member.act(server, json!({"removeSecurityGroup": {"name": "default"}})).await.expect(202);
+        assert_eq!(shown(&stage, server).await, json!([{"name": "web"}]));
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!((of_ports(&stage, server).await, shown(&stage, server).await), (vec![vec![web]], json!([{"name": "web"}])));
+        let listed = stage.member.get(&format!("/servers/{server}/os-security-groups")).await.expect(200);
+        assert_eq!(listed.body["security_groups"][0]["id"], json!(web));
+
+        stage.member.act(server, json!({"removeSecurityGroup": {"name": "default"}})).await.expect(404);
+        stage.member.act(server, json!({"addSecurityGroup": {"name": "none such"}})).await.expect(404);
+        for body in [json!({}), json!({"name": 7}), json!(null), json!({"name": "web", "more": 1})] {
+            stage.member.act(server, json!({"addSecurityGroup": body})).await.expect(400);
+        }
+        let other = stage.user("eve", "elsewhere", "member").await;
+        other.act(server, json!({"addSecurityGroup": {"name": "default"}})).await.expect(404);
+    });
+}
