@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use cellshift::actors::conductor::ConductorHandle;
 use cellshift::bootstrap;
 use cellshift::config::Config;
-use cellshift::db::{Calls, Db};
+use cellshift::db::{Calls, Db, Schema};
 use cellshift::env::Env;
 use cellshift::http::server;
 use cellshift::launch::launch;
@@ -90,7 +90,12 @@ impl Stage {
         let env = Env::system();
         let open = |name: &String| {
             let file = self.dir.path().join(format!("{name}.db"));
-            Db::open(name, &file.to_string_lossy(), cellshift::db::Schema::Api, &env).expect("its database opens")
+            let schema = match name.as_str() {
+                "api" => Schema::Api,
+                "services" => Schema::Services,
+                _ => Schema::Cell,
+            };
+            Db::open(name, &file.to_string_lossy(), schema, &env).expect("its database opens")
         };
         Databases { opened: places.iter().map(open).collect(), _dir: self.dir }
     }
