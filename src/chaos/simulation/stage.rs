@@ -31,6 +31,9 @@ use crate::services::placement::EmbeddedPlacement;
 const SETTLING: Duration = Duration::from_secs(5);
 /// After healing, all must be quiet within this time.
 const QUIET_WITHIN: Duration = Duration::from_secs(600);
+/// Looks that must find all quiet, and the time between two: together longer than the period in which records follow guests.
+const CALM_LOOKS: u32 = 5;
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Something that happens at a time.
 enum Event {
@@ -297,8 +300,8 @@ impl Stage {
         let world = &reach.tree.world;
         let end = tokio::time::Instant::now() + QUIET_WITHIN;
         let mut calm = 0;
-        while calm < 3 {
-            tokio::time::sleep(Duration::from_secs(2)).await;
+        while calm < CALM_LOOKS {
+            tokio::time::sleep(LOOK_EVERY).await;
             let (held, debts) = (world.operations.held_servers().await?, world.operations.debts(None).await?);
             let waiting = *self.users.waiting.borrow();
             let down = reach.hosts.iter().find(|(cell, host)| !reach.tree.cell(cell).is_some_and(|cell| cell.hosts.is_alive(host)));
