@@ -84,7 +84,7 @@ pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
         let ownership = sources.operations.all_ownership().await?;
         let held = sources.operations.held_servers().await?;
         let host_mappings = sources.api.host_mappings().await?;
-        Ok::<_, DbError>((before, host_mappings))
+        Ok::<_, DbError>((ownership, held, host_mappings))
     };
     let (ownership, held, host_mappings) = within(sources, reading).await?;
     let mut snapshot = Snapshot { at: sources.env.now(), ..Snapshot::default() };
@@ -116,7 +116,7 @@ pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
         |rows: &[Ownership]| -> BTreeMap<Uuid, (i64, i64)> { rows.iter().map(|row| (row.server, (row.epoch, row.attempt))).collect() };
     let (first, last) = (attempts(&ownership), attempts(&after.ownership));
     let moved: BTreeSet<Uuid> = last.iter().filter(|(server, pair)| first.get(*server) != Some(*pair)).map(|(server, _)| *server).collect();
-    let still = held_before.iter().filter(|(server, saga)| after.holders.get(server) == Some(saga) && !moved.contains(server));
+    let still = held.iter().filter(|(server, saga)| after.holders.get(server) == Some(saga) && !moved.contains(server));
     snapshot.at_one_step = still.map(|(server, _)| *server).collect();
     snapshot.busy = held.iter().map(|(server, _)| server).chain(after.holders.keys()).chain(&moved).copied().collect();
     snapshot.holders = after.holders;
