@@ -25,7 +25,6 @@ use crate::chaos::audit;
 use crate::chaos::point::FaultPoints;
 use crate::db::api::operations::Operations;
 use crate::db::{Db, Outage};
-use crate::services::placement::EmbeddedPlacement;
 
 /// What is left to itself after the last act, before everything is healed.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -77,10 +76,7 @@ impl Stage {
         let images =
             cloud.services.images.list(&Default::default(), Default::default()).await.map_err(crate::bootstrap::BootstrapError::from)?;
         let image = images.iter().find(|image| image.name.as_deref() == Some("tiny")).map(|image| image.id).unwrap_or_default();
-        // Handles of the watch's own: the outages of others do not meet them.
-        let operations = Operations::new(cloud.api.db().named("watch"));
-        let placement = EmbeddedPlacement::new(cloud.services.placement.db().named("watch"));
-        let watch = Arc::new(Watch::new(trace.clone(), operations, placement));
+        let watch = Arc::new(Watch::new(trace.clone(), cloud.api.db(), cloud.services.placement.db()));
         let post = Arc::new(Post::new(trace.clone(), watch.clone(), seed, scenario.max_delay_ms));
         let (elsewhere, calls) = mpsc::unbounded_channel();
         let plan = Arc::new(Plan::new(trace.clone(), watch.clone(), faults, elsewhere));
