@@ -44,6 +44,8 @@ struct Inner {
     outage: AtomicU8,
     /// Calls that the outage has left to spoil.
     spoils: AtomicU32,
+    /// Writes through this handle so far.
+    writes: AtomicU64,
     /// Told when the outage changes.
     changed: Notify,
     counters: Arc<Counters>,
@@ -106,7 +108,8 @@ impl Db {
 
     fn over(name: &str, env: &Env, access: Arc<Access>, counters: Arc<Counters>) -> Db {
         let (outage, spoils, changed) = (AtomicU8::new(Outage::None as u8), AtomicU32::new(0), Notify::new());
-        Db { inner: Arc::new(Inner { name: name.to_owned(), env: env.clone(), access, outage, spoils, changed, counters }) }
+        let (name, env, writes) = (name.to_owned(), env.clone(), AtomicU64::new(0));
+        Db { inner: Arc::new(Inner { name, env, access, outage, spoils, writes, changed, counters }) }
     }
 
     /// The same database under another name, with outages of its own: one of several services that share it may fail alone.
@@ -146,6 +149,11 @@ impl Db {
         self.inner.changed.notify_waiters();
     }
 
+    /// How many writes were asked for through this handle: who watches it need not look again while the number stands.
+    pub fn writes(&self) -> u64 {
+        self.inner.writes.load(Ordering::Relaxed)
+    }
+
     /// Reads. `work` sees one connection and must not write.
     pub async fn read<T, F>(&self, work: F) -> Result<T, DbError>
     where
@@ -168,6 +176,7 @@ impl Db {
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
         let outage = self.pass_outage().await?;
+        self.inner.writes.fetch_add(1, Ordering::Relaxed);
         let result = match &*self.inner.access {
             Access::Inline { conn } => lock(conn).transaction(work),
             Access::Pooled { writer: Some(writer), .. } => writer.run(work).await,

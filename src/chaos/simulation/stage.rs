@@ -25,12 +25,14 @@ use crate::chaos::audit;
 use crate::chaos::point::FaultPoints;
 use crate::db::api::operations::Operations;
 use crate::db::{Db, Outage};
-use crate::services::placement::EmbeddedPlacement;
 
 /// What is left to itself after the last act, before everything is healed.
 const SETTLING: Duration = Duration::from_secs(5);
 /// After healing, all must be quiet within this time.
 const QUIET_WITHIN: Duration = Duration::from_secs(600);
+/// Looks that must find all quiet, and the time between two: together longer than the period in which records follow guests.
+const CALM_LOOKS: u32 = 5;
+const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Something that happens at a time.
 enum Event {
@@ -74,10 +76,7 @@ impl Stage {
         let images =
             cloud.services.images.list(&Default::default(), Default::default()).await.map_err(crate::bootstrap::BootstrapError::from)?;
         let image = images.iter().find(|image| image.name.as_deref() == Some("tiny")).map(|image| image.id).unwrap_or_default();
-        // Handles of the watch's own: the outages of others do not meet them.
-        let operations = Operations::new(cloud.api.db().named("watch"));
-        let placement = EmbeddedPlacement::new(cloud.services.placement.db().named("watch"));
-        let watch = Arc::new(Watch::new(trace.clone(), operations, placement));
+        let watch = Arc::new(Watch::new(trace.clone(), cloud.api.db(), cloud.services.placement.db()));
         let post = Arc::new(Post::new(trace.clone(), watch.clone(), seed, scenario.max_delay_ms));
         let (elsewhere, calls) = mpsc::unbounded_channel();
         let plan = Arc::new(Plan::new(trace.clone(), watch.clone(), faults, elsewhere));
@@ -297,8 +296,8 @@ impl Stage {
         let world = &reach.tree.world;
         let end = tokio::time::Instant::now() + QUIET_WITHIN;
         let mut calm = 0;
-        while calm < 3 {
-            tokio::time::sleep(Duration::from_secs(2)).await;
+        while calm < CALM_LOOKS {
+            tokio::time::sleep(LOOK_EVERY).await;
             let (held, debts) = (world.operations.held_servers().await?, world.operations.debts(None).await?);
             let waiting = *self.users.waiting.borrow();
             let down = reach.hosts.iter().find(|(cell, host)| !reach.tree.cell(cell).is_some_and(|cell| cell.hosts.is_alive(host)));

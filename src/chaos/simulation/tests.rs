@@ -10,11 +10,9 @@ use super::virtual_env::{VirtualClock, env};
 use super::watch::Watch;
 use super::*;
 use crate::actors::compute_host::HostPlace;
-use crate::db::api::operations::Operations;
 use crate::db::{Db, Outage, Schema};
 use crate::domain::flavor::Flavor;
 use crate::domain::guest::{DiskSource, GuestSpec};
-use crate::services::placement::EmbeddedPlacement;
 use crate::virt::StopCause;
 
 fn small() -> Scenario {
@@ -54,8 +52,7 @@ fn the_watch_sees_a_guest_without_an_owner_a_second_one_and_a_repeated_effect() 
         let clock = Arc::new(VirtualClock::new());
         let env = env(1, clock.clone());
         let open = |schema| Db::open("memory", "", schema, &env).unwrap();
-        let placement = EmbeddedPlacement::new(open(Schema::Services));
-        let watch = Arc::new(Watch::new(Trace::new(clock, true), Operations::new(open(Schema::Api)), placement));
+        let watch = Arc::new(Watch::new(Trace::new(clock, true), &open(Schema::Api), &open(Schema::Services)));
         let (folder, drivers) = (cloud::folder().unwrap(), driver::watched(watch.clone()));
         let seen = |watch: &Watch| watch.violations().into_iter().map(|violation| violation.invariant).collect::<Vec<_>>();
         let server = Uuid::from_u128(7);

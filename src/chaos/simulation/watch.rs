@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::trace::{Trace, short};
 use crate::chaos::audit::{Snapshot, Violation, journal};
-use crate::db::DbError;
 use crate::db::api::operations::Operations;
+use crate::db::{Db, DbError};
 use crate::domain::fence::Fence;
 use crate::services::placement::{EmbeddedPlacement, PlacementService};
 use crate::virt::simulated::Simulated;
@@ -23,6 +23,8 @@ const MOST: usize = 20;
 pub struct Watch {
     trace: Trace,
     operations: Operations,
+    /// Placement's own handle, for its count of writes.
+    placement_db: Db,
     placement: EmbeddedPlacement,
     state: Mutex<State>,
 }
@@ -34,6 +36,8 @@ struct State {
     violations: Vec<Violation>,
     /// The highest pair seen per server.
     fences: BTreeMap<Uuid, (i64, i64)>,
+    /// Placement's writes when it was looked at last.
+    placement_writes: u64,
     /// Per provider.
     generations: BTreeMap<Uuid, i64>,
     /// The highest attempt that reached a host, per host and server.
@@ -44,8 +48,10 @@ struct State {
 
 impl Watch {
     /// Over the databases behind these handles.
-    pub fn new(trace: Trace, operations: Operations, placement: EmbeddedPlacement) -> Watch {
-        Watch { trace, operations, placement, state: Mutex::default() }
+    pub fn new(trace: Trace, api: &Db, placement_db: &Db) -> Watch {
+        let operations = Operations::new(api.named("watch"));
+        let placement = EmbeddedPlacement::new(placement_db.named("watch"));
+        Watch { trace, operations, placement_db: placement_db.clone(), placement, state: Mutex::default() }
     }
 
     /// What was found.
@@ -181,6 +187,10 @@ impl Watch {
 
     /// I4, and I13 of the providers' generations.
     fn placement(&self) {
+        let writes = self.placement_db.writes();
+        if std::mem::replace(&mut self.state().placement_writes, writes) == writes {
+            return;
+        }
         let Some(Ok(providers)) = self.placement.providers().now_or_never() else { return };
         for provider in providers {
             for (class, inventory) in &provider.inventories {
