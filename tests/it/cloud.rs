@@ -7,8 +7,6 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use diesel::Connection;
-use diesel::connection::SimpleConnection;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -22,6 +20,8 @@ use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::launch::{self, Running};
 use cellshift::saga::world::World;
 use cellshift::virt::HostUnreachable;
+
+use crate::databases;
 
 /// What any wait may take at most: a run that takes longer has got stuck.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -103,11 +103,7 @@ impl Cloud {
         config.migration.back_off_max = Seconds::millis(20);
         // A guest waits for its ports: one whose ports cannot be plugged is given up sooner.
         config.migration.deadlines = ["stop_source_guest", "stop_target_guest"].map(|step| (step.to_owned(), 3)).into();
-        if let Ok(server) = std::env::var("CELLSHIFT_TEST_POSTGRES") {
-            config.database.api = Some(fresh_postgres(&server));
-            config.database.services = Some(fresh_postgres(&server));
-            config.database.cells = ["cell0", "cell1", "cell2"].map(|cell| (cell.to_owned(), fresh_postgres(&server))).into();
-        }
+        databases::place(&mut config);
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
         let life = Life::start(config.clone());
         // A connection of its own for each request: the server ends idle ones, at any moment, and so does a restart.
@@ -251,15 +247,6 @@ impl Drop for Cloud {
 fn id_of(resource: &Value) -> Uuid {
     let id = resource["id"].as_str().unwrap_or_else(|| panic!("no id in {resource}"));
     Uuid::parse_str(id).expect("a uuid")
-}
-
-/// A fresh database on a PostgreSQL server.
-fn fresh_postgres(server: &str) -> String {
-    let name = format!("test_{}", Env::system().uuid().simple());
-    let mut admin = diesel::PgConnection::establish(server).expect("PostgreSQL answers");
-    admin.batch_execute(&format!("CREATE DATABASE {name}")).expect("a database");
-    let (address, _) = server.rsplit_once('/').expect("a URL with a database");
-    format!("{address}/{name}")
 }
 
 /// What stands in two maps of names; for readable differences.

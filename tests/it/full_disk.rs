@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::client::id_of;
-use crate::stage::{Stage, hosts, play_default};
+use crate::stage::{Stage, hosts, play_default, play_on_sqlite};
 
 #[derive(QueryableByName)]
 struct Pages {
@@ -95,7 +95,7 @@ fn a_move_whose_snapshot_or_disk_finds_no_space_comes_back_and_can_be_made_again
 
 #[test]
 fn a_full_database_refuses_what_it_cannot_store_and_the_service_goes_on() {
-    play_default(|stage| async move {
+    play_on_sqlite(|stage| async move {
         let server = stage.create(stage.server()).await;
         let api = stage.world().api.db().clone();
         let mut refused = 0;
@@ -123,7 +123,7 @@ fn a_full_database_refuses_what_it_cannot_store_and_the_service_goes_on() {
 
 #[test]
 fn a_cell_without_space_for_a_copy_sends_the_server_back() {
-    play_default(|stage| async move {
+    play_on_sqlite(|stage| async move {
         // More than what is left in the pages that the file has.
         let metadata: serde_json::Map<String, Value> = (0..100).map(|at| (format!("key{at}"), json!("b".repeat(255)))).collect();
         let server = stage.create(stage.server().with("metadata", json!(metadata))).await;

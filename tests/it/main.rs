@@ -5,6 +5,7 @@ mod client;
 mod cloud;
 mod cold_migrate;
 mod configuration;
+mod databases;
 mod faults;
 mod full_disk;
 mod hosts_down;

@@ -24,6 +24,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::client::{NewServer, PATIENCE, User, id_of};
+use crate::databases;
 
 const CROSS_CELL_FOR_ALL: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
 
@@ -44,7 +45,20 @@ where
     S: FnOnce(Arc<Stage>) -> F,
 {
     actix_rt::System::new().block_on(async {
-        let stage = Arc::new(Stage::start(configure).await);
+        let stage = Arc::new(Stage::start(configure, databases::place).await);
+        story(stage.clone()).await;
+        stage.end().await;
+    });
+}
+
+/// As [`play_default`], on SQLite wherever else the tests run: for what only its files can do.
+pub fn play_on_sqlite<F, S>(story: S)
+where
+    F: Future<Output = ()>,
+    S: FnOnce(Arc<Stage>) -> F,
+{
+    actix_rt::System::new().block_on(async {
+        let stage = Arc::new(Stage::start(|_| {}, |_| {}).await);
         story(stage.clone()).await;
         stage.end().await;
     });
@@ -65,7 +79,7 @@ pub fn hosts(names: &[&str]) -> BTreeSet<String> {
 }
 
 impl Stage {
-    async fn start(configure: impl FnOnce(&mut Config)) -> Stage {
+    async fn start(configure: impl FnOnce(&mut Config), place: impl FnOnce(&mut Config)) -> Stage {
         let data = tempfile::tempdir().expect("a directory");
         let mut config = Config { data_dir: data.path().to_owned(), ..Config::default() };
         config.http.workers = 1;
@@ -73,6 +87,7 @@ impl Stage {
         config.migration.back_off_max = Seconds::millis(50);
         std::fs::write(config.policy_file(), CROSS_CELL_FOR_ALL).expect("a policy");
         configure(&mut config);
+        place(&mut config);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let cloud = bootstrap::open(config, Env::system()).await.expect("a cloud");
         let running = launch::launch(cloud, listener).await.expect("a running cloud");

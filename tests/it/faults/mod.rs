@@ -23,6 +23,7 @@ use cellshift::saga::step::Table;
 use cellshift::saga::tables;
 
 use crate::cloud::{Cloud, PATIENCE, difference};
+use crate::databases;
 use plan::{Armed, Case, End};
 use scenario::{Asked, Beginning, Begun, Scenario};
 use view::{View, gist};
@@ -74,7 +75,7 @@ fn every_fault(name: &str) {
 fn wanted_cases(scenario: &Scenario, table: &Table) -> Vec<Case> {
     let words = std::env::var("CELLSHIFT_FAULTS").ok();
     let is_first = scenario::ALL.iter().find(|other| other.saga == scenario.saga).is_some_and(|first| first.name == scenario.name);
-    let whole = is_first && std::env::var("CELLSHIFT_TEST_POSTGRES").is_err();
+    let whole = is_first && !databases::on_postgres();
     match words.as_deref() {
         Some("pairs") => plan::pairs(table),
         Some("all") => plan::cases(table),

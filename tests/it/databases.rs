@@ -1,0 +1,32 @@
+//! Where the databases of a test's cloud are: SQLite files below its data directory, or fresh databases on the PostgreSQL server
+//! that `CELLSHIFT_TEST_POSTGRES` names.
+
+use cellshift::config::Config;
+use cellshift::env::Env;
+use diesel::Connection;
+use diesel::connection::SimpleConnection;
+
+/// How many cells a cloud has beside cell0 unless its configuration says otherwise.
+const CELLS: u32 = 2;
+
+/// Whether tests run on PostgreSQL.
+pub fn on_postgres() -> bool {
+    std::env::var_os("CELLSHIFT_TEST_POSTGRES").is_some()
+}
+
+/// Puts the databases of a cloud, whose number of cells is settled, where this run wants them.
+pub fn place(config: &mut Config) {
+    let Ok(server) = std::env::var("CELLSHIFT_TEST_POSTGRES") else { return };
+    let cells = (0..=config.cells.count.unwrap_or(CELLS)).map(|number| format!("cell{number}"));
+    config.database.api = Some(fresh_postgres(&server));
+    config.database.services = Some(fresh_postgres(&server));
+    config.database.cells = cells.map(|cell| (cell, fresh_postgres(&server))).collect();
+}
+
+fn fresh_postgres(server: &str) -> String {
+    let name = format!("test_{}", Env::system().uuid().simple());
+    let mut admin = diesel::PgConnection::establish(server).expect("PostgreSQL answers");
+    admin.batch_execute(&format!("CREATE DATABASE {name}")).expect("a database");
+    let (address, _) = server.rsplit_once('/').expect("a URL with a database");
+    format!("{address}/{name}")
+}
