@@ -11,6 +11,7 @@ mod full_disk;
 mod hosts_down;
 mod layers;
 mod local_disks;
+mod moves_with_a_database_down;
 mod operators;
 mod power;
 mod races;

@@ -1,0 +1,285 @@
+//! Confirm, revert, delete and rollback while a cell's or the API's database is down: what was accepted ends well when the
+//! database is back, and what was answered with 503 has either ended well or touched nothing (L6, L12, L34).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cellshift::chaos::point::{Fault, Moment};
+use cellshift::config::Seconds;
+use cellshift::db::Outage;
+use cellshift::db::cell::migrations::MigrationFilter;
+use cellshift::domain::migration::MigrationStatus;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::client::Answer;
+use crate::stage::{Stage, hosts, play, play_default};
+
+/// A cell that is down is asked again at once.
+fn probed_often(config: &mut cellshift::config::Config) {
+    config.cells.probe_interval = Seconds::millis(20);
+}
+
+fn outage(stage: &Stage, cell: &str, outage: Outage) {
+    stage.cell(cell).db().set_outage(outage);
+}
+
+/// The cell's database is back, and the controller has noticed.
+async fn back(stage: &Stage, cell: &str) {
+    outage(stage, cell, Outage::None);
+    let health = &stage.running.tree.cell(cell).expect("a cell").health;
+    stage.until("the cell answers again", || async { health.is_up() }).await;
+}
+
+/// After an answer that was given while the source's cell was down, with the cell back: true when what was asked for has been
+/// done. It may have been refused and gone on all the same (503 promises nothing), but it is done or nothing is.
+async fn was_done(stage: &Stage, server: Uuid, answer: Answer, accepted: u16) -> bool {
+    assert!(answer.status == accepted || answer.status == 503, "{} {}", answer.status, answer.text);
+    back(stage, "cell1").await;
+    let waiting = stage.running.tree.conductor.until_at_rest(server);
+    tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");
+    let shown = stage.admin.get(&format!("/servers/{server}")).await;
+    if shown.status == 404 || shown.expect(200).body["server"]["status"] != "VERIFY_RESIZE" {
+        return true;
+    }
+    assert_ne!(answer.status, accepted, "what was accepted is done");
+    assert_eq!(stage.migration_status("cell2", server).await, "finished");
+    false
+}
+
+#[test]
+fn a_revert_while_the_sources_cell_is_down() {
+    play(probed_often, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await;
+        stage.cross(server).await;
+        outage(&stage, "cell1", Outage::Refuses);
+        let answer = stage.member.revert(server).await;
+        if !was_done(&stage, server, answer, 202).await {
+            stage.member.revert(server).await.expect(202);
+        }
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.runs_on(server).await, source);
+    });
+}
+
+#[test]
+fn a_confirm_while_the_sources_cell_is_down() {
+    play(probed_often, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        stage.cross(server).await;
+        let target = stage.runs_on(server).await;
+        outage(&stage, "cell1", Outage::Refuses);
+        let answer = stage.member.confirm(server).await;
+        if !was_done(&stage, server, answer, 204).await {
+            stage.member.confirm(server).await.expect(204);
+        }
+        stage.at_rest(server, "ACTIVE").await;
+        paid(&stage, server).await;
+        assert_eq!(stage.runs_on(server).await, target);
+        assert!(stage.cell("cell1").instance(server).await.is_err(), "no record is left at the source");
+    });
+}
+
+#[test]
+fn a_delete_while_the_sources_cell_is_down() {
+    play(probed_often, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        stage.cross(server).await;
+        outage(&stage, "cell1", Outage::Refuses);
+        let answer = stage.member.delete(&format!("/servers/{server}")).await;
+        if !was_done(&stage, server, answer, 204).await {
+            stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+        }
+        stage.gone(server).await;
+        paid(&stage, server).await;
+        for cell in ["cell1", "cell2"] {
+            assert!(stage.record(cell, server).await.is_none(), "{cell}");
+        }
+    });
+}
+
+async fn paid(stage: &Stage, server: Uuid) {
+    let paid = || async { stage.world().operations.debts(Some(server)).await.expect("debts").is_empty() };
+    stage.until("debts are paid", paid).await;
+}
+
+/// From the end of this step on the cell is down, for a while that is long against all pauses between tries.
+fn down_from(stage: &Arc<Stage>, step: &'static str, cell: &'static str) {
+    let (db, once) = (stage.cell(cell).db().clone(), std::sync::Once::new());
+    stage.arm(move |point| {
+        if point.step == step && point.side == "act" && point.moment == Moment::AfterJournal {
+            once.call_once(|| {
+                db.set_outage(Outage::Refuses);
+                let db = db.clone();
+                actix_rt::spawn(async move {
+                    tokio::time::sleep(Duration::from_millis(700)).await;
+                    db.set_outage(Outage::None);
+                });
+            });
+        }
+        Fault::None
+    });
+}
+
+#[test]
+fn a_revert_whose_source_cell_goes_down_half_way() {
+    for step in ["begin_revert", "stop_target_guest", "take_ownership_back", "return_allocation"] {
+        play(probed_often, |stage| async move {
+            let server = stage.create(stage.server()).await;
+            let source = stage.runs_on(server).await;
+            stage.cross(server).await;
+            down_from(&stage, step, "cell1");
+            stage.member.revert(server).await.expect(202);
+            let waiting = stage.running.tree.conductor.until_at_rest(server);
+            tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");
+            stage.disarm();
+            back(&stage, "cell1").await;
+            paid(&stage, server).await;
+            if stage.member.status(server).await == "VERIFY_RESIZE" {
+                // Undone, with everything as it was: it may be asked for again.
+                stage.member.revert(server).await.expect(202);
+            }
+            stage.at_rest(server, "ACTIVE").await;
+            assert_eq!(stage.runs_on(server).await, source, "{step}");
+        });
+    }
+}
+
+#[test]
+fn a_confirm_whose_source_cell_goes_down_half_way() {
+    play(probed_often, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        stage.cross(server).await;
+        down_from(&stage, "begin_confirm", "cell1");
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+        stage.disarm();
+        back(&stage, "cell1").await;
+        paid(&stage, server).await;
+        assert!(stage.cell("cell1").instance(server).await.is_err());
+    });
+}
+
+#[test]
+fn a_rollback_whose_cells_go_down_half_way() {
+    for cell in ["cell1", "cell2"] {
+        play(probed_often, |stage| async move {
+            let server = stage.create(stage.server()).await;
+            let source = stage.runs_on(server).await;
+            let (db, once) = (stage.cell(cell).db().clone(), std::sync::Once::new());
+            stage.arm(move |point| {
+                if (point.step, point.side, point.moment) != ("prepare_at_target", "act", Moment::BeforeEffect) {
+                    return Fault::None;
+                }
+                once.call_once(|| {
+                    db.set_outage(Outage::Refuses);
+                    let db = db.clone();
+                    actix_rt::spawn(async move {
+                        tokio::time::sleep(Duration::from_millis(700)).await;
+                        db.set_outage(Outage::None);
+                    });
+                });
+                Fault::Refuse
+            });
+            stage.member.resize(server, "gen2.small").await.expect(202);
+            let waiting = stage.running.tree.conductor.until_at_rest(server);
+            tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");
+            stage.disarm();
+            back(&stage, cell).await;
+            paid(&stage, server).await;
+            stage.at_rest(server, "ACTIVE").await;
+            assert_eq!((stage.runs_on(server).await, stage.holds(server).await), (source.clone(), source), "{cell}");
+            assert!(stage.cell("cell2").instance(server).await.is_err(), "no row is left in the target cell");
+            stage.cross(server).await;
+        });
+    }
+}
+
+#[test]
+fn an_automatic_confirm_that_meets_a_dead_database_is_made_later() {
+    for database in ["the API's", "cell1", "cell2"] {
+        let overdue_soon = |config: &mut cellshift::config::Config| {
+            probed_often(config);
+            config.migration.resize_confirm_window = Seconds::millis(300);
+        };
+        play(overdue_soon, |stage| async move {
+            let server = stage.create(stage.server()).await;
+            let db = match database {
+                "the API's" => stage.world().api.db().clone(),
+                cell => stage.cell(cell).db().clone(),
+            };
+            // Down when the resize has ended, for longer than one look for overdue ones.
+            let (down, once) = (db.clone(), std::sync::Once::new());
+            stage.arm(move |point| {
+                if point.step == "delete_snapshot_image" && point.moment == Moment::AfterJournal {
+                    once.call_once(|| {
+                        let db = down.clone();
+                        actix_rt::spawn(async move {
+                            tokio::time::sleep(Duration::from_millis(50)).await;
+                            db.set_outage(Outage::Refuses);
+                            tokio::time::sleep(Duration::from_millis(1500)).await;
+                            db.set_outage(Outage::None);
+                        });
+                    });
+                }
+                Fault::None
+            });
+            stage.member.resize(server, "gen2.small").await.expect(202);
+            let of_server = || MigrationFilter { instance_uuid: Some(server), ..MigrationFilter::default() };
+            let confirmed = || async {
+                let known = stage.cell("cell2").migrations(of_server()).await.unwrap_or_default();
+                known.iter().any(|migration| migration.status == MigrationStatus::Confirmed)
+            };
+            stage.until("it is confirmed by itself", confirmed).await;
+            stage.at_rest(server, "ACTIVE").await;
+            paid(&stage, server).await;
+            assert_eq!(stage.migration_status("cell2", server).await, "confirmed", "{database}");
+        });
+    }
+}
+
+#[test]
+fn a_source_host_that_restarts_keeps_what_a_revert_needs() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        stage.cross(server).await;
+        let target = stage.runs_on(server).await;
+        let bindings = stage.bindings(server).await;
+        stage.power(&source, false).await;
+        stage.power(&source, true).await;
+        assert_eq!((stage.runs_on(server).await, stage.bindings(server).await), (target, bindings), "it plugs nothing (L27)");
+        let listed = stage.admin.get(&format!("/os-services?host={source}")).await.expect(200).body;
+        let service = listed["services"][0]["id"].as_str().expect("an id").to_owned();
+        stage.admin.delete(&format!("/os-services/{service}")).await.expect(409);
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.runs_on(server).await, hosts(&[&source]));
+    });
+}
+
+#[test]
+fn a_cold_migration_carries_the_whole_record() {
+    play_default(|stage| async move {
+        stage.make_key_pair("mine").await;
+        let new = stage.server().flavor("m1.tiny").with("key_name", json!("mine")).with("user_data", json!("aGk="));
+        let new = new.with("metadata", json!({"a": "b"})).with("tags", json!(["blue"])).with("description", json!("mine"));
+        let server = stage.create(new.with("config_drive", json!(true))).await;
+        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        let (from, to) = if host.starts_with("cell1") { ("cell1", "cell2") } else { ("cell2", "cell1") };
+        let before = stage.record(from, server).await.expect("a record");
+        let shown = stage.member.show(server).await;
+        stage.admin.migrate(server, Some(&format!("{to}-host1"))).await.expect(202);
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+        let after = stage.record(to, server).await.expect("a record");
+        assert_eq!((&after.key_data, &after.keypair, &after.user_data), (&before.key_data, &before.keypair, &before.user_data));
+        assert_eq!((&after.system_metadata, &after.flavor), (&before.system_metadata, &before.flavor), "L20");
+        let again = stage.member.show(server).await;
+        for field in ["key_name", "metadata", "tags", "description", "config_drive", "name", "created", "addresses", "image"] {
+            assert_eq!(again[field], shown[field], "{field}");
+        }
+    });
+}
