@@ -36,7 +36,7 @@ const DEBT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What came of an attempt to go on with a saga.
 enum Resumed {
-    Flight(Flight),
+    Flight(Box<Flight>),
     /// Another controller's lease runs for so long.
     Later(Duration),
     /// It has ended.
@@ -209,13 +209,13 @@ impl Handler<Resume> for Conductor {
         let (world, owner) = (self.parts.world.clone(), self.parts.controller.name.clone());
         let taken = async move {
             match world.operations.take_over(saga, &owner).await? {
-                TakeOver::Taken(record, entries) => Flight::resumed(&record, &entries).map(Resumed::Flight),
+                TakeOver::Taken(record, entries) => Flight::resumed(&record, &entries).map(|flight| Resumed::Flight(Box::new(flight))),
                 TakeOver::Held(left) => Ok(Resumed::Later(left)),
                 TakeOver::Over => Ok(Resumed::Over),
             }
         };
         ctx.spawn(taken.into_actor(self).map(move |taken, conductor, ctx| match taken {
-            Ok(Resumed::Flight(flight)) => conductor.launch(flight, ctx),
+            Ok(Resumed::Flight(flight)) => conductor.launch(*flight, ctx),
             Ok(Resumed::Later(left)) => {
                 log::info!(migration:% = saga; "another controller has a saga, for {left:?} unless it renews its lease");
                 ctx.notify_later(Resume(saga), left.max(LEASE_PAUSE));

@@ -144,10 +144,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     let operations = Operations::new(parts.api.db().clone()).leased_for(parts.controller.lease);
     let cells: Vec<CellHandle> =
         parts.cells.iter().map(|cell| CellHandle::new(cell.uuid, &cell.name, cell.db.clone(), &parts.env)).collect();
-    let hosts = CellHosts::default();
-    for cell in &cells {
-        hosts.add(&cell.name, cell.hosts.clone());
-    }
+    let hosts = hosts_of(&cells);
     let facts = HostFacts {
         api: parts.api.clone(),
         operations: operations.clone(),
@@ -215,6 +212,15 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
 
 fn spec<A: Actor>(name: &str, factory: impl Fn(super::supervision::DeathGuard) -> Addr<A> + 'static) -> ChildSpec<A> {
     ChildSpec { name: name.to_owned(), intensity: Intensity::default(), factory: Box::new(factory) }
+}
+
+/// The hosts of all cells, behind one door.
+fn hosts_of(cells: &[CellHandle]) -> CellHosts {
+    let hosts = CellHosts::default();
+    for cell in cells {
+        hosts.add(&cell.name, cell.hosts.clone());
+    }
+    hosts
 }
 
 fn start_cells(
