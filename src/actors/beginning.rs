@@ -87,9 +87,8 @@ impl ConductorHandle {
         let first = table_of(context).steps[0].name;
         let json = serde_json::to_string(context).map_err(|e| Refusal::Invalid(e.to_string()))?;
         let deadline = tokio::time::Instant::now() + ENDING_PATIENCE;
-        let mut ended = self.ended.clone();
         loop {
-            ended.borrow_and_update();
+            let ended = self.parts.ended.notified();
             let operations = &self.parts.world.operations;
             let begun = operations
                 .begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.controller.name)
@@ -104,7 +103,7 @@ impl ConductorHandle {
                 return Err(Refusal::Conflict(busy_message(context, busy)));
             }
             // The operation before has shown its end to the user and is about to let go.
-            let _ = tokio::time::timeout(Duration::from_millis(50), ended.changed()).await;
+            let _ = tokio::time::timeout(Duration::from_millis(50), ended).await;
         }
     }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::address::Address;
@@ -79,23 +79,17 @@ pub struct ConductorParts {
     hosts: CellHosts,
     pub(super) faults: FaultPoints,
     pub(super) controller: Controller,
-    /// Changes whenever an operation ends or the debts have been tried.
-    ended: Arc<watch::Sender<u64>>,
+    /// Told whenever an operation ends or the debts have been tried.
+    /// It wakes those who wait in their order; a watch channel would do so in a random one, which a seed could not replay.
+    pub(super) ended: Arc<Notify>,
     max_in_flight: usize,
     in_flight: Arc<AtomicUsize>,
 }
 
 impl ConductorParts {
-    /// Of this controller; `ended` is told of every end.
-    pub fn new(
-        world: Arc<World>,
-        hosts: CellHosts,
-        faults: FaultPoints,
-        ended: watch::Sender<u64>,
-        controller: Controller,
-        max_in_flight: usize,
-    ) -> ConductorParts {
-        ConductorParts { world, hosts, faults, controller, ended: Arc::new(ended), max_in_flight, in_flight: Arc::default() }
+    /// Of this controller.
+    pub fn new(world: Arc<World>, hosts: CellHosts, faults: FaultPoints, controller: Controller, max_in_flight: usize) -> ConductorParts {
+        ConductorParts { world, hosts, faults, controller, ended: Arc::default(), max_in_flight, in_flight: Arc::default() }
     }
 
     /// The refusal when as many operations are in progress as there may be.
@@ -173,7 +167,7 @@ impl Conductor {
 
     fn tell_waiting(&self) {
         self.count_running();
-        self.parts.ended.send_modify(|count| *count += 1);
+        self.parts.ended.notify_waiters();
     }
 }
 
@@ -304,13 +298,12 @@ impl Handler<Shutdown> for Conductor {
 pub struct ConductorHandle {
     address: Address<Conductor>,
     pub(super) parts: ConductorParts,
-    pub(super) ended: watch::Receiver<u64>,
 }
 
 impl ConductorHandle {
     /// To the actor behind an address.
-    pub fn new(address: Address<Conductor>, parts: ConductorParts, ended: watch::Receiver<u64>) -> ConductorHandle {
-        ConductorHandle { address, parts, ended }
+    pub fn new(address: Address<Conductor>, parts: ConductorParts) -> ConductorHandle {
+        ConductorHandle { address, parts }
     }
 
     /// Where to send messages now.
@@ -320,9 +313,13 @@ impl ConductorHandle {
 
     /// Waits until no operation holds the server; for tests and the demonstration.
     pub async fn until_at_rest(&self, server: Uuid) -> Result<(), DbError> {
-        let mut ended = self.ended.clone();
-        while self.parts.world.operations.holder(server).await?.is_some() {
-            let _ = tokio::time::timeout(Duration::from_millis(200), ended.changed()).await;
+        loop {
+            // Before the look, so that no end is missed in between.
+            let ended = self.parts.ended.notified();
+            if self.parts.world.operations.holder(server).await?.is_none() {
+                break;
+            }
+            let _ = tokio::time::timeout(Duration::from_millis(200), ended).await;
         }
         Ok(())
     }

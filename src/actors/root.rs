@@ -176,14 +176,13 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         });
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let cell_children = start_cells(&parts, &cells, &oracle, obituaries.clone(), ctx.address().recipient());
-        let (ended, seen) = watch::channel(0);
         let conductor_parts =
-            ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), ended, parts.controller.clone(), parts.max_in_flight);
+            ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), parts.controller.clone(), parts.max_in_flight);
         let mut conductors = Children::new(obituaries.clone());
         let for_lives = conductor_parts.clone();
         let conductor_address =
             Address::new(conductors.start(spec("conductor", move |guard| Conductor::new(for_lives.clone(), Some(guard)).start())));
-        let conductor = ConductorHandle::new(conductor_address.clone(), conductor_parts, seen);
+        let conductor = ConductorHandle::new(conductor_address.clone(), conductor_parts);
         let mut periodics = Children::new(obituaries);
         let periodic = PeriodicParts { world: world.clone(), conductor: Arc::new(conductor.clone()), options: parts.periodic };
         periodics.start(spec("periodic", move |guard| Periodic::new(periodic.clone(), Some(guard)).start()));

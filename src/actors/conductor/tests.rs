@@ -1,7 +1,6 @@
 //! The conductor alone; its host is played by the test, and its migrations are killed.
 
 use actix::prelude::*;
-use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::*;
@@ -15,11 +14,10 @@ use crate::domain::server::{PowerState, VmState};
 use crate::saga::context::{Kind, Prior, Request};
 
 fn conductor(played: &Played, max_in_flight: usize) -> ConductorHandle {
-    let (ended, seen) = watch::channel(0);
     let controller = Controller { name: "test".into(), lease: Duration::from_secs(30) };
-    let parts = ConductorParts::new(played.world.clone(), CellHosts::default(), FaultPoints::default(), ended, controller, max_in_flight);
+    let parts = ConductorParts::new(played.world.clone(), CellHosts::default(), FaultPoints::default(), controller, max_in_flight);
     let address = Conductor::new(parts.clone(), None).start();
-    ConductorHandle::new(Address::new(address), parts, seen)
+    ConductorHandle::new(Address::new(address), parts)
 }
 
 #[actix::test]
@@ -49,6 +47,9 @@ async fn a_refusal_of_the_host_gives_the_server_back() {
     let server = played.server(VmState::Stopped).await;
     conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
     played.asked().await.refused("out of memory");
+    let undo = played.asked().await;
+    assert!(matches!(undo.request.command, HostCommand::StopGuest { .. }), "the guest shall be off as it was");
+    undo.done();
     conductor.until_at_rest(server).await.unwrap();
     let record = played.record(server).await;
     assert_eq!((record.vm_state, record.task_state), (VmState::Stopped, None));
