@@ -68,11 +68,9 @@ async fn flavor_number(world: &World, flavorid: &str) -> Result<i32, StepError> 
 pub async fn fail_migration(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let cell = context.source()?.cell.clone();
     let db = world.cell(&cell)?;
-    match db.apply(fence, CellTxn::new().migration_status(context.saga, MigrationStatus::Error)).await {
-        // It was never recorded. The fence is raised all the same, or the record could still come late.
-        Err(crate::db::DbError::NotFound(_)) => Ok(db.apply(fence, CellTxn::new()).await?),
-        other => Ok(other?),
-    }
+    // The fence first: an act that comes late could record the migration after it was looked for.
+    db.apply(fence, CellTxn::new()).await?;
+    ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, MigrationStatus::Error)).await)
 }
 
 /// The server's allocation moves to the migration as consumer, so that the scheduler can claim for the server.
