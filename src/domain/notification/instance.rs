@@ -22,7 +22,7 @@ pub struct IpAddress {
     pub version: u8,
     /// The port.
     pub port_id: Uuid,
-    /// `tapXXXXXXXXXXX`, when known.
+    /// `tap` with the beginning of the port's id, when known.
     pub device_name: Option<String>,
 }
 
