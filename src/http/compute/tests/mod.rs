@@ -109,6 +109,7 @@ impl Cloud {
             default_zone: "nova".into(),
             default_limits: default_limits(),
             max_limit: 1000,
+            skip_down_cells: true,
         });
         let cloud = Cloud { env, api, placement, cells, catalog, policy };
         cloud.add_host(0, "host1").await;
@@ -202,6 +203,7 @@ impl Cloud {
             anonymous: None,
             in_flight: InFlight::new(100),
             max_body: 1_000_000,
+            cell_timeout: std::time::Duration::from_secs(5),
             parts: vec![part],
         };
         let service = init_service(app(wiring)).await;
