@@ -1,11 +1,13 @@
 //! The integration tests, as one binary.
 
 mod audit_command;
+mod chaos_proxy;
 mod client;
 mod cloud;
 mod cold_migrate;
 mod configuration;
 mod databases;
+mod down_cells;
 mod faults;
 mod full_disk;
 mod hosts_down;
@@ -13,6 +15,7 @@ mod layers;
 mod local_disks;
 mod moves_with_a_database_down;
 mod operators;
+mod postgres_server;
 mod power;
 mod races;
 mod refusals;
