@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{Server, ServiceFactory, ServiceRequest, ServiceResponse};
@@ -93,11 +94,19 @@ fn configure(config: &mut web::ServiceConfig, wiring: &Wiring) {
     }
 }
 
+/// How long a connection without a request stays open. Longer than clients keep theirs: a connection that the service closes
+/// while the next request is on its way fails that request.
+const KEEP_ALIVE: Duration = Duration::from_secs(120);
+
 /// Serves on the listener with this many workers. The future ends after a graceful stop through the server's handle: requests
 /// at work get `grace` seconds.
 pub fn start(wiring: Wiring, listener: TcpListener, workers: usize, grace: u64) -> std::io::Result<Server> {
-    let server =
-        HttpServer::new(move || app(wiring.clone())).workers(workers).disable_signals().shutdown_timeout(grace).listen(listener)?;
+    let server = HttpServer::new(move || app(wiring.clone()))
+        .workers(workers)
+        .disable_signals()
+        .keep_alive(KEEP_ALIVE)
+        .shutdown_timeout(grace)
+        .listen(listener)?;
     Ok(server.run())
 }
 
