@@ -10,6 +10,7 @@ mod deletes_with_a_cell_down;
 mod faults;
 mod full_disk;
 mod hosts_down;
+mod killed;
 mod layers;
 mod local_disks;
 mod moves_with_a_database_down;
