@@ -11,6 +11,7 @@ use uuid::Uuid;
 use crate::client::{Answer, NewServer, User, id_of};
 use crate::stage::{Stage, play};
 
+const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti user@example.com";
 const OPENED: &str = "\"os_compute_api:servers:create:cell_down\": \"rule:project_member_or_admin\"\n";
 
 fn counting(config: &mut Config, from_placement: bool) {
@@ -232,6 +233,28 @@ fn a_groups_deleted_members_leave_room() {
             stage.member.delete(&format!("/servers/{first}")).await.expect(204);
             stage.gone(first).await;
             stage.create(stage.server().in_group(group)).await;
+        },
+    );
+}
+
+#[test]
+fn of_many_key_pairs_and_groups_at_once_as_many_are_made_as_there_is_room_for() {
+    play(
+        |config| {
+            counting(config, true);
+            config.http.workers = 4;
+        },
+        |stage| async move {
+            set_quota(&stage, "demo", json!({"key_pairs": 2, "server_groups": 2})).await;
+            let key = |n: u32| stage.member.post("/os-keypairs", json!({"keypair": {"name": format!("k{n}"), "public_key": PUBLIC_KEY}}));
+            let group =
+                |n: u32| stage.member.post("/os-server-groups", json!({"server_group": {"name": format!("g{n}"), "policy": "affinity"}}));
+            let keys = futures::future::join_all((0..6).map(key)).await;
+            let groups = futures::future::join_all((0..6).map(group)).await;
+            for (made, answers) in [(201, keys), (200, groups)] {
+                assert_eq!(answers.iter().filter(|answer| answer.status == made).count(), 2);
+                assert!(answers.iter().all(|answer| answer.status == made || (answer.status == 403 && answer.text.contains("too many"))));
+            }
         },
     );
 }

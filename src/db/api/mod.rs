@@ -17,6 +17,7 @@ pub mod ownership;
 pub mod project_servers;
 pub mod publications;
 pub mod queued_deletes;
+mod quota_turns;
 pub mod quotas;
 pub mod request_specs;
 pub(in crate::db) mod schema;

@@ -19,13 +19,6 @@ use crate::domain::request_spec::RequestSpec;
 /// Uuids in one statement at most.
 const CHUNK: usize = 500;
 
-diesel::table! {
-    quota_turns (holder) {
-        holder -> Text,
-        turns -> BigInt,
-    }
-}
-
 /// A project's servers, or one user's in it, at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ProjectServers {
@@ -145,9 +138,8 @@ fn members_of_user(conn: &mut Conn, group: Uuid, user: &str) -> Result<i64, DbEr
 }
 
 /// Why there is no room for a new server, within the commit that accepts it: what was accepted since the room was counted
-/// counts too. Commits for one project come one after the other.
+/// counts too, for such commits of one project take turns.
 pub(super) fn over_quota(conn: &mut Conn, spec: &RequestSpec, room: &CountedRoom) -> Result<Option<String>, DbError> {
-    take_turn(conn, &spec.project_id)?;
     let mut since_counted = Taken::default();
     for chunk in since(conn, &spec.project_id, room.newest)?.chunks(CHUNK) {
         let specs = request_specs::table.filter(request_specs::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
@@ -163,13 +155,4 @@ pub(super) fn over_quota(conn: &mut Conn, spec: &RequestSpec, room: &CountedRoom
     let members = members_of_user(conn, group, &spec.user_id)?;
     let fits = crate::domain::quota::fits(&room.limits, "server_group_members", members, 1);
     Ok((!fits).then(|| "Quota exceeded, too many servers in group".to_owned()))
-}
-
-/// Until this transaction ends, no other takes a turn of the same holder.
-fn take_turn(conn: &mut Conn, holder: &str) -> Result<(), DbError> {
-    let raised = diesel::update(quota_turns::table.find(holder)).set(quota_turns::turns.eq(quota_turns::turns + 1)).execute(conn)?;
-    if raised == 0 {
-        diesel::insert_into(quota_turns::table).values((quota_turns::holder.eq(holder), quota_turns::turns.eq(1_i64))).execute(conn)?;
-    }
-    Ok(())
 }

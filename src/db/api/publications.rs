@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::instance_mappings::InstanceMapping;
 use super::{ApiDb, build_requests, instance_mappings, project_servers, request_specs, server_groups};
 use crate::db::cell::bundle::InstanceBundle;
-use crate::db::{Conn, DbError};
+use crate::db::{Conn, DbError, fence};
 use crate::domain::fence::Fence;
 use crate::domain::quota::CountedRoom;
 use crate::domain::request_spec::RequestSpec;
@@ -30,21 +30,15 @@ impl ApiDb {
 
     /// As [`ApiDb::create_server`], unless the project has no room for it any more; then why.
     pub async fn create_server_within(&self, fence: Fence, server: NewServer, room: CountedRoom) -> Result<Result<(), String>, DbError> {
-        match self.try_to_create(fence, server.clone(), room.clone()).await {
-            // The project's first turn, taken twice at once: the second finds it.
-            Err(DbError::Conflict(_)) => self.try_to_create(fence, server, room).await,
-            other => other,
-        }
-    }
-
-    async fn try_to_create(&self, fence: Fence, server: NewServer, room: CountedRoom) -> Result<Result<(), String>, DbError> {
         let now = self.db.env().now();
-        self.db
-            .write_fenced(fence, move |conn| match project_servers::over_quota(conn, &server.request_spec, &room)? {
+        self.in_turn(server.request_spec.project_id.clone(), move |conn| {
+            fence::obey(conn, fence)?;
+            match project_servers::over_quota(conn, &server.request_spec, &room)? {
                 Some(why) => Ok(Err(why)),
-                None => create(conn, server, now).map(Ok),
-            })
-            .await
+                None => create(conn, server.clone(), now).map(Ok),
+            }
+        })
+        .await
     }
 
     /// Nothing but the fence: what comes late under a lower one is refused from here on.
