@@ -26,6 +26,7 @@ pub struct User {
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
+    pub headers: reqwest::header::HeaderMap,
     /// Null when there is no JSON.
     pub body: Value,
     pub text: String,
@@ -92,8 +93,9 @@ impl User {
         }
         let answer = request.send().await?;
         let status = answer.status().as_u16();
+        let headers = answer.headers().clone();
         let text = answer.text().await?;
-        Ok(Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::Null), text })
+        Ok(Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::Null), text })
     }
 
     /// `GET`; paths of the compute API stand without its root.

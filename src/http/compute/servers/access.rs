@@ -99,7 +99,12 @@ impl ComputeApi {
 
 /// Administrators know of every server, others of their project's.
 pub fn may_know(caller: &RequestContext, instance: &Instance) -> bool {
-    caller.is_admin() || caller.project_id == instance.project_id
+    knows_project(caller, &instance.project_id)
+}
+
+/// The same of a server of which only the project can be read.
+pub fn knows_project(caller: &RequestContext, project_id: &str) -> bool {
+    caller.is_admin() || caller.project_id == project_id
 }
 
 /// 409 unless the server is at rest, in Nova's words.
