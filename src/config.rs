@@ -264,6 +264,12 @@ pub struct Quota {
     pub injected_file_content_bytes: i64,
     /// In bytes.
     pub injected_file_path_length: i64,
+    /// Servers are counted from the API database and what placement holds for the project, which is right while a cell is down;
+    /// false counts them in each cell.
+    pub count_usage_from_placement: bool,
+    /// The room for a server is checked again in the commit that accepts it, so that requests at the same time do not get past
+    /// the quota together.
+    pub recheck_quota: bool,
 }
 
 impl Default for Quota {
@@ -279,6 +285,8 @@ impl Default for Quota {
             injected_files: 5,
             injected_file_content_bytes: 10 * 1024,
             injected_file_path_length: 255,
+            count_usage_from_placement: true,
+            recheck_quota: true,
         }
     }
 }

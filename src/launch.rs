@@ -21,6 +21,7 @@ use crate::db::POOL_SIZE;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
 use crate::http::compute::catalog::Catalog;
+use crate::http::compute::quota_usage::Counting;
 use crate::http::compute::servers::{ComputeApi, Options};
 use crate::http::limits::InFlight;
 use crate::http::ops::{self, Operators};
@@ -259,6 +260,7 @@ fn catalog(cloud: &Cloud, tree: &Tree) -> Catalog {
         cell_timeout: config.cells.timeout.duration(),
         default_zone: config.scheduler.default_availability_zone.clone(),
         default_limits: config.quota.limits(),
+        counting: Counting { from_placement: config.quota.count_usage_from_placement, again_when_taken: config.quota.recheck_quota },
         max_limit: max_limit(config),
         skip_down_cells: config.api.list_records_by_skipping_down_cells,
     }

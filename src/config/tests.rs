@@ -49,6 +49,8 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[migration.deadlines]\nupload_snapshot = 0\n", ["migration.deadlines.upload_snapshot", "at least 1"]),
         ("[migration.deadlines]\nupload_snapshoot = 9\n", ["migration.deadlines.upload_snapshoot", "upload_snapshot"]),
         ("[quota]\ninstances = -2\n", ["quota.instances", "-1 for no limit"]),
+        ("[quota]\ncount_usage_from_placement = \"sometimes\"\n", ["count_usage_from_placement", "expected a boolean"]),
+        ("[quota]\nrecheck_quota = 1\n", ["recheck_quota", "expected a boolean"]),
         ("[api]\nmax_limit = 0\n", ["api.max_limit", "at least 1"]),
         ("[notifications]\nsubscriber_queue = 0\n", ["notifications.subscriber_queue", "at least 1"]),
         ("[migration]\nlease = 0\n", ["migration.lease", "more than 0"]),

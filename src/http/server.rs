@@ -98,11 +98,21 @@ fn configure(config: &mut web::ServiceConfig, wiring: &Wiring) {
     }
 }
 
-/// Serves on the listener with this many workers, each with at most `blocking` threads for work that blocks. The future ends after a graceful stop through the server's handle: requests
-/// at work get `grace` seconds.
+/// How long a connection without a request stays open. Longer than clients keep theirs: a connection that the service closes
+/// while the next request is on its way fails that request.
+const KEEP_ALIVE: Duration = Duration::from_secs(120);
+
+/// Serves on the listener with this many workers, each with at most `blocking` threads for work that blocks. The future ends
+/// after a graceful stop through the server's handle: requests at work get `grace` seconds.
 pub fn start(wiring: Wiring, listener: TcpListener, workers: usize, blocking: usize, grace: u64) -> std::io::Result<Server> {
-    let server = HttpServer::new(move || app(wiring.clone())).workers(workers).worker_max_blocking_threads(blocking);
-    Ok(server.disable_signals().shutdown_timeout(grace).listen(listener)?.run())
+    let server = HttpServer::new(move || app(wiring.clone()))
+        .workers(workers)
+        .worker_max_blocking_threads(blocking)
+        .disable_signals()
+        .keep_alive(KEEP_ALIVE)
+        .shutdown_timeout(grace)
+        .listen(listener)?;
+    Ok(server.run())
 }
 
 async fn healthcheck() -> HttpResponse {

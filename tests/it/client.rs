@@ -27,11 +27,10 @@ pub struct User {
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
+    pub headers: reqwest::header::HeaderMap,
     /// Null when there is no JSON.
     pub body: Value,
     pub text: String,
-    /// Seconds, where the answer says when to come again.
-    pub retry_after: Option<u32>,
     pub took: Duration,
 }
 
@@ -105,10 +104,10 @@ impl User {
         let began = Instant::now();
         let answer = request.send().await?;
         let status = answer.status().as_u16();
-        let retry_after = answer.headers().get("Retry-After").and_then(|seconds| seconds.to_str().ok()?.parse().ok());
+        let headers = answer.headers().clone();
         let text = answer.text().await?;
         let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Ok(Answer { status, body, text, retry_after, took: began.elapsed() })
+        Ok(Answer { status, headers, body, text, took: began.elapsed() })
     }
 
     /// `GET`; paths of the compute API stand without its root.

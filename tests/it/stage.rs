@@ -326,6 +326,7 @@ impl Stage {
     async fn end(&self) {
         let held = || async { self.world().operations.held_servers().await.expect("the journal").is_empty() };
         self.until("all operations end", held).await;
+        self.until("no delete waits", || async { self.world().api.count_queued_deletes().await.expect("mappings") == 0 }).await;
         let debts = self.world().operations.debts(None).await.expect("debts");
         assert!(debts.is_empty(), "{debts:#?}");
         let temporary = self.world().images.images_with_property("image_type", "snapshot").await.expect("images");

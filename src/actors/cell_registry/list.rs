@@ -246,7 +246,8 @@ impl Merge<'_> {
     /// Keeps, in their order, those of which the mapping names the place where they were read; the rest is remembered.
     async fn mapped(&mut self, entries: Vec<Entry>) -> Result<Vec<Entry>, DbError> {
         let uuids = entries.iter().map(|entry| entry.instance.uuid).collect();
-        let mappings = self.registry.inner.api.instance_mappings_of(uuids).await?;
+        let mut mappings = self.registry.inner.api.instance_mappings_of(uuids).await?;
+        mappings.retain(|mapping| mapping.delete_request.is_none());
         let cells: BTreeMap<Uuid, Option<Uuid>> = mappings.into_iter().map(|mapping| (mapping.instance_uuid, mapping.cell_uuid)).collect();
         let (here, other): (Vec<Entry>, Vec<Entry>) =
             entries.into_iter().partition(|entry| cells.get(&entry.instance.uuid) == Some(&entry.cell));
@@ -286,6 +287,9 @@ impl Merge<'_> {
             let wanted: Vec<Uuid> = self.elsewhere.difference(&self.shown).copied().collect();
             let mut by_cell: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
             for mapping in self.registry.inner.api.instance_mappings_of(wanted).await? {
+                if mapping.delete_request.is_some() {
+                    continue;
+                }
                 let before = asked.insert(mapping.instance_uuid, mapping.cell_uuid);
                 if let Some(cell) = mapping.cell_uuid.filter(|_| before != Some(mapping.cell_uuid)) {
                     by_cell.entry(cell).or_default().push(mapping.instance_uuid);

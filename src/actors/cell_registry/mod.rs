@@ -228,7 +228,8 @@ impl CellRegistry {
         let mut seen = None;
         for _ in 0..CHASES {
             let mapping = self.inner.api.instance_mapping(uuid).await?;
-            if seen == Some(mapping.cell_uuid) {
+            // A server whose delete is queued is gone for its users, wherever its record still is.
+            if seen == Some(mapping.cell_uuid) || mapping.delete_request.is_some() {
                 break;
             }
             seen = Some(mapping.cell_uuid);

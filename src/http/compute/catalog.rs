@@ -7,6 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use futures::future::join_all;
 
+use super::quota_usage::Counting;
 use crate::actors::cell::CellHandle;
 use crate::actors::cell_registry::SilentCell;
 use crate::db::DbError;
@@ -51,6 +52,8 @@ pub struct Catalog {
     pub default_zone: String,
     /// Quotas where nobody has set any.
     pub default_limits: Limits,
+    /// How the use of quotas is counted.
+    pub counting: Counting,
     /// The most entries in one page of a list.
     pub max_limit: usize,
     /// A list that cannot say what it lacks goes without the cells that are down; else it is refused.
