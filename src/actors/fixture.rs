@@ -97,6 +97,7 @@ impl World {
             oracle: self.oracle.clone(),
             hypervisors,
             escalations: None,
+            roster: Default::default(),
         }
     }
 
