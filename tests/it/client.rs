@@ -123,6 +123,15 @@ impl User {
         self.send(reqwest::Method::POST, path, Some(body.to_owned())).await
     }
 
+    /// `POST` of a file of this type.
+    pub async fn post_file(&self, path: &str, kind: &'static str, text: &str) -> Answer {
+        let request = self.http.post(format!("{}{path}", self.root)).header("X-Auth-Token", &self.token).timeout(PATIENCE);
+        let answer = request.header("Content-Type", kind).body(text.to_owned()).send().await.expect("an answer");
+        let status = answer.status().as_u16();
+        let text = answer.text().await.expect("a body");
+        Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::Null), text }
+    }
+
     pub async fn put(&self, path: &str, body: Value) -> Answer {
         self.send(reqwest::Method::PUT, path, Some(body.to_string())).await
     }

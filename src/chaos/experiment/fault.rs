@@ -1,49 +1,164 @@
-//! The faults of a run: drawn from the seed, or read from a scenario.
+//! The faults of an experiment: when each happens, and what it is. A file writes them as `[[faults]]` (docs/EXPERIMENTS.md).
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::random::Random;
-use super::scenario::Scenario;
 use crate::chaos::point::{Fault, Moment};
 use crate::db::Outage;
-use crate::saga::tables;
 use crate::virt::Operation;
 
 /// When a fault happens.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(try_from = "Written", into = "Written")]
 pub enum When {
     /// So many milliseconds after the beginning.
     At(u64),
-    /// When any saga comes to this point for the so-manieth time.
-    Step { step: String, side: String, moment: Moment, occurrence: u32 },
+    /// Some time between these two, in milliseconds after the beginning; the seed says when.
+    Between(u64, u64),
+    /// When a saga comes to a point.
+    Step(AtStep),
 }
 
-/// What goes wrong.
+/// A point of a saga's step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AtStep {
+    pub step: String,
+    /// Only of this saga, by its name in the journal; of any without.
+    pub saga: Option<String>,
+    /// `act` or `undo`.
+    pub side: String,
+    pub moment: Moment,
+    /// The so-manieth time that any saga comes there.
+    pub occurrence: u32,
+}
+
+impl AtStep {
+    /// The first time that any saga is about to act.
+    pub fn before(step: &str) -> AtStep {
+        AtStep { step: step.to_owned(), saga: None, side: "act".into(), moment: Moment::BeforeEffect, occurrence: 1 }
+    }
+}
+
+/// [`When`] as a file has it: one of three kinds.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Written {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    between_ms: Option<(u64, u64)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saga: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    side: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moment: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    occurrence: Option<u32>,
+}
+
+impl TryFrom<Written> for When {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<When, String> {
+        let of_step = written.saga.is_some() || written.side.is_some() || written.moment.is_some() || written.occurrence.is_some();
+        match written {
+            Written { at_ms: Some(ms), between_ms: None, step: None, .. } if !of_step => Ok(When::At(ms)),
+            Written { at_ms: None, between_ms: Some((from, to)), step: None, .. } if !of_step => Ok(When::Between(from, to)),
+            Written { at_ms: None, between_ms: None, step: Some(step), saga, side, moment, occurrence } => Ok(When::Step(AtStep {
+                saga,
+                side: side.unwrap_or_else(|| "act".to_owned()),
+                moment: moment.unwrap_or(Moment::BeforeEffect),
+                occurrence: occurrence.unwrap_or(1),
+                ..AtStep::before(&step)
+            })),
+            _ => {
+                Err("`when` must be one of: `at_ms`; `between_ms`; or `step`, with `saga`, `side`, `moment` and `occurrence` if need be"
+                    .into())
+            }
+        }
+    }
+}
+
+impl From<When> for Written {
+    fn from(when: When) -> Written {
+        match when {
+            When::At(ms) => Written { at_ms: Some(ms), ..Written::default() },
+            When::Between(from, to) => Written { between_ms: Some((from, to)), ..Written::default() },
+            When::Step(at) => Written {
+                step: Some(at.step),
+                saga: at.saga,
+                side: Some(at.side),
+                moment: Some(at.moment),
+                occurrence: Some(at.occurrence),
+                ..Written::default()
+            },
+        }
+    }
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn every_call() -> u32 {
+    u32::MAX
+}
+
+fn a_minute() -> u64 {
+    60_000
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What goes wrong. A host, cell or database may be called `source` or `target` where the fault waits for a step of a move: then it
+/// is that of the move at hand.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum What {
     /// The step at which it happens; only with [`When::Step`].
     Step(Fault),
-    /// The next request to any host.
+    /// The next request to a host: of the saga at whose step this happens, or of any.
     Message(Letter),
     /// A host loses its power and gets it back.
-    HostOff { cell: String, host: String, resume_guests: bool, for_ms: u64 },
+    HostOff {
+        host: String,
+        for_ms: u64,
+        #[serde(default = "yes")]
+        resume_guests: bool,
+    },
     /// A host's actor panics.
-    HostCrash { cell: String, host: String },
+    HostCrash { host: String },
     /// The next operations of this kind fail on a host's hypervisor.
-    Driver { host: String, operation: Operation, times: u32 },
+    Driver {
+        host: String,
+        operation: Operation,
+        #[serde(default = "once")]
+        times: u32,
+    },
     /// A database or a service's share of one; ends after the calls or the time, whichever comes first.
-    Database { name: String, outage: Outage, calls: u32, for_ms: u64 },
+    Database {
+        name: String,
+        outage: Outage,
+        #[serde(default = "every_call")]
+        calls: u32,
+        #[serde(default = "a_minute")]
+        for_ms: u64,
+    },
     /// No request reaches a cell's hosts, and no reply leaves them.
     Partition { cell: String, for_ms: u64 },
     /// The wall clock jumps.
     Clock { ms: i64 },
-    /// The conductor ends, and its migrations with it; its supervisor starts another.
-    Conductor,
-    /// The controller is killed and started again.
+    /// A supervised actor ends, and what it supervises with it; its supervisor starts another.
+    Kill { actor: String },
+    /// A supervised actor stands still and takes no messages.
+    Pause { actor: String, for_ms: u64 },
+    /// The controller's process is killed and started again.
     Restart,
 }
 
@@ -63,113 +178,88 @@ pub enum Letter {
 
 /// A fault with its time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PlannedFault {
     pub when: When,
     pub what: What,
+    /// How often it happens: at a step, at so many occurrences in a row; at a time, so often every `every_ms`.
+    #[serde(default = "once")]
+    pub times: u32,
+    /// The time from one to the next; only with a time.
+    #[serde(default)]
+    pub every_ms: u64,
+}
+
+impl PlannedFault {
+    /// A fault that happens once.
+    pub fn once(when: When, what: What) -> PlannedFault {
+        PlannedFault { when, what, times: 1, every_ms: 0 }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Step(fault) => write!(f, "{}", step_fault(*fault)),
+            What::Message(Letter::LoseRequest) => write!(f, "the next request to a host is lost"),
+            What::Message(Letter::LoseReply) => write!(f, "the reply to the next request to a host is lost"),
+            What::Message(Letter::Again(ms)) => write!(f, "the next request to a host arrives again {ms} ms later"),
+            What::Message(Letter::Late(ms)) => write!(f, "the next request to a host arrives {ms} ms late"),
+            What::HostOff { host, for_ms, resume_guests } => {
+                let guests = if *resume_guests { "with" } else { "without" };
+                write!(f, "host {host} loses its power for {for_ms} ms and comes back {guests} its guests")
+            }
+            What::HostCrash { host } => write!(f, "the actor of host {host} panics"),
+            What::Driver { host, operation, times } => write!(f, "the next {times} {operation:?} on host {host} fail"),
+            What::Database { name, outage, calls, for_ms } => {
+                let does = match outage {
+                    Outage::None => "works",
+                    Outage::Refuses => "refuses calls",
+                    Outage::Hangs => "does not answer",
+                    Outage::LosesReplies => "commits and says that it failed",
+                };
+                match calls {
+                    &u32::MAX => write!(f, "database {name} {does} for {for_ms} ms"),
+                    calls => write!(f, "database {name} {does} for {calls} calls, {for_ms} ms at most"),
+                }
+            }
+            What::Partition { cell, for_ms } => write!(f, "no message goes to or from the hosts of {cell} for {for_ms} ms"),
+            What::Clock { ms } => write!(f, "the wall clock jumps by {ms} ms"),
+            What::Kill { actor } => write!(f, "actor {actor} is killed"),
+            What::Pause { actor, for_ms } => write!(f, "actor {actor} stands still for {for_ms} ms"),
+            What::Restart => write!(f, "the process is killed and started again"),
+        }
+    }
+}
+
+fn step_fault(fault: Fault) -> &'static str {
+    match fault {
+        Fault::None => "nothing happens",
+        Fault::Refuse => "the step is refused",
+        Fault::LoseReply => "the step's reply is lost",
+        Fault::Repeat => "the step happens twice",
+        Fault::CompleteLate => "the step ends after its deadline",
+        Fault::CompleteAfterEnd => "the step happens after the saga's end",
+        Fault::KillActor => "the migration's actor panics",
+        Fault::Freeze => "the migration's runner stops for ever",
+    }
 }
 
 impl fmt::Display for PlannedFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.when {
             When::At(ms) => write!(f, "at {}.{:03} s: ", ms / 1000, ms % 1000)?,
-            When::Step { step, side, moment, occurrence } => write!(f, "at {side} {step}, {moment:?}, time {occurrence}: ")?,
-        }
-        match &self.what {
-            What::Step(fault) => write!(f, "{fault:?}"),
-            What::Message(letter) => write!(f, "the next request to a host: {letter:?}"),
-            other => write!(f, "{other:?}"),
-        }
-    }
-}
-
-/// The faults that a seed stands for.
-pub fn drawn(seed: u64, scenario: &Scenario) -> Vec<PlannedFault> {
-    if let Some(faults) = &scenario.faults {
-        return faults.clone();
-    }
-    let mut random = Random::new(seed, "faults");
-    let count = random.within(0, scenario.max_faults as u64);
-    (0..count).map(|_| one(&mut random, scenario)).collect()
-}
-
-fn one(random: &mut Random, scenario: &Scenario) -> PlannedFault {
-    if random.percent(60) {
-        let (when, reversible) = at_a_step(random);
-        let what = match random.below(10) {
-            0..6 => What::Step(at_step(random, &when, reversible)),
-            6..8 => What::Message(letter(random)),
-            _ => anywhere(random, scenario),
-        };
-        return PlannedFault { when, what };
-    }
-    let when = When::At(random.below(scenario.seconds * 1000));
-    let what = if random.percent(30) { What::Message(letter(random)) } else { anywhere(random, scenario) };
-    PlannedFault { when, what }
-}
-
-/// A side of a step of any saga; early occurrences are likelier to come.
-fn at_a_step(random: &mut Random) -> (When, bool) {
-    let mut sides = Vec::new();
-    for (_, table) in tables::ALL {
-        for step in table.steps {
-            sides.push((step.name, "act"));
-            if step.undo.work().is_some() {
-                sides.push((step.name, "undo"));
+            When::Between(from, to) => write!(f, "between {from} and {to} ms: ")?,
+            When::Step(AtStep { step, saga, side, moment, occurrence }) => {
+                let saga = saga.as_ref().map_or_else(String::new, |saga| format!("{saga}: "));
+                write!(f, "at {saga}{side} {step}, {moment:?}, time {occurrence}: ")?;
             }
         }
-    }
-    let (step, side) = random.pick(&sides).copied().unwrap_or(("accept", "undo"));
-    let moment = random.pick(&[Moment::BeforeEffect, Moment::AfterEffect, Moment::AfterJournal]).copied().unwrap_or(Moment::BeforeEffect);
-    let occurrence = if side == "undo" { 1 } else { u32::try_from(random.within(1, 12)).unwrap_or(1) };
-    (When::Step { step: step.to_owned(), side: side.to_owned(), moment, occurrence }, side == "act")
-}
-
-fn at_step(random: &mut Random, when: &When, act: bool) -> Fault {
-    let before = matches!(when, When::Step { moment: Moment::BeforeEffect, .. });
-    let possible: &[Fault] = match (before, act) {
-        (true, true) => &[Fault::Refuse, Fault::LoseReply, Fault::CompleteLate, Fault::CompleteAfterEnd, Fault::KillActor],
-        (true, false) => &[Fault::Refuse, Fault::LoseReply, Fault::CompleteLate, Fault::KillActor],
-        (false, _) => &[Fault::KillActor],
-    };
-    random.pick(possible).copied().unwrap_or(Fault::KillActor)
-}
-
-fn letter(random: &mut Random) -> Letter {
-    match random.below(5) {
-        0 => Letter::LoseRequest,
-        1 => Letter::LoseReply,
-        2 => Letter::Again(random.within(0, 200)),
-        3 => Letter::Again(random.within(1_000, 60_000)),
-        _ => Letter::Late(random.within(100, 30_000)),
-    }
-}
-
-fn anywhere(random: &mut Random, scenario: &Scenario) -> What {
-    let (cell, host) = random.pick(&scenario.hosts()).cloned().unwrap_or_default();
-    let for_ms = random.within(200, 20_000);
-    match random.below(10) {
-        0 | 1 => What::HostOff { cell, host, resume_guests: random.percent(70), for_ms },
-        2 => What::HostCrash { cell, host },
-        3 => {
-            let operations = [Operation::Define, Operation::Start, Operation::PowerOff, Operation::Undefine, Operation::Volume];
-            let operation = random.pick(&operations).copied().unwrap_or(Operation::Start);
-            What::Driver { host, operation, times: u32::try_from(random.within(1, 3)).unwrap_or(1) }
+        write!(f, "{}", self.what)?;
+        match (self.times, self.every_ms) {
+            (1, _) => Ok(()),
+            (times, 0) => write!(f, ", {times} times"),
+            (times, every) => write!(f, ", {times} times, every {every} ms"),
         }
-        4..7 => database(random, scenario, for_ms),
-        7 => What::Partition { cell, for_ms },
-        8 => What::Conductor,
-        _ if random.percent(50) => What::Restart,
-        _ => What::Clock { ms: i64::try_from(random.below(240_000)).unwrap_or_default() - 120_000 },
     }
-}
-
-/// A cell, the API database, or one of the services.
-fn database(random: &mut Random, scenario: &Scenario, for_ms: u64) -> What {
-    let mut names = scenario.cell_names();
-    names.extend(["api", "network", "volume", "placement", "image"].map(str::to_owned));
-    let name = random.pick(&names).cloned().unwrap_or_default();
-    let outage = random.pick(&[Outage::Refuses, Outage::LosesReplies, Outage::Hangs]).copied().unwrap_or(Outage::Refuses);
-    // One call before or after its commit, or an outage.
-    let (calls, for_ms) = if random.percent(50) { (u32::try_from(random.within(1, 3)).unwrap_or(1), 60_000) } else { (u32::MAX, for_ms) };
-    What::Database { name, outage, calls, for_ms }
 }

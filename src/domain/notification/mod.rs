@@ -79,6 +79,8 @@ pub enum Event {
     MigrateServerError,
     /// `compute.exception`: a host refused or failed.
     ComputeException,
+    /// `chaos.fault.<phase>`: an experiment does something on purpose.
+    ChaosFault(Phase),
 }
 
 impl Event {
@@ -90,6 +92,7 @@ impl Event {
             Event::SelectDestinations(phase) => format!("scheduler.select_destinations.{phase}"),
             Event::MigrateServerError => "compute_task.migrate_server.error".to_owned(),
             Event::ComputeException => "compute.exception".to_owned(),
+            Event::ChaosFault(phase) => format!("chaos.fault.{phase}"),
         }
     }
 
@@ -114,6 +117,7 @@ impl Event {
             Event::SelectDestinations(_) => ("RequestSpecPayload", "1.1"),
             Event::MigrateServerError => ("ComputeTaskPayload", "1.0"),
             Event::ComputeException => ("ExceptionPayload", "1.1"),
+            Event::ChaosFault(_) => ("ChaosFaultPayload", "1.0"),
         }
     }
 
