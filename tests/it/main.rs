@@ -1,11 +1,13 @@
 //! The integration tests, as one binary.
 
 mod audit_command;
+mod chaos_api;
 mod client;
 mod cloud;
 mod cold_migrate;
 mod configuration;
 mod databases;
+mod experiments;
 mod faults;
 mod full_disk;
 mod hosts_down;
