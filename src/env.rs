@@ -106,14 +106,40 @@ impl Env {
     pub async fn run_blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         match self.blocking {
             Blocking::Inline => work(),
-            Blocking::Pool => match tokio::task::spawn_blocking(work).await {
-                Ok(value) => value,
-                Err(error) => match error.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    // The runtime is shutting down: nobody is left to read an answer.
-                    Err(_) => futures::future::pending().await,
-                },
-            },
+            Blocking::Pool => erased::unwrap(on_pool(Box::new(|| erased::wrap(work()))).await),
+        }
+    }
+}
+
+/// Of one type for all callers: tokio's task is compiled once, not for each piece of work.
+async fn on_pool(work: Box<dyn FnOnce() -> erased::Value + Send>) -> erased::Value {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(value) => value,
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is shutting down: nobody is left to read an answer.
+            Err(_) => futures::future::pending().await,
+        },
+    }
+}
+
+/// Values whose type only their two ends know.
+pub mod erased {
+    use std::any::Any;
+
+    /// Such a value.
+    pub type Value = Box<dyn Any + Send>;
+
+    /// Hides the type.
+    pub fn wrap<T: Send + 'static>(value: T) -> Value {
+        Box::new(value)
+    }
+
+    /// Gives back what [`wrap`] was given; it panics when that was of another type.
+    pub fn unwrap<T: 'static>(value: Value) -> T {
+        match value.downcast() {
+            Ok(value) => *value,
+            Err(_) => panic!("a value was taken for a {}", std::any::type_name::<T>()),
         }
     }
 }

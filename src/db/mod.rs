@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::domain::fence::Fence;
-use crate::env::{Blocking, Env};
+use crate::env::{Blocking, Env, erased};
 pub use connection::{Conn, Schema};
 pub use error::DbError;
 
@@ -160,13 +160,7 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
-        let outage = self.pass_outage().await?;
-        self.inner.counters.reads.fetch_add(1, Ordering::Relaxed);
-        let result = match &*self.inner.access {
-            Access::Inline { conn } => work(&mut lock(conn)),
-            Access::Pooled { .. } => self.on_pool(work).await,
-        };
-        self.answer(outage, result)
+        self.read_boxed(boxed(work)).await.map(erased::unwrap)
     }
 
     /// Writes in one transaction: committed when this answers `Ok`, rolled back when `work` gives an error.
@@ -175,17 +169,7 @@ impl Db {
         T: Send + 'static,
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
-        let outage = self.pass_outage().await?;
-        self.inner.writes.fetch_add(1, Ordering::Relaxed);
-        let result = match &*self.inner.access {
-            Access::Inline { conn } => lock(conn).transaction(work),
-            Access::Pooled { writer: Some(writer), .. } => writer.run(work).await,
-            Access::Pooled { writer: None, .. } => self.on_pool(|conn| conn.transaction(work)).await,
-        };
-        if result.is_ok() {
-            self.inner.counters.transactions.fetch_add(1, Ordering::Relaxed);
-        }
-        self.answer(outage, result)
+        self.write_boxed(boxed(work)).await.map(erased::unwrap)
     }
 
     /// Writes for an operation on a server: refused as [`DbError::Stale`] when a higher fence has written here before.
@@ -201,14 +185,31 @@ impl Db {
         .await
     }
 
-    async fn on_pool<T, F>(&self, work: F) -> Result<T, DbError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
-    {
-        let Access::Pooled { pool, permits, .. } = &*self.inner.access else {
-            return Err(DbError::Defect("an inline database has no pool".into()));
+    async fn read_boxed(&self, work: Work) -> Result<erased::Value, DbError> {
+        let outage = self.pass_outage().await?;
+        self.inner.counters.reads.fetch_add(1, Ordering::Relaxed);
+        let result = match &*self.inner.access {
+            Access::Inline { conn } => work(&mut lock(conn)),
+            Access::Pooled { pool, permits, .. } => self.on_pool(pool, permits, work).await,
         };
+        self.answer(outage, result)
+    }
+
+    async fn write_boxed(&self, work: Work) -> Result<erased::Value, DbError> {
+        let outage = self.pass_outage().await?;
+        self.inner.writes.fetch_add(1, Ordering::Relaxed);
+        let result = match &*self.inner.access {
+            Access::Inline { conn } => lock(conn).transaction(work),
+            Access::Pooled { writer: Some(writer), .. } => writer.run(work).await,
+            Access::Pooled { writer: None, pool, permits } => self.on_pool(pool, permits, Box::new(|conn| conn.transaction(work))).await,
+        };
+        if result.is_ok() {
+            self.inner.counters.transactions.fetch_add(1, Ordering::Relaxed);
+        }
+        self.answer(outage, result)
+    }
+
+    async fn on_pool(&self, pool: &connection::Pool, permits: &Semaphore, work: Work) -> Result<erased::Value, DbError> {
         let _permit = permits.acquire().await.map_err(|_| self.unavailable("it is closed"))?;
         let pool = pool.clone();
         self.inner
@@ -244,7 +245,7 @@ impl Db {
         Ok(outage)
     }
 
-    fn answer<T>(&self, outage: u8, result: Result<T, DbError>) -> Result<T, DbError> {
+    fn answer(&self, outage: u8, result: Result<erased::Value, DbError>) -> Result<erased::Value, DbError> {
         if outage == Outage::LosesReplies as u8 {
             return Err(self.unavailable("an experiment lost the reply"));
         }
@@ -257,6 +258,17 @@ impl Db {
     fn unavailable(&self, reason: &str) -> DbError {
         DbError::Unavailable { name: self.inner.name.clone(), reason: reason.to_owned() }
     }
+}
+
+/// What is done with a connection, of one type for all callers: everything that runs it is compiled once.
+type Work = Box<dyn FnOnce(&mut Conn) -> Result<erased::Value, DbError> + Send>;
+
+fn boxed<T, F>(work: F) -> Work
+where
+    T: Send + 'static,
+    F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
+{
+    Box::new(|conn| work(conn).map(erased::wrap))
 }
 
 fn lock(conn: &Mutex<Conn>) -> std::sync::MutexGuard<'_, Conn> {

@@ -7,8 +7,10 @@ use std::sync::{Arc, mpsc};
 use diesel::Connection;
 use tokio::sync::oneshot;
 
+use super::Work;
 use super::connection::{self, Conn};
 use super::error::DbError;
+use crate::env::erased;
 
 /// Jobs in one commit at most, so that no one waits long behind a burst.
 const GROUP_MAX: usize = 64;
@@ -59,11 +61,7 @@ impl Writer {
     }
 
     /// Runs `work` in the next group and answers after its commit.
-    pub(super) async fn run<T, F>(&self, work: F) -> Result<T, DbError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
-    {
+    pub(super) async fn run(&self, work: Work) -> Result<erased::Value, DbError> {
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move |conn| {
             let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| in_savepoint(conn, work)))
@@ -104,7 +102,7 @@ impl Drop for Writer {
 }
 
 /// Does the work in a savepoint. A full disk takes the savepoint too: its own reason counts, not that the savepoint is gone.
-fn in_savepoint<T>(conn: &mut Conn, work: impl FnOnce(&mut Conn) -> Result<T, DbError>) -> Result<T, DbError> {
+fn in_savepoint(conn: &mut Conn, work: Work) -> Result<erased::Value, DbError> {
     let mut unavailable = None;
     let result = conn.transaction(|conn| {
         work(conn).inspect_err(|error| {

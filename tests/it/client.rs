@@ -75,6 +75,10 @@ impl User {
     }
 
     async fn send(&self, method: reqwest::Method, path: &str, body: Option<String>) -> Answer {
+        self.try_send(method, path, body).await.expect("an answer")
+    }
+
+    async fn try_send(&self, method: reqwest::Method, path: &str, body: Option<String>) -> reqwest::Result<Answer> {
         let service =
             if path.starts_with("/servers") || path.starts_with("/os-") || path.starts_with("/flavors") { "/compute/v2.1" } else { "" };
         let mut request = self
@@ -86,15 +90,25 @@ impl User {
         if let Some(body) = body {
             request = request.header("Content-Type", "application/json").body(body);
         }
-        let answer = request.send().await.expect("an answer");
+        let answer = request.send().await?;
         let status = answer.status().as_u16();
-        let text = answer.text().await.expect("a body");
-        Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::Null), text }
+        let text = answer.text().await?;
+        Ok(Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::Null), text })
     }
 
     /// `GET`; paths of the compute API stand without its root.
     pub async fn get(&self, path: &str) -> Answer {
         self.send(reqwest::Method::GET, path, None).await
+    }
+
+    /// [`User::get`] of a service that may die meanwhile: none without an answer.
+    pub async fn try_get(&self, path: &str) -> Option<Answer> {
+        self.try_send(reqwest::Method::GET, path, None).await.ok()
+    }
+
+    /// The same for [`User::post`].
+    pub async fn try_post(&self, path: &str, body: Value) -> Option<Answer> {
+        self.try_send(reqwest::Method::POST, path, Some(body.to_string())).await.ok()
     }
 
     pub async fn post(&self, path: &str, body: Value) -> Answer {
@@ -262,12 +276,17 @@ impl NewServer {
         self
     }
 
-    /// Asks for it; the server may not exist yet.
-    pub async fn ask(self, user: &User) -> Answer {
+    /// The request's body.
+    pub fn body(self) -> Value {
         let mut body = json!({"server": self.body});
         if !self.hints.is_null() {
             body["os:scheduler_hints"] = self.hints;
         }
-        user.post("/servers", body).await
+        body
+    }
+
+    /// Asks for it; the server may not exist yet.
+    pub async fn ask(self, user: &User) -> Answer {
+        user.post("/servers", self.body()).await
     }
 }

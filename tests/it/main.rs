@@ -11,6 +11,7 @@ mod experiments;
 mod faults;
 mod full_disk;
 mod hosts_down;
+mod killed;
 mod layers;
 mod local_disks;
 mod moves_with_a_database_down;

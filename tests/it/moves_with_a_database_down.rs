@@ -104,21 +104,18 @@ async fn paid(stage: &Stage, server: Uuid) {
     stage.until("debts are paid", paid).await;
 }
 
-/// From the end of this step on the cell is down, for a while that is long against all pauses between tries.
-fn down_from(stage: &Arc<Stage>, step: &'static str, cell: &'static str) {
+/// So many calls find the cell down: more than a step is tried, so that what meets it is given up or owed.
+const REFUSED_CALLS: u32 = 15;
+
+/// From this moment of a step's act on the cell is down, until it has refused [`REFUSED_CALLS`]; the step itself meets `fault`.
+fn down_from(stage: &Arc<Stage>, step: &'static str, moment: Moment, cell: &'static str, fault: Fault) {
     let (db, once) = (stage.cell(cell).db().clone(), std::sync::Once::new());
     stage.arm(move |point| {
-        if point.step == step && point.side == "act" && point.moment == Moment::AfterJournal {
-            once.call_once(|| {
-                db.set_outage(Outage::Refuses);
-                let db = db.clone();
-                actix_rt::spawn(async move {
-                    tokio::time::sleep(Duration::from_millis(700)).await;
-                    db.set_outage(Outage::None);
-                });
-            });
+        if (point.step, point.side, point.moment) != (step, "act", moment) {
+            return Fault::None;
         }
-        Fault::None
+        once.call_once(|| db.set_outage_for(Outage::Refuses, REFUSED_CALLS));
+        fault
     });
 }
 
@@ -129,7 +126,7 @@ fn a_revert_whose_source_cell_goes_down_half_way() {
             let server = stage.create(stage.server()).await;
             let source = stage.runs_on(server).await;
             stage.cross(server).await;
-            down_from(&stage, step, "cell1");
+            down_from(&stage, step, Moment::AfterJournal, "cell1", Fault::None);
             stage.member.revert(server).await.expect(202);
             let waiting = stage.running.tree.conductor.until_at_rest(server);
             tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");
@@ -151,7 +148,7 @@ fn a_confirm_whose_source_cell_goes_down_half_way() {
     play(probed_often, |stage| async move {
         let server = stage.create(stage.server()).await;
         stage.cross(server).await;
-        down_from(&stage, "begin_confirm", "cell1");
+        down_from(&stage, "begin_confirm", Moment::AfterJournal, "cell1", Fault::None);
         stage.member.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
         stage.disarm();
@@ -167,21 +164,7 @@ fn a_rollback_whose_cells_go_down_half_way() {
         play(probed_often, |stage| async move {
             let server = stage.create(stage.server()).await;
             let source = stage.runs_on(server).await;
-            let (db, once) = (stage.cell(cell).db().clone(), std::sync::Once::new());
-            stage.arm(move |point| {
-                if (point.step, point.side, point.moment) != ("prepare_at_target", "act", Moment::BeforeEffect) {
-                    return Fault::None;
-                }
-                once.call_once(|| {
-                    db.set_outage(Outage::Refuses);
-                    let db = db.clone();
-                    actix_rt::spawn(async move {
-                        tokio::time::sleep(Duration::from_millis(700)).await;
-                        db.set_outage(Outage::None);
-                    });
-                });
-                Fault::Refuse
-            });
+            down_from(&stage, "prepare_at_target", Moment::BeforeEffect, cell, Fault::Refuse);
             stage.member.resize(server, "gen2.small").await.expect(202);
             let waiting = stage.running.tree.conductor.until_at_rest(server);
             tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");

@@ -1,0 +1,159 @@
+//! A client that moves its server to and fro, writes to its metadata in between, and goes on when the service comes back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use uuid::Uuid;
+
+use super::history::{Answered, Event, History};
+use crate::client::{Answer, NewServer, User, id_of};
+
+/// How to reach the service while it lives.
+#[derive(Clone)]
+pub struct Life {
+    pub member: User,
+    pub admin: User,
+}
+
+/// Tells clients to bring their servers to rest and end.
+#[derive(Clone, Default)]
+pub struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    pub fn now(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn asked(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// What a look at the server said.
+struct Seen {
+    status: String,
+    flavor: String,
+    rests: bool,
+}
+
+struct Client {
+    life: watch::Receiver<Option<Life>>,
+    server: Uuid,
+    history: History,
+    written: u64,
+}
+
+/// From the server's creation until, told to stop, it has seen the server at rest.
+pub async fn live(number: usize, seed: u64, mut life: watch::Receiver<Option<Life>>, stop: Stop) -> History {
+    let server = create(number, &mut life).await;
+    let mut client = Client { life, server, history: History { number, events: Vec::new() }, written: 0 };
+    let mut random = StdRng::seed_from_u64(seed);
+    loop {
+        let (stopping, seen) = (stop.asked(), client.look().await);
+        if stopping && seen.rests && client.nothing_runs().await {
+            return client.history;
+        }
+        match (seen.rests && !stopping, random.random_range(0..3)) {
+            (true, 1..) => client.act(&seen, &mut random).await,
+            (_, 0) if !stopping => client.write().await,
+            // A user who looks now and then.
+            _ => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+/// Asks until a server is acknowledged. One whose answer was lost may exist beside it; the audit looks at it too.
+async fn create(number: usize, life: &mut watch::Receiver<Option<Life>>) -> Uuid {
+    loop {
+        let member = reach(life).await.member;
+        let images = member.try_get("/image/v2/images?name=tiny").await;
+        let Some(image) = images.filter(|answer| answer.status == 200).map(|answer| id_of(&answer.body["images"][0])) else { continue };
+        let asked = NewServer::of_image(image).named(&format!("killed-{number}")).body();
+        match member.try_post("/servers", asked).await {
+            Some(answer) if answer.status == 202 => return id_of(&answer.body["server"]),
+            Some(answer) => assert!(answer.status >= 500, "a create is refused: {}", answer.text),
+            None => {}
+        }
+    }
+}
+
+/// The present life, or the next.
+async fn reach(life: &mut watch::Receiver<Option<Life>>) -> Life {
+    let alive = life.wait_for(Option::is_some).await.expect("a service comes back");
+    alive.clone().expect("it is some")
+}
+
+fn judge(answer: Option<&Answer>) -> Answered {
+    match answer.map(|answer| answer.status) {
+        Some(200..300) => Answered::Accepted,
+        Some(status @ 400..500) => Answered::Refused(status),
+        _ => Answered::Indeterminate,
+    }
+}
+
+impl Client {
+    fn path(&self) -> String {
+        format!("/servers/{}", self.server)
+    }
+
+    /// Looks until there is an answer.
+    async fn look(&mut self) -> Seen {
+        loop {
+            let member = reach(&mut self.life).await.member;
+            match member.try_get(&self.path()).await {
+                Some(answer) if answer.status == 200 => {
+                    let server = &answer.body["server"];
+                    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+                    let (status, flavor) = (text(&server["status"]), text(&server["flavor"]["original_name"]));
+                    let number = server["metadata"]["number"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0);
+                    let rests =
+                        server["OS-EXT-STS:task_state"].is_null() && ["ACTIVE", "VERIFY_RESIZE", "ERROR"].contains(&status.as_str());
+                    self.history.events.push(Event::Saw { status: status.clone(), flavor: flavor.clone(), number });
+                    return Seen { status, flavor, rests };
+                }
+                Some(answer) if answer.status == 404 => self.history.events.push(Event::Missing),
+                _ => {}
+            }
+        }
+    }
+
+    async fn write(&mut self) {
+        let member = reach(&mut self.life).await.member;
+        self.written += 1;
+        let body = json!({"metadata": {"number": self.written.to_string()}});
+        let answer = member.try_post(&format!("{}/metadata", self.path()), body).await;
+        self.history.events.push(Event::Wrote { number: self.written, answered: judge(answer.as_ref()) });
+    }
+
+    /// To the other generation when it is at home, to an end of the move when it is resized.
+    async fn act(&mut self, seen: &Seen, random: &mut StdRng) {
+        let (what, action) = match (seen.status.as_str(), random.random_range(0..2)) {
+            ("ACTIVE", _) => {
+                let flavor = if seen.flavor == "gen1.small" { "gen2.small" } else { "gen1.small" };
+                ("resize", json!({"resize": {"flavorRef": flavor}}))
+            }
+            (_, 0) => ("confirmResize", json!({"confirmResize": null})),
+            _ => ("revertResize", json!({"revertResize": null})),
+        };
+        let member = reach(&mut self.life).await.member;
+        let answer = member.try_post(&format!("{}/action", self.path()), action).await;
+        self.history.events.push(Event::Asked { what, answered: judge(answer.as_ref()) });
+    }
+
+    /// No operation and no debt is left of this server.
+    async fn nothing_runs(&mut self) -> bool {
+        let admin = reach(&mut self.life).await.admin;
+        let answer = admin.try_get(&format!("/ops/v1/migrations?server={}", self.server)).await;
+        let Some(answer) = answer.filter(|answer| answer.status == 200) else { return false };
+        let over = |migration: &Value| {
+            let ended = migration["state"] == "done" || migration["state"] == "unwound";
+            ended && migration["debts"].as_array().is_none_or(Vec::is_empty)
+        };
+        answer.body["migrations"].as_array().is_some_and(|all| all.iter().all(over))
+    }
+}

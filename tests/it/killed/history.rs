@@ -1,0 +1,94 @@
+//! What one client asked for, what it was answered and what it saw, and what must not be among that. A request whose answer is
+//! lost may have happened or not; only an answer is a promise (reliability §1, I10).
+
+use std::fmt;
+
+/// What a server that is made, moved and moved back is ever in.
+const STATUSES: [&str; 5] = ["BUILD", "ACTIVE", "RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE"];
+
+/// What became of a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answered {
+    /// 2xx: it is durable, and what it began ends by itself.
+    Accepted,
+    /// 4xx: nothing of it happens.
+    Refused(u16),
+    /// 5xx or none: it may have happened.
+    Indeterminate,
+}
+
+/// A line of the history.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// A request and its answer.
+    Asked { what: &'static str, answered: Answered },
+    /// A number was written to the server's metadata.
+    Wrote { number: u64, answered: Answered },
+    /// The server was looked at.
+    Saw { status: String, flavor: String, number: u64 },
+    /// The server was looked at and was not there.
+    Missing,
+}
+
+/// One client's, in its own order; a client has one server and asks for one thing at a time.
+#[derive(Clone, Debug)]
+pub struct History {
+    /// Which client.
+    pub number: usize,
+    pub events: Vec<Event>,
+}
+
+impl History {
+    /// Accepted moves.
+    pub fn moves(&self) -> usize {
+        let accepted = |event: &&Event| matches!(event, Event::Asked { what: "resize", answered: Answered::Accepted });
+        self.events.iter().filter(accepted).count()
+    }
+
+    /// What must not be, one line each.
+    pub fn violations(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let (mut acknowledged, mut written, mut seen) = (0, 0, 0);
+        for (line, event) in self.events.iter().enumerate() {
+            match event {
+                Event::Wrote { number, answered } => {
+                    written = (*number).max(written);
+                    if *answered == Answered::Accepted {
+                        acknowledged = *number;
+                    }
+                }
+                Event::Saw { number, .. } if *number < acknowledged.max(seen) || *number > written => {
+                    found.push(format!("{line}: saw {number}, after {acknowledged} was acknowledged and {seen} was seen"));
+                }
+                Event::Saw { status, .. } if !STATUSES.contains(&status.as_str()) => {
+                    found.push(format!("{line}: the server is in {status}"));
+                }
+                Event::Saw { number, .. } => seen = *number,
+                Event::Missing => found.push(format!("{line}: an acknowledged server is missing")),
+                Event::Asked { .. } => {}
+            }
+        }
+        found
+    }
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "client {}", self.number)?;
+        self.events.iter().enumerate().try_for_each(|(line, event)| writeln!(f, "{line:4} {event:?}"))
+    }
+}
+
+#[test]
+fn a_history_tells_what_must_not_be() {
+    let saw = |number| Event::Saw { status: "ACTIVE".into(), flavor: "gen1.small".into(), number };
+    let wrote = |number, answered| Event::Wrote { number, answered };
+    let judged = |events: &[Event]| History { number: 0, events: events.to_vec() }.violations().len();
+
+    assert_eq!(judged(&[wrote(1, Answered::Accepted), saw(1), wrote(2, Answered::Indeterminate), saw(1), saw(2), saw(2)]), 0);
+    assert_eq!(judged(&[wrote(1, Answered::Accepted), saw(0)]), 1, "an acknowledged write is lost");
+    assert_eq!(judged(&[wrote(1, Answered::Indeterminate), saw(1), saw(0)]), 1, "what was seen is gone again");
+    assert_eq!(judged(&[saw(3)]), 1, "nobody wrote that");
+    assert_eq!(judged(&[Event::Missing]), 1);
+    assert_eq!(judged(&[Event::Saw { status: "ERROR".into(), flavor: String::new(), number: 0 }]), 1);
+}
