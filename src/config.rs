@@ -33,6 +33,7 @@ pub struct Config {
     pub database: Database,
     pub compute: Compute,
     pub quota: Quota,
+    pub chaos: Chaos,
     pub log: Log,
 }
 
@@ -50,6 +51,7 @@ impl Default for Config {
             database: Database::default(),
             compute: Compute::default(),
             quota: Quota::default(),
+            chaos: Chaos::default(),
             log: Log::default(),
         }
     }
@@ -312,6 +314,15 @@ impl Quota {
         );
         limits
     }
+}
+
+/// Faults on purpose in a running service.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Chaos {
+    /// `/ops/v1/chaos` exists, for those whom the rule `ops:chaos` allows: actors may be killed, databases taken down, experiments
+    /// loaded.
+    pub enabled: bool,
 }
 
 /// How a line of the log looks.

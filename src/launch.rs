@@ -15,6 +15,8 @@ use crate::actors::conductor::Controller;
 use crate::actors::periodic::PeriodicOptions;
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
 use crate::bootstrap::Cloud;
+use crate::chaos::experiment::post::{Post, PostedHosts};
+use crate::chaos::experiment::service::{self, Chaos, Unwatched};
 use crate::chaos::point::FaultPoints;
 use crate::config::{Authentication, Config, validate};
 use crate::db::POOL_SIZE;
@@ -75,16 +77,32 @@ pub struct Assembled {
 }
 
 /// Starts the actors. `parts` are those of [`parts`], or an experiment's.
-pub async fn assemble(cloud: &Cloud, parts: Parts) -> Result<Assembled, LaunchError> {
+pub async fn assemble(cloud: &Cloud, mut parts: Parts) -> Result<Assembled, LaunchError> {
+    let post = cloud.config.chaos.enabled.then(|| post_before_hosts(&mut parts));
     let tree = root::start(parts).await?;
+    let chaos = post.map(|post| service::start(service::Parts { tree: tree.clone(), databases: cloud.databases(), post }));
     let (stopping, stops) = watch::channel(false);
-    let wiring = wiring(cloud, &tree, stops).await?;
+    let wiring = wiring(cloud, &tree, stops, chaos).await?;
     Ok(Assembled { tree, wiring, stopping })
+}
+
+/// Where an experiment loses and repeats messages; without one, they pass at once.
+fn post_before_hosts(parts: &mut Parts) -> Arc<Post> {
+    let post = Arc::new(Post::new(Arc::new(Unwatched), 0, 0));
+    let before = post.clone();
+    parts.between.hosts = Some(Arc::new(move |inner| Arc::new(PostedHosts { inner, post: before.clone() })));
+    post
 }
 
 /// Starts the actors and serves on the listener.
 pub async fn launch(cloud: Cloud, listener: TcpListener) -> Result<Running, LaunchError> {
-    let Assembled { tree, wiring, stopping } = assemble(&cloud, parts(&cloud)).await?;
+    let parts = parts(&cloud);
+    launch_with(cloud, parts, listener).await
+}
+
+/// As [`launch`], with an experiment's parts.
+pub async fn launch_with(cloud: Cloud, parts: Parts, listener: TcpListener) -> Result<Running, LaunchError> {
+    let Assembled { tree, wiring, stopping } = assemble(&cloud, parts).await?;
     let address = listener.local_addr()?;
     let server: Server = server::start(wiring, listener, workers(&cloud.config), BLOCKING_THREADS, grace_seconds(&cloud.config))?;
     let handle = server.handle();
@@ -180,7 +198,7 @@ fn settings(config: &Config) -> Settings {
 }
 
 /// The door, and the APIs behind it.
-async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Result<Wiring, LaunchError> {
+async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos: Option<Chaos>) -> Result<Wiring, LaunchError> {
     let (services, config) = (cloud.services.clone(), &cloud.config);
     let anonymous = match config.api.authentication {
         Authentication::Token => None,
@@ -206,7 +224,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Res
     let of_compute: Part = Arc::new(move |part| {
         part.app_data(compute_api.clone()).app_data(catalog.clone()).configure(compute::configure);
     });
-    let operators = of_operators(cloud, tree, stops);
+    let operators = of_operators(cloud, tree, stops, chaos);
     let embedded = services.clone();
     let of_services: Part = Arc::new(move |part| {
         part.app_data(web::Data::from(embedded.identity.clone()))
@@ -233,13 +251,14 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Res
 }
 
 /// The operators' API.
-fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>) -> Part {
+fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>, chaos: Option<Chaos>) -> Part {
     let operators = web::Data::new(Operators {
         operations: tree.world.operations.clone(),
         hosts: tree.world.hosts.clone(),
         notifier: tree.notifier.clone(),
         stopping,
         max_limit: cloud.config.api.max_limit,
+        chaos,
     });
     let world = web::Data::from(tree.world.clone());
     Arc::new(move |part| {

@@ -17,7 +17,7 @@ use super::address::Address;
 use super::cell::CellHosts;
 use super::migration::{Kill, Migration, MigrationEnded};
 use super::runner::{Ended, Flight};
-use super::supervision::{ChildDied, Children, DeathGuard, Shutdown, Verdict};
+use super::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still};
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
 use crate::db::api::operations::TakeOver;
@@ -84,12 +84,20 @@ pub struct ConductorParts {
     pub(super) ended: Arc<Notify>,
     max_in_flight: usize,
     in_flight: Arc<AtomicUsize>,
+    /// Where its migrations are listed.
+    roster: Roster,
 }
 
 impl ConductorParts {
     /// Of this controller.
     pub fn new(world: Arc<World>, hosts: CellHosts, faults: FaultPoints, controller: Controller, max_in_flight: usize) -> ConductorParts {
-        ConductorParts { world, hosts, faults, controller, ended: Arc::default(), max_in_flight, in_flight: Arc::default() }
+        let (ended, in_flight, roster) = (Arc::default(), Arc::default(), Roster::default());
+        ConductorParts { world, hosts, faults, controller, ended, max_in_flight, in_flight, roster }
+    }
+
+    /// The same, with its migrations listed there.
+    pub fn listed(self, roster: &Roster) -> ConductorParts {
+        ConductorParts { roster: roster.clone(), ..self }
     }
 
     /// The refusal when as many operations are in progress as there may be.
@@ -175,7 +183,8 @@ impl Actor for Conductor {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.migrations = Some(Children::new(ctx.address().downgrade().recipient()));
+        let migrations = Children::new(ctx.address().downgrade().recipient());
+        self.migrations = Some(migrations.listed(&self.parts.roster, "migration/"));
         self.take_up(ctx);
         ctx.run_interval(DEBT_INTERVAL, |conductor, ctx| {
             if conductor.paying.try_lock().is_ok() {
@@ -293,6 +302,14 @@ impl Handler<Shutdown> for Conductor {
     }
 }
 
+impl Handler<Pause> for Conductor {
+    type Result = ();
+
+    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
+        stand_still(self, pause, ctx);
+    }
+}
+
 /// The conductor as the API sees it.
 #[derive(Clone)]
 pub struct ConductorHandle {
@@ -322,6 +339,11 @@ impl ConductorHandle {
             let _ = tokio::time::timeout(Duration::from_millis(200), ended).await;
         }
         Ok(())
+    }
+
+    /// Operations at work now.
+    pub fn in_flight(&self) -> usize {
+        self.parts.in_flight.load(Ordering::Relaxed)
     }
 
     /// Tries what is owed and waits until all of it has been tried; for tests.

@@ -117,6 +117,7 @@ impl World {
             hypervisors,
             notifications: self.told.clone(),
             escalations: None,
+            roster: Default::default(),
         }
     }
 

@@ -12,7 +12,7 @@ use actix::prelude::*;
 use uuid::Uuid;
 
 use super::runner::{Ended, Flight, run};
-use super::supervision::{DeathGuard, Shutdown};
+use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::chaos::point::FaultPoints;
 use crate::saga::world::World;
 
@@ -100,5 +100,13 @@ impl Handler<Shutdown> for Migration {
     /// What is in flight stays in the journal.
     fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
         ctx.terminate();
+    }
+}
+
+impl Handler<Pause> for Migration {
+    type Result = ();
+
+    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
+        stand_still(self, pause, ctx);
     }
 }

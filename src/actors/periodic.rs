@@ -12,7 +12,7 @@ use chrono::TimeDelta;
 use uuid::Uuid;
 
 use super::queued_deletes::QueuedDeletes;
-use super::supervision::{DeathGuard, Shutdown};
+use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::db::cell::migrations::MigrationFilter;
@@ -99,6 +99,14 @@ impl Handler<Shutdown> for Periodic {
 
     fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
         ctx.stop();
+    }
+}
+
+impl Handler<Pause> for Periodic {
+    type Result = ();
+
+    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
+        stand_still(self, pause, ctx);
     }
 }
 

@@ -20,7 +20,7 @@ use super::periodic::{Periodic, PeriodicOptions, PeriodicParts};
 use super::scheduler::config::{ConfigError, SchedulerConfig};
 use super::scheduler::host_state::HostStates;
 use super::scheduler::{Scheduler, SchedulerHandle};
-use super::supervision::{ChildDied, ChildSpec, Children, Escalated, Intensity, Shutdown, Verdict};
+use super::supervision::{ChildDied, ChildSpec, Children, Escalated, Intensity, Listed, Roster, Shutdown, Verdict};
 use crate::chaos::point::FaultPoints;
 use crate::db::api::ApiDb;
 use crate::db::api::operations::Operations;
@@ -107,6 +107,8 @@ pub struct Tree {
     pub conductor: ConductorHandle,
     pub notifier: NotifierHandle,
     pub faults: FaultPoints,
+    /// Every supervised actor.
+    pub roster: Roster,
     root: Addr<Root>,
     failed: Failed,
 }
@@ -132,6 +134,17 @@ impl Tree {
         }
     }
 
+    /// Every supervised actor, with what it has at work: a host's requests, the conductor's operations. actix does not tell how
+    /// many messages wait in a mailbox, so for the others it is not known.
+    pub fn actors(&self) -> Vec<(Listed, Option<usize>)> {
+        let at_work = |name: &str| match name.split_once('/') {
+            Some((cell, host)) => self.cell(cell).and_then(|cell| cell.hosts.at_work(host)),
+            None if name == "conductor" => Some(self.conductor.in_flight()),
+            None => None,
+        };
+        self.roster.all().into_iter().map(|listed| (listed.clone(), at_work(&listed.name))).collect()
+    }
+
     /// A cell by name.
     pub fn cell(&self, name: &str) -> Option<&CellHandle> {
         self.cells.iter().find(|cell| cell.name == name)
@@ -154,11 +167,12 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     let states: Arc<dyn HostStates> = Arc::new(facts.clone());
     let scheduler = Scheduler::new(parts.scheduler.clone(), parts.placement.clone(), states)?;
     let notifier = Notifier::open(parts.notifier.clone(), parts.env.clone()).await?;
+    let roster = Roster::default();
     let root = Root::create(|ctx| {
         let obituaries: WeakRecipient<ChildDied> = ctx.address().downgrade().recipient();
-        let mut notifiers = Children::new(obituaries.clone());
+        let mut notifiers = Children::new(obituaries.clone()).listed(&roster, "");
         let notifier_address = Address::new(notifiers.start(spec("notifier", move |guard| notifier.next_life(guard).start())));
-        let mut schedulers = Children::new(obituaries.clone());
+        let mut schedulers = Children::new(obituaries.clone()).listed(&roster, "");
         let scheduler_address = Address::new(schedulers.start(spec("scheduler", move |guard| scheduler.next_life(guard).start())));
         let world = Arc::new(World {
             env: parts.env.clone(),
@@ -176,15 +190,16 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         });
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let heard = CellsHeardBy { oracle, notifications: world.notifications.clone(), escalations: ctx.address().recipient() };
-        let cell_children = start_cells(&parts, &cells, &heard, obituaries.clone());
+        let cell_children = start_cells(&parts, &cells, &heard, obituaries.clone(), &roster);
         let conductor_parts =
-            ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), parts.controller.clone(), parts.max_in_flight);
-        let mut conductors = Children::new(obituaries.clone());
+            ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), parts.controller.clone(), parts.max_in_flight)
+                .listed(&roster);
+        let mut conductors = Children::new(obituaries.clone()).listed(&roster, "");
         let for_lives = conductor_parts.clone();
         let conductor_address =
             Address::new(conductors.start(spec("conductor", move |guard| Conductor::new(for_lives.clone(), Some(guard)).start())));
         let conductor = ConductorHandle::new(conductor_address.clone(), conductor_parts);
-        let mut periodics = Children::new(obituaries);
+        let mut periodics = Children::new(obituaries).listed(&roster, "");
         let periodic = PeriodicParts { world: world.clone(), conductor: Arc::new(conductor.clone()), options: parts.periodic };
         periodics.start(spec("periodic", move |guard| Periodic::new(periodic.clone(), Some(guard)).start()));
         Root {
@@ -194,6 +209,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
                 conductor,
                 notifier: NotifierHandle::new(notifier_address.clone()),
                 faults,
+                roster,
                 root: ctx.address(),
                 failed: Failed(Arc::new(watch::Sender::new(None))),
             },
@@ -230,8 +246,14 @@ struct CellsHeardBy {
     escalations: Recipient<Escalated>,
 }
 
-fn start_cells(parts: &Parts, handles: &[CellHandle], heard: &CellsHeardBy, obituaries: WeakRecipient<ChildDied>) -> Children<Cell> {
-    let mut children = Children::new(obituaries);
+fn start_cells(
+    parts: &Parts,
+    handles: &[CellHandle],
+    heard: &CellsHeardBy,
+    obituaries: WeakRecipient<ChildDied>,
+    roster: &Roster,
+) -> Children<Cell> {
+    let mut children = Children::new(obituaries).listed(roster, "");
     for (cell, handle) in parts.cells.iter().zip(handles) {
         // At once, so that the conductor waits for them.
         cell.hosts.iter().for_each(|host| handle.hosts.starting(&host.name));
@@ -247,6 +269,7 @@ fn start_cells(parts: &Parts, handles: &[CellHandle], heard: &CellsHeardBy, obit
             hypervisors: parts.hypervisors.clone(),
             notifications: heard.notifications.clone(),
             escalations: Some(heard.escalations.clone()),
+            roster: roster.clone(),
         };
         children.start(spec(&cell.name, move |guard| Cell::new(cell_parts.clone(), Some(guard)).start()));
     }

@@ -8,15 +8,17 @@
 //!
 //! A parent holds [`Children`], implements `Handler<ChildDied>` by [`Children::on_death`], and acts on the [`Verdict`].
 
+mod roster;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use actix::dev::ToEnvelope;
-use actix::{Actor, Addr, Handler, Message, WeakRecipient};
+use actix::{Actor, Addr, Context, Handler, Message, WeakRecipient};
 use tokio::time::Instant;
+
+pub use roster::{Listed, Pause, Roster, stand_still};
 
 /// A child's obituary, sent by its guard.
 #[derive(Message, Clone, PartialEq, Eq, Debug)]
@@ -44,6 +46,11 @@ pub struct Escalated {
 #[derive(Message, Clone, Copy, PartialEq, Eq, Debug)]
 #[rtype(result = "()")]
 pub struct Shutdown;
+
+/// What a supervised actor obeys beside its own messages.
+pub trait Supervised: Actor<Context = Context<Self>> + Handler<Shutdown> + Handler<Pause> {}
+
+impl<A: Actor<Context = Context<A>> + Handler<Shutdown> + Handler<Pause>> Supervised for A {}
 
 /// Lives inside a child; when the child goes, for whatever reason, the parent learns of it.
 pub struct DeathGuard {
@@ -144,25 +151,30 @@ impl<A: Actor> Restarts<A> {
 
 /// The children of one kind that an actor supervises. Holds their addresses, so none ends for want of one; when it is
 /// dropped (its owner died) it asks them all to shut down.
-pub struct Children<A>
-where
-    A: Actor + Handler<Shutdown>,
-    A::Context: ToEnvelope<A, Shutdown>,
-{
+pub struct Children<A: Supervised> {
     parent: WeakRecipient<ChildDied>,
     children: BTreeMap<String, Child<A>>,
     /// Never reused, so that an obituary belongs to one life even when a name is.
     lives: u64,
+    roster: Roster,
+    /// What stands before their names in it.
+    path: String,
 }
 
-impl<A> Children<A>
-where
-    A: Actor + Handler<Shutdown>,
-    A::Context: ToEnvelope<A, Shutdown>,
-{
+impl<A: Supervised> Children<A> {
     /// No children yet; obituaries go to `parent`.
     pub fn new(parent: WeakRecipient<ChildDied>) -> Children<A> {
-        Children { parent, children: BTreeMap::new(), lives: 0 }
+        Children { parent, children: BTreeMap::new(), lives: 0, roster: Roster::default(), path: String::new() }
+    }
+
+    /// The same, listed in a roster under their names with `path` before each.
+    pub fn listed(mut self, roster: &Roster, path: &str) -> Children<A> {
+        (self.roster, self.path) = (roster.clone(), path.to_owned());
+        self
+    }
+
+    fn path_of(&self, name: &str) -> String {
+        format!("{}{name}", self.path)
     }
 
     /// Starts a child. One that runs under the same name is asked to shut down and replaced.
@@ -171,6 +183,7 @@ where
         let (guard, incarnation) = self.next_life(&spec.name);
         let addr = (spec.factory)(guard);
         let name = spec.name.clone();
+        self.roster.started(&self.path_of(&name), addr.downgrade());
         let restarts = Some(Restarts { spec, at: VecDeque::new() });
         self.children.insert(name, Child { addr: addr.clone(), incarnation, restarts });
         addr
@@ -181,6 +194,7 @@ where
         self.stop(name);
         let (guard, incarnation) = self.next_life(name);
         let addr = start(guard);
+        self.roster.started(&self.path_of(name), addr.downgrade());
         self.children.insert(name.to_owned(), Child { addr: addr.clone(), incarnation, restarts: None });
         addr
     }
@@ -188,6 +202,7 @@ where
     /// Asks a child to shut down and forgets it. False when there is none of that name.
     pub fn stop(&mut self, name: &str) -> bool {
         let Some(child) = self.children.remove(name) else { return false };
+        self.roster.ended(&self.path_of(name));
         child.addr.do_send(Shutdown);
         true
     }
@@ -219,9 +234,12 @@ where
             _ => return Verdict::Nothing,
         }
         let Some(mut child) = self.children.remove(&died.name) else { return Verdict::Nothing };
+        let path = self.path_of(&died.name);
         if died.finished {
+            self.roster.finished(&path);
             return Verdict::Nothing;
         }
+        self.roster.ended(&path);
         let Some(restarts) = child.restarts.as_mut() else { return Verdict::Died };
         if let Err(reason) = restarts.another() {
             return Verdict::TooOften(Escalated { name: died.name.clone(), reason });
@@ -229,6 +247,7 @@ where
         log::warn!(child = died.name.as_str(); "{} died and is started again", died.name);
         let (guard, incarnation) = self.next_life(&died.name);
         child.addr = (restarts.spec.factory)(guard);
+        self.roster.started(&path, child.addr.downgrade());
         child.incarnation = incarnation;
         let addr = child.addr.clone();
         self.children.insert(died.name.clone(), child);
@@ -242,13 +261,10 @@ where
     }
 }
 
-impl<A> Drop for Children<A>
-where
-    A: Actor + Handler<Shutdown>,
-    A::Context: ToEnvelope<A, Shutdown>,
-{
+impl<A: Supervised> Drop for Children<A> {
     fn drop(&mut self) {
-        for child in self.children.values() {
+        for (name, child) in &self.children {
+            self.roster.ended(&self.path_of(name));
             child.addr.do_send(Shutdown);
         }
     }

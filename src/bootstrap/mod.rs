@@ -9,6 +9,7 @@ mod samples;
 mod stored;
 mod topology;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -92,6 +93,22 @@ pub struct Cloud {
     pub cells: Vec<CellPlan>,
     pub services: Services,
     pub policy: Arc<PolicyEnforcer>,
+}
+
+impl Cloud {
+    /// Every database by its name, and each service's share of theirs: what an experiment may take down.
+    pub fn databases(&self) -> BTreeMap<String, Db> {
+        let services = &self.services;
+        let shared = [
+            ("api", self.api.db()),
+            ("network", services.network.db()),
+            ("volume", services.volumes.db()),
+            ("placement", services.placement.db()),
+            ("image", services.images.db()),
+        ];
+        let cells = self.cells.iter().map(|cell| (cell.name.as_str(), cell.db.db()));
+        shared.into_iter().chain(cells).map(|(name, db)| (name.to_owned(), db.clone())).collect()
+    }
 }
 
 /// Opens the databases, services, cells and policy of a data directory that the caller holds; makes what is missing.

@@ -1,6 +1,7 @@
 //! The command line: its options here, one file per subcommand.
 
 mod audit;
+mod chaos;
 pub mod data_dir;
 mod migrations;
 mod populate;
@@ -70,6 +71,11 @@ enum Command {
     ///
     /// Ends with 0 when every seed was good, and 3 when one was not.
     Simulate(simulate::Simulate),
+    /// Run chaos experiments from files, or check the files.
+    Chaos {
+        #[command(subcommand)]
+        command: chaos::Chaos,
+    },
     /// Work on the databases.
     Db {
         #[command(subcommand)]
@@ -143,6 +149,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Migration { uuid, options, watch } => options.load().and_then(|config| migrations::show(&config, uuid, watch)),
         Command::Audit { options, json } => options.load().map(|config| audit::run(&config, json)),
         Command::Simulate(asked) => simulate::run(&asked),
+        Command::Chaos { command } => Ok(chaos::run(&command)),
         Command::Db { command } => match command {
             DbCommand::Migrate(options) => options.load().and_then(migrate_databases),
             DbCommand::PopulateQueuedForDelete(asked) => Ok(populate::run(asked, populate::What::Deletes)),

@@ -10,8 +10,10 @@ use std::time::Instant;
 use clap::Args;
 
 use super::Failure;
-use crate::chaos::simulation::fault::{PlannedFault, drawn};
-use crate::chaos::simulation::scenario::Scenario;
+use crate::chaos::experiment::check;
+use crate::chaos::experiment::draw::drawn;
+use crate::chaos::experiment::fault::PlannedFault;
+use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::simulation::{Options, Outcome, minimise, run_with};
 
 /// The exit code when a seed failed.
@@ -93,9 +95,13 @@ pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
     Ok(conclude(&total, began))
 }
 
-fn read(file: &Path) -> Result<Scenario, Failure> {
+/// An experiment's file; the failure names the file, the line, and what is allowed there.
+pub(super) fn read(file: &Path) -> Result<Scenario, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("the scenario {} cannot be read: {error}", file.display()))?;
-    Ok(toml::from_str(&text).map_err(|error| format!("the scenario {} is refused: {}", file.display(), error.to_string().trim_end()))?)
+    Ok(check::parse(&text).map_err(|complaints| {
+        let told: Vec<String> = complaints.iter().map(|complaint| format!("\n  {}: {complaint}", file.display())).collect();
+        format!("the scenario {} is refused:{}", file.display(), told.concat())
+    })?)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -103,7 +109,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// A simulated death is told in the trace; only other panics are worth a message.
-fn quiet_experiments() {
+pub(super) fn quiet_experiments() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let said = panic.payload_as_str().unwrap_or_default();
@@ -117,7 +123,7 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -
     let faults = drawn(seed, scenario);
     let kept: Vec<usize> = asked.faults.clone().unwrap_or_else(|| (0..faults.len()).collect());
     let chosen: Vec<PlannedFault> = kept.iter().filter_map(|at| faults.get(*at).cloned()).collect();
-    let options = Options { whole_trace: asked.trace };
+    let options = &Options { whole_trace: asked.trace, ..Options::default() };
     let outcome = run_with(seed, scenario, &chosen, options).map_err(|error| error.to_string())?;
     let again = match asked.twice {
         true => Some(run_with(seed, scenario, &chosen, options).map_err(|error| error.to_string())?),
@@ -127,21 +133,21 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -
     let mut total = lock(total);
     total.seeds += 1;
     total.lines += outcome.lines;
-    total.sagas += outcome.sagas;
-    total.moves += outcome.moves;
-    total.moved += outcome.moved;
+    total.sagas += outcome.findings.migrations.len();
+    total.moves += outcome.moves();
+    total.moved += outcome.moved();
     total.faults += chosen.len();
     if asked.trace {
         outcome.trace.iter().for_each(|line| println!("{line}"));
     }
     println!(
         "seed {seed}: {} sagas, {} moves ({} arrived), {} faults, {} lives, {} s virtual, trace {} {}",
-        outcome.sagas,
-        outcome.moves,
-        outcome.moved,
+        outcome.findings.migrations.len(),
+        outcome.moves(),
+        outcome.moved(),
         chosen.len(),
-        outcome.lives,
-        outcome.virtual_ms / 1000,
+        outcome.findings.lives,
+        outcome.findings.elapsed_ms / 1000,
         outcome.hash.get(..16).unwrap_or_default(),
         if outcome.is_good() { "good" } else { "BAD" }
     );
@@ -160,20 +166,20 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -
 
 /// What was wrong, with as few faults as show it, and the command that shows it again.
 fn explain(asked: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[usize], faults: &[PlannedFault]) -> Result<(), Failure> {
-    for violation in &outcome.violations {
+    for violation in &outcome.findings.violations {
         println!("  {violation}");
     }
-    for silent in &outcome.unreachable {
+    for silent in &outcome.findings.unreachable {
         println!("  no answer: {silent}");
     }
-    let needed = minimise::minimised(outcome.seed, scenario, faults)?;
+    let needed = minimise::minimised(outcome.findings.seed, scenario, faults)?;
     println!("  it needs {} of {} faults:", needed.len(), faults.len());
     for at in &needed {
         println!("    {}: {}", kept[*at], faults[*at]);
     }
     let numbers: Vec<String> = needed.iter().map(|at| kept[*at].to_string()).collect();
     let scenario = asked.scenario.as_ref().map_or_else(String::new, |file| format!(" --scenario {}", file.display()));
-    println!("  again: cellshift simulate --seed {}{scenario} --trace --faults {}", outcome.seed, numbers.join(","));
+    println!("  again: cellshift simulate --seed {}{scenario} --trace --faults {}", outcome.findings.seed, numbers.join(","));
     Ok(())
 }
 

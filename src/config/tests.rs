@@ -59,7 +59,8 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[database.cells]\ncell1 = \"\"\n", ["database.cells.cell1", "SQLite file"]),
         ("[database.cells]\ncel1 = \"a.db\"\n", ["database.cells.cel1", "cell0, cell1"]),
         ("[scheduler]\nallow_resize_to_same_host = true\n", ["allow_resize_to_same_host", "max_attempts"]),
-        ("[chaos]\nenabled = true\n", ["chaos", "data_dir"]),
+        ("[chaos]\nenabled = 1\n", ["enabled", "boolean"]),
+        ("[chaos]\nenable = true\n", ["enable", "enabled"]),
         ("[http\n", ["cellshift.toml", "line 1"]),
     ] {
         let error = load(text).unwrap_err().to_string();

@@ -194,6 +194,10 @@ pub async fn start_at_target(world: &World, context: &mut Context, fence: Fence)
     if context.ran_before() {
         world.ask(context, &target, fence, HostCommand::StartGuest).await?;
     }
+    complete_attachments(world, context, fence).await
+}
+
+async fn complete_attachments(world: &World, context: &Context, fence: Fence) -> Result<(), StepError> {
     for volume in &context.volumes {
         world.volumes.complete_attachment(fence, volume.target_attachment).await?;
     }
@@ -201,11 +205,14 @@ pub async fn start_at_target(world: &World, context: &mut Context, fence: Fence)
 }
 
 /// Undo, past the pivot: only the target's own word that the guest does not run, or an operator's that the host is off,
-/// lets the server go back. If the guest runs after all, the saga goes forward.
+/// lets the server go back. If the guest runs after all, the saga goes forward; what the act may not have come to is done here.
 pub async fn fence_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     match world.ask(context, &target, fence, HostCommand::Fence).await {
-        Ok(HostReply::Stopped { was_running: true }) => Err(StepError::GoForward(format!("the guest runs on {}", target.host))),
+        Ok(HostReply::Stopped { was_running: true }) => {
+            complete_attachments(world, context, fence).await?;
+            Err(StepError::GoForward(format!("the guest runs on {}", target.host)))
+        }
         Ok(_) => Ok(()),
         Err(StepError::Unknown(why)) => {
             let service = world.cell(&target.cell)?.service_on(&target.host, "nova-compute").await?;

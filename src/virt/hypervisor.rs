@@ -168,4 +168,11 @@ pub trait Hypervisor: Send + Sync {
 
     /// Bytes that the running guest writes to each of its disks and volumes.
     fn guest_write(&self, server: Uuid, bytes: &[u8]) -> Result<(), VirtError>;
+
+    /// A fault point: the next `times` calls that do this operation fail as a broken hypervisor's would. A driver that has none
+    /// goes on working.
+    fn fail_next(&self, _operation: Operation, _times: u32) {}
+
+    /// Nothing is armed any more.
+    fn heal(&self) {}
 }

@@ -49,6 +49,16 @@ impl Answer {
     }
 }
 
+async fn answered(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
+    let began = Instant::now();
+    let answer = request.send().await?;
+    let status = answer.status().as_u16();
+    let headers = answer.headers().clone();
+    let text = answer.text().await?;
+    let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+    Ok(Answer { status, headers, body, text, took: began.elapsed() })
+}
+
 impl User {
     /// Signs in with a password.
     pub async fn sign_in(running: &Running, name: &str, password: &str, project: &str) -> User {
@@ -101,13 +111,7 @@ impl User {
         if let Some(body) = body {
             request = request.header("Content-Type", "application/json").body(body);
         }
-        let began = Instant::now();
-        let answer = request.send().await?;
-        let status = answer.status().as_u16();
-        let headers = answer.headers().clone();
-        let text = answer.text().await?;
-        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
-        Ok(Answer { status, headers, body, text, took: began.elapsed() })
+        answered(request).await
     }
 
     /// `GET`; paths of the compute API stand without its root.
@@ -149,6 +153,12 @@ impl User {
     /// `POST` of a body that may be no JSON at all.
     pub async fn post_text(&self, path: &str, body: &str) -> Answer {
         self.send(reqwest::Method::POST, path, Some(body.to_owned())).await
+    }
+
+    /// `POST` of a file of this type.
+    pub async fn post_file(&self, path: &str, kind: &'static str, text: &str) -> Answer {
+        let request = self.http.post(format!("{}{path}", self.root)).header("X-Auth-Token", &self.token).timeout(PATIENCE);
+        answered(request.header("Content-Type", kind).body(text.to_owned())).await.expect("an answer")
     }
 
     pub async fn put(&self, path: &str, body: Value) -> Answer {

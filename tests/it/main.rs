@@ -1,6 +1,7 @@
 //! The integration tests, as one binary.
 
 mod audit_command;
+mod chaos_api;
 mod chaos_proxy;
 mod client;
 mod cloud;
@@ -9,6 +10,7 @@ mod configuration;
 mod databases;
 mod deletes_with_a_cell_down;
 mod down_cells;
+mod experiments;
 mod faults;
 mod full_disk;
 mod hosts_down;

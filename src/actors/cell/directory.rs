@@ -26,7 +26,7 @@ pub struct HostDirectory {
 #[derive(Clone)]
 enum Door {
     /// Takes requests, so many at once.
-    Open { address: Addr<ComputeHost>, bound: Arc<Semaphore> },
+    Open { address: Addr<ComputeHost>, bound: Arc<Semaphore>, most: usize },
     /// Does not; the reason.
     Closed(String),
     /// Will take some or be closed soon.
@@ -45,6 +45,14 @@ impl HostDirectory {
     /// True while the host takes requests.
     pub fn is_alive(&self, host: &str) -> bool {
         self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host).is_some_and(Door::is_open)
+    }
+
+    /// Requests that the host has been given and has not answered yet, waiting or at work; none while it takes none.
+    pub fn at_work(&self, host: &str) -> Option<usize> {
+        match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
+            Some(Door::Open { bound, most, .. }) => Some(most.saturating_sub(bound.available_permits())),
+            _ => None,
+        }
     }
 
     /// Why a host takes no requests.
@@ -116,7 +124,7 @@ impl HostDirectory {
 
     /// The host takes requests at this address, at most `bound` at once.
     pub(super) fn opened(&self, host: &str, address: Addr<ComputeHost>, bound: usize) {
-        self.set(host, Door::Open { address, bound: Arc::new(Semaphore::new(bound)) });
+        self.set(host, Door::Open { address, bound: Arc::new(Semaphore::new(bound)), most: bound });
     }
 
     /// The host takes no requests.
@@ -136,7 +144,7 @@ impl HostDirectory {
 
     fn open(&self, host: &str) -> Result<(Addr<ComputeHost>, Arc<Semaphore>), HostUnreachable> {
         match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
-            Some(Door::Open { address, bound }) => Ok((address.clone(), bound.clone())),
+            Some(Door::Open { address, bound, .. }) => Ok((address.clone(), bound.clone())),
             Some(Door::Closed(reason)) => Err(HostUnreachable::NotDelivered(reason.clone())),
             Some(Door::Starting) => Err(HostUnreachable::NotDelivered(STARTING.to_owned())),
             None => Err(HostUnreachable::NotDelivered(format!("there is no host {host} in this cell"))),

@@ -19,7 +19,7 @@ use actix::prelude::*;
 use uuid::Uuid;
 
 use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle};
-use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Shutdown, Verdict};
+use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Pause, Roster, Shutdown, Verdict, stand_still};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
 use crate::domain::notification::{Event, Notification};
@@ -187,6 +187,8 @@ pub struct CellParts {
     pub notifications: Arc<dyn Notifications>,
     /// Who hears of hosts that die too often.
     pub escalations: Option<Recipient<Escalated>>,
+    /// Where its hosts are listed.
+    pub roster: Roster,
 }
 
 /// The actor: one life of a cell.
@@ -336,7 +338,8 @@ impl Actor for Cell {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        self.hosts = Some(Children::new(ctx.address().downgrade().recipient()));
+        let hosts = Children::new(ctx.address().downgrade().recipient());
+        self.hosts = Some(hosts.listed(&self.parts.roster, &format!("{}/", self.parts.handle.name)));
         self.parts.handle.kept().actor = Some(ctx.address().downgrade());
         self.parts.handle.health.forget_probe();
         for spec in self.parts.hosts.clone() {
@@ -419,5 +422,13 @@ impl Handler<Shutdown> for Cell {
 
     fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
         ctx.stop();
+    }
+}
+
+impl Handler<Pause> for Cell {
+    type Result = ();
+
+    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
+        stand_still(self, pause, ctx);
     }
 }

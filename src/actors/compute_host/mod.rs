@@ -25,7 +25,7 @@ use async_trait::async_trait;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use uuid::Uuid;
 
-use super::supervision::{DeathGuard, Shutdown};
+use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::domain::flavor::Resources;
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::env::Env;
@@ -341,5 +341,13 @@ impl Handler<Shutdown> for ComputeHost {
 
     fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
         ctx.stop();
+    }
+}
+
+impl Handler<Pause> for ComputeHost {
+    type Result = ();
+
+    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
+        stand_still(self, pause, ctx);
     }
 }

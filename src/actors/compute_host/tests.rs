@@ -13,7 +13,7 @@ use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 use crate::domain::server::PowerState;
 use crate::env::Env;
 use crate::services::network::NetworkService;
-use crate::virt::{HostUnreachable, Operation};
+use crate::virt::{HostUnreachable, Hypervisor, Operation};
 
 const H1: &str = "cell1-host1";
 const H2: &str = "cell1-host2";

@@ -25,7 +25,7 @@ use tokio::sync::mpsc;
 use self::log::NotificationLog;
 pub use self::log::Record;
 use crate::actors::address::Address;
-use crate::actors::supervision::{DeathGuard, Shutdown};
+use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::domain::notification::{Envelope, Notification};
 use crate::env::Env;
 use crate::saga::notifications::{Notifications, NotifyError};
@@ -151,6 +151,14 @@ impl Handler<Shutdown> for Notifier {
 
     fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
         ctx.stop();
+    }
+}
+
+impl Handler<Pause> for Notifier {
+    type Result = ();
+
+    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
+        stand_still(self, pause, ctx);
     }
 }
 

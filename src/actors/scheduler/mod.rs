@@ -29,7 +29,7 @@ use self::config::{ConfigError, SchedulerConfig};
 use self::decision::Decider;
 use self::host_state::HostStates;
 use crate::actors::address::Address;
-use crate::actors::supervision::{DeathGuard, Shutdown};
+use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::services::placement::PlacementService;
 
@@ -101,6 +101,14 @@ impl Handler<Shutdown> for Scheduler {
 
     fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
         ctx.stop();
+    }
+}
+
+impl Handler<Pause> for Scheduler {
+    type Result = ();
+
+    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
+        stand_still(self, pause, ctx);
     }
 }
 

@@ -54,6 +54,14 @@ impl Handler<Shutdown> for Worker {
     }
 }
 
+impl Handler<Pause> for Worker {
+    type Result = ();
+
+    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
+        stand_still(self, pause, ctx);
+    }
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Event {
     Nothing,
@@ -70,13 +78,14 @@ struct Parent {
     arbiters: bool,
     started: Arc<Mutex<Vec<ArbiterHandle>>>,
     events: mpsc::UnboundedSender<Event>,
+    roster: Roster,
 }
 
 impl Actor for Parent {
     type Context = Context<Parent>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        let mut children = Children::new(ctx.address().downgrade().recipient());
+        let mut children = Children::new(ctx.address().downgrade().recipient()).listed(&self.roster, "house/");
         let (panics, arbiters, started) = (self.panics.clone(), self.arbiters, self.started.clone());
         let factory = Box::new(move |guard| {
             let mut left = panics.lock().unwrap();
@@ -129,6 +138,7 @@ struct Family {
     parent: Addr<Parent>,
     events: mpsc::UnboundedReceiver<Event>,
     arbiters: Arc<Mutex<Vec<ArbiterHandle>>>,
+    roster: Roster,
 }
 
 /// A parent with one child, which is started once when no restart is allowed.
@@ -143,8 +153,10 @@ fn family(max: usize, panics_at_start: usize, arbiters: bool) -> Family {
         arbiters,
         started: started.clone(),
         events: sender,
+        roster: Roster::default(),
     };
-    Family { parent: parent.start(), events, arbiters: started }
+    let roster = parent.roster.clone();
+    Family { parent: parent.start(), events, arbiters: started, roster }
 }
 
 impl Family {
@@ -230,4 +242,37 @@ async fn a_child_that_was_started_once_has_no_successor() {
     let mut family = family(0, 0, false);
     let _ = family.child().await.unwrap().send(Die::Finish).await;
     assert_eq!(family.next().await, Event::Nothing);
+}
+
+#[actix::test]
+async fn the_roster_counts_lives_and_kills_by_name() {
+    let mut family = family(5, 0, false);
+    let listed = |restarts, alive, paused| vec![Listed { name: "house/worker".into(), restarts, alive, paused }];
+    family.child().await.expect("it lives");
+    assert_eq!(family.roster.all(), listed(0, true, false));
+    assert!(!family.roster.kill("worker"), "its path is longer");
+    for restarts in 1..3 {
+        assert!(family.roster.kill("house/worker"));
+        assert_eq!(family.next().await, Event::Restarted);
+        assert_eq!(family.roster.all(), listed(restarts, true, false));
+    }
+    family.child().await.expect("it lives").do_send(Die::Finish);
+    assert_eq!(family.next().await, Event::Nothing);
+    assert_eq!(family.roster.all(), [], "its work is done");
+}
+
+#[actix::test]
+async fn a_paused_actor_takes_no_message_until_it_goes_on() {
+    let mut family = family(5, 0, false);
+    let child = family.child().await.expect("it lives");
+    assert!(family.roster.pause("house/worker") && !family.roster.pause("house/worker"), "once");
+    assert!(family.roster.all()[0].paused);
+    child.do_send(Die::Stop);
+    let silence = tokio::time::timeout(Duration::from_millis(100), family.events.recv()).await;
+    assert!(silence.is_err(), "{silence:?}");
+    assert!(family.roster.resume("house/worker") && !family.roster.resume("house/worker"));
+    assert_eq!(family.next().await, Event::Restarted);
+    assert!(family.roster.pause("house/worker") && family.roster.kill("house/worker"), "who is killed goes on first");
+    assert_eq!(family.next().await, Event::Restarted);
+    assert!(!family.roster.all()[0].paused);
 }

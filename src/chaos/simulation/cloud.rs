@@ -8,15 +8,17 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::SimulationError;
+use super::door::Door;
 use super::driver::watched;
-use super::post::{Post, PostedHosts, Witnessed};
-use super::random::Random;
-use super::scenario::Scenario;
 use super::trace::Trace;
 use super::users::Reach;
 use super::watch::Watch;
-use crate::actors::root::{Between, Parts};
+use super::witnessed::Witnessed;
+use crate::actors::root::{Between, Parts, Tree};
 use crate::bootstrap::{self, Cloud, Samples};
+use crate::chaos::experiment::post::{Post, PostedHosts};
+use crate::chaos::experiment::random::Random;
+use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::point::FaultPoints;
 use crate::config::{Authentication, Config, Seconds};
 use crate::env::Env;
@@ -52,15 +54,16 @@ pub fn folder() -> std::io::Result<tempfile::TempDir> {
 fn config(seed: u64, data_dir: PathBuf, scenario: &Scenario) -> Config {
     let mut config = Config { data_dir, ..Config::default() };
     config.api.authentication = Authentication::None;
-    config.cells.count = Some(scenario.cells);
-    config.cells.hosts_per_cell = Some(scenario.hosts_per_cell);
+    config.cells.count = Some(scenario.topology.cells);
+    config.cells.hosts_per_cell = Some(scenario.topology.hosts_per_cell);
     config.compute.memory_mb = HOST_MEMORY_MB;
     config.compute.disk_gb = 40;
     config.migration.resize_confirm_window = Seconds::whole(300);
     config.migration.back_off_max = Seconds::whole(5);
     config.notifications.window = 65_536;
     let mut random = Random::new(seed, "latency");
-    config.compute.latency_ms = OPERATIONS.iter().map(|operation| (*operation, random.below(scenario.max_latency_ms + 1))).collect();
+    config.compute.latency_ms =
+        OPERATIONS.iter().map(|operation| (*operation, random.below(scenario.topology.max_latency_ms + 1))).collect();
     for (_, table) in crate::saga::tables::ALL {
         config.migration.deadlines.extend(table.steps.iter().map(|step| (step.name.to_owned(), 20)));
     }
@@ -72,6 +75,12 @@ pub async fn open(seed: u64, folder: &Path, scenario: &Scenario, env: Env) -> Re
     let config = config(seed, folder.to_owned(), scenario);
     std::fs::write(config.policy_file(), POLICY)?;
     Ok(bootstrap::open_with(config, env, Samples { image_bytes: IMAGE_BYTES }).await?)
+}
+
+/// The public image `tiny`.
+pub async fn sample_image(cloud: &Cloud) -> Result<Uuid, SimulationError> {
+    let images = cloud.services.images.list(&Default::default(), Default::default()).await.map_err(bootstrap::BootstrapError::from)?;
+    Ok(images.iter().find(|image| image.name.as_deref() == Some("tiny")).map(|image| image.id).unwrap_or_default())
 }
 
 /// What a life is started with.
@@ -86,7 +95,8 @@ pub struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    fn parts(&self) -> Parts {
+    /// What the controllers are made of, with the post, the watch and the faults in their places.
+    pub fn parts(&self) -> Parts {
         let mut parts = launch::parts(self.cloud);
         let (post, trace) = (self.post.clone(), self.trace.clone());
         parts.between = Between {
@@ -103,12 +113,24 @@ impl Setting<'_> {
     /// Starts the controllers and waits until every host that can takes requests.
     pub async fn begin(&self) -> Result<Reach, SimulationError> {
         let Assembled { tree, wiring, .. } = launch::assemble(self.cloud, self.parts()).await?;
-        let door = InProcess::new(wiring).await;
-        let hosts = self.scenario.hosts();
-        let up = |(cell, host): &(String, String)| tree.cell(cell).is_some_and(|cell| cell.hosts.is_alive(host));
-        while !hosts.iter().all(up) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-        Ok(Reach { tree, door, trace: self.trace.clone(), image: self.image, wanted: self.scenario.servers, hosts: Rc::new(hosts) })
+        let door = Door::InProcess(InProcess::new(wiring).await);
+        let hosts = self.scenario.topology.hosts();
+        until_hosts_are_up(&tree, &hosts).await;
+        Ok(Reach {
+            tree,
+            door,
+            trace: self.trace.clone(),
+            image: self.image,
+            wanted: self.scenario.workload.servers,
+            hosts: Rc::new(hosts),
+        })
+    }
+}
+
+/// Waits until every host takes requests.
+pub async fn until_hosts_are_up(tree: &Tree, hosts: &[(String, String)]) {
+    let up = |(cell, host): &(String, String)| tree.cell(cell).is_some_and(|cell| cell.hosts.is_alive(host));
+    while !hosts.iter().all(up) {
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

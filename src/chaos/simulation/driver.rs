@@ -10,7 +10,7 @@ use crate::actors::cell::HypervisorFactory;
 use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
-use crate::virt::{DiskFile, GuestRecord, Hypervisor, StopCause, VirtError};
+use crate::virt::{DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
 /// A host's driver.
 struct Watched {
@@ -110,6 +110,14 @@ impl Hypervisor for Watched {
         let done = self.inner.interrupted(resume);
         self.watch.interrupted(&self.host);
         done
+    }
+
+    fn fail_next(&self, operation: Operation, times: u32) {
+        self.inner.fail_next(operation, times);
+    }
+
+    fn heal(&self) {
+        self.inner.heal();
     }
 
     fn tick(&self) {

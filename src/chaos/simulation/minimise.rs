@@ -1,8 +1,8 @@
 //! Which of a failing seed's faults it needs to fail: by leaving out ever smaller parts of them and running again.
 
-use super::fault::PlannedFault;
-use super::scenario::Scenario;
 use super::{Options, SimulationError, run_with};
+use crate::chaos::experiment::fault::PlannedFault;
+use crate::chaos::experiment::scenario::Scenario;
 
 /// Runs at most, so that the answer comes while somebody waits for it.
 const RUNS: usize = 64;
@@ -11,7 +11,7 @@ const RUNS: usize = 64;
 pub fn minimised(seed: u64, scenario: &Scenario, faults: &[PlannedFault]) -> Result<Vec<usize>, SimulationError> {
     let fails = |kept: &[usize]| {
         let chosen: Vec<PlannedFault> = kept.iter().filter_map(|at| faults.get(*at).cloned()).collect();
-        run_with(seed, scenario, &chosen, Options::default()).map(|outcome| !outcome.is_good())
+        run_with(seed, scenario, &chosen, &Options::default()).map(|outcome| !outcome.is_good())
     };
     shrink((0..faults.len()).collect(), RUNS, fails)
 }

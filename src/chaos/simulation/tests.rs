@@ -4,24 +4,26 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::fault::{What, When};
 use super::trace::Trace;
-use super::virtual_env::{VirtualClock, env};
+use super::virtual_env::{RunClock, env};
 use super::watch::Watch;
 use super::*;
 use crate::actors::compute_host::HostPlace;
+use crate::chaos::experiment::fault::{What, When};
+use crate::chaos::experiment::scenario::Workload;
 use crate::db::{Db, Outage, Schema};
 use crate::domain::flavor::Flavor;
 use crate::domain::guest::{DiskSource, GuestSpec};
 use crate::virt::StopCause;
 
 fn small() -> Scenario {
-    Scenario { servers: 8, actions: 40, seconds: 20, ..Scenario::default() }
+    let workload = Workload { servers: 8, actions: Some(40), seconds: 20, ..Workload::default() };
+    Scenario { workload, ..Scenario::default() }
 }
 
 #[test]
 fn a_seed_replays_to_the_same_trace() {
-    let options = Options { whole_trace: true };
+    let options = &Options { whole_trace: true, ..Options::default() };
     let first = run(1, &small(), options).unwrap();
     let second = run(1, &small(), options).unwrap();
     let differs = first.trace.iter().zip(&second.trace).position(|(first, second)| first != second);
@@ -36,12 +38,12 @@ fn a_seed_replays_to_the_same_trace() {
 #[test]
 fn fixed_seeds_are_good_and_replay() {
     for seed in 10..14 {
-        let faults = fault::drawn(seed, &small());
-        let first = run_with(seed, &small(), &faults, Options::default()).unwrap();
-        let told = format!("{:#?}\n{:?}\n{}", first.violations, first.unreachable, first.trace.join("\n"));
+        let faults = draw::drawn(seed, &small());
+        let first = run_with(seed, &small(), &faults, &Options::default()).unwrap();
+        let told = format!("{:#?}\n{:?}\n{}", first.findings.violations, first.findings.unreachable, first.trace.join("\n"));
         assert!(first.is_good(), "seed {seed} (cellshift simulate --seed {seed} with this test's scenario):\n{told}");
-        assert!(first.moves > 0, "seed {seed} moves nothing");
-        assert_eq!(first.hash, run_with(seed, &small(), &faults, Options::default()).unwrap().hash, "seed {seed} does not replay");
+        assert!(first.moves() > 0, "seed {seed} moves nothing");
+        assert_eq!(first.hash, run_with(seed, &small(), &faults, &Options::default()).unwrap().hash, "seed {seed} does not replay");
     }
 }
 
@@ -49,7 +51,7 @@ fn fixed_seeds_are_good_and_replay() {
 fn the_watch_sees_a_guest_without_an_owner_a_second_one_and_a_repeated_effect() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let clock = Arc::new(VirtualClock::new());
+        let clock = Arc::new(RunClock::virtual_time());
         let env = env(1, clock.clone());
         let open = |schema| Db::open("memory", "", schema, &env).unwrap();
         let watch = Arc::new(Watch::new(Trace::new(clock, true), &open(Schema::Api), &open(Schema::Services)));
@@ -92,17 +94,21 @@ fn guest(server: Uuid) -> GuestSpec {
 #[test]
 fn a_controller_that_starts_while_the_journal_is_away_goes_on_when_it_returns() {
     let away = What::Database { name: "api".into(), outage: Outage::Refuses, calls: u32::MAX, for_ms: 10_000 };
-    let fault = |ms, what| PlannedFault { when: When::At(ms), what };
-    let outcome = run_with(5, &small(), &[fault(6000, away), fault(6001, What::Restart)], Options::default()).unwrap();
-    assert!(outcome.is_good(), "{:#?}\n{}", outcome.violations, outcome.trace.join("\n"));
-    assert_eq!(outcome.lives, 2, "the second life lasts");
+    let fault = |ms, what| PlannedFault::once(When::At(ms), what);
+    let outcome = run_with(5, &small(), &[fault(6000, away), fault(6001, What::Restart)], &Options::default()).unwrap();
+    assert!(outcome.is_good(), "{:#?}\n{}", outcome.findings.violations, outcome.trace.join("\n"));
+    assert_eq!(outcome.findings.lives, 2, "the second life lasts");
+}
+
+fn conductor() -> What {
+    What::Kill { actor: "conductor".into() }
 }
 
 #[test]
 fn a_process_whose_conductor_dies_too_often_ends_and_its_successor_goes_on() {
-    let faults: Vec<_> = (0..6).map(|number| PlannedFault { when: When::At(3000 + number * 500), what: What::Conductor }).collect();
-    let outcome = run_with(6, &small(), &faults, Options { whole_trace: true }).unwrap();
-    assert!(outcome.is_good(), "{:#?}\n{}", outcome.violations, outcome.trace.join("\n"));
-    assert_eq!(outcome.lives, 2);
+    let faults: Vec<_> = (0..6).map(|number| PlannedFault::once(When::At(3000 + number * 500), conductor())).collect();
+    let outcome = run_with(6, &small(), &faults, &Options { whole_trace: true, ..Options::default() }).unwrap();
+    assert!(outcome.is_good(), "{:#?}\n{}", outcome.findings.violations, outcome.trace.join("\n"));
+    assert_eq!(outcome.findings.lives, 2);
     assert!(outcome.trace.iter().any(|line| line.contains("the process ends by itself: conductor died 6 times")));
 }

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use super::virtual_env::VirtualClock;
+use super::Teller;
+use super::virtual_env::RunClock;
 
 /// Lines kept for the report of a run that failed.
 const KEPT: usize = 400;
@@ -14,8 +15,9 @@ const KEPT: usize = 400;
 /// A run's trace. Clones write to the same one.
 #[derive(Clone)]
 pub struct Trace {
-    clock: Arc<VirtualClock>,
+    clock: Arc<RunClock>,
     inner: Arc<Mutex<Inner>>,
+    teller: Option<Teller>,
 }
 
 struct Inner {
@@ -28,10 +30,29 @@ struct Inner {
 
 impl Trace {
     /// Nothing yet; with `whole`, every line is kept.
-    pub fn new(clock: Arc<VirtualClock>, whole: bool) -> Trace {
+    pub fn new(clock: Arc<RunClock>, whole: bool) -> Trace {
         let keep = if whole { usize::MAX } else { KEPT };
         let inner = Inner { digest: Sha256::new(), lines: 0, kept: VecDeque::new(), keep };
-        Trace { clock, inner: Arc::new(Mutex::new(inner)) }
+        Trace { clock, inner: Arc::new(Mutex::new(inner)), teller: None }
+    }
+
+    /// The same, with someone who is told what a watcher should see at once.
+    pub fn told_to(self, teller: Option<Teller>) -> Trace {
+        Trace { teller, ..self }
+    }
+
+    /// Milliseconds since the beginning.
+    pub fn elapsed_ms(&self) -> u64 {
+        self.clock.elapsed_ms()
+    }
+
+    /// Adds a line that a watcher should see at once.
+    pub fn tell(&self, line: impl Display) {
+        let line = line.to_string();
+        if let Some(teller) = &self.teller {
+            teller.tell(self.clock.elapsed_ms(), &line);
+        }
+        self.note(line);
     }
 
     /// Adds a line.
@@ -67,11 +88,4 @@ impl Trace {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// An id as short as a reader needs it.
-pub fn short(id: uuid::Uuid) -> String {
-    let mut text = id.simple().to_string();
-    text.truncate(8);
-    text
 }

@@ -1,7 +1,7 @@
 //! The users: what they ask for is decided by the seed and by the state in which they find their servers. They go through the
 //! APIs' own handlers, so what is refused to them is what would be refused to anybody.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,12 +11,14 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::random::Random;
-use super::trace::{Trace, short};
+use super::door::Door;
+use super::trace::Trace;
+use super::travellers::Traveller;
 use super::watch::Watch;
 use crate::actors::root::Tree;
+use crate::chaos::experiment::random::Random;
+use crate::chaos::experiment::short;
 use crate::domain::server::VmState;
-use crate::http::in_process::InProcess;
 use crate::saga::accept;
 use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
@@ -51,15 +53,19 @@ pub struct Users {
     pub answers: RefCell<BTreeMap<u16, usize>>,
     pub waiting: RefCell<usize>,
     /// Servers whose deletion was asked for.
-    doomed: RefCell<BTreeSet<Uuid>>,
-    named: RefCell<usize>,
+    pub doomed: RefCell<BTreeSet<Uuid>>,
+    pub named: RefCell<usize>,
+    /// Users who know what they want; theirs are not among `servers`.
+    pub travellers: Vec<Rc<Traveller>>,
+    /// Nobody begins anything any more.
+    pub stopped: Cell<bool>,
 }
 
 /// What an act reaches: one life of the cloud.
 #[derive(Clone)]
 pub struct Reach {
     pub tree: Tree,
-    pub door: InProcess,
+    pub door: Door,
     pub trace: Trace,
     pub image: Uuid,
     /// Servers that users try to have at once.
@@ -70,11 +76,32 @@ pub struct Reach {
 impl Users {
     /// A server that was promised and never asked to be deleted is there (I3, I10).
     pub async fn miss_nobody(&self, reach: &Reach, watch: &Watch) {
-        let servers = self.servers.borrow().clone();
-        for server in servers {
+        for server in self.all_servers() {
             let lost = matches!(accept::find(reach.world(), server).await, Err(Refusal::NotFound(_)));
             self.missed(lost, server, watch);
         }
+    }
+
+    /// Every server that was promised to someone.
+    pub fn all_servers(&self) -> Vec<Uuid> {
+        let mut servers = self.servers.borrow().clone();
+        servers.extend(self.travellers.iter().filter_map(|traveller| traveller.server()));
+        servers
+    }
+
+    /// Answers of 500 and above, or none.
+    pub fn failed_answers(&self) -> usize {
+        self.answers.borrow().iter().filter(|(status, _)| **status == 0 || **status >= 500).map(|(_, count)| count).sum()
+    }
+
+    /// Servers of theirs that are in ERROR, as far as their cells can tell now.
+    pub async fn servers_in_error(&self, reach: &Reach) -> usize {
+        let mut count = 0;
+        for server in self.all_servers() {
+            let found = tokio::time::timeout(Duration::from_secs(5), accept::find(reach.world(), server)).await;
+            count += usize::from(matches!(found, Ok(Ok((_, instance))) if instance.vm_state == VmState::Error));
+        }
+        count
     }
 
     fn missed(&self, lost: bool, server: Uuid, watch: &Watch) {
@@ -87,9 +114,7 @@ impl Users {
 
 /// Performs an act; some are done twice at once, by two users of one server.
 pub async fn perform(users: Rc<Users>, reach: Reach, watch: Arc<Watch>, mut act: Act) {
-    *users.waiting.borrow_mut() += 1;
-    // Lowered also when the life ends under it.
-    let _waits = Waits(users.clone());
+    let _waits = Waits::new(&users);
     let few = users.servers.borrow().len() + *users.asked.borrow() < reach.wanted;
     if few && act.random.percent(60) {
         return create(&users, &reach, &mut act.random).await;
@@ -110,7 +135,16 @@ pub async fn perform(users: Rc<Users>, reach: Reach, watch: Arc<Watch>, mut act:
     }
 }
 
-struct Waits(Rc<Users>);
+/// Counts a user who waits for something.
+pub struct Waits(Rc<Users>);
+
+impl Waits {
+    /// One more, until it is dropped: also when the life ends under it.
+    pub fn new(users: &Rc<Users>) -> Waits {
+        *users.waiting.borrow_mut() += 1;
+        Waits(users.clone())
+    }
+}
 
 impl Drop for Waits {
     fn drop(&mut self) {
@@ -119,7 +153,8 @@ impl Drop for Waits {
 }
 
 impl Reach {
-    async fn ask(&self, users: &Users, what: &str, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+    /// Asks for something, and waits for the answer: status 0 when none comes.
+    pub async fn ask(&self, users: &Users, what: &str, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         self.trace.note(format!("user   {what}"));
         let answer = tokio::time::timeout(PATIENCE, self.door.send(method, path, VERSION, body)).await;
         let (status, body) = answer.unwrap_or((0, Value::Null));
@@ -130,7 +165,8 @@ impl Reach {
         (status, body)
     }
 
-    fn world(&self) -> &Arc<World> {
+    /// What the sagas work with.
+    pub fn world(&self) -> &Arc<World> {
         &self.tree.world
     }
 }
@@ -222,7 +258,7 @@ async fn delete(users: &Users, reach: &Reach, server: Uuid) {
 }
 
 /// The guest writes to its disks, if it runs where its owner row says.
-async fn write(reach: &Reach, server: Uuid, random: &mut Random) {
+pub async fn write(reach: &Reach, server: Uuid, random: &mut Random) {
     let Ok(Some(row)) = reach.world().operations.ownership(server).await else { return };
     let Some((cell, host)) = row.owner else { return };
     let Some(cell) = reach.tree.cell(&cell) else { return };

@@ -1,5 +1,5 @@
-//! The simulation's [`Env`]: a clock that follows tokio's paused one and can be made to jump, ids from the seed, and blocking
-//! work done at once.
+//! A run's [`Env`]: a clock that follows tokio's (paused, in simulation) and can be made to jump, ids from the seed, and in
+//! simulation blocking work done at once.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,22 +8,47 @@ use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::random::Random;
+use crate::chaos::experiment::injector::Jump;
+use crate::chaos::experiment::random::Random;
 use crate::env::{Blocking, Clock, Env, IdSource};
 
 /// When every simulation begins: 2026-01-01, 00:00 UTC.
 const BEGINNING: TimeDelta = TimeDelta::seconds(1_767_225_600);
 
-/// Virtual time. Made inside the paused runtime.
-pub struct VirtualClock {
+/// A run's time. Made inside its runtime.
+pub struct RunClock {
     start: Instant,
+    /// What the wall clock showed then.
+    began: DateTime<Utc>,
     jumped_ms: AtomicI64,
+    /// When it was made to jump, and the sum of all jumps since.
+    jumps: Mutex<Vec<(u64, i64)>>,
 }
 
-impl VirtualClock {
-    /// At the beginning.
-    pub fn new() -> VirtualClock {
-        VirtualClock { start: Instant::now(), jumped_ms: AtomicI64::new(0) }
+impl RunClock {
+    /// At the beginning of every simulation.
+    pub fn virtual_time() -> RunClock {
+        RunClock::beginning(DateTime::UNIX_EPOCH + BEGINNING)
+    }
+
+    /// The wall clock showed this at the beginning.
+    pub fn beginning(began: DateTime<Utc>) -> RunClock {
+        RunClock { start: Instant::now(), began, jumped_ms: AtomicI64::new(0), jumps: Mutex::default() }
+    }
+
+    /// How many milliseconds after the beginning the wall clock showed this: the way back over its jumps, as far as it is clear.
+    pub fn elapsed_at(&self, shown: DateTime<Utc>) -> u64 {
+        let jumps = self.jumps.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = |jumped: i64| (shown - self.began).num_milliseconds() - jumped;
+        let mut best = since(0);
+        for (number, (at, jumped)) in jumps.iter().enumerate() {
+            let until = jumps.get(number + 1).map_or(i64::MAX, |(next, _)| i64::try_from(*next).unwrap_or(i64::MAX));
+            let candidate = since(*jumped);
+            if candidate >= i64::try_from(*at).unwrap_or(i64::MAX) && candidate <= until {
+                best = candidate;
+            }
+        }
+        u64::try_from(best).unwrap_or_default()
     }
 
     /// Milliseconds since the beginning, whatever the wall clock says.
@@ -35,22 +60,31 @@ impl VirtualClock {
     pub fn instant(&self, ms: u64) -> Instant {
         self.start + std::time::Duration::from_millis(ms)
     }
+}
 
-    /// The wall clock jumps, forward or backward; timers do not.
-    pub fn jump(&self, ms: i64) {
-        self.jumped_ms.fetch_add(ms, Ordering::SeqCst);
+impl Jump for RunClock {
+    fn jump(&self, ms: i64) {
+        let all = self.jumped_ms.fetch_add(ms, Ordering::SeqCst) + ms;
+        self.jumps.lock().unwrap_or_else(PoisonError::into_inner).push((self.elapsed_ms(), all));
     }
 }
 
-impl Clock for VirtualClock {
+impl Clock for RunClock {
     fn now(&self) -> DateTime<Utc> {
         let elapsed = TimeDelta::from_std(Instant::now() - self.start).unwrap_or(TimeDelta::MAX);
         let jumped = TimeDelta::milliseconds(self.jumped_ms.load(Ordering::SeqCst));
-        (DateTime::UNIX_EPOCH + BEGINNING + elapsed + jumped).trunc_subsecs(6)
+        (self.began + elapsed + jumped).trunc_subsecs(6)
     }
 }
 
-struct SeededIds(Mutex<Random>);
+/// Ids from the seed.
+pub struct SeededIds(Mutex<Random>);
+
+impl SeededIds {
+    pub fn new(seed: u64) -> SeededIds {
+        SeededIds(Mutex::new(Random::new(seed, "ids")))
+    }
+}
 
 impl IdSource for SeededIds {
     fn uuid(&self) -> Uuid {
@@ -62,7 +96,7 @@ impl IdSource for SeededIds {
     }
 }
 
-/// The environment under this seed.
-pub fn env(seed: u64, clock: Arc<VirtualClock>) -> Env {
-    Env::new(clock, Arc::new(SeededIds(Mutex::new(Random::new(seed, "ids")))), Blocking::Inline)
+/// The simulation's environment under this seed.
+pub fn env(seed: u64, clock: Arc<RunClock>) -> Env {
+    Env::new(clock, Arc::new(SeededIds::new(seed)), Blocking::Inline)
 }

@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::FutureExt;
 use uuid::Uuid;
 
-use super::trace::{Trace, short};
+use super::trace::Trace;
 use crate::chaos::audit::{Snapshot, Violation, journal};
+use crate::chaos::experiment::{Witness, short};
+use crate::chaos::point::{Moment, Point};
 use crate::db::api::operations::Operations;
 use crate::db::{Db, DbError};
 use crate::domain::fence::Fence;
@@ -22,11 +24,16 @@ const MOST: usize = 20;
 /// The watch over one run. It has handles of its own on the databases, so that no outage blinds it.
 pub struct Watch {
     trace: Trace,
+    /// None where the databases do not answer at once: then the audit looks at what they know, in the end.
+    records: Option<Records>,
+    state: Mutex<State>,
+}
+
+struct Records {
     operations: Operations,
     /// Placement's own handle, for its count of writes.
     placement_db: Db,
     placement: EmbeddedPlacement,
-    state: Mutex<State>,
 }
 
 #[derive(Default)]
@@ -51,7 +58,13 @@ impl Watch {
     pub fn new(trace: Trace, api: &Db, placement_db: &Db) -> Watch {
         let operations = Operations::new(api.named("watch"));
         let placement = EmbeddedPlacement::new(placement_db.named("watch"));
-        Watch { trace, operations, placement_db: placement_db.clone(), placement, state: Mutex::default() }
+        let records = Some(Records { operations, placement_db: placement_db.clone(), placement });
+        Watch { trace, records, state: Mutex::default() }
+    }
+
+    /// Over the hypervisors alone.
+    pub fn without_databases(trace: Trace) -> Watch {
+        Watch { trace, records: None, state: Mutex::default() }
     }
 
     /// What was found.
@@ -61,7 +74,7 @@ impl Watch {
 
     /// Something that must not be.
     pub fn found(&self, invariant: &str, subject: String, message: String) {
-        self.trace.note(format!("VIOLATION {invariant} {subject}: {message}"));
+        self.trace.tell(format!("VIOLATION {invariant} {subject}: {message}"));
         let mut state = self.state();
         if state.violations.len() < MOST {
             state.violations.push(Violation { invariant: invariant.to_owned(), subject, message });
@@ -73,33 +86,17 @@ impl Watch {
         self.state().drivers.insert(host.to_owned(), driver);
     }
 
-    /// The driver of a host.
-    pub fn driver(&self, host: &str) -> Option<Arc<Simulated>> {
-        self.state().drivers.get(host).cloned()
-    }
-
-    /// Guests that wait for their host to be told whether it may run them, though it owns them: host and server.
+    /// Guests that wait for their host to be told whether it may run them: host and server.
     pub fn interrupted_guests(&self) -> Vec<(String, Uuid)> {
         let drivers = self.state().drivers.clone();
         let mut waiting = Vec::new();
         for (host, driver) in drivers {
             let guests = driver.guests().unwrap_or_default();
             for guest in guests.into_iter().filter(|guest| guest.defined && guest.stopped_by == Some(StopCause::HostDown)) {
-                let server = guest.spec.server;
-                let owner = self.ask(self.operations.ownership(server)).flatten().and_then(|row| row.owner);
-                if owner.is_some_and(|(_, owner)| owner == host) {
-                    waiting.push((host.clone(), server));
-                }
+                waiting.push((host.clone(), guest.spec.server));
             }
         }
         waiting
-    }
-
-    /// A request has reached its host.
-    pub fn delivered(&self, host: &str, fence: Fence) {
-        let mut state = self.state();
-        let highest = state.delivered.entry((host.to_owned(), fence.server)).or_default();
-        *highest = fence.attempt.max(*highest);
     }
 
     /// A host has lost its guests: what ran may be started once more under the same attempt.
@@ -129,19 +126,8 @@ impl Watch {
         self.guests_of(server);
     }
 
-    /// Looks at a server after a step of one of its sagas.
-    pub fn step(&self, saga: Uuid, server: Uuid, begins: bool) {
-        self.guests_of(server);
-        if begins {
-            self.journal_of(saga, server);
-            self.placement();
-        }
-    }
-
     /// I1 and I2: one guest at most runs, on the owner, started for its epoch; and I13 of the server's counters.
     fn guests_of(&self, server: Uuid) {
-        let Some(row) = self.ask(self.operations.ownership(server)) else { return };
-        let given = row.as_ref().map_or((0, 0), |row| (row.epoch, row.attempt));
         let drivers: Vec<(String, Arc<Simulated>)> =
             self.state().drivers.iter().map(|(host, driver)| (host.clone(), driver.clone())).collect();
         let guests = drivers.iter().filter_map(|(host, driver)| Some((host, known(driver.guest(server))?)));
@@ -151,6 +137,8 @@ impl Watch {
             let hosts: Vec<&str> = running.iter().map(|(host, _)| host.as_str()).collect();
             self.found("I1", subject.clone(), format!("its guest runs on {} at once, expected on one host at most", hosts.join(" and ")));
         }
+        let Some(row) = self.ask(|records| records.operations.ownership(server)) else { return };
+        let given = row.as_ref().map_or((0, 0), |row| (row.epoch, row.attempt));
         for (host, guest) in running {
             let owner = row.as_ref().and_then(|row| row.owner.as_ref());
             if owner.is_none_or(|(_, owner)| owner != host) || guest.started_epoch != given.0 {
@@ -171,9 +159,9 @@ impl Watch {
 
     /// I8 and I9, and I13 of the attempts, by the audit's own rules.
     fn journal_of(&self, saga: Uuid, server: Uuid) {
-        let Some(Some(record)) = self.ask(self.operations.saga(saga)) else { return };
-        let Some(entries) = self.ask(self.operations.entries(saga)) else { return };
-        let Some(row) = self.ask(self.operations.ownership(server)) else { return };
+        let Some(Some(record)) = self.ask(|records| records.operations.saga(saga)) else { return };
+        let Some(entries) = self.ask(|records| records.operations.entries(saga)) else { return };
+        let Some(row) = self.ask(|records| records.operations.ownership(server)) else { return };
         let snapshot = Snapshot {
             sagas: vec![record],
             journals: [(saga, entries)].into(),
@@ -187,11 +175,12 @@ impl Watch {
 
     /// I4, and I13 of the providers' generations.
     fn placement(&self) {
-        let writes = self.placement_db.writes();
+        let Some(records) = &self.records else { return };
+        let writes = records.placement_db.writes();
         if std::mem::replace(&mut self.state().placement_writes, writes) == writes {
             return;
         }
-        let Some(Ok(providers)) = self.placement.providers().now_or_never() else { return };
+        let Some(Ok(providers)) = records.placement.providers().now_or_never() else { return };
         for provider in providers {
             for (class, inventory) in &provider.inventories {
                 let used = provider.usages.get(class).copied().unwrap_or_default();
@@ -209,8 +198,8 @@ impl Watch {
     }
 
     /// An inline database answers at once.
-    fn ask<T>(&self, answer: impl Future<Output = Result<T, DbError>>) -> Option<T> {
-        match answer.now_or_never() {
+    fn ask<'a, T, F: Future<Output = Result<T, DbError>>>(&'a self, question: impl FnOnce(&'a Records) -> F) -> Option<T> {
+        match question(self.records.as_ref()?).now_or_never() {
             Some(Ok(value)) => Some(value),
             Some(Err(error)) => {
                 self.found("watch", "the API database".to_owned(), error.to_string());
@@ -222,6 +211,35 @@ impl Watch {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Witness for Watch {
+    fn elapsed_ms(&self) -> u64 {
+        self.trace.elapsed_ms()
+    }
+
+    fn note(&self, line: String) {
+        self.trace.note(line);
+    }
+
+    fn tell(&self, line: String) {
+        self.trace.tell(line);
+    }
+
+    /// Looks at a server after a step of one of its sagas.
+    fn step(&self, point: &Point<'_>) {
+        self.guests_of(point.server);
+        if point.moment == Moment::BeforeEffect {
+            self.journal_of(point.id, point.server);
+            self.placement();
+        }
+    }
+
+    fn delivered(&self, host: &str, fence: Fence) {
+        let mut state = self.state();
+        let highest = state.delivered.entry((host.to_owned(), fence.server)).or_default();
+        *highest = fence.attempt.max(*highest);
     }
 }
 

@@ -83,6 +83,8 @@ pub enum Event {
     CellDown,
     /// `cell.up`: it answers again.
     CellUp,
+    /// `chaos.fault.<phase>`: an experiment does something on purpose.
+    ChaosFault(Phase),
 }
 
 impl Event {
@@ -96,6 +98,7 @@ impl Event {
             Event::ComputeException => "compute.exception".to_owned(),
             Event::CellDown => "cell.down".to_owned(),
             Event::CellUp => "cell.up".to_owned(),
+            Event::ChaosFault(phase) => format!("chaos.fault.{phase}"),
         }
     }
 
@@ -121,6 +124,7 @@ impl Event {
             Event::MigrateServerError => ("ComputeTaskPayload", "1.0"),
             Event::ComputeException => ("ExceptionPayload", "1.1"),
             Event::CellDown | Event::CellUp => ("CellHealthPayload", "1.0"),
+            Event::ChaosFault(_) => ("ChaosFaultPayload", "1.0"),
         }
     }
 

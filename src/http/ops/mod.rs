@@ -1,8 +1,9 @@
 //! The operators' API, `/ops/v1` (spec ops-api.md): cells, migrations with their journals, the invariant audit,
-//! notifications as they happen.
+//! notifications as they happen, and chaos experiments where they are enabled.
 
 mod audit;
 mod cells;
+mod chaos;
 mod migrations;
 mod notifications;
 
@@ -13,6 +14,7 @@ use tokio::sync::watch;
 
 use super::compute::catalog::Catalog;
 use crate::actors::notifier::NotifierHandle;
+use crate::chaos::experiment::service::Chaos;
 use crate::db::api::operations::Operations;
 use crate::virt::Hosts;
 
@@ -25,6 +27,8 @@ pub struct Operators {
     pub stopping: watch::Receiver<bool>,
     /// The most entries in one page.
     pub max_limit: u32,
+    /// None unless the configuration enables it.
+    pub chaos: Option<Chaos>,
 }
 
 /// Registers the API. It takes [`Operators`], [`Catalog`] and, for the audit, [`crate::saga::world::World`] as `web::Data`.
@@ -33,6 +37,15 @@ pub fn configure(config: &mut web::ServiceConfig) {
         web::scope("/ops/v1")
             .service(web::resource("/audit").route(web::get().to(audit::show)))
             .service(web::resource("/cells").route(web::get().to(cells::list)))
+            .service(web::resource("/chaos/actors").route(web::get().to(chaos::actors)))
+            .service(
+                web::resource("/chaos/experiment")
+                    .route(web::get().to(chaos::show))
+                    .route(web::post().to(chaos::load))
+                    .route(web::delete().to(chaos::stop)),
+            )
+            .service(web::resource("/chaos/faults").route(web::get().to(chaos::faults)).route(web::post().to(chaos::inject)))
+            .service(web::resource("/chaos/faults/{id}").route(web::delete().to(chaos::end)))
             .service(web::resource("/migrations").route(web::get().to(migrations::list)))
             .service(web::resource("/migrations/{uuid}").route(web::get().to(migrations::show)))
             .service(web::resource("/notifications").route(web::get().to(notifications::follow)))

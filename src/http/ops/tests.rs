@@ -11,6 +11,10 @@ fn the_document_describes_what_is_served_and_refers_to_what_it_has() {
     let served = [
         "/ops/v1/audit",
         "/ops/v1/cells",
+        "/ops/v1/chaos/actors",
+        "/ops/v1/chaos/experiment",
+        "/ops/v1/chaos/faults",
+        "/ops/v1/chaos/faults/{id}",
         "/ops/v1/migrations",
         "/ops/v1/migrations/{uuid}",
         "/ops/v1/notifications",

@@ -56,16 +56,6 @@ impl Simulated {
         Ok(Simulated { dir: dir.to_owned(), durability, guests: Mutex::new(guests), faults: Mutex::new(BTreeMap::new()) })
     }
 
-    /// A fault point: the next `times` calls that do this operation fail as a broken hypervisor's would.
-    pub fn fail_next(&self, operation: Operation, times: u32) {
-        lock(&self.faults).insert(operation, times);
-    }
-
-    /// Nothing is armed any more.
-    pub fn heal(&self) {
-        lock(&self.faults).clear();
-    }
-
     fn pass_fault(&self, operation: Operation) -> Result<(), VirtError> {
         let mut faults = lock(&self.faults);
         match faults.get_mut(&operation) {
@@ -329,6 +319,14 @@ impl Hypervisor for Simulated {
             return Err(VirtError::Refused(format!("the guest of server {server} does not run")));
         }
         disks::append_to_all(&self.dir_of(server), &guest.record.spec, bytes)
+    }
+
+    fn fail_next(&self, operation: Operation, times: u32) {
+        lock(&self.faults).insert(operation, times);
+    }
+
+    fn heal(&self) {
+        lock(&self.faults).clear();
     }
 }
 

@@ -1,5 +1,4 @@
-//! The way between controllers and hosts, and from sagas to the notifier: every message takes its time, and may be lost,
-//! repeated or late. What passes goes into the trace.
+//! The way between controllers and hosts: every message takes its time, and may be lost, repeated or late.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,40 +6,45 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use uuid::Uuid;
+
 use super::fault::Letter;
 use super::random::Random;
-use super::trace::{Trace, short};
-use super::watch::Watch;
+use super::{Witness, short};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
-use crate::domain::notification::Notification;
-use crate::saga::notifications::{Notifications, NotifyError};
 use crate::virt::{HostUnreachable, Hosts};
 
 /// The carrier of all messages: outlives the controllers that come and go.
 pub struct Post {
-    trace: Trace,
-    watch: Arc<Watch>,
+    witness: Arc<dyn Witness>,
     max_delay_ms: u64,
     state: Mutex<State>,
 }
 
 struct State {
     random: Random,
-    /// What becomes of the next requests.
-    letters: VecDeque<Letter>,
+    /// What becomes of the next requests: of a saga's, or of any.
+    letters: VecDeque<(Option<Uuid>, Letter)>,
     /// Cells whose hosts cannot be reached.
     cut: BTreeSet<String>,
 }
 
 impl Post {
-    pub fn new(trace: Trace, watch: Arc<Watch>, seed: u64, max_delay_ms: u64) -> Post {
+    /// Without delays where `max_delay_ms` is 0.
+    pub fn new(witness: Arc<dyn Witness>, seed: u64, max_delay_ms: u64) -> Post {
         let state = State { random: Random::new(seed, "post"), letters: VecDeque::new(), cut: BTreeSet::new() };
-        Post { trace, watch, max_delay_ms, state: Mutex::new(state) }
+        Post { witness, max_delay_ms, state: Mutex::new(state) }
     }
 
-    /// The next request to a host fares like this.
-    pub fn arm(&self, letter: Letter) {
-        self.state().letters.push_back(letter);
+    /// The next request to a host fares like this: the next of this saga, or of any.
+    pub fn arm(&self, saga: Option<Uuid>, letter: Letter) {
+        self.state().letters.push_back((saga, letter));
+    }
+
+    fn letter_for(&self, operation: Uuid) -> Option<Letter> {
+        let mut state = self.state();
+        let at = state.letters.iter().position(|(saga, _)| saga.is_none_or(|saga| saga == operation))?;
+        state.letters.remove(at).map(|(_, letter)| letter)
     }
 
     /// Cuts a cell's hosts off, or connects them again.
@@ -64,8 +68,11 @@ impl Post {
         self.state().cut.contains(cell)
     }
 
-    fn delay(&self) -> Duration {
-        Duration::from_millis(self.state().random.below(self.max_delay_ms + 1))
+    async fn on_the_way(&self) {
+        if self.max_delay_ms > 0 {
+            let delay = Duration::from_millis(self.state().random.below(self.max_delay_ms + 1));
+            tokio::time::sleep(delay).await;
+        }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -87,9 +94,9 @@ impl PostedHosts {
 
     async fn deliver(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
         let title = title(host, &request);
-        self.post.watch.delivered(host, request.fence);
+        self.post.witness.delivered(host, request.fence);
         let reply = self.inner.request(cell, host, request, deadline).await;
-        self.post.trace.note(format!("host   {title} -> {}", outcome(&reply)));
+        self.post.witness.note(format!("host   {title} -> {}", outcome(&reply)));
         reply
     }
 
@@ -108,11 +115,11 @@ impl PostedHosts {
 #[async_trait]
 impl Hosts for PostedHosts {
     async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
-        let letter = self.post.state().letters.pop_front();
+        let letter = self.post.letter_for(request.operation);
         if let Some(letter) = letter {
-            self.post.trace.note(format!("post   {}: {letter:?}", title(host, &request)));
+            self.post.witness.note(format!("post   {}: {letter:?}", title(host, &request)));
         }
-        tokio::time::sleep(self.post.delay()).await;
+        self.post.on_the_way().await;
         match letter {
             Some(Letter::LoseRequest) => return self.lost("request", deadline).await,
             Some(Letter::Late(ms)) => tokio::time::sleep(Duration::from_millis(ms)).await,
@@ -126,7 +133,7 @@ impl Hosts for PostedHosts {
         if letter == Some(Letter::LoseReply) || self.post.is_cut(cell) {
             return self.lost("reply", deadline).await;
         }
-        tokio::time::sleep(self.post.delay()).await;
+        self.post.on_the_way().await;
         reply
     }
 
@@ -139,22 +146,6 @@ impl Hosts for PostedHosts {
 
     async fn is_alive(&self, cell: &str, host: &str) -> bool {
         self.inner.is_alive(cell, host).await
-    }
-}
-
-/// The notifier behind a witness.
-pub struct Witnessed {
-    pub inner: Arc<dyn Notifications>,
-    pub trace: Trace,
-}
-
-#[async_trait]
-impl Notifications for Witnessed {
-    async fn emit(&self, notification: Notification) -> Result<u64, NotifyError> {
-        let title = format!("notify {} {} {}", short(notification.operation), notification.step, notification.event.event_type());
-        let number = self.inner.emit(notification).await;
-        self.trace.note(format!("{title} -> {}", number.as_ref().map_or_else(|error| error.to_string(), u64::to_string)));
-        number
     }
 }
 

@@ -1,0 +1,124 @@
+//! Who is supervised, how often each was started again, and how an experiment kills one or makes it stand still. Filled by
+//! [`super::Children`]; actors are named by their path, as `conductor`, `cell1/cell1-host1`, `migration/<id>`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use actix::prelude::*;
+use actix::{WeakAddr, WeakRecipient};
+use tokio::sync::oneshot;
+
+use super::{Shutdown, Supervised};
+
+/// The actor stands still until it is told to go on, or whoever could tell is gone: it takes no message, and what it does aside from
+/// its mailbox does not go on. Blocking work that has begun ends.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Pause {
+    /// Answered, or closed, when it may go on.
+    pub until: oneshot::Receiver<()>,
+}
+
+/// What an actor does when it is paused.
+pub fn stand_still<A: Actor<Context = Context<A>>>(actor: &A, pause: Pause, ctx: &mut Context<A>) {
+    let waiting = async move {
+        // A sender that is gone cannot tell any more.
+        let _ = pause.until.await;
+    };
+    ctx.wait(waiting.into_actor(actor));
+}
+
+/// A supervised actor.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// Its path.
+    pub name: String,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// False from a death to the next start.
+    pub alive: bool,
+    pub paused: bool,
+}
+
+/// All supervised actors of a tree. Clones share the list.
+#[derive(Clone, Default)]
+pub struct Roster {
+    entries: Arc<Mutex<BTreeMap<String, Entry>>>,
+}
+
+struct Entry {
+    restarts: u64,
+    alive: bool,
+    end: WeakRecipient<Shutdown>,
+    pause: WeakRecipient<Pause>,
+    /// Makes it go on.
+    paused: Option<oneshot::Sender<()>>,
+}
+
+impl Roster {
+    /// Everyone, in the order of their names.
+    pub fn all(&self) -> Vec<Listed> {
+        let listed = |(name, entry): (&String, &Entry)| Listed {
+            name: name.clone(),
+            restarts: entry.restarts,
+            alive: entry.alive,
+            paused: entry.paused.is_some(),
+        };
+        self.entries().iter().map(listed).collect()
+    }
+
+    /// Ends an actor; its supervisor starts another. One that is paused goes on first. False when none of that name is alive.
+    pub fn kill(&self, name: &str) -> bool {
+        let mut entries = self.entries();
+        let Some(entry) = entries.get_mut(name).filter(|entry| entry.alive) else { return false };
+        entry.paused = None;
+        let Some(end) = entry.end.upgrade() else { return false };
+        end.do_send(Shutdown);
+        true
+    }
+
+    /// Makes an actor stand still until [`Roster::resume`] or its death. False when none of that name is alive, or it is paused.
+    pub fn pause(&self, name: &str) -> bool {
+        let mut entries = self.entries();
+        let Some(entry) = entries.get_mut(name).filter(|entry| entry.alive && entry.paused.is_none()) else { return false };
+        let Some(pause) = entry.pause.upgrade() else { return false };
+        let (resume, until) = oneshot::channel();
+        pause.do_send(Pause { until });
+        entry.paused = Some(resume);
+        true
+    }
+
+    /// Lets a paused actor go on. False when none of that name is paused.
+    pub fn resume(&self, name: &str) -> bool {
+        self.entries().get_mut(name).is_some_and(|entry| entry.paused.take().is_some())
+    }
+
+    /// Lets all go on.
+    pub fn resume_all(&self) {
+        self.entries().values_mut().for_each(|entry| entry.paused = None);
+    }
+
+    /// An actor has been started under this name, for the first time or again.
+    pub(super) fn started<A: Supervised>(&self, name: &str, address: WeakAddr<A>) {
+        let mut entries = self.entries();
+        let restarts = entries.get(name).map_or(0, |before| before.restarts + 1);
+        let (end, pause) = (address.clone().recipient(), address.recipient());
+        entries.insert(name.to_owned(), Entry { restarts, alive: true, end, pause, paused: None });
+    }
+
+    /// It has ended, and may be started again.
+    pub(super) fn ended(&self, name: &str) {
+        if let Some(entry) = self.entries().get_mut(name) {
+            (entry.alive, entry.paused) = (false, None);
+        }
+    }
+
+    /// Its work is done.
+    pub(super) fn finished(&self, name: &str) {
+        self.entries().remove(name);
+    }
+
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,108 @@
+//! The faults that a seed stands for, where a scenario names none; and the times of those that it leaves to the seed.
+
+use super::fault::{AtStep, Letter, PlannedFault, What, When};
+use super::random::Random;
+use super::scenario::Scenario;
+use crate::chaos::point::{Fault, Moment};
+use crate::db::Outage;
+use crate::saga::tables;
+use crate::virt::Operation;
+
+/// The faults of a run: the scenario's, or those that the seed draws.
+pub fn drawn(seed: u64, scenario: &Scenario) -> Vec<PlannedFault> {
+    if let Some(faults) = &scenario.faults {
+        let mut random = Random::new(seed, "times");
+        return faults.iter().map(|fault| timed(fault, &mut random)).collect();
+    }
+    let mut random = Random::new(seed, "faults");
+    let count = random.within(0, scenario.max_faults as u64);
+    (0..count).map(|_| one(&mut random, scenario)).collect()
+}
+
+fn timed(fault: &PlannedFault, random: &mut Random) -> PlannedFault {
+    match fault.when {
+        When::Between(from, to) => PlannedFault { when: When::At(random.within(from, to)), ..fault.clone() },
+        _ => fault.clone(),
+    }
+}
+
+fn one(random: &mut Random, scenario: &Scenario) -> PlannedFault {
+    if random.percent(60) {
+        let at = at_a_step(random);
+        let what = match random.below(10) {
+            0..6 => What::Step(at_step(random, &at)),
+            6..8 => What::Message(letter(random)),
+            _ => anywhere(random, scenario),
+        };
+        return PlannedFault::once(When::Step(at), what);
+    }
+    let when = When::At(random.below(scenario.workload.seconds * 1000));
+    let what = if random.percent(30) { What::Message(letter(random)) } else { anywhere(random, scenario) };
+    PlannedFault::once(when, what)
+}
+
+/// A side of a step of any saga; early occurrences are likelier to come.
+fn at_a_step(random: &mut Random) -> AtStep {
+    let mut sides = Vec::new();
+    for (_, table) in tables::ALL {
+        for step in table.steps {
+            sides.push((step.name, "act"));
+            if step.undo.work().is_some() {
+                sides.push((step.name, "undo"));
+            }
+        }
+    }
+    let (step, side) = random.pick(&sides).copied().unwrap_or(("accept", "undo"));
+    let moment = random.pick(&[Moment::BeforeEffect, Moment::AfterEffect, Moment::AfterJournal]).copied().unwrap_or(Moment::BeforeEffect);
+    let occurrence = if side == "undo" { 1 } else { u32::try_from(random.within(1, 12)).unwrap_or(1) };
+    AtStep { step: step.to_owned(), saga: None, side: side.to_owned(), moment, occurrence }
+}
+
+fn at_step(random: &mut Random, at: &AtStep) -> Fault {
+    let possible: &[Fault] = match (at.moment == Moment::BeforeEffect, at.side == "act") {
+        (true, true) => &[Fault::Refuse, Fault::LoseReply, Fault::CompleteLate, Fault::CompleteAfterEnd, Fault::KillActor],
+        (true, false) => &[Fault::Refuse, Fault::LoseReply, Fault::CompleteLate, Fault::KillActor],
+        (false, _) => &[Fault::KillActor],
+    };
+    random.pick(possible).copied().unwrap_or(Fault::KillActor)
+}
+
+fn letter(random: &mut Random) -> Letter {
+    match random.below(5) {
+        0 => Letter::LoseRequest,
+        1 => Letter::LoseReply,
+        2 => Letter::Again(random.within(0, 200)),
+        3 => Letter::Again(random.within(1_000, 60_000)),
+        _ => Letter::Late(random.within(100, 30_000)),
+    }
+}
+
+fn anywhere(random: &mut Random, scenario: &Scenario) -> What {
+    let (cell, host) = random.pick(&scenario.topology.hosts()).cloned().unwrap_or_default();
+    let for_ms = random.within(200, 20_000);
+    match random.below(10) {
+        0 | 1 => What::HostOff { host, resume_guests: random.percent(70), for_ms },
+        2 => What::HostCrash { host },
+        3 => {
+            let operations = [Operation::Define, Operation::Start, Operation::PowerOff, Operation::Undefine, Operation::Volume];
+            let operation = random.pick(&operations).copied().unwrap_or(Operation::Start);
+            What::Driver { host, operation, times: u32::try_from(random.within(1, 3)).unwrap_or(1) }
+        }
+        4..7 => database(random, scenario, for_ms),
+        7 => What::Partition { cell, for_ms },
+        8 => What::Kill { actor: "conductor".into() },
+        _ if random.percent(50) => What::Restart,
+        _ => What::Clock { ms: i64::try_from(random.below(240_000)).unwrap_or_default() - 120_000 },
+    }
+}
+
+/// A cell, the API database, or one of the services.
+fn database(random: &mut Random, scenario: &Scenario, for_ms: u64) -> What {
+    let mut names = scenario.topology.cell_names();
+    names.extend(["api", "network", "volume", "placement", "image"].map(str::to_owned));
+    let name = random.pick(&names).cloned().unwrap_or_default();
+    let outage = random.pick(&[Outage::Refuses, Outage::LosesReplies, Outage::Hangs]).copied().unwrap_or(Outage::Refuses);
+    // One call before or after its commit, or an outage.
+    let (calls, for_ms) = if random.percent(50) { (u32::try_from(random.within(1, 3)).unwrap_or(1), 60_000) } else { (u32::MAX, for_ms) };
+    What::Database { name, outage, calls, for_ms }
+}

@@ -1,0 +1,265 @@
+//! The faults of an experiment: when each happens, and what it is. A file writes them as `[[faults]]` (docs/EXPERIMENTS.md).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::chaos::point::{Fault, Moment};
+use crate::db::Outage;
+use crate::virt::Operation;
+
+/// When a fault happens.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(try_from = "Written", into = "Written")]
+pub enum When {
+    /// So many milliseconds after the beginning.
+    At(u64),
+    /// Some time between these two, in milliseconds after the beginning; the seed says when.
+    Between(u64, u64),
+    /// When a saga comes to a point.
+    Step(AtStep),
+}
+
+/// A point of a saga's step.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AtStep {
+    pub step: String,
+    /// Only of this saga, by its name in the journal; of any without.
+    pub saga: Option<String>,
+    /// `act` or `undo`.
+    pub side: String,
+    pub moment: Moment,
+    /// The so-manieth time that any saga comes there.
+    pub occurrence: u32,
+}
+
+impl AtStep {
+    /// The first time that any saga is about to act.
+    pub fn before(step: &str) -> AtStep {
+        AtStep { step: step.to_owned(), saga: None, side: "act".into(), moment: Moment::BeforeEffect, occurrence: 1 }
+    }
+}
+
+/// [`When`] as a file has it: one of three kinds.
+#[derive(Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Written {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    between_ms: Option<(u64, u64)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saga: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    side: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    moment: Option<Moment>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    occurrence: Option<u32>,
+}
+
+impl TryFrom<Written> for When {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<When, String> {
+        let of_step = written.saga.is_some() || written.side.is_some() || written.moment.is_some() || written.occurrence.is_some();
+        match written {
+            Written { at_ms: Some(ms), between_ms: None, step: None, .. } if !of_step => Ok(When::At(ms)),
+            Written { at_ms: None, between_ms: Some((from, to)), step: None, .. } if !of_step => Ok(When::Between(from, to)),
+            Written { at_ms: None, between_ms: None, step: Some(step), saga, side, moment, occurrence } => Ok(When::Step(AtStep {
+                saga,
+                side: side.unwrap_or_else(|| "act".to_owned()),
+                moment: moment.unwrap_or(Moment::BeforeEffect),
+                occurrence: occurrence.unwrap_or(1),
+                ..AtStep::before(&step)
+            })),
+            _ => {
+                Err("`when` must be one of: `at_ms`; `between_ms`; or `step`, with `saga`, `side`, `moment` and `occurrence` if need be"
+                    .into())
+            }
+        }
+    }
+}
+
+impl From<When> for Written {
+    fn from(when: When) -> Written {
+        match when {
+            When::At(ms) => Written { at_ms: Some(ms), ..Written::default() },
+            When::Between(from, to) => Written { between_ms: Some((from, to)), ..Written::default() },
+            When::Step(at) => Written {
+                step: Some(at.step),
+                saga: at.saga,
+                side: Some(at.side),
+                moment: Some(at.moment),
+                occurrence: Some(at.occurrence),
+                ..Written::default()
+            },
+        }
+    }
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn every_call() -> u32 {
+    u32::MAX
+}
+
+fn a_minute() -> u64 {
+    60_000
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What goes wrong. A host, cell or database may be called `source` or `target` where the fault waits for a step of a move: then it
+/// is that of the move at hand.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum What {
+    /// The step at which it happens; only with [`When::Step`].
+    Step(Fault),
+    /// The next request to a host: of the saga at whose step this happens, or of any.
+    Message(Letter),
+    /// A host loses its power and gets it back.
+    HostOff {
+        host: String,
+        for_ms: u64,
+        #[serde(default = "yes")]
+        resume_guests: bool,
+    },
+    /// A host's actor panics.
+    HostCrash { host: String },
+    /// The next operations of this kind fail on a host's hypervisor.
+    Driver {
+        host: String,
+        operation: Operation,
+        #[serde(default = "once")]
+        times: u32,
+    },
+    /// A database or a service's share of one; ends after the calls or the time, whichever comes first.
+    Database {
+        name: String,
+        outage: Outage,
+        #[serde(default = "every_call")]
+        calls: u32,
+        #[serde(default = "a_minute")]
+        for_ms: u64,
+    },
+    /// No request reaches a cell's hosts, and no reply leaves them.
+    Partition { cell: String, for_ms: u64 },
+    /// The wall clock jumps.
+    Clock { ms: i64 },
+    /// A supervised actor ends, and what it supervises with it; its supervisor starts another.
+    Kill { actor: String },
+    /// A supervised actor stands still and takes no messages.
+    Pause { actor: String, for_ms: u64 },
+    /// The controller's process is killed and started again.
+    Restart,
+}
+
+/// What becomes of a request to a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Letter {
+    /// It never arrives.
+    LoseRequest,
+    /// It arrives; the reply does not.
+    LoseReply,
+    /// It arrives twice, the second time so many milliseconds later.
+    Again(u64),
+    /// It arrives so many milliseconds late.
+    Late(u64),
+}
+
+/// A fault with its time.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlannedFault {
+    pub when: When,
+    pub what: What,
+    /// How often it happens: at a step, at so many occurrences in a row; at a time, so often every `every_ms`.
+    #[serde(default = "once")]
+    pub times: u32,
+    /// The time from one to the next; only with a time.
+    #[serde(default)]
+    pub every_ms: u64,
+}
+
+impl PlannedFault {
+    /// A fault that happens once.
+    pub fn once(when: When, what: What) -> PlannedFault {
+        PlannedFault { when, what, times: 1, every_ms: 0 }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::Step(fault) => write!(f, "{}", step_fault(*fault)),
+            What::Message(Letter::LoseRequest) => write!(f, "the next request to a host is lost"),
+            What::Message(Letter::LoseReply) => write!(f, "the reply to the next request to a host is lost"),
+            What::Message(Letter::Again(ms)) => write!(f, "the next request to a host arrives again {ms} ms later"),
+            What::Message(Letter::Late(ms)) => write!(f, "the next request to a host arrives {ms} ms late"),
+            What::HostOff { host, for_ms, resume_guests } => {
+                let guests = if *resume_guests { "with" } else { "without" };
+                write!(f, "host {host} loses its power for {for_ms} ms and comes back {guests} its guests")
+            }
+            What::HostCrash { host } => write!(f, "the actor of host {host} panics"),
+            What::Driver { host, operation, times } => write!(f, "the next {times} {operation:?} on host {host} fail"),
+            What::Database { name, outage, calls, for_ms } => {
+                let does = match outage {
+                    Outage::None => "works",
+                    Outage::Refuses => "refuses calls",
+                    Outage::Hangs => "does not answer",
+                    Outage::LosesReplies => "commits and says that it failed",
+                };
+                match calls {
+                    &u32::MAX => write!(f, "database {name} {does} for {for_ms} ms"),
+                    calls => write!(f, "database {name} {does} for {calls} calls, {for_ms} ms at most"),
+                }
+            }
+            What::Partition { cell, for_ms } => write!(f, "no message goes to or from the hosts of {cell} for {for_ms} ms"),
+            What::Clock { ms } => write!(f, "the wall clock jumps by {ms} ms"),
+            What::Kill { actor } => write!(f, "actor {actor} is killed"),
+            What::Pause { actor, for_ms } => write!(f, "actor {actor} stands still for {for_ms} ms"),
+            What::Restart => write!(f, "the process is killed and started again"),
+        }
+    }
+}
+
+fn step_fault(fault: Fault) -> &'static str {
+    match fault {
+        Fault::None => "nothing happens",
+        Fault::Refuse => "the step is refused",
+        Fault::LoseReply => "the step's reply is lost",
+        Fault::Repeat => "the step happens twice",
+        Fault::CompleteLate => "the step ends after its deadline",
+        Fault::CompleteAfterEnd => "the step happens after the saga's end",
+        Fault::KillActor => "the migration's actor panics",
+        Fault::Freeze => "the migration's runner stops for ever",
+    }
+}
+
+impl fmt::Display for PlannedFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.when {
+            When::At(ms) => write!(f, "at {}.{:03} s: ", ms / 1000, ms % 1000)?,
+            When::Between(from, to) => write!(f, "between {from} and {to} ms: ")?,
+            When::Step(AtStep { step, saga, side, moment, occurrence }) => {
+                let saga = saga.as_ref().map_or_else(String::new, |saga| format!("{saga}: "));
+                write!(f, "at {saga}{side} {step}, {moment:?}, time {occurrence}: ")?;
+            }
+        }
+        write!(f, "{}", self.what)?;
+        match (self.times, self.every_ms) {
+            (1, _) => Ok(()),
+            (times, 0) => write!(f, ", {times} times"),
+            (times, every) => write!(f, ", {times} times, every {every} ms"),
+        }
+    }
+}

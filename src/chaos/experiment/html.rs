@@ -1,0 +1,253 @@
+//! A verdict as a page that needs nothing but itself: no script, no style or picture from elsewhere, every text escaped.
+
+use std::fmt::Write as _;
+
+use super::short;
+use super::text::{made, seconds, word};
+use super::verdict::{Conclusion, Findings, MigrationEnd, StepTold, Verdict};
+
+/// Width of a timeline in the drawing's own units.
+const WIDTH: f64 = 900.0;
+/// Height of one row of it.
+const ROW: f64 = 18.0;
+/// Room for the steps' names, left of it.
+const NAMES: f64 = 230.0;
+
+const STYLE: &str = "\
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1180px;padding:0 1rem;color:#1c2430;background:#fff}\
+h1{font-size:1.5rem;margin-bottom:0}h2{font-size:1.1rem;margin-top:2rem}h3{font-size:.95rem;margin:1.4rem 0 .2rem}\
+p.made{color:#5a6675;margin-top:.2rem}.verdict{display:inline-block;padding:.2rem .8rem;border-radius:4px;color:#fff;font-weight:600}\
+.held{background:#2b7a4b}.broken{background:#b3261e}.incomplete{background:#9a6700}\
+table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.2rem .7rem .2rem 0;border-bottom:1px solid #e3e8ee;vertical-align:top}\
+td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}svg{width:100%;height:auto;display:block}\
+svg text{font:11px system-ui,sans-serif;fill:#1c2430}.ok{fill:#5b8def}.failed{fill:#b3261e}.unknown{fill:#c98a00}.undo{fill:#8a63c9}\
+.open{fill:#9aa5b1}.fault{stroke:#b3261e;stroke-width:1.5;stroke-dasharray:3 2}.grid{stroke:#eef1f4}.why{color:#5a6675;font-size:.85rem}\
+.key span{display:inline-block;margin-right:1rem}.key i{display:inline-block;width:.8rem;height:.8rem;margin-right:.3rem;vertical-align:-1px}";
+
+/// The colours' meaning.
+const KEY: &str = "<p class=\"key\"><span><i style=\"background:#5b8def\"></i>act done</span>\
+<span><i style=\"background:#8a63c9\"></i>undo done</span><span><i style=\"background:#b3261e\"></i>failed</span>\
+<span><i style=\"background:#c98a00\"></i>end unknown or too late</span><span><i style=\"background:#9aa5b1\"></i>no end recorded</span>\
+<span><i style=\"background:#b3261e;width:2px\"></i>a fault</span></p>";
+
+/// Text as HTML shows it.
+pub fn escaped(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+/// The page. Nobody can fail to write to a string.
+pub fn page(verdict: &Verdict) -> String {
+    let findings = &verdict.findings;
+    let title = escaped(&verdict.title);
+    let class = match verdict.conclusion {
+        Conclusion::Held => "held",
+        Conclusion::Broken => "broken",
+        Conclusion::Incomplete => "incomplete",
+    };
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style></head>\n\
+         <body><h1>{title}</h1>\n<p class=\"made\">{}</p>\n<p><span class=\"verdict {class}\">{}</span></p>\n",
+        escaped(&made(findings)),
+        word(verdict.conclusion)
+    );
+    for paragraph in verdict.description.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
+        let _ = writeln!(page, "<p>{}</p>", escaped(paragraph.trim()));
+    }
+    held(&mut page, verdict);
+    faults(&mut page, verdict);
+    page.push_str("<h2>Migrations</h2>\n");
+    page.push_str(KEY);
+    for migration in findings.migrations.iter().filter(|migration| migration.is_move() || !migration.faults.is_empty()) {
+        timeline(&mut page, findings, migration);
+    }
+    others(&mut page, findings);
+    page.push_str("</body></html>\n");
+    page
+}
+
+fn held(page: &mut String, verdict: &Verdict) {
+    let findings = &verdict.findings;
+    page.push_str("<h2>What had to hold</h2>\n<table><tr><th>what</th><th>wanted</th><th>found</th><th></th></tr>\n");
+    let mut row = |what: &str, wanted: &str, found: &str, met: bool| {
+        let (class, word) = if met { ("held", "held") } else { ("broken", "broken") };
+        let _ = writeln!(
+            page,
+            "<tr><td>{}</td><td>{}</td><td>{}</td><td><span class=\"verdict {class}\">{word}</span></td></tr>",
+            escaped(what),
+            escaped(wanted),
+            escaped(found)
+        );
+    };
+    let count = findings.violations.len();
+    row("invariants, during the run and at rest", "no violation", &count.to_string(), count == 0);
+    for expectation in &verdict.expectations {
+        row(&expectation.what, &expectation.wanted, &expectation.found, expectation.met);
+    }
+    page.push_str("</table>\n");
+    let troubles = findings.violations.iter().map(ToString::to_string);
+    let silent = findings.unreachable.iter().map(|silent| format!("no answer: {silent}"));
+    let gave_up = findings.aborted.iter().map(|why| format!("the experiment gave up: {why}"));
+    for trouble in troubles.chain(silent).chain(gave_up) {
+        let _ = writeln!(page, "<p class=\"why\">{}</p>", escaped(&trouble));
+    }
+    if let Some(recovery) = &verdict.recovery {
+        let _ = writeln!(
+            page,
+            "<p>Recovery of the {} operations that a fault met: median {}, 99th percentile {}, longest {}.</p>",
+            recovery.migrations,
+            seconds(recovery.median_ms),
+            seconds(recovery.p99_ms),
+            seconds(recovery.longest_ms)
+        );
+    }
+}
+
+fn faults(page: &mut String, verdict: &Verdict) {
+    page.push_str("<h2>Faults</h2>\n<table><tr><th>at</th><th>over</th><th>what</th><th>where</th></tr>\n");
+    for fault in &verdict.findings.injected {
+        let place = match (&fault.step, fault.saga) {
+            (Some(step), Some(saga)) => format!("{step} of {}", short(saga)),
+            _ => String::new(),
+        };
+        let failed = fault.failed.as_ref().map_or_else(String::new, |why| format!(" (it could not happen: {why})"));
+        let _ = writeln!(
+            page,
+            "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}{}</td><td>{}</td></tr>",
+            seconds(fault.at_ms),
+            fault.over_ms.map_or_else(String::new, seconds),
+            escaped(&fault.what),
+            escaped(&failed),
+            escaped(&place)
+        );
+    }
+    for fault in &verdict.not_injected {
+        let _ = writeln!(page, "<tr><td class=\"n\">never</td><td></td><td>{}</td><td></td></tr>", escaped(fault));
+    }
+    page.push_str("</table>\n");
+}
+
+fn timeline(page: &mut String, findings: &Findings, migration: &MigrationEnd) {
+    let took = migration.ended_ms.saturating_sub(migration.began_ms);
+    let why = migration.error.as_ref().map_or_else(String::new, |why| format!(": {why}"));
+    let _ = writeln!(
+        page,
+        "<h3>{} {} of server {}: {}</h3><p class=\"why\">began at {}, took {}{}</p>",
+        escaped(&migration.saga),
+        short(migration.uuid),
+        short(migration.server),
+        escaped(&migration.state),
+        seconds(migration.began_ms),
+        seconds(took),
+        escaped(&why)
+    );
+    let height = ROW * (migration.steps.len() as f64 + 1.0);
+    let _ = writeln!(page, "<svg viewBox=\"0 0 {:.0} {height:.0}\" role=\"img\">", NAMES + WIDTH);
+    let scale = Scale::of(migration);
+    for (row, step) in migration.steps.iter().enumerate() {
+        bar(page, &scale, row, step);
+    }
+    for fault in migration.faults.iter().filter_map(|place| findings.injected.get(*place)) {
+        let x = scale.at(fault.at_ms);
+        let _ = writeln!(
+            page,
+            "<line class=\"fault\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"0\" y2=\"{height:.0}\"><title>{} {}</title></line>",
+            seconds(fault.at_ms),
+            escaped(&fault.what)
+        );
+    }
+    let base = height - 5.0;
+    let _ = writeln!(page, "<text x=\"{NAMES}\" y=\"{base:.0}\">{}</text>", seconds(scale.from));
+    let _ = writeln!(page, "<text x=\"{:.0}\" y=\"{base:.0}\" text-anchor=\"end\">{}</text></svg>", NAMES + WIDTH, seconds(scale.to));
+}
+
+/// Where a time lies in the drawing.
+struct Scale {
+    from: u64,
+    to: u64,
+}
+
+impl Scale {
+    fn of(migration: &MigrationEnd) -> Scale {
+        let ends = migration.steps.iter().map(|step| step.ended_ms.unwrap_or(step.begun_ms)).max().unwrap_or_default();
+        Scale { from: migration.began_ms, to: migration.ended_ms.max(ends).max(migration.began_ms + 1) }
+    }
+
+    fn at(&self, ms: u64) -> f64 {
+        let within = ms.clamp(self.from, self.to) - self.from;
+        NAMES + WIDTH * within as f64 / (self.to - self.from) as f64
+    }
+}
+
+fn bar(page: &mut String, scale: &Scale, row: usize, step: &StepTold) {
+    let y = ROW * row as f64;
+    let (from, to) = (scale.at(step.begun_ms), scale.at(step.ended_ms.unwrap_or(scale.to)));
+    let class = match (step.outcome.as_deref(), step.ended_ms) {
+        (_, None) => "open",
+        (Some("ok"), _) if step.side == "undo" => "undo",
+        (Some("ok"), _) => "ok",
+        (Some("timeout" | "unknown"), _) => "unknown",
+        _ => "failed",
+    };
+    let side = if step.side == "undo" { "undo " } else { "" };
+    let told = format!(
+        "{}{}: {} from {} to {}{}",
+        side,
+        step.step,
+        step.outcome.as_deref().unwrap_or("no end"),
+        seconds(step.begun_ms),
+        step.ended_ms.map_or_else(|| "?".into(), seconds),
+        step.error.as_ref().map_or_else(String::new, |why| format!(" ({why})"))
+    );
+    let _ = writeln!(
+        page,
+        "<line class=\"grid\" x1=\"0\" x2=\"{:.0}\" y1=\"{line:.0}\" y2=\"{line:.0}\"/><text x=\"0\" y=\"{:.0}\">{}{} <tspan \
+         fill=\"#9aa5b1\">{}</tspan></text><rect class=\"{class}\" x=\"{from:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"{:.0}\" rx=\"2\"><title>{}</title></rect>",
+        NAMES + WIDTH,
+        y + ROW - 5.0,
+        side,
+        escaped(&step.step),
+        step.attempt,
+        y + 3.0,
+        (to - from).max(2.0),
+        ROW - 6.0,
+        escaped(&told),
+        line = y + ROW,
+    );
+}
+
+fn others(page: &mut String, findings: &Findings) {
+    let quiet: Vec<&MigrationEnd> =
+        findings.migrations.iter().filter(|migration| !migration.is_move() && migration.faults.is_empty()).collect();
+    if quiet.is_empty() {
+        return;
+    }
+    page.push_str(
+        "<h2>Operations that no fault met</h2>\n<table><tr><th>at</th><th>took</th><th>what</th><th>server</th><th>end</th></tr>\n",
+    );
+    for one in quiet {
+        let _ = writeln!(
+            page,
+            "<tr><td class=\"n\">{}</td><td class=\"n\">{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            seconds(one.began_ms),
+            seconds(one.ended_ms.saturating_sub(one.began_ms)),
+            escaped(&one.saga),
+            short(one.server),
+            escaped(&one.state)
+        );
+    }
+    page.push_str("</table>\n");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! Makes those faults happen that are not a step's own: to hosts, databases, messages, actors and the clock of one life of a cloud.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::fault::What;
+use super::plan::Call;
+use super::post::Post;
+use crate::actors::cell::CellHandle;
+use crate::actors::root::Tree;
+use crate::db::api::operations::Operations;
+use crate::db::{Db, Outage};
+use crate::saga::context::{Context, Place};
+
+/// A clock that can be made to jump.
+pub trait Jump: Send + Sync {
+    /// The wall clock jumps, forward or backward; timers do not.
+    fn jump(&self, ms: i64);
+}
+
+/// What faults are done to.
+pub struct Injector {
+    tree: Tree,
+    /// By the names that a file has for them.
+    databases: BTreeMap<String, Db>,
+    post: Arc<Post>,
+    clock: Option<Arc<dyn Jump>>,
+    /// A handle of its own, so that no outage hides which hosts a move is about.
+    operations: Operations,
+}
+
+/// What came of a fault's beginning.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Begun {
+    /// It has happened.
+    Done,
+    /// It goes on for so many milliseconds and is to be ended then, by [`Injector::over`].
+    Lasts(u64, What),
+    /// The controller's process is to die of it.
+    Kills,
+}
+
+impl Injector {
+    /// Over one life of a cloud.
+    pub fn new(tree: Tree, databases: BTreeMap<String, Db>, post: Arc<Post>, clock: Option<Arc<dyn Jump>>) -> Injector {
+        let operations = Operations::new(tree.world.api.db().named("chaos"));
+        Injector { tree, databases, post, clock, operations }
+    }
+
+    /// Makes a fault happen; the error says why it cannot. It speaks of no move's own places ([`Injector::resolved`]).
+    pub async fn begin(&self, call: &Call) -> Result<Begun, String> {
+        let what = call.what.clone();
+        match &what {
+            What::HostOff { host, resume_guests, for_ms } => {
+                let (cell, host, resume, for_ms) = (self.cell_of(host)?.clone(), host.clone(), *resume_guests, *for_ms);
+                // Answered when no guest runs any more, which may take long; it is fine when the host is off already.
+                tokio::spawn(async move { drop(cell.power_off_host(&host, resume).await) });
+                Ok(Begun::Lasts(for_ms, what))
+            }
+            What::HostCrash { host } => {
+                self.cell_of(host)?.hosts.crash(host).map_err(|error| error.to_string())?;
+                Ok(Begun::Done)
+            }
+            What::Driver { host, operation, times } => {
+                let driver = self.cell_of(host)?.hypervisor(host).ok_or_else(|| format!("host {host} has not started"))?;
+                driver.fail_next(*operation, *times);
+                Ok(Begun::Done)
+            }
+            What::Database { name, outage, calls, for_ms } => {
+                self.database(name)?.set_outage_for(*outage, *calls);
+                Ok(Begun::Lasts(*for_ms, what.clone()))
+            }
+            What::Partition { cell, for_ms } => {
+                self.tree.cell(cell).ok_or_else(|| format!("there is no cell {cell}"))?;
+                self.post.cut(cell, true);
+                Ok(Begun::Lasts(*for_ms, what.clone()))
+            }
+            What::Message(letter) => {
+                self.post.arm(call.saga, *letter);
+                Ok(Begun::Done)
+            }
+            What::Clock { ms } => {
+                self.clock.as_ref().ok_or("this clock cannot be made to jump")?.jump(*ms);
+                Ok(Begun::Done)
+            }
+            What::Kill { actor } => match self.tree.roster.kill(actor) {
+                true => Ok(Begun::Done),
+                false => Err(format!("no actor {actor} is alive")),
+            },
+            What::Pause { actor, for_ms } => match self.tree.roster.pause(actor) {
+                true => Ok(Begun::Lasts(*for_ms, what.clone())),
+                false => Err(format!("no actor {actor} is alive, or it is paused already")),
+            },
+            What::Restart => Ok(Begun::Kills),
+            // The runner has done it.
+            What::Step(_) => Ok(Begun::Done),
+        }
+    }
+
+    /// Ends a fault that lasts. Fine when it has ended by itself.
+    pub async fn over(&self, what: &What) {
+        match what {
+            What::HostOff { host, .. } => self.power_on(host),
+            What::Partition { cell, .. } => self.post.cut(cell, false),
+            What::Pause { actor, .. } => drop(self.tree.roster.resume(actor)),
+            What::Database { name, .. } => {
+                if let Ok(db) = self.database(name) {
+                    db.set_outage(Outage::None);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Ends all faults, whoever began them.
+    pub async fn heal(&self) {
+        self.post.heal();
+        self.tree.roster.resume_all();
+        for cell in &self.tree.cells {
+            for (host, _) in cell.hosts.hosts() {
+                self.power_on(&host);
+                if let Some(driver) = cell.hypervisor(&host) {
+                    driver.heal();
+                }
+            }
+        }
+        for db in self.databases.values() {
+            db.set_outage(Outage::None);
+        }
+    }
+
+    fn power_on(&self, host: &str) {
+        if let Ok(cell) = self.cell_of(host) {
+            let (cell, host) = (cell.clone(), host.to_owned());
+            // Answered when the host has started; it is fine when it is on.
+            tokio::spawn(async move { drop(cell.power_on_host(&host).await) });
+        }
+    }
+
+    fn cell_of(&self, host: &str) -> Result<&CellHandle, String> {
+        let has = |cell: &&CellHandle| cell.hosts.hosts().iter().any(|(known, _)| known == host);
+        self.tree.cells.iter().find(has).ok_or_else(|| format!("there is no host {host}"))
+    }
+
+    fn database(&self, name: &str) -> Result<&Db, String> {
+        self.databases.get(name).ok_or_else(|| format!("there is no database {name}"))
+    }
+
+    /// The same with the names of the move's own places, where the fault speaks of them.
+    pub async fn resolved(&self, call: Call) -> Result<Call, String> {
+        let what = self.named(&call).await?;
+        Ok(Call { what, ..call })
+    }
+
+    async fn named(&self, call: &Call) -> Result<What, String> {
+        let mut what = call.what.clone();
+        let (name, of_cell) = match &mut what {
+            What::HostOff { host, .. } | What::HostCrash { host } | What::Driver { host, .. } => (host, false),
+            What::Database { name, .. } => (name, true),
+            What::Partition { cell, .. } => (cell, true),
+            _ => return Ok(what),
+        };
+        if let side @ ("source" | "target") = name.as_str() {
+            let place = self.place(call, side).await?;
+            *name = if of_cell { place.cell } else { place.host };
+        }
+        Ok(what)
+    }
+
+    async fn place(&self, call: &Call, side: &str) -> Result<Place, String> {
+        let saga = call.saga.ok_or_else(|| format!("there is no move whose {side} could be meant"))?;
+        let record = self.operations.saga(saga).await.map_err(|error| error.to_string())?;
+        let context = record.and_then(|record| serde_json::from_str::<Context>(&record.context).ok());
+        let place = context.and_then(|context| if side == "source" { context.source } else { context.target });
+        place.ok_or_else(|| format!("operation {saga} has no {side} yet"))
+    }
+}

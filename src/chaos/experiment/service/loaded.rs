@@ -1,0 +1,218 @@
+//! An experiment that is loaded into a running service: its plan at the steps, its record, and its end.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::ExperimentView;
+use crate::actors::migration_view::steps_of;
+use crate::actors::root::Tree;
+use crate::chaos::audit;
+use crate::chaos::experiment::Witness;
+use crate::chaos::experiment::draw::drawn;
+use crate::chaos::experiment::fault::{PlannedFault, What, When};
+use crate::chaos::experiment::plan::{Call, Plan};
+use crate::chaos::experiment::record::Record;
+use crate::chaos::experiment::scenario::Scenario;
+use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode, StepTold, Verdict};
+use crate::db::DbError;
+use crate::db::api::operations::Operations;
+
+/// The log hears of faults; nobody looks at every step of a service.
+struct Log {
+    began: Instant,
+}
+
+impl Witness for Log {
+    fn elapsed_ms(&self) -> u64 {
+        millis(self.began.elapsed())
+    }
+
+    fn note(&self, line: String) {
+        log::debug!("{line}");
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+enum State {
+    Running,
+    /// Its faults are over since then.
+    Ending(Instant),
+    Over(Box<Verdict>),
+}
+
+pub(super) struct Loaded {
+    scenario: Scenario,
+    planned: Vec<PlannedFault>,
+    pub(super) record: Record,
+    tree: Tree,
+    plan: Arc<Plan>,
+    witness: Arc<Log>,
+    began_at: DateTime<Utc>,
+    aborted: Option<String>,
+    state: State,
+    /// A handle of its own, so that no outage blinds it.
+    operations: Operations,
+}
+
+impl Loaded {
+    /// Arms the faults at steps; those at times are the caller's to begin ([`Loaded::at_times`]).
+    pub(super) fn begin(scenario: Scenario, tree: Tree, calls: mpsc::UnboundedSender<Call>) -> Loaded {
+        let planned: Vec<PlannedFault> =
+            drawn(scenario.seed, &scenario).into_iter().filter(|fault| !matches!(fault.what, What::Restart | What::Clock { .. })).collect();
+        let (record, witness) = (Record::default(), Arc::new(Log { began: Instant::now() }));
+        let plan = Arc::new(Plan::new(witness.clone(), record.clone(), &planned, calls));
+        tree.faults.arm(Some(plan.clone()));
+        let operations = Operations::new(tree.world.api.db().named("chaos"));
+        let began_at = tree.world.env.now();
+        Loaded { scenario, planned, record, tree, plan, witness, began_at, aborted: None, state: State::Running, operations }
+    }
+
+    pub(super) fn title(&self) -> &str {
+        &self.scenario.title
+    }
+
+    pub(super) fn faults(&self) -> usize {
+        self.planned.len()
+    }
+
+    pub(super) fn elapsed_ms(&self) -> u64 {
+        self.witness.elapsed_ms()
+    }
+
+    /// The faults that have a time: their numbers, what they are, and in how many milliseconds each begins.
+    pub(super) fn at_times(&self) -> Vec<(usize, What, u64)> {
+        let mut all = Vec::new();
+        for (number, fault) in self.planned.iter().enumerate() {
+            if let When::At(ms) = fault.when {
+                all.extend((0..u64::from(fault.times)).map(|nth| (number, fault.what.clone(), ms + nth * fault.every_ms)));
+            }
+        }
+        all
+    }
+
+    pub(super) fn is_running(&self) -> bool {
+        matches!(self.state, State::Running)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over(_))
+    }
+
+    /// No further fault happens.
+    pub(super) fn stop(&mut self, why: &str) {
+        self.aborted = Some(why.to_owned());
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.plan.heal();
+        self.tree.faults.arm(None);
+        self.state = State::Ending(Instant::now());
+    }
+
+    /// True when its faults are to end now: all have happened and none lasts, or the time is up.
+    pub(super) fn wants_to_end(&mut self, lasting: bool) -> bool {
+        let seconds = self.elapsed_ms() / 1000;
+        if self.scenario.abort.after_seconds.is_some_and(|most| seconds >= most) {
+            self.stop(&format!("{seconds} s have passed"));
+            return true;
+        }
+        let happened = self.record.all();
+        let all =
+            |(number, fault): (usize, &PlannedFault)| happened.iter().filter(|one| one.fault == number).count() >= fault.times as usize;
+        if lasting || !self.planned.iter().enumerate().all(all) {
+            return false;
+        }
+        self.end();
+        true
+    }
+
+    /// When what the faults met has come to an end, or has had its time: the verdict.
+    pub(super) async fn conclude(&mut self) {
+        let State::Ending(since) = self.state else { return };
+        let in_time = since.elapsed() < Duration::from_secs(self.scenario.expect.quiet_within_seconds);
+        match self.findings().await {
+            Ok((_, true)) if in_time => {}
+            Ok((findings, _)) => {
+                let verdict = Verdict::of(&self.scenario, &self.planned, findings);
+                log::warn!("experiment {:?} is over: {:?}", self.scenario.title, verdict.conclusion);
+                self.state = State::Over(Box::new(verdict));
+            }
+            Err(error) if in_time => log::debug!("an experiment's findings cannot be read yet: {error}"),
+            Err(error) => {
+                let unreachable = vec![error.to_string()];
+                let verdict = Verdict::of(&self.scenario, &self.planned, self.found(Vec::new(), Vec::new(), unreachable));
+                self.state = State::Over(Box::new(verdict));
+            }
+        }
+    }
+
+    /// What was found, and whether something that a fault met is still in flight. The audit is made only when nothing is.
+    async fn findings(&self) -> Result<(Findings, bool), DbError> {
+        let records = self.operations.audit_records().await?;
+        let in_flight: BTreeSet<Uuid> = records.holders.values().copied().collect();
+        let injected = self.record.all();
+        let since = |at: DateTime<Utc>| u64::try_from((at - self.began_at).num_milliseconds()).unwrap_or_default();
+        let now = self.tree.world.env.now();
+        let mut migrations = Vec::new();
+        for saga in records.sagas.iter().filter(|saga| saga.updated_at >= self.began_at || in_flight.contains(&saga.id)) {
+            let journal = records.journals.get(&saga.id).map_or(&[][..], Vec::as_slice);
+            let ended = if in_flight.contains(&saga.id) { now } else { saga.updated_at };
+            let mut told = MigrationEnd {
+                uuid: saga.id,
+                server: saga.server,
+                saga: saga.kind.clone(),
+                state: saga.state.clone(),
+                error: saga.error.clone(),
+                began_ms: since(saga.created_at),
+                ended_ms: since(ended),
+                steps: steps_of(journal).iter().map(|step| StepTold::of(step, since)).collect(),
+                faults: Vec::new(),
+                recovery_ms: None,
+            };
+            told.met(&injected);
+            migrations.push(told);
+        }
+        let waits = migrations.iter().any(|migration| !migration.faults.is_empty() && in_flight.contains(&migration.uuid));
+        if waits {
+            return Ok((self.found(migrations, Vec::new(), Vec::new()), true));
+        }
+        let report = audit::audit(&self.tree.world).await?;
+        Ok((self.found(migrations, report.violations, report.checked.unreachable), false))
+    }
+
+    fn found(&self, migrations: Vec<MigrationEnd>, violations: Vec<audit::Violation>, unreachable: Vec<String>) -> Findings {
+        Findings {
+            mode: Mode::Service,
+            seed: self.scenario.seed,
+            elapsed_ms: self.elapsed_ms(),
+            lives: 1,
+            injected: self.record.all(),
+            migrations,
+            violations,
+            unreachable,
+            answers: Default::default(),
+            servers_in_error: 0,
+            aborted: self.aborted.clone(),
+        }
+    }
+
+    pub(super) fn view(&self) -> ExperimentView {
+        let (state, verdict) = match &self.state {
+            State::Running => ("running", None),
+            State::Ending(_) => ("ending", None),
+            State::Over(verdict) => ("over", Some((**verdict).clone())),
+        };
+        let (title, began_at) = (self.scenario.title.clone(), self.began_at);
+        ExperimentView { title, state, began_at, injected: self.record.all(), verdict }
+    }
+}

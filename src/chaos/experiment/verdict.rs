@@ -1,0 +1,260 @@
+//! What a run came to: everything that was found, and what it means for what the experiment's file expects.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::fault::PlannedFault;
+use super::record::Injected;
+use super::scenario::{Bounds, Scenario};
+use crate::actors::migration_view::StepView;
+use crate::chaos::audit::Violation;
+
+/// How a run was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// On one thread, in virtual time, under a seed.
+    Simulation,
+    /// In a process, in real time.
+    Live,
+    /// On a service and its users' servers.
+    Service,
+}
+
+/// A saga, from its beginning to its end; times in milliseconds after the run's beginning.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct MigrationEnd {
+    pub uuid: Uuid,
+    pub server: Uuid,
+    /// `resize`, `confirm` and so on.
+    pub saga: String,
+    /// `done`, `unwound`, or what it was at when the run ended.
+    pub state: String,
+    pub error: Option<String>,
+    pub began_ms: u64,
+    pub ended_ms: u64,
+    pub steps: Vec<StepTold>,
+    /// The faults that met it, by their places among those injected.
+    pub faults: Vec<usize>,
+    /// From the first of them to its end.
+    pub recovery_ms: Option<u64>,
+}
+
+/// One try of one side of a step.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StepTold {
+    pub step: String,
+    pub side: String,
+    pub attempt: i64,
+    /// As the journal has it; none where it was not told.
+    pub outcome: Option<String>,
+    pub error: Option<String>,
+    pub begun_ms: u64,
+    pub ended_ms: Option<u64>,
+}
+
+impl StepTold {
+    /// As the journal's view has it.
+    pub fn of(view: &StepView, elapsed: impl Fn(chrono::DateTime<chrono::Utc>) -> u64) -> StepTold {
+        StepTold {
+            step: view.step.clone(),
+            side: view.side.clone(),
+            attempt: view.attempt,
+            outcome: view.outcome.clone(),
+            error: view.error.clone(),
+            begun_ms: elapsed(view.begun_at),
+            ended_ms: view.ended_at.map(elapsed),
+        }
+    }
+}
+
+impl MigrationEnd {
+    /// It moves a server.
+    pub fn is_move(&self) -> bool {
+        self.saga == "resize"
+    }
+
+    /// It moved the server to its target.
+    pub fn arrived(&self) -> bool {
+        self.is_move() && self.state == "done"
+    }
+
+    /// It was begun and came back; what was refused at the door was not begun.
+    pub fn returned(&self) -> bool {
+        self.is_move() && self.state == "unwound" && self.steps.iter().any(|step| step.step != "accept")
+    }
+
+    /// Finds the faults that met it: those at its own steps, and those that met everybody while it was in flight.
+    pub fn met(&mut self, injected: &[Injected]) {
+        let in_flight = |fault: &Injected| fault.at_ms >= self.began_ms && fault.at_ms < self.ended_ms;
+        let meets = |fault: &Injected| fault.saga == Some(self.uuid) || (!fault.alone && in_flight(fault));
+        let met = injected.iter().enumerate().filter(|(_, fault)| fault.failed.is_none() && meets(fault));
+        self.faults = met.map(|(place, _)| place).collect();
+        self.recovery_ms =
+            self.faults.first().and_then(|first| injected.get(*first)).map(|first| self.ended_ms.saturating_sub(first.at_ms));
+    }
+}
+
+/// All that was seen in a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Findings {
+    pub mode: Mode,
+    pub seed: u64,
+    /// How long it took, in the run's own time.
+    pub elapsed_ms: u64,
+    /// Lives of the controller's process.
+    pub lives: usize,
+    pub injected: Vec<Injected>,
+    /// In the order in which they began.
+    pub migrations: Vec<MigrationEnd>,
+    /// What did not hold, during the run or at its end.
+    pub violations: Vec<Violation>,
+    /// What did not answer the audit.
+    pub unreachable: Vec<String>,
+    /// Answers to users by status; 0 for none.
+    pub answers: BTreeMap<u16, usize>,
+    pub servers_in_error: usize,
+    /// Why the run gave up.
+    pub aborted: Option<String>,
+}
+
+impl Findings {
+    /// Nothing was wrong.
+    pub fn is_good(&self) -> bool {
+        self.violations.is_empty() && self.unreachable.is_empty()
+    }
+}
+
+/// How it ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Conclusion {
+    /// All that had to hold did.
+    Held,
+    /// An invariant or an expectation did not hold.
+    Broken,
+    /// Nothing was found broken, but the run gave up or not everything answered.
+    Incomplete,
+}
+
+/// Something that the file expects.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Expectation {
+    pub what: String,
+    pub wanted: String,
+    pub found: String,
+    pub met: bool,
+}
+
+/// Times to recover, over the migrations that a fault met.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Recovery {
+    pub migrations: usize,
+    pub median_ms: u64,
+    pub p99_ms: u64,
+    pub longest_ms: u64,
+}
+
+/// The verdict on a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Verdict {
+    pub title: String,
+    pub description: String,
+    pub conclusion: Conclusion,
+    pub expectations: Vec<Expectation>,
+    pub recovery: Option<Recovery>,
+    /// Faults of the file that did not happen.
+    pub not_injected: Vec<String>,
+    #[serde(flatten)]
+    pub findings: Findings,
+}
+
+impl Verdict {
+    /// Judges a run. `planned` are its faults; they are listed in the file unless the seed drew them.
+    pub fn of(scenario: &Scenario, planned: &[PlannedFault], findings: Findings) -> Verdict {
+        let not_injected: Vec<String> = missing(planned, &findings.injected);
+        let recovery = recovery(&findings.migrations);
+        let mut expectations = expectations(scenario, &findings, recovery);
+        if scenario.expect.all_faults && scenario.faults.is_some() && findings.aborted.is_none() {
+            expectations.push(Expectation {
+                what: "faults that did not happen".into(),
+                wanted: "none".into(),
+                found: not_injected.len().to_string(),
+                met: not_injected.is_empty(),
+            });
+        }
+        let broken = !findings.violations.is_empty() || expectations.iter().any(|expectation| !expectation.met);
+        let conclusion = match (broken, findings.aborted.is_some() || !findings.unreachable.is_empty()) {
+            // A run that gave up could not come to what was expected.
+            (true, true) if findings.violations.is_empty() => Conclusion::Incomplete,
+            (true, _) => Conclusion::Broken,
+            (false, true) => Conclusion::Incomplete,
+            (false, false) => Conclusion::Held,
+        };
+        Verdict {
+            title: scenario.title.clone(),
+            description: scenario.description.trim().to_owned(),
+            conclusion,
+            expectations,
+            recovery,
+            not_injected,
+            findings,
+        }
+    }
+}
+
+fn missing(planned: &[PlannedFault], injected: &[Injected]) -> Vec<String> {
+    let lacks = |(number, fault): (usize, &PlannedFault)| {
+        let happened = injected.iter().filter(|one| one.fault == number && one.failed.is_none()).count();
+        let wanted = fault.times as usize;
+        (happened < wanted).then(|| {
+            let why = injected.iter().filter(|one| one.fault == number).find_map(|one| one.failed.as_deref());
+            let why = why.map_or_else(String::new, |why| format!(": {why}"));
+            format!("{fault} (happened {happened} times of {wanted}{why})")
+        })
+    };
+    planned.iter().enumerate().filter_map(lacks).collect()
+}
+
+/// The median and the 99th percentile are values that occurred: the smallest that so many do not exceed.
+fn recovery(migrations: &[MigrationEnd]) -> Option<Recovery> {
+    let mut times: Vec<u64> = migrations.iter().filter_map(|migration| migration.recovery_ms).collect();
+    times.sort_unstable();
+    let at = |percent: usize| times.get((times.len() * percent).div_ceil(100).saturating_sub(1)).copied().unwrap_or_default();
+    let longest_ms = *times.last()?;
+    Some(Recovery { migrations: times.len(), median_ms: at(50), p99_ms: at(99), longest_ms })
+}
+
+fn expectations(scenario: &Scenario, findings: &Findings, recovery: Option<Recovery>) -> Vec<Expectation> {
+    let expect = &scenario.expect;
+    let arrived = findings.migrations.iter().filter(|migration| migration.arrived()).count();
+    let returned = findings.migrations.iter().filter(|migration| migration.returned()).count();
+    let counted: [(&str, Option<Bounds>, usize); 4] = [
+        ("moves that arrived", expect.arrived, arrived),
+        ("moves that came back", expect.returned, returned),
+        ("lives of the controller", expect.lives, findings.lives),
+        ("servers in ERROR", expect.servers_in_error, findings.servers_in_error),
+    ];
+    let mut all: Vec<Expectation> = counted
+        .into_iter()
+        .filter_map(|(what, bounds, found)| {
+            let bounds = bounds?;
+            Some(Expectation { what: what.into(), wanted: bounds.to_string(), found: found.to_string(), met: bounds.hold(found) })
+        })
+        .collect();
+    if let Some(most) = expect.recovery_p99_ms {
+        let found = recovery.map_or(0, |recovery| recovery.p99_ms);
+        all.push(Expectation {
+            what: "recovery, 99th percentile".into(),
+            wanted: format!("at most {most} ms"),
+            found: format!("{found} ms"),
+            met: found <= most,
+        });
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests;

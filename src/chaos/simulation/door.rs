@@ -1,0 +1,43 @@
+//! How users reach the APIs: on the caller's thread, or over HTTP.
+
+use actix_web::http::Method;
+use serde_json::Value;
+
+use crate::http::in_process::InProcess;
+
+/// A door. Cheap to clone.
+#[derive(Clone)]
+pub enum Door {
+    /// Without a socket.
+    InProcess(InProcess),
+    /// At this address, without a token: the cloud takes everybody for its administrator.
+    Http { client: reqwest::Client, root: String },
+}
+
+impl Door {
+    /// To the service at an address.
+    pub fn at(address: std::net::SocketAddr) -> Door {
+        Door::Http { client: reqwest::Client::new(), root: format!("http://{address}") }
+    }
+
+    /// Sends a request; gives the status (0 when no answer comes) and the JSON body, null when there is none.
+    pub async fn send(&self, method: Method, path: &str, version: &str, body: Option<Value>) -> (u16, Value) {
+        match self {
+            Door::InProcess(door) => door.send(method, path, version, body).await,
+            Door::Http { client, root } => {
+                let method = reqwest::Method::from_bytes(method.as_str().as_bytes()).unwrap_or_default();
+                let mut request = client.request(method, format!("{root}{path}")).header("OpenStack-API-Version", version);
+                if let Some(body) = body {
+                    request = request.json(&body);
+                }
+                let Ok(answer) = request.send().await else { return (0, Value::Null) };
+                let status = answer.status().as_u16();
+                // A service that dies with its answer has said nothing.
+                match answer.bytes().await {
+                    Ok(bytes) => (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)),
+                    Err(_) => (0, Value::Null),
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The same run in a live process, in real time: each life of the controllers has a thread and a runtime of its own, serves HTTP on a
+//! port of its own and works on SQLite files; killed, it is dropped wherever it is, and the next life opens the same files.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::sync::oneshot;
+use tokio::task::LocalSet;
+use uuid::Uuid;
+
+use super::cloud::{self, Setting};
+use super::door::Door;
+use super::findings::{self, End};
+use super::run::{Life, Run};
+use super::trace::Trace;
+use super::users::Reach;
+use super::virtual_env::{RunClock, SeededIds};
+use super::watch::Watch;
+use super::{Options, Outcome, SimulationError};
+use crate::actors::root::Tree;
+use crate::chaos::experiment::fault::PlannedFault;
+use crate::chaos::experiment::injector::Injector;
+use crate::chaos::experiment::post::Post;
+use crate::chaos::experiment::scenario::Scenario;
+use crate::chaos::experiment::verdict::{Findings, Mode};
+use crate::chaos::point::FaultPoints;
+use crate::db::Db;
+use crate::env::{Blocking, Clock, Env};
+use crate::launch;
+
+/// What the last parts of a dead process get to go.
+const GOING: Duration = Duration::from_secs(60);
+
+/// Runs a seed's workload with these faults, in real time.
+pub fn run_with(seed: u64, scenario: &Scenario, faults: &[PlannedFault], options: &Options) -> Result<Outcome, SimulationError> {
+    actix_rt::System::new().block_on(async {
+        let run = Live::open(seed, scenario, faults, options)?.run(seed);
+        tokio::select! {
+            biased;
+            _ = tokio::signal::ctrl_c() => Err(SimulationError::Interrupted),
+            outcome = run => outcome,
+        }
+    })
+}
+
+struct Live {
+    run: Run,
+    ids: Arc<SeededIds>,
+    folder: tempfile::TempDir,
+}
+
+impl Live {
+    fn open(seed: u64, scenario: &Scenario, faults: &[PlannedFault], options: &Options) -> Result<Live, SimulationError> {
+        let folder = tempfile::Builder::new().prefix("cellshift-chaos-").tempdir()?;
+        let clock = Arc::new(RunClock::beginning(Env::system().now()));
+        let trace = Trace::new(clock.clone(), options.whole_trace).told_to(options.teller.clone());
+        let watch = Arc::new(Watch::without_databases(trace.clone()));
+        let run = Run::new(seed, scenario, faults, clock, trace, watch);
+        Ok(Live { run, ids: Arc::new(SeededIds::new(seed)), folder })
+    }
+
+    async fn run(mut self, seed: u64) -> Result<Outcome, SimulationError> {
+        let mut lives = 0;
+        let findings = loop {
+            lives += 1;
+            let process = Process::start(self.beginning(seed)).await?;
+            // The users' errands on this life are in here, and are gone with it.
+            let errands = LocalSet::new();
+            let ended = errands.run_until(self.live(seed, lives, &process)).await;
+            drop(errands);
+            process.kill().await?;
+            if let Some(findings) = ended? {
+                break findings;
+            }
+        };
+        let trace = &self.run.trace;
+        Ok(Outcome { hash: trace.hash(), lines: trace.len(), trace: trace.lines(), findings })
+    }
+
+    fn beginning(&self, seed: u64) -> Beginning {
+        Beginning {
+            seed,
+            folder: self.folder.path().to_owned(),
+            scenario: self.run.scenario.clone(),
+            clock: self.run.clock.clone(),
+            ids: self.ids.clone(),
+            points: self.run.points.clone(),
+            post: self.run.post.clone(),
+            watch: self.run.watch.clone(),
+            trace: self.run.trace.clone(),
+        }
+    }
+
+    /// What was found, when it was the last life.
+    async fn live(&mut self, seed: u64, lives: usize, process: &Process) -> Result<Option<Findings>, SimulationError> {
+        let scenario = &self.run.scenario;
+        let reach = Reach {
+            tree: process.tree.clone(),
+            door: Door::at(process.address),
+            trace: self.run.trace.clone(),
+            image: process.image,
+            wanted: scenario.workload.servers,
+            hosts: Rc::new(scenario.topology.hosts()),
+        };
+        cloud::until_hosts_are_up(&reach.tree, &reach.hosts).await;
+        let databases = process.databases.clone();
+        let injector = Injector::new(reach.tree.clone(), databases, self.run.post.clone(), Some(self.run.clock.clone()));
+        let Life::Over(report) = self.run.live(&reach, &injector).await? else { return Ok(None) };
+        let servers_in_error = self.run.users.servers_in_error(&reach).await;
+        let api = reach.tree.world.api.db().named("report");
+        let end = End { mode: Mode::Live, seed, lives, report: &report, servers_in_error };
+        Ok(Some(findings::of(&self.run, &api, end).await?))
+    }
+}
+
+/// What a life is made of: all of it outlives the life.
+struct Beginning {
+    seed: u64,
+    folder: PathBuf,
+    scenario: Scenario,
+    clock: Arc<RunClock>,
+    ids: Arc<SeededIds>,
+    points: FaultPoints,
+    post: Arc<Post>,
+    watch: Arc<Watch>,
+    trace: Trace,
+}
+
+/// A clock that tells when nobody holds it any more.
+struct LifeClock {
+    clock: Arc<RunClock>,
+    _held: mpsc::Sender<()>,
+}
+
+impl Clock for LifeClock {
+    fn now(&self) -> DateTime<Utc> {
+        self.clock.now()
+    }
+}
+
+/// What a life that runs is reached by.
+struct Running {
+    tree: Tree,
+    databases: BTreeMap<String, Db>,
+    address: SocketAddr,
+    image: Uuid,
+}
+
+/// One life of the controllers' process.
+struct Process {
+    tree: Tree,
+    databases: BTreeMap<String, Db>,
+    address: SocketAddr,
+    image: Uuid,
+    end: oneshot::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+    /// Says nothing, and closes when the last part of this life is dropped: each holds its environment.
+    gone: mpsc::Receiver<()>,
+}
+
+impl Process {
+    async fn start(beginning: Beginning) -> Result<Process, SimulationError> {
+        let (end, ended) = oneshot::channel();
+        let (started, starting) = oneshot::channel();
+        let (held, gone) = mpsc::channel();
+        let clock = LifeClock { clock: beginning.clock.clone(), _held: held };
+        let env = Env::new(Arc::new(clock), beginning.ids.clone(), Blocking::Pool);
+        let thread = std::thread::Builder::new().name("controllers".into()).spawn(move || {
+            actix_rt::System::new().block_on(async move {
+                match beginning.run(env).await {
+                    Ok((running, server)) => {
+                        drop(started.send(Ok(running)));
+                        // Killed, or the run has gone away.
+                        let _ = ended.await;
+                        server.stop(false).await;
+                    }
+                    Err(error) => drop(started.send(Err(error))),
+                }
+            });
+            // What the process was at is dropped here, with its runtime: nothing is told to stop.
+        })?;
+        let lost = |_| SimulationError::Io(std::io::Error::other("the controllers' thread ended before they ran"));
+        let Running { tree, databases, address, image } = starting.await.map_err(lost)??;
+        Ok(Process { tree, databases, address, image, end, thread, gone })
+    }
+
+    /// Returns when nothing of it is left: no actor, no request, no write that still waits.
+    async fn kill(self) -> Result<(), SimulationError> {
+        let Process { tree, databases, end, thread, gone, .. } = self;
+        let _ = end.send(());
+        drop((tree, databases));
+        let going = async {
+            while !thread.is_finished() || gone.try_recv() != Err(mpsc::TryRecvError::Disconnected) {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        let left = |_| SimulationError::Io(std::io::Error::other("something of a dead process lives on"));
+        tokio::time::timeout(GOING, going).await.map_err(left)
+    }
+}
+
+impl Beginning {
+    async fn run(self, env: Env) -> Result<(Running, actix_web::dev::ServerHandle), SimulationError> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let opened = cloud::open(self.seed, &self.folder, &self.scenario, env).await?;
+        let image = cloud::sample_image(&opened).await?;
+        let databases = opened.databases();
+        let setting = Setting {
+            cloud: &opened,
+            scenario: &self.scenario,
+            faults: self.points,
+            post: self.post,
+            watch: self.watch,
+            trace: self.trace,
+            image,
+        };
+        let parts = setting.parts();
+        let launch::Running { tree, address, server, .. } = launch::launch_with(opened, parts, listener).await?;
+        Ok((Running { tree, databases, address, image }, server))
+    }
+}

@@ -1,0 +1,292 @@
+//! A run from its beginning to its audit, whatever it runs on: the timeline of users and faults, the rule by which it gives up,
+//! healing, quiet.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use super::SimulationError;
+use super::trace::Trace;
+use super::travellers::{travel, travellers};
+use super::users::{Act, Reach, Users, acts, perform};
+use super::virtual_env::RunClock;
+use super::watch::Watch;
+use crate::chaos::audit;
+use crate::chaos::experiment::fault::{PlannedFault, What, When};
+use crate::chaos::experiment::injector::{Begun, Injector};
+use crate::chaos::experiment::plan::{Call, Plan};
+use crate::chaos::experiment::post::Post;
+use crate::chaos::experiment::record::{Injected, Record};
+use crate::chaos::experiment::scenario::Scenario;
+use crate::chaos::point::FaultPoints;
+
+/// What is left to itself after the last act, before everything is healed.
+const SETTLING: Duration = Duration::from_secs(5);
+/// Journeys that have not ended by then are left to end after everything is healed.
+const JOURNEYS_WITHIN: Duration = Duration::from_secs(900);
+/// Looks that must find all quiet, and the time between two: together longer than the period in which records follow guests.
+const CALM_LOOKS: u32 = 5;
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often it is asked whether to give up, and how it goes is told.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// Something that happens at a time.
+enum Event {
+    Act(Act),
+    /// A fault by its number.
+    Fault(usize, What),
+    /// The end of the fault at a place of the record.
+    Over(usize, What),
+    /// A look at how it goes.
+    Look,
+}
+
+/// One run.
+pub struct Run {
+    pub scenario: Scenario,
+    pub clock: Arc<RunClock>,
+    pub trace: Trace,
+    pub watch: Arc<Watch>,
+    pub post: Arc<Post>,
+    pub points: FaultPoints,
+    pub users: Rc<Users>,
+    pub record: Record,
+    /// Why it gave up.
+    pub aborted: Option<String>,
+    plan: Arc<Plan>,
+    /// By time and order of entry.
+    timeline: BTreeMap<(u64, u64), Event>,
+    entered: u64,
+    calls: mpsc::UnboundedReceiver<Call>,
+}
+
+/// How a life of the controllers ended.
+pub enum Life {
+    /// Another is to begin.
+    Killed,
+    Over(Box<audit::Report>),
+}
+
+impl Run {
+    /// Everything entered, nothing begun.
+    pub fn new(seed: u64, scenario: &Scenario, faults: &[PlannedFault], clock: Arc<RunClock>, trace: Trace, watch: Arc<Watch>) -> Run {
+        let (elsewhere, calls) = mpsc::unbounded_channel();
+        let record = Record::default();
+        let plan = Arc::new(Plan::new(watch.clone(), record.clone(), faults, elsewhere));
+        let points = FaultPoints::default();
+        points.arm(Some(plan.clone()));
+        let post = Arc::new(Post::new(watch.clone(), seed, scenario.topology.max_delay_ms));
+        let users = Rc::new(Users { travellers: travellers(&scenario.workload.journeys), ..Users::default() });
+        let (scenario, timeline) = (scenario.clone(), BTreeMap::new());
+        let mut run = Run { scenario, clock, trace, watch, post, points, users, record, aborted: None, plan, timeline, entered: 0, calls };
+        for act in acts(seed, run.scenario.workload.actions(), run.scenario.workload.seconds) {
+            run.enter(act.at_ms, Event::Act(act));
+        }
+        for (number, fault) in faults.iter().enumerate() {
+            if let When::At(ms) = fault.when {
+                (0..u64::from(fault.times)).for_each(|nth| run.enter(ms + nth * fault.every_ms, Event::Fault(number, fault.what.clone())));
+            }
+        }
+        run
+    }
+
+    fn enter(&mut self, at_ms: u64, event: Event) {
+        self.entered += 1;
+        self.timeline.insert((at_ms, self.entered), event);
+    }
+
+    /// Lives one life of the controllers: to its death, or to the audit.
+    pub async fn live(&mut self, reach: &Reach, injector: &Injector) -> Result<Life, SimulationError> {
+        self.trace.tell("the controller runs");
+        for traveller in self.users.travellers.iter().filter(|traveller| !traveller.is_over()) {
+            let (users, reach, traveller) = (self.users.clone(), reach.clone(), traveller.clone());
+            let begins = self.clock.instant(traveller.begins_ms());
+            tokio::task::spawn_local(async move {
+                tokio::time::sleep_until(begins).await;
+                travel(users, reach, traveller).await;
+            });
+        }
+        if !self.timeline.values().any(|event| matches!(event, Event::Look)) {
+            self.enter(self.clock.elapsed_ms(), Event::Look);
+        }
+        let mut rest = tokio::time::Instant::now() + SETTLING;
+        loop {
+            let next = self.timeline.keys().next().map(|(at, _)| self.clock.instant(*at));
+            if self.is_busy() {
+                rest = tokio::time::Instant::now() + SETTLING;
+            } else if tokio::time::Instant::now() >= rest {
+                break;
+            }
+            tokio::select! {
+                biased;
+                Some(call) = self.calls.recv() => {
+                    if self.begin(call, injector).await {
+                        return Ok(Life::Killed);
+                    }
+                }
+                reason = reach.tree.failed() => {
+                    self.trace.tell(format!("the process ends by itself: {reason}"));
+                    return Ok(Life::Killed);
+                }
+                () = tokio::time::sleep_until(next.unwrap_or(rest).min(rest)) => {
+                    if self.happens_next(reach, injector).await {
+                        return Ok(Life::Killed);
+                    }
+                }
+            }
+            if self.aborted.is_some() {
+                break;
+            }
+        }
+        self.heal(injector).await;
+        self.quiet(reach).await
+    }
+
+    /// Something is still to come, or somebody is still on the way.
+    fn is_busy(&self) -> bool {
+        let to_come = self.timeline.values().any(|event| !matches!(event, Event::Look));
+        let travelling = self.users.travellers.iter().any(|traveller| !traveller.is_over());
+        to_come || (travelling && Duration::from_millis(self.clock.elapsed_ms()) < JOURNEYS_WITHIN)
+    }
+
+    /// What is due; true when the controller dies of it.
+    async fn happens_next(&mut self, reach: &Reach, injector: &Injector) -> bool {
+        let due = self.timeline.first_key_value().is_some_and(|((at, _), _)| *at <= self.clock.elapsed_ms());
+        let Some((_, event)) = self.timeline.pop_first().filter(|_| due) else { return false };
+        match event {
+            Event::Act(act) => {
+                drop(tokio::task::spawn_local(perform(self.users.clone(), reach.clone(), self.watch.clone(), act)));
+            }
+            Event::Over(place, what) => {
+                self.trace.tell(format!("over   {what}"));
+                self.record.over(place, self.clock.elapsed_ms());
+                injector.over(&what).await;
+            }
+            Event::Fault(number, what) => {
+                self.trace.tell(format!("FAULT  {what}"));
+                let at_ms = self.clock.elapsed_ms();
+                let injected = Injected { at_ms, fault: number, what: what.to_string(), ..Injected::default() };
+                let place = self.record.add(injected);
+                return self.begin(Call { place, what, saga: None }, injector).await;
+            }
+            Event::Look => {
+                self.aborted = self.gives_up(reach).await;
+                if let Some(why) = &self.aborted {
+                    self.trace.tell(format!("the experiment gives up: {why}"));
+                }
+                self.enter(self.clock.elapsed_ms() + u64::try_from(ASK_EVERY.as_millis()).unwrap_or(u64::MAX), Event::Look);
+            }
+        }
+        false
+    }
+
+    /// Makes a fault happen; true when the controller dies of it.
+    async fn begin(&mut self, call: Call, injector: &Injector) -> bool {
+        let place = call.place;
+        let begun = match injector.resolved(call).await {
+            Ok(call) => {
+                self.record.was(place, call.what.to_string());
+                injector.begin(&call).await
+            }
+            Err(why) => Err(why),
+        };
+        match begun {
+            Ok(Begun::Done) => false,
+            Ok(Begun::Lasts(ms, what)) => {
+                self.enter(self.clock.elapsed_ms() + ms, Event::Over(place, what));
+                false
+            }
+            Ok(Begun::Kills) => {
+                self.trace.tell("the controller is killed");
+                true
+            }
+            Err(why) => {
+                self.trace.tell(format!("it cannot happen: {why}"));
+                self.record.failed(place, &why);
+                false
+            }
+        }
+    }
+
+    /// Why the experiment is to be given up now.
+    async fn gives_up(&self, reach: &Reach) -> Option<String> {
+        let (abort, seconds) = (&self.scenario.abort, self.clock.elapsed_ms() / 1000);
+        let (found, failed) = (self.watch.violations().len(), self.users.failed_answers());
+        if abort.violations.is_some_and(|most| found >= most) {
+            return Some(format!("{found} violations were found"));
+        }
+        if abort.failed_answers.is_some_and(|most| failed >= most) {
+            return Some(format!("{failed} answers failed"));
+        }
+        if abort.after_seconds.is_some_and(|most| seconds >= most) {
+            return Some(format!("{seconds} s have passed"));
+        }
+        let most = abort.servers_in_error?;
+        let in_error = self.users.servers_in_error(reach).await;
+        (in_error >= most).then(|| format!("{in_error} servers are in ERROR"))
+    }
+
+    async fn heal(&mut self, injector: &Injector) {
+        self.trace.tell("everything is healed");
+        if self.aborted.is_some() {
+            self.users.stopped.set(true);
+        }
+        self.plan.heal();
+        injector.heal().await;
+        for (_, event) in std::mem::take(&mut self.timeline) {
+            if let Event::Over(place, _) = event {
+                self.record.over(place, self.clock.elapsed_ms());
+            }
+        }
+    }
+
+    /// Guests that their host owns and has not been allowed to run yet: host and server.
+    async fn interrupted_guests(&self, reach: &Reach) -> Result<Vec<(String, uuid::Uuid)>, SimulationError> {
+        let mut waiting = Vec::new();
+        for (host, server) in self.watch.interrupted_guests() {
+            let owner = reach.world().operations.ownership(server).await?.and_then(|row| row.owner);
+            if owner.is_some_and(|(_, owner)| owner == host) {
+                waiting.push((host, server));
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// Waits until nothing is at work, and judges.
+    async fn quiet(&self, reach: &Reach) -> Result<Life, SimulationError> {
+        let world = &reach.tree.world;
+        let within = Duration::from_secs(self.scenario.expect.quiet_within_seconds);
+        let end = tokio::time::Instant::now() + within;
+        let mut calm = 0;
+        while calm < CALM_LOOKS {
+            tokio::time::sleep(LOOK_EVERY).await;
+            let (held, debts) = (world.operations.held_servers().await?, world.operations.debts(None).await?);
+            let queued = world.api.count_queued_deletes().await?;
+            let waiting = *self.users.waiting.borrow();
+            let down = reach.hosts.iter().find(|(cell, host)| !reach.tree.cell(cell).is_some_and(|cell| cell.hosts.is_alive(host)));
+            let interrupted = self.interrupted_guests(reach).await?;
+            let is_calm = held.is_empty() && debts.is_empty() && queued == 0 && waiting == 0 && down.is_none() && interrupted.is_empty();
+            calm = if is_calm { calm + 1 } else { 0 };
+            // What is calm by then is only looked at again.
+            if calm == 0 && tokio::time::Instant::now() >= end {
+                let owed: Vec<String> =
+                    debts.iter().map(|debt| format!("{} {} of {}: {}", debt.side, debt.step, debt.server, debt.reason)).collect();
+                let message = format!(
+                    "not quiet {} s after the last fault: held {held:?}, owed {owed:?}, {queued} deletes queued, {waiting} requests wait, down {down:?}, interrupted {interrupted:?}",
+                    within.as_secs()
+                );
+                self.watch.found("I11", "the cloud".to_owned(), message);
+                break;
+            }
+        }
+        self.users.miss_nobody(reach, &self.watch).await;
+        let report = audit::audit(world).await?;
+        for violation in &report.violations {
+            self.trace.tell(format!("AUDIT  {violation}"));
+        }
+        Ok(Life::Over(Box::new(report)))
+    }
+}

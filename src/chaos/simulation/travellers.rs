@@ -1,0 +1,168 @@
+//! Users who know what they want: each makes a server and leads it through the acts of a journey. One who is told that nobody knows
+//! (503, or no answer) looks when the server is at rest and asks again; a refusal is taken for what it says.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use actix_web::http::Method;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::users::{Reach, Users, Waits, write};
+use crate::chaos::experiment::journey::{Deed, Journey};
+use crate::chaos::experiment::random::Random;
+use crate::chaos::experiment::short;
+
+/// How often one thing is asked for.
+const TRIES: u32 = 40;
+/// The pause before it is asked for again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// One server's user. What it has done outlives the controllers.
+pub struct Traveller {
+    name: String,
+    journey: Journey,
+    begins_ms: u64,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    server: Option<Uuid>,
+    /// The act at hand.
+    next: usize,
+    over: bool,
+}
+
+/// All travellers of these journeys.
+pub fn travellers(journeys: &[Journey]) -> Vec<Rc<Traveller>> {
+    let of = |(number, journey): (usize, &Journey)| {
+        let journey = journey.clone();
+        (0..journey.servers).map(move |nth| {
+            Rc::new(Traveller {
+                name: format!("j{}-{}", number + 1, nth + 1),
+                begins_ms: journey.start_ms + u64::from(nth) * journey.spacing_ms,
+                journey: journey.clone(),
+                state: RefCell::default(),
+            })
+        })
+    };
+    journeys.iter().enumerate().flat_map(of).collect()
+}
+
+impl Traveller {
+    /// The server, once it was promised.
+    pub fn server(&self) -> Option<Uuid> {
+        self.state.borrow().server
+    }
+
+    /// Nothing more is asked for.
+    pub fn is_over(&self) -> bool {
+        self.state.borrow().over
+    }
+
+    /// When it begins, in milliseconds after the beginning.
+    pub fn begins_ms(&self) -> u64 {
+        self.begins_ms
+    }
+}
+
+/// Goes on where the traveller is; the end of the life may end it anywhere.
+pub async fn travel(users: Rc<Users>, reach: Reach, traveller: Rc<Traveller>) {
+    let _waits = Waits::new(&users);
+    let server = match traveller.server() {
+        Some(server) => server,
+        None => match create(&users, &reach, &traveller).await {
+            Some(server) => server,
+            None => {
+                traveller.state.borrow_mut().over = true;
+                return;
+            }
+        },
+    };
+    let mut random = Random::new(server.as_u64_pair().0, "traveller");
+    loop {
+        at_rest(&reach, server).await;
+        let next = traveller.state.borrow().next;
+        let deed = traveller.journey.acts.get(next).filter(|_| !users.stopped.get());
+        let Some(deed) = deed else { break };
+        act(&users, &reach, server, deed, &mut random).await;
+        traveller.state.borrow_mut().next += 1;
+    }
+    traveller.state.borrow_mut().over = true;
+}
+
+/// Waits until no operation holds the server, however long its journal does not answer.
+async fn at_rest(reach: &Reach, server: Uuid) {
+    while reach.tree.conductor.until_at_rest(server).await.is_err() {
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn create(users: &Users, reach: &Reach, traveller: &Traveller) -> Option<Uuid> {
+    let root = json!({"boot_index": 0, "uuid": reach.image, "source_type": "image", "destination_type": "local",
+        "delete_on_termination": true});
+    let data = json!({"boot_index": -1, "source_type": "blank", "destination_type": "volume", "volume_size": 1,
+        "delete_on_termination": true});
+    let mut devices = vec![root];
+    devices.extend((0..traveller.journey.volumes).map(|_| data.clone()));
+    let body = json!({"server": {"name": traveller.name, "flavorRef": traveller.journey.flavor, "imageRef": reach.image,
+        "networks": "auto", "block_device_mapping_v2": devices}});
+    let what = format!("create {} {}", traveller.name, traveller.journey.flavor);
+    let (status, answer) = patiently(users, reach, &what, Method::POST, "/compute/v2.1/servers", Some(body), None).await;
+    let server = answer["server"]["id"].as_str().and_then(|id| Uuid::parse_str(id).ok()).filter(|_| status == 202)?;
+    traveller.state.borrow_mut().server = Some(server);
+    Some(server)
+}
+
+async fn act(users: &Users, reach: &Reach, server: Uuid, deed: &Deed, random: &mut Random) {
+    let action = match deed {
+        Deed::Wait(ms) => return tokio::time::sleep(Duration::from_millis(*ms)).await,
+        Deed::Write => return write(reach, server, random).await,
+        Deed::Delete => {
+            users.doomed.borrow_mut().insert(server);
+            let path = format!("/compute/v2.1/servers/{server}");
+            patiently(users, reach, &format!("delete {}", short(server)), Method::DELETE, &path, None, Some(server)).await;
+            return;
+        }
+        Deed::Resize(flavor) => json!({"resize": {"flavorRef": flavor}}),
+        Deed::Migrate => json!({"migrate": null}),
+        Deed::MigrateTo(host) => json!({"migrate": {"host": host}}),
+        Deed::Confirm => json!({"confirmResize": null}),
+        Deed::Revert => json!({"revertResize": null}),
+        Deed::Stop => json!({"os-stop": null}),
+        Deed::Start => json!({"os-start": null}),
+        Deed::SoftReboot => json!({"reboot": {"type": "SOFT"}}),
+        Deed::HardReboot => json!({"reboot": {"type": "HARD"}}),
+        Deed::Rebuild => json!({"rebuild": {"imageRef": reach.image}}),
+    };
+    let name = action.as_object().and_then(|action| action.keys().next().cloned()).unwrap_or_default();
+    let what = format!("{name} {} {}", short(server), action[&name]);
+    let path = format!("/compute/v2.1/servers/{server}/action");
+    patiently(users, reach, &what, Method::POST, &path, Some(action), Some(server)).await;
+}
+
+/// Asks until someone knows the answer, each time after the server (if there is one) has come to rest.
+async fn patiently(
+    users: &Users,
+    reach: &Reach,
+    what: &str,
+    method: Method,
+    path: &str,
+    body: Option<Value>,
+    server: Option<Uuid>,
+) -> (u16, Value) {
+    let mut answer = (0, Value::Null);
+    for _ in 0..TRIES {
+        answer = reach.ask(users, what, method.clone(), path, body.clone()).await;
+        if (1..500).contains(&answer.0) || users.stopped.get() {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+        if let Some(server) = server {
+            at_rest(reach, server).await;
+        }
+    }
+    answer
+}

@@ -1,0 +1,132 @@
+//! `/ops/v1/chaos`: the supervised actors, faults on purpose, and an experiment on this service. To those who have not enabled it
+//! (`[chaos] enabled`), it does not exist.
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::CONTENT_TYPE;
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{Catalog, Operators, Shared};
+use crate::chaos::experiment::check;
+use crate::chaos::experiment::fault::What;
+use crate::chaos::experiment::scenario::Scenario;
+use crate::chaos::experiment::service::{Chaos, Refused};
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{Answer, bad_request, conflict, empty, no_such_resource, not_found, ok, unavailable};
+use crate::http::error::ApiError;
+
+/// How an experiment's file is sent as it is; anything else is JSON.
+const TOML: &str = "application/toml";
+
+impl From<Refused> for ApiError {
+    fn from(refused: Refused) -> ApiError {
+        match refused {
+            Refused::Invalid(why) => bad_request(why),
+            Refused::Conflict(why) => conflict(why),
+            Refused::NotFound(why) => not_found(why),
+            Refused::Busy => unavailable(refused.to_string()),
+        }
+    }
+}
+
+/// 404 unless it is enabled, 403 unless the caller may.
+fn admitted<'a>(caller: &Caller, catalog: &Catalog, operators: &'a Operators) -> Result<&'a Chaos, ApiError> {
+    let chaos = operators.chaos.as_ref().ok_or_else(no_such_resource)?;
+    catalog.allow(caller, "ops:chaos")?;
+    Ok(chaos)
+}
+
+/// `GET /chaos/actors`.
+pub async fn actors(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+    let chaos = admitted(&caller, &catalog, &operators)?;
+    let actors: Vec<Value> = chaos
+        .tree()
+        .actors()
+        .into_iter()
+        .map(|(actor, in_flight)| {
+            json!({
+                "name": actor.name,
+                "alive": actor.alive,
+                "paused": actor.paused,
+                "restarts": actor.restarts,
+                "in_flight": in_flight,
+            })
+        })
+        .collect();
+    ok(&json!({ "actors": actors }))
+}
+
+/// `GET /chaos/faults`.
+pub async fn faults(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+    let faults = admitted(&caller, &catalog, &operators)?.faults().await?;
+    ok(&json!({ "faults": faults }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewFault {
+    fault: What,
+}
+
+/// `POST /chaos/faults`.
+pub async fn inject(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>, body: web::Bytes) -> Answer {
+    let chaos = admitted(&caller, &catalog, &operators)?;
+    let NewFault { fault } = read(&body)?;
+    let fault = chaos.inject(fault).await?;
+    Ok(HttpResponse::Accepted().json(json!({ "fault": fault })))
+}
+
+/// `DELETE /chaos/faults/{id}`.
+pub async fn end(caller: Caller, id: web::Path<Uuid>, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+    admitted(&caller, &catalog, &operators)?.end(*id).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+/// `GET /chaos/experiment`.
+pub async fn show(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+    let experiment = admitted(&caller, &catalog, &operators)?.show().await?;
+    ok(&json!({ "experiment": experiment }))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewExperiment {
+    experiment: Scenario,
+}
+
+/// `POST /chaos/experiment`: a file as it is, or the same as JSON.
+pub async fn load(
+    request: HttpRequest,
+    caller: Caller,
+    catalog: Shared<Catalog>,
+    operators: Shared<Operators>,
+    body: web::Bytes,
+) -> Answer {
+    let chaos = admitted(&caller, &catalog, &operators)?;
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let scenario = if kind.split(';').next().is_some_and(|kind| kind.trim() == TOML) {
+        parsed(&body)?
+    } else {
+        read::<NewExperiment>(&body)?.experiment
+    };
+    let experiment = chaos.load(scenario).await?;
+    Ok(HttpResponse::Accepted().json(json!({ "experiment": experiment })))
+}
+
+/// `DELETE /chaos/experiment`.
+pub async fn stop(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
+    let experiment = admitted(&caller, &catalog, &operators)?.stop().await?;
+    Ok(HttpResponse::Accepted().json(json!({ "experiment": experiment })))
+}
+
+fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
+    serde_json::from_slice(body).map_err(|error| bad_request(format!("Invalid input: {error}.")))
+}
+
+/// Names that only this service knows are looked at when it is loaded.
+fn parsed(body: &[u8]) -> Result<Scenario, ApiError> {
+    let text = std::str::from_utf8(body).map_err(|_| bad_request("The file is not UTF-8."))?;
+    check::read(text).map_err(|complaint| bad_request(format!("The experiment is refused: {complaint}.")))
+}

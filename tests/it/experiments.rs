@@ -1,0 +1,154 @@
+//! The experiments that are shipped: each explains itself, runs in simulation, and holds. What is documented of their files is so.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use cellshift::chaos::experiment::check::parse;
+use cellshift::chaos::experiment::draw::drawn;
+use cellshift::chaos::experiment::html;
+use cellshift::chaos::experiment::scenario::Scenario;
+use cellshift::chaos::experiment::text::text;
+use cellshift::chaos::experiment::verdict::{Conclusion, Verdict};
+use cellshift::chaos::simulation::{Options, run_with};
+use serde_json::Value;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments")
+}
+
+fn read(name: &str) -> Scenario {
+    let file = folder().join(format!("{name}.toml"));
+    let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    parse(&text).unwrap_or_else(|complaints| panic!("{name}: {complaints:?}"))
+}
+
+fn holds(name: &str) {
+    let scenario = read(name);
+    assert!(!scenario.title.is_empty() && scenario.description.len() > 200, "{name} explains itself");
+    let planned = drawn(scenario.seed, &scenario);
+    let outcome = run_with(scenario.seed, &scenario, &planned, &Options::default()).expect("a run");
+    let verdict = Verdict::of(&scenario, &planned, outcome.findings);
+    assert_eq!(verdict.conclusion, Conclusion::Held, "{}", text(&verdict));
+    assert!(!verdict.findings.injected.is_empty() && verdict.recovery.is_some(), "it shows something: {}", text(&verdict));
+    let page = html::page(&verdict);
+    for migration in verdict.findings.migrations.iter().filter(|migration| migration.is_move()) {
+        assert!(page.contains(&format!("of server {}", &migration.server.simple().to_string()[..8])), "{}", migration.server);
+    }
+}
+
+macro_rules! shipped {
+    ($($test:ident = $name:literal),+ $(,)?) => {
+        const SHIPPED: &[&str] = &[$($name),+];
+
+        $(#[test]
+        fn $test() {
+            holds($name);
+        })+
+    };
+}
+
+shipped! {
+    a_bad_day = "a-bad-day",
+    actors_stand_still = "actors-stand-still",
+    both_cells_flap = "both-cells-flap",
+    commits_that_say_they_failed = "commits-that-say-they-failed",
+    conductor_dies_at_the_pivot = "conductor-dies-at-the-pivot",
+    host_returns_without_guests = "host-returns-without-guests",
+    late_effects_after_rollback = "late-effects-after-rollback",
+    lost_replies_at_upload = "lost-replies-at-upload",
+    process_killed_during_confirm = "process-killed-during-confirm",
+    requests_delivered_twice = "requests-delivered-twice",
+    services_go_down_mid_move = "services-go-down-mid-move",
+    target_cell_cut_off = "target-cell-cut-off",
+    target_host_dies_mid_spawn = "target-host-dies-mid-spawn",
+}
+
+#[test]
+fn each_file_that_is_shipped_is_run_here() {
+    let files = std::fs::read_dir(folder()).expect("the experiments").map(|entry| entry.expect("a file").path());
+    let names: BTreeSet<String> = files.filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect();
+    assert_eq!(names, SHIPPED.iter().map(|name| (*name).to_owned()).collect());
+}
+
+/// The fenced blocks of TOML in the document.
+fn documented() -> (String, Vec<String>) {
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/EXPERIMENTS.md");
+    let text = std::fs::read_to_string(document).expect("the document");
+    let blocks = text.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).map(str::to_owned).collect();
+    (text, blocks)
+}
+
+#[test]
+fn the_documented_examples_are_accepted_and_every_key_is_documented() {
+    let (text, blocks) = documented();
+    assert!(blocks.len() >= 2, "an example of a whole file and one of every fault");
+    let mut keys = BTreeSet::new();
+    for block in &blocks {
+        let scenario = parse(block).unwrap_or_else(|complaints| panic!("{complaints:?} in\n{block}"));
+        collect(&serde_json::to_value(&scenario).expect("JSON"), &mut keys);
+    }
+    collect(&serde_json::to_value(Scenario::default()).expect("JSON"), &mut keys);
+    let missing: Vec<&String> = keys.iter().filter(|key| !text.contains(&format!("`{key}`"))).collect();
+    assert!(missing.is_empty(), "not documented: {missing:?}");
+    for name in SHIPPED {
+        assert!(text.contains(&format!("{name}.toml")), "{name} is not in the list");
+    }
+}
+
+fn collect(value: &Value, keys: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => object.iter().for_each(|(key, inner)| {
+            keys.insert(key.clone());
+            collect(inner, keys);
+        }),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, keys)),
+        _ => {}
+    }
+}
+
+fn cellshift(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cellshift")).args(arguments).output().expect("the program runs")
+}
+
+#[test]
+fn the_command_tells_progress_and_verdict_and_writes_both_reports() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (json, page) = (dir.path().join("verdict.json"), dir.path().join("verdict.html"));
+    let file = folder().join("conductor-dies-at-the-pivot.toml");
+    let (file, json_path, page_path) = (file.display().to_string(), json.display().to_string(), page.display().to_string());
+    let output = cellshift(&["chaos", "run", &file, "--json", &json_path, "--html", &page_path]);
+    let (told, progress) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}\n{progress}");
+    assert!(told.contains("actor conductor is killed, at act take_ownership") && told.ends_with("Verdict: HELD\n"), "{told}");
+    assert!(progress.contains("FAULT  actor conductor is killed") && progress.contains("everything is healed"), "{progress}");
+    let verdict: Verdict = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("a verdict");
+    assert_eq!((verdict.conclusion, verdict.findings.injected.len()), (Conclusion::Held, 2));
+    assert!(std::fs::read_to_string(page).expect("a page").contains("take_ownership"));
+}
+
+#[test]
+fn the_exit_code_tells_held_from_broken_from_given_up_from_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let run = |name: &str, text: &str| {
+        let file = dir.path().join(name);
+        std::fs::write(&file, text).expect("a file");
+        let output = cellshift(&["chaos", "run", "--quiet", &file.display().to_string()]);
+        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr))
+    };
+    let small = "[topology]\ncells = 2\nhosts_per_cell = 1\n[[workload.journeys]]\nacts = [{ resize = \"gen2.small\" }]\n";
+    let (code, told) = run("broken.toml", &format!("faults = []\n{small}[expect]\narrived = {{ at_least = 2 }}\n"));
+    assert_eq!(code, Some(3), "{told}");
+    assert!(told.contains("moves that arrived: 1 (wanted: at least 2): BROKEN"), "{told}");
+    let (code, told) = run("given-up.toml", &format!("faults = []\n{small}[abort]\nafter_seconds = 1\n"));
+    assert_eq!(code, Some(4), "{told}");
+    assert!(told.contains("the experiment gave up: 1 s have passed"), "{told}");
+    let (code, told) = run("refused.toml", "title = \"x\"\n[[faults]]\nwhat = \"restart\"\nwhen = { step = \"prepare\" }\n");
+    assert_eq!(code, Some(5), "{told}");
+    assert!(told.contains("refused.toml: line 4, column") && told.contains("prepare_at_target"), "{told}");
+    let check = cellshift(&["chaos", "check", &dir.path().join("refused.toml").display().to_string()]);
+    assert_eq!(check.status.code(), Some(5));
+    let all: Vec<String> = SHIPPED.iter().map(|name| folder().join(format!("{name}.toml")).display().to_string()).collect();
+    let all: Vec<&str> = ["chaos", "check"].into_iter().chain(all.iter().map(String::as_str)).collect();
+    assert_eq!(cellshift(&all).status.code(), Some(0));
+}
