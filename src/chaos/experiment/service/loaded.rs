@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::ExperimentView;
-use crate::actors::migration_view::steps_of;
 use crate::actors::root::Tree;
 use crate::chaos::audit;
 use crate::chaos::experiment::Witness;
@@ -19,9 +18,9 @@ use crate::chaos::experiment::fault::{PlannedFault, What, When};
 use crate::chaos::experiment::plan::{Call, Plan};
 use crate::chaos::experiment::record::Record;
 use crate::chaos::experiment::scenario::Scenario;
-use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode, StepTold, Verdict};
+use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode, Verdict};
 use crate::db::DbError;
-use crate::db::api::operations::Operations;
+use crate::db::api::operations::{Operations, SagaRecord};
 
 /// The log hears of faults; nobody looks at every step of a service.
 struct Log {
@@ -166,20 +165,9 @@ impl Loaded {
         let mut migrations = Vec::new();
         for saga in records.sagas.iter().filter(|saga| saga.updated_at >= self.began_at || in_flight.contains(&saga.id)) {
             let journal = records.journals.get(&saga.id).map_or(&[][..], Vec::as_slice);
+            // What is in flight has not ended before now.
             let ended = if in_flight.contains(&saga.id) { now } else { saga.updated_at };
-            let mut told = MigrationEnd {
-                uuid: saga.id,
-                server: saga.server,
-                saga: saga.kind.clone(),
-                state: saga.state.clone(),
-                error: saga.error.clone(),
-                began_ms: since(saga.created_at),
-                ended_ms: since(ended),
-                steps: steps_of(journal).iter().map(|step| StepTold::of(step, since)).collect(),
-                faults: Vec::new(),
-                recovery_ms: None,
-            };
-            told.met(&injected);
+            let told = MigrationEnd::of(&SagaRecord { updated_at: ended, ..saga.clone() }, journal, &injected, since);
             migrations.push(told);
         }
         let waits = migrations.iter().any(|migration| !migration.faults.is_empty() && in_flight.contains(&migration.uuid));
