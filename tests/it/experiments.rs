@@ -154,7 +154,7 @@ fn the_exit_code_tells_held_from_broken_from_given_up_from_refused() {
 }
 
 const LIVE: &str = r#"
-title = "A killed process, a crashed host, a commit that says that it failed: live"
+title = "A killed process, a request that comes twice, a commit that says that it failed: live"
 seed = 21
 
 [topology]
@@ -173,7 +173,7 @@ what = "restart"
 
 [[faults]]
 when = { step = "create_target_records", occurrence = 3 }
-what = { database = { name = "target", outage = "loses_replies", calls = 1 } }
+what = { database = { name = "target", outage = "loses_replies", calls = 1, for_ms = 2000 } }
 
 [[faults]]
 when = { step = "clean_source_host", saga = "confirm" }
