@@ -18,10 +18,12 @@ use crate::bootstrap::Cloud;
 use crate::chaos::experiment::post::{Post, PostedHosts};
 use crate::chaos::experiment::service::{self, Chaos, Unwatched};
 use crate::chaos::point::FaultPoints;
-use crate::config::{Authentication, Config};
+use crate::config::{Authentication, Config, validate};
+use crate::db::POOL_SIZE;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
 use crate::http::compute::catalog::Catalog;
+use crate::http::compute::quota_usage::Counting;
 use crate::http::compute::servers::{ComputeApi, Options};
 use crate::http::limits::InFlight;
 use crate::http::ops::{self, Operators};
@@ -102,10 +104,14 @@ pub async fn launch(cloud: Cloud, listener: TcpListener) -> Result<Running, Laun
 pub async fn launch_with(cloud: Cloud, parts: Parts, listener: TcpListener) -> Result<Running, LaunchError> {
     let Assembled { tree, wiring, stopping } = assemble(&cloud, parts).await?;
     let address = listener.local_addr()?;
-    let server: Server = server::start(wiring, listener, workers(&cloud.config), grace_seconds(&cloud.config))?;
+    let server: Server = server::start(wiring, listener, workers(&cloud.config), BLOCKING_THREADS, grace_seconds(&cloud.config))?;
     let handle = server.handle();
     Ok(Running { cloud, tree, address, server: handle, serving: actix_rt::spawn(server), stopping })
 }
+
+/// What a pool of threads for blocking work may hold: databases that hang keep their threads, and there is room for the others and
+/// for files beside them. They are started when they are needed.
+pub const BLOCKING_THREADS: usize = (validate::CELLS_MAX as usize + 3) * POOL_SIZE as usize + 512;
 
 fn workers(config: &Config) -> usize {
     match config.http.workers {
@@ -200,7 +206,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
     };
     let patience = Patience { cell: config.cells.timeout.duration(), service: config.compute.service_down_time.duration() };
     let compute_api = web::Data::new(ComputeApi {
-        registry: CellRegistry::new(cloud.api.clone(), tree.cells.iter().cloned(), patience),
+        registry: CellRegistry::remembering(config.cells.cache_down_servers, cloud.api.clone(), tree.cells.iter().cloned(), patience),
         operations: Arc::new(tree.conductor.clone()),
         images: services.images.clone(),
         network: services.network.clone(),
@@ -211,6 +217,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
             default_availability_zone: config.scheduler.default_availability_zone.clone(),
             enable_instance_password: config.api.enable_instance_password,
             max_limit: max_limit(config),
+            skip_down_cells: config.api.list_records_by_skipping_down_cells,
         },
     });
     let catalog = web::Data::new(catalog(cloud, tree));
@@ -238,6 +245,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
         anonymous,
         in_flight: InFlight::new(config.http.max_requests_in_flight),
         max_body: config.http.max_body_bytes,
+        cell_timeout: config.cells.timeout.duration(),
         parts: vec![operators, of_compute, of_services],
     })
 }
@@ -271,7 +279,9 @@ fn catalog(cloud: &Cloud, tree: &Tree) -> Catalog {
         cell_timeout: config.cells.timeout.duration(),
         default_zone: config.scheduler.default_availability_zone.clone(),
         default_limits: config.quota.limits(),
+        counting: Counting { from_placement: config.quota.count_usage_from_placement, again_when_taken: config.quota.recheck_quota },
         max_limit: max_limit(config),
+        skip_down_cells: config.api.list_records_by_skipping_down_cells,
     }
 }
 

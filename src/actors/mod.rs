@@ -15,6 +15,7 @@ pub mod notifier;
 pub mod periodic;
 #[cfg(test)]
 mod played;
+pub mod queued_deletes;
 pub mod root;
 pub mod runner;
 pub mod scheduler;

@@ -1,4 +1,5 @@
-//! What happens by itself: resizes that wait too long are confirmed, and records follow guests that went off on their own.
+//! What happens by itself: resizes that wait too long are confirmed, queued deletes are carried out, and records follow guests
+//! that went off on their own.
 
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ use actix::prelude::*;
 use chrono::TimeDelta;
 use uuid::Uuid;
 
+use super::queued_deletes::QueuedDeletes;
 use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
@@ -50,12 +52,15 @@ pub struct PeriodicParts {
 pub struct Periodic {
     parts: PeriodicParts,
     busy: bool,
+    deletes: Arc<QueuedDeletes>,
+    deleting: bool,
     _guard: Option<DeathGuard>,
 }
 
 impl Periodic {
     pub fn new(parts: PeriodicParts, guard: Option<DeathGuard>) -> Periodic {
-        Periodic { parts, busy: false, _guard: guard }
+        let deletes = Arc::new(QueuedDeletes::new(parts.world.clone(), parts.conductor.clone()));
+        Periodic { parts, busy: false, deletes, deleting: false, _guard: guard }
     }
 }
 
@@ -71,6 +76,12 @@ impl Handler<Look> for Periodic {
     type Result = ();
 
     fn handle(&mut self, _: Look, ctx: &mut Self::Context) {
+        // On their own: a cell that hangs under the other work must not keep them waiting.
+        if !std::mem::replace(&mut self.deleting, true) {
+            let deletes = self.deletes.clone();
+            let looking = async move { deletes.look().await };
+            ctx.spawn(looking.into_actor(self).map(|(), periodic, _| periodic.deleting = false));
+        }
         if std::mem::replace(&mut self.busy, true) {
             return;
         }

@@ -189,7 +189,8 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             settings: parts.settings.clone(),
         });
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
-        let cell_children = start_cells(&parts, &cells, &oracle, obituaries.clone(), ctx.address().recipient(), &roster);
+        let heard = CellsHeardBy { oracle, notifications: world.notifications.clone(), escalations: ctx.address().recipient() };
+        let cell_children = start_cells(&parts, &cells, &heard, obituaries.clone(), &roster);
         let conductor_parts =
             ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), parts.controller.clone(), parts.max_in_flight)
                 .listed(&roster);
@@ -238,12 +239,18 @@ fn hosts_of(cells: &[CellHandle]) -> CellHosts {
     hosts
 }
 
+/// Whom cells ask and tell.
+struct CellsHeardBy {
+    oracle: Arc<dyn OwnershipOracle>,
+    notifications: Arc<dyn Notifications>,
+    escalations: Recipient<Escalated>,
+}
+
 fn start_cells(
     parts: &Parts,
     handles: &[CellHandle],
-    oracle: &Arc<dyn OwnershipOracle>,
+    heard: &CellsHeardBy,
     obituaries: WeakRecipient<ChildDied>,
-    escalations: Recipient<Escalated>,
     roster: &Roster,
 ) -> Children<Cell> {
     let mut children = Children::new(obituaries).listed(roster, "");
@@ -258,9 +265,10 @@ fn start_cells(
             options: parts.cell_options.clone(),
             images: parts.images.clone(),
             network: parts.network.clone(),
-            oracle: oracle.clone(),
+            oracle: heard.oracle.clone(),
             hypervisors: parts.hypervisors.clone(),
-            escalations: Some(escalations.clone()),
+            notifications: heard.notifications.clone(),
+            escalations: Some(heard.escalations.clone()),
             roster: roster.clone(),
         };
         children.start(spec(&cell.name, move |guard| Cell::new(cell_parts.clone(), Some(guard)).start()));

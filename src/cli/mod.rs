@@ -4,6 +4,7 @@ mod audit;
 mod chaos;
 pub mod data_dir;
 mod migrations;
+mod populate;
 mod serve;
 mod simulate;
 
@@ -88,6 +89,25 @@ enum Command {
 enum DbCommand {
     /// Bring every schema up to date. The service does the same when it starts.
     Migrate(Options),
+    /// Fill in, in the data of a stopped service, which servers' delete was asked for, where mappings of an older release do not say.
+    ///
+    /// May be run again and again. Ends with 0 when nothing is left to fill in, 3 when --max-count was reached, 4 when a cell did not
+    /// answer and something is left there, and 5 when nothing could be done.
+    PopulateQueuedForDelete(Populate),
+    /// Fill in, in the data of a stopped service, whose servers are, where mappings of an older release do not say.
+    ///
+    /// Ends as populate-queued-for-delete.
+    PopulateUserId(Populate),
+}
+
+/// How much is filled in.
+#[derive(Args, Clone)]
+struct Populate {
+    #[command(flatten)]
+    options: Options,
+    /// Mappings to write at most [default: all].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    max_count: Option<u32>,
 }
 
 /// What every subcommand takes.
@@ -130,7 +150,11 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Audit { options, json } => options.load().map(|config| audit::run(&config, json)),
         Command::Simulate(asked) => simulate::run(&asked),
         Command::Chaos { command } => Ok(chaos::run(&command)),
-        Command::Db { command: DbCommand::Migrate(options) } => options.load().and_then(migrate_databases),
+        Command::Db { command } => match command {
+            DbCommand::Migrate(options) => options.load().and_then(migrate_databases),
+            DbCommand::PopulateQueuedForDelete(asked) => Ok(populate::run(asked, populate::What::Deletes)),
+            DbCommand::PopulateUserId(asked) => Ok(populate::run(asked, populate::What::Users)),
+        },
         Command::Config(options) => options.load().and_then(|config| {
             print!("{}", config.to_toml()?);
             Ok(ExitCode::SUCCESS)

@@ -1,6 +1,12 @@
 //! Quotas: what is counted, and how much of it a project gets when nobody has said otherwise.
 
 use std::collections::BTreeMap;
+use std::iter::Sum;
+use std::ops::Add;
+
+use serde::{Deserialize, Serialize};
+
+use super::flavor::Flavor;
 
 /// Limits by resource; -1 is no limit.
 pub type Limits = BTreeMap<String, i64>;
@@ -32,4 +38,89 @@ pub fn default_limits() -> Limits {
 pub fn fits(limits: &Limits, resource: &str, used: i64, more: i64) -> bool {
     let limit = limits.get(resource).copied().unwrap_or(-1);
     limit < 0 || used + more <= limit
+}
+
+/// Why there is no room for so much more, in Nova's words; none when there is.
+pub fn refusal(limits: &Limits, used: impl Fn(&str) -> i64, more: &[(&str, i64)]) -> Option<String> {
+    let over: Vec<_> = more.iter().filter(|(resource, amount)| !fits(limits, resource, used(resource), *amount)).collect();
+    if over.is_empty() {
+        return None;
+    }
+    let list = |figure: &dyn Fn(&str, i64) -> i64| {
+        over.iter().map(|(resource, amount)| figure(resource, *amount).to_string()).collect::<Vec<_>>().join(", ")
+    };
+    let names = over.iter().map(|(resource, _)| *resource).collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "Quota exceeded for {names}: Requested {}, but already used {} of {} {names}",
+        list(&|_, amount| amount),
+        list(&|resource, _| used(resource)),
+        list(&|resource, _| limits.get(resource).copied().unwrap_or(-1)),
+    ))
+}
+
+/// What servers take of their project's quotas.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Taken {
+    pub instances: i64,
+    pub cores: i64,
+    /// In MiB.
+    pub ram: i64,
+}
+
+impl Taken {
+    /// By so many servers of a flavor.
+    pub fn by(count: i64, flavor: &Flavor) -> Taken {
+        Taken { instances: count, cores: count * i64::from(flavor.vcpus), ram: count * i64::from(flavor.memory_mb) }
+    }
+
+    /// By the resources' names.
+    pub fn by_resource(&self) -> [(&'static str, i64); 3] {
+        [("instances", self.instances), ("cores", self.cores), ("ram", self.ram)]
+    }
+
+    /// Of one resource; nothing of those that servers do not take.
+    pub fn of(&self, resource: &str) -> i64 {
+        self.by_resource().iter().find(|(name, _)| *name == resource).map_or(0, |(_, amount)| *amount)
+    }
+}
+
+impl Add for Taken {
+    type Output = Taken;
+    fn add(self, other: Taken) -> Taken {
+        Taken { instances: self.instances + other.instances, cores: self.cores + other.cores, ram: self.ram + other.ram }
+    }
+}
+
+impl Sum for Taken {
+    fn sum<I: Iterator<Item = Taken>>(all: I) -> Taken {
+        all.fold(Taken::default(), Add::add)
+    }
+}
+
+/// A project's room as it was counted. Whoever takes of it checks it again in the commit that takes, against what came since.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CountedRoom {
+    pub limits: Limits,
+    /// By the servers that were known then.
+    pub used: Taken,
+    /// The number of the newest mapping among them: what has a higher one came since.
+    pub newest: i32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_names_what_is_over_and_nothing_else() {
+        let limits = Limits::from([("instances".to_owned(), 3), ("cores".to_owned(), 8), ("ram".to_owned(), -1)]);
+        let flavor = Flavor { vcpus: 2, memory_mb: 512, ..Flavor::default() };
+        let used = Taken::by(2, &flavor) + Taken { ram: 1 << 40, ..Taken::default() };
+        assert_eq!(refusal(&limits, |resource| used.of(resource), &Taken::by(1, &flavor).by_resource()), None);
+        assert_eq!(
+            refusal(&limits, |resource| used.of(resource), &Taken::by(3, &flavor).by_resource()).unwrap(),
+            "Quota exceeded for instances, cores: Requested 3, 6, but already used 2, 4 of 3, 8 instances, cores"
+        );
+        assert_eq!(used.of("key_pairs"), 0);
+    }
 }

@@ -10,6 +10,7 @@ use crate::db::cell::bundle::InstanceBundle;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::guest::DiskManifest;
+use crate::domain::quota::CountedRoom;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{TaskState, VmState, named_states};
 
@@ -135,6 +136,9 @@ pub struct CreateRequest {
     pub host: Option<String>,
     /// What the guest reads at first boot.
     pub config_drive: serde_json::Value,
+    /// Its project's room, to be checked again when it is accepted; none when it is not.
+    #[serde(default)]
+    pub room: Option<CountedRoom>,
 }
 
 /// A network interface of a new server.

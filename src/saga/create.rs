@@ -45,7 +45,8 @@ const STEPS: &[Step] = &[
     Step::forward("publish_build", work!(publish_build)),
 ];
 
-/// The mapping, the request spec and the build request, in one transaction: from here on the server exists.
+/// The mapping, the request spec and the build request, in one transaction: from here on the server exists. Refused when its
+/// project has no room any more.
 pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
     let request = create_request(context)?.clone();
     context.display_name = request.instance.instance.display_name.clone();
@@ -60,7 +61,9 @@ pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Resul
         return Ok(());
     }
     let server = NewServer { instance: (*request.instance).clone(), request_spec: (*request.request_spec).clone() };
-    world.api.create_server(fence, server).await.map_err(Refusal::from)
+    let Some(room) = request.room else { return world.api.create_server(fence, server).await.map_err(Refusal::from) };
+    // Of those who were told that there is room, some may have been faster.
+    world.api.create_server_within(fence, server, room).await?.map_err(Refusal::Forbidden)
 }
 
 async fn accept_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {

@@ -40,6 +40,8 @@ const STEPS: &[Step] = &[
 ];
 
 async fn begin_delete(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    // From here on the delete cannot be undone: while the cell is down, the server is no more (down-cell A1).
+    ignore_missing(world.api.set_queued_for_delete(context.server, true).await)?;
     let Some(here) = context.here().cloned() else { return Ok(()) };
     let txn = history::event_started(CellTxn::new(), context, leading_event(context), Some(&here));
     world.cell(&here.cell)?.apply(fence, txn).await?;
@@ -85,11 +87,9 @@ async fn disown(world: &World, context: &mut Context, fence: Fence) -> Result<()
 }
 
 async fn delete_record(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    // The flag first: a list that misses the record must not take the mapping for a server that is lost.
-    ignore_missing(world.api.set_queued_for_delete(context.server, true).await)?;
     let cell = match find(world, context.server).await {
         Ok((cell, _)) => cell,
-        Err(Refusal::NotFound(_)) => return Ok(()),
+        Err(Refusal::NotFound(_)) => return Ok(world.api.settle_delete(context.server).await?),
         Err(other) => return Err(other.into()),
     };
     if let Some(here) = context.here().cloned() {
@@ -99,5 +99,7 @@ async fn delete_record(world: &World, context: &mut Context, fence: Fence) -> Re
     if context.target.is_some() {
         txn = txn.migration_status(context.move_id(), MigrationStatus::Confirmed);
     }
-    Ok(world.cell(&cell)?.apply(fence, txn.soft_delete_instance(context.server, world.env.now())).await?)
+    world.cell(&cell)?.apply(fence, txn.soft_delete_instance(context.server, world.env.now())).await?;
+    // Last: until the record is gone, only this keeps a server that was said to be gone from being shown again.
+    Ok(world.api.settle_delete(context.server).await?)
 }

@@ -2,11 +2,14 @@
 
 mod audit_command;
 mod chaos_api;
+mod chaos_proxy;
 mod client;
 mod cloud;
 mod cold_migrate;
 mod configuration;
 mod databases;
+mod deletes_with_a_cell_down;
+mod down_cells;
 mod experiments;
 mod faults;
 mod full_disk;
@@ -16,7 +19,10 @@ mod layers;
 mod local_disks;
 mod moves_with_a_database_down;
 mod operators;
+mod populate_command;
+mod postgres_server;
 mod power;
+mod quotas_with_a_cell_down;
 mod races;
 mod refusals;
 mod resize_confirm;

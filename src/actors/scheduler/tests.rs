@@ -15,7 +15,7 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
 use crate::services::ServiceError;
 use crate::services::placement::EmbeddedPlacement;
-use crate::services::placement::{Allocations, Inventory, Provider};
+use crate::services::placement::{Allocations, Held, Inventory, Provider};
 
 /// The cells' records, played by the test.
 #[derive(Default)]
@@ -88,6 +88,10 @@ impl PlacementService for Crowded {
 
     async fn all_allocations(&self) -> Result<Vec<Allocations>, ServiceError> {
         self.inner.all_allocations().await
+    }
+
+    async fn held_by_project(&self, project_id: &str) -> Result<Vec<Held>, ServiceError> {
+        self.inner.held_by_project(project_id).await
     }
 
     async fn replace_allocations(&self, fence: crate::domain::fence::Fence, changes: Vec<Allocations>) -> Result<(), ServiceError> {

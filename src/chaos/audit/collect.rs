@@ -118,7 +118,9 @@ pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
     let moved: BTreeSet<Uuid> = last.iter().filter(|(server, pair)| first.get(*server) != Some(*pair)).map(|(server, _)| *server).collect();
     let still = held.iter().filter(|(server, saga)| after.holders.get(server) == Some(saga) && !moved.contains(server));
     snapshot.at_one_step = still.map(|(server, _)| *server).collect();
-    snapshot.busy = held.iter().map(|(server, _)| server).chain(after.holders.keys()).chain(&moved).copied().collect();
+    // A server whose delete is queued is as good as held by it.
+    let queued = snapshot.mappings.iter().filter(|mapping| mapping.delete_request.is_some()).map(|mapping| &mapping.instance_uuid);
+    snapshot.busy = held.iter().map(|(server, _)| server).chain(after.holders.keys()).chain(&moved).chain(queued).copied().collect();
     snapshot.holders = after.holders;
     snapshot.sagas = after.sagas;
     snapshot.journals = after.journals;

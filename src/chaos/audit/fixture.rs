@@ -219,6 +219,7 @@ fn mapping(server: Uuid, cell: u128) -> InstanceMapping {
         project_id: "project".into(),
         user_id: None,
         queued_for_delete: Some(false),
+        delete_request: None,
         created_at: start(),
         updated_at: None,
     }

@@ -264,17 +264,18 @@ impl Run {
         while calm < CALM_LOOKS {
             tokio::time::sleep(LOOK_EVERY).await;
             let (held, debts) = (world.operations.held_servers().await?, world.operations.debts(None).await?);
+            let queued = world.api.count_queued_deletes().await?;
             let waiting = *self.users.waiting.borrow();
             let down = reach.hosts.iter().find(|(cell, host)| !reach.tree.cell(cell).is_some_and(|cell| cell.hosts.is_alive(host)));
             let interrupted = self.interrupted_guests(reach).await?;
-            let is_calm = held.is_empty() && debts.is_empty() && waiting == 0 && down.is_none() && interrupted.is_empty();
+            let is_calm = held.is_empty() && debts.is_empty() && queued == 0 && waiting == 0 && down.is_none() && interrupted.is_empty();
             calm = if is_calm { calm + 1 } else { 0 };
             // What is calm by then is only looked at again.
             if calm == 0 && tokio::time::Instant::now() >= end {
                 let owed: Vec<String> =
                     debts.iter().map(|debt| format!("{} {} of {}: {}", debt.side, debt.step, debt.server, debt.reason)).collect();
                 let message = format!(
-                    "not quiet {} s after the last fault: held {held:?}, owed {owed:?}, {waiting} requests wait, down {down:?}, interrupted {interrupted:?}",
+                    "not quiet {} s after the last fault: held {held:?}, owed {owed:?}, {queued} deletes queued, {waiting} requests wait, down {down:?}, interrupted {interrupted:?}",
                     within.as_secs()
                 );
                 self.watch.found("I11", "the cloud".to_owned(), message);

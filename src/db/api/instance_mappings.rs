@@ -10,6 +10,7 @@ use super::ApiDb;
 use super::schema::{build_requests, instance_mappings as mappings, request_specs, server_group_members};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
+use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 
 /// Uuids in one statement at most.
@@ -28,6 +29,8 @@ pub struct InstanceMapping {
     pub user_id: Option<String>,
     /// Delete was asked for; none means unknown: "no" for lists, "do not trust" for quota (down-cell A1).
     pub queued_for_delete: Option<bool>,
+    /// Who asked for its delete while nobody could carry it out; until that is done the server is not shown.
+    pub delete_request: Option<RequestContext>,
     #[diesel(serialize_as = Sql<DateTime<Utc>>)]
     pub created_at: DateTime<Utc>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
@@ -43,18 +46,7 @@ pub struct MappingFilter {
     pub user_id: Option<String>,
     /// Leave out servers that are queued for delete.
     pub living: bool,
-    /// Only those of which it is not known.
-    pub queued_unknown: bool,
     pub limit: Option<i64>,
-}
-
-/// How many servers a project has, by what the API database knows alone; for quotas while a cell is down.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct MappingCount {
-    /// Not queued for delete.
-    pub living: i64,
-    /// Of which it is not known whether they are.
-    pub unknown: i64,
 }
 
 impl ApiDb {
@@ -97,22 +89,6 @@ impl ApiDb {
             .await
     }
 
-    /// Counts a project's (and, when given, a user's) servers.
-    pub async fn count_mappings(&self, project_id: &str, user_id: Option<&str>) -> Result<MappingCount, DbError> {
-        let (project, user) = (project_id.to_owned(), user_id.map(str::to_owned));
-        self.db
-            .read(move |conn| {
-                let mut query = mappings::table.filter(mappings::project_id.eq(project)).into_boxed();
-                if let Some(user) = user {
-                    query = query.filter(mappings::user_id.eq(user));
-                }
-                let flags: Vec<Option<bool>> = query.select(mappings::queued_for_delete).load(conn)?;
-                let count = |wanted| flags.iter().filter(|flag| **flag == wanted).count() as i64;
-                Ok(MappingCount { living: count(Some(false)), unknown: count(None) })
-            })
-            .await
-    }
-
     /// Names the server's cell.
     pub async fn set_cell(&self, fence: Fence, instance: Uuid, cell: Uuid) -> Result<(), DbError> {
         let now = self.db.env().now();
@@ -130,18 +106,6 @@ impl ApiDb {
                     0 => Err(not_found(instance)),
                     _ => Ok(()),
                 }
-            })
-            .await
-    }
-
-    /// Writes the owner of a mapping that has none (a backfill; down-cell A1).
-    pub async fn set_mapping_user(&self, instance: Uuid, user_id: &str) -> Result<(), DbError> {
-        let user = user_id.to_owned();
-        self.db
-            .write(move |conn| {
-                let row = mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)));
-                diesel::update(row).set(mappings::user_id.eq(user)).execute(conn)?;
-                Ok(())
             })
             .await
     }
@@ -194,9 +158,6 @@ fn list(conn: &mut Conn, filter: MappingFilter) -> Result<Vec<InstanceMapping>, 
     }
     if filter.living {
         query = query.filter(mappings::queued_for_delete.is_null().or(mappings::queued_for_delete.eq(false)));
-    }
-    if filter.queued_unknown {
-        query = query.filter(mappings::queued_for_delete.is_null());
     }
     if let Some(limit) = filter.limit {
         query = query.limit(limit);

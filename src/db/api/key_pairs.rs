@@ -29,16 +29,17 @@ pub struct KeyPair {
 impl ApiDb {
     /// A new key pair; Conflict when the user has one of that name.
     pub async fn create_key_pair(&self, key: KeyPair) -> Result<KeyPair, DbError> {
-        self.db
-            .write(move |conn| {
-                if find(conn, &key.user_id, &key.name)?.is_some() {
-                    return Err(DbError::Conflict(format!("Key pair '{}' already exists.", key.name)));
-                }
-                let (user, name) = (key.user_id.clone(), key.name.clone());
-                diesel::insert_into(keys::table).values(key).execute(conn)?;
-                find(conn, &user, &name)?.ok_or_else(|| not_found(&name))
-            })
-            .await
+        self.db.write(move |conn| create(conn, key)).await
+    }
+
+    /// As [`ApiDb::create_key_pair`], unless the user has `most` of them already: then none. Of requests at the same time no more
+    /// find room than there is.
+    pub async fn create_key_pair_within(&self, key: KeyPair, most: i64) -> Result<Option<KeyPair>, DbError> {
+        self.in_turn(format!("user {}", key.user_id), move |conn| {
+            let count: i64 = keys::table.filter(keys::user_id.eq(&key.user_id)).count().get_result(conn)?;
+            if count >= most { Ok(None) } else { create(conn, key.clone()).map(Some) }
+        })
+        .await
     }
 
     /// A user's key pairs by name, those after the name `marker`.
@@ -78,6 +79,15 @@ impl ApiDb {
             })
             .await
     }
+}
+
+fn create(conn: &mut Conn, key: KeyPair) -> Result<KeyPair, DbError> {
+    if find(conn, &key.user_id, &key.name)?.is_some() {
+        return Err(DbError::Conflict(format!("Key pair '{}' already exists.", key.name)));
+    }
+    let (user, name) = (key.user_id.clone(), key.name.clone());
+    diesel::insert_into(keys::table).values(key).execute(conn)?;
+    find(conn, &user, &name)?.ok_or_else(|| not_found(&name))
 }
 
 fn find(conn: &mut Conn, user: &str, name: &str) -> Result<Option<KeyPair>, DbError> {

@@ -5,10 +5,11 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::instance_mappings::InstanceMapping;
-use super::{ApiDb, build_requests, instance_mappings, request_specs, server_groups};
+use super::{ApiDb, build_requests, instance_mappings, project_servers, request_specs, server_groups};
 use crate::db::cell::bundle::InstanceBundle;
-use crate::db::{Conn, DbError};
+use crate::db::{Conn, DbError, fence};
 use crate::domain::fence::Fence;
+use crate::domain::quota::CountedRoom;
 use crate::domain::request_spec::RequestSpec;
 
 /// A server that is accepted.
@@ -25,6 +26,19 @@ impl ApiDb {
     pub async fn create_server(&self, fence: Fence, server: NewServer) -> Result<(), DbError> {
         let now = self.db.env().now();
         self.db.write_fenced(fence, move |conn| create(conn, server, now)).await
+    }
+
+    /// As [`ApiDb::create_server`], unless the project has no room for it any more; then why.
+    pub async fn create_server_within(&self, fence: Fence, server: NewServer, room: CountedRoom) -> Result<Result<(), String>, DbError> {
+        let now = self.db.env().now();
+        self.in_turn(server.request_spec.project_id.clone(), move |conn| {
+            fence::obey(conn, fence)?;
+            match project_servers::over_quota(conn, &server.request_spec, &room)? {
+                Some(why) => Ok(Err(why)),
+                None => create(conn, server.clone(), now).map(Ok),
+            }
+        })
+        .await
     }
 
     /// Nothing but the fence: what comes late under a lower one is refused from here on.
@@ -65,6 +79,7 @@ pub(in crate::db) fn create(conn: &mut Conn, server: NewServer, now: DateTime<Ut
         project_id: instance.instance.project_id.clone(),
         user_id: Some(instance.instance.user_id.clone()),
         queued_for_delete: Some(false),
+        delete_request: None,
         created_at: now,
         updated_at: None,
     };

@@ -30,7 +30,7 @@ diesel::table! {
 
 diesel::table! {
     use diesel::sql_types::*;
-    use crate::db::columns::{Moment, Name};
+    use crate::db::columns::{Json, Moment, Name};
 
     instance_mappings (id) {
         id -> Integer,
@@ -41,6 +41,7 @@ diesel::table! {
         project_id -> Text,
         user_id -> Nullable<Text>,
         queued_for_delete -> Nullable<Bool>,
+        delete_request -> Nullable<Json>,
     }
 }
 

@@ -65,14 +65,17 @@ impl GroupRow {
 impl ApiDb {
     /// A new group, with its members if any.
     pub async fn create_server_group(&self, group: ServerGroupRecord) -> Result<(), DbError> {
-        self.db
-            .write(move |conn| {
-                let ServerGroupRecord { uuid, created_at, updated_at, project_id, user_id, name, policy, rules, members } = group;
-                let row = GroupRow { uuid, created_at, updated_at, project_id, user_id, name, policy, rules };
-                diesel::insert_into(groups::table).values(row).execute(conn)?;
-                members.into_iter().try_for_each(|server| add_member(conn, uuid, server))
-            })
-            .await
+        self.db.write(move |conn| create(conn, group)).await
+    }
+
+    /// As [`ApiDb::create_server_group`], unless the project has `most` of them already: then false. Of requests at the same time
+    /// no more find room than there is.
+    pub async fn create_server_group_within(&self, group: ServerGroupRecord, most: i64) -> Result<bool, DbError> {
+        self.in_turn(group.project_id.clone(), move |conn| {
+            let count: i64 = groups::table.filter(groups::project_id.eq(&group.project_id)).count().get_result(conn)?;
+            if count >= most { Ok(false) } else { create(conn, group.clone()).map(|()| true) }
+        })
+        .await
     }
 
     /// The groups of a project, or all, in the order of creation.
@@ -135,6 +138,13 @@ impl ApiDb {
             })
             .await
     }
+}
+
+fn create(conn: &mut Conn, group: ServerGroupRecord) -> Result<(), DbError> {
+    let ServerGroupRecord { uuid, created_at, updated_at, project_id, user_id, name, policy, rules, members } = group;
+    let row = GroupRow { uuid, created_at, updated_at, project_id, user_id, name, policy, rules };
+    diesel::insert_into(groups::table).values(row).execute(conn)?;
+    members.into_iter().try_for_each(|server| add_member(conn, uuid, server))
 }
 
 fn get(conn: &mut Conn, uuid: Uuid) -> Result<ServerGroupRecord, DbError> {

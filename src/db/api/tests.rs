@@ -17,8 +17,10 @@ use super::server_groups::ServerGroupRecord;
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::instances::Instance;
 use crate::db::{DbError, Schema, fixture};
+use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
+use crate::domain::quota::{CountedRoom, Taken};
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server_group::GroupPolicy;
 
@@ -122,7 +124,7 @@ async fn a_server_is_accepted_published_and_moved_by_one_commit_each() {
         assert!(api.instance_mappings(MappingFilter { living: true, ..Default::default() }).await.unwrap().is_empty());
         assert_eq!(api.instance_mappings(MappingFilter { cell: Some(Some(id(2))), ..Default::default() }).await.unwrap().len(), 1);
         assert_eq!(api.instance_mappings_of(vec![id(10), id(11)]).await.unwrap().len(), 1);
-        assert_eq!(api.count_mappings("p1", Some("u1")).await.unwrap().living, 0);
+        assert_eq!(api.project_servers("p1", Some("u1")).await.unwrap().living, 0);
         assert!(matches!(api.delete_cell_mapping(id(2)).await, Err(DbError::Conflict(_))));
         api.purge_server(fence(id(10), 3), id(10)).await.unwrap();
         assert!(api.server_group(id(500)).await.unwrap().members.is_empty());
@@ -257,5 +259,70 @@ async fn a_lease_keeps_another_controller_away_until_it_runs_out() {
         assert!(matches!(operations.renew(id(7), 1).await, Err(DbError::Conflict(_))), "it has passed on");
         // A later life of the owner need not wait.
         assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Taken(saga, _) if saga.lease.epoch == 3));
+    }
+}
+
+#[tokio::test]
+async fn a_mapping_says_whether_its_delete_was_asked_for() {
+    for api in databases() {
+        with_cells(&api).await;
+        for n in 10..14 {
+            api.create_server(fence(id(n), 1), new_server(n, None)).await.unwrap();
+        }
+        for n in 10..13 {
+            api.publish_build(fence(id(n), 1), id(n), id(if n == 12 { 2 } else { 1 })).await.unwrap();
+        }
+        let known = api.project_servers("p1", None).await.unwrap();
+        assert_eq!((known.living, known.populated, known.leaving.len()), (4, true, 0));
+        assert_eq!(known.building, [(id(13), flavor("1", "a"))]);
+        assert_eq!(api.project_servers("p1", Some("u2")).await.unwrap().living, 0);
+        assert_eq!(api.cells_of_project(Some("p1"), false).await.unwrap(), [id(1), id(2)].into());
+
+        let asked_by = |name: &str| RequestContext { user_name: name.into(), ..RequestContext::default() };
+        assert!(matches!(api.queue_delete(id(99), asked_by("u")).await, Err(DbError::NotFound(_))));
+        for (n, name) in [(12, "first"), (12, "second"), (13, "third")] {
+            api.queue_delete(id(n), asked_by(name)).await.unwrap();
+        }
+        assert_eq!(api.cells_with_queued_deletes().await.unwrap(), [id(2)], "what no cell has waits for one");
+        let waiting = api.queued_deletes(id(2), None, 10).await.unwrap();
+        assert!(matches!(&waiting[..], [one] if one.instance_uuid == id(12) && one.delete_request == Some(asked_by("first"))));
+        assert!(api.queued_deletes(id(2), Some(id(12)), 10).await.unwrap().is_empty());
+        assert_eq!(api.count_queued_deletes().await.unwrap(), 2);
+        let known = api.project_servers("p1", None).await.unwrap();
+        assert_eq!((known.living, known.leaving, known.building.len()), (2, [id(12), id(13)].into(), 0));
+        assert_eq!(api.cells_of_project(Some("p1"), false).await.unwrap(), [id(1)].into());
+        assert_eq!(api.cells_of_project(None, true).await.unwrap(), [id(1), id(2)].into());
+
+        api.withdraw_delete(id(13)).await.unwrap();
+        api.settle_delete(id(12)).await.unwrap();
+        assert_eq!(api.count_queued_deletes().await.unwrap(), 0);
+        assert_eq!(api.instance_mapping(id(12)).await.unwrap().queued_for_delete, Some(true));
+        assert_eq!(api.instance_mapping(id(13)).await.unwrap().queued_for_delete, Some(false));
+        assert_eq!(api.project_servers("p1", None).await.unwrap().living, 3);
+    }
+}
+
+#[tokio::test]
+async fn the_last_room_is_taken_once() {
+    for api in databases() {
+        with_cells(&api).await;
+        let room = |instances: i64, cores: i64| CountedRoom {
+            limits: [("instances".to_owned(), instances), ("cores".to_owned(), cores)].into(),
+            used: Taken { instances: 1, cores: 1, ram: 0 },
+            newest: 0,
+        };
+        let take = |n: u128, room: CountedRoom| api.create_server_within(fence(id(n), 1), new_server(n, None), room);
+        let all = futures::future::join_all((10..20).map(|n| take(n, room(4, -1)))).await;
+        let refusals: Vec<String> = all.into_iter().filter_map(|taken| taken.unwrap().err()).collect();
+        assert_eq!(refusals.len(), 7, "three find room beside the one that was counted");
+        assert!(refusals.iter().all(|why| why == "Quota exceeded for instances: Requested 1, but already used 4 of 4 instances"));
+        let known = api.project_servers("p1", None).await.unwrap();
+        assert_eq!((known.living, known.building.len()), (3, 3), "nothing is left of the others");
+        // Counted anew, what was new is among the used; a server whose delete was asked for gives its room back.
+        let counted = CountedRoom { used: Taken { instances: 3, cores: 3, ram: 0 }, newest: known.newest, ..room(9, 3) };
+        let refused = take(20, counted.clone()).await.unwrap().unwrap_err();
+        assert_eq!(refused, "Quota exceeded for cores: Requested 1, but already used 3 of 3 cores");
+        assert!(take(20, CountedRoom { limits: room(9, 4).limits, ..counted }).await.unwrap().is_ok());
+        assert!(matches!(take(20, room(100, -1)).await, Err(DbError::Conflict(_))), "it is there already");
     }
 }

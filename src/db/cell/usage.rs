@@ -1,4 +1,4 @@
-//! What projects have in this cell: for quotas, and for reports over time.
+//! What projects have in this cell: for quotas, for reports over time, and for mappings that do not say enough.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -10,8 +10,38 @@ use super::schema::instances;
 use crate::db::DbError;
 use crate::db::columns::Sql;
 use crate::domain::flavor::Flavor;
+use crate::domain::server::VmState;
+
+/// Servers in one statement at most.
+const CHUNK: usize = 500;
+
+/// What became of a server, and whose it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Fate {
+    pub uuid: Uuid,
+    /// Its record is kept for history only.
+    pub deleted: bool,
+    pub user_id: String,
+}
 
 impl CellDb {
+    /// The fates of those of the servers that this cell has or had.
+    pub async fn fates(&self, servers: Vec<Uuid>) -> Result<Vec<Fate>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut fates = Vec::with_capacity(servers.len());
+                for chunk in servers.chunks(CHUNK) {
+                    let rows = instances::table.filter(instances::uuid.eq_any(chunk.iter().copied().map(Sql)));
+                    let rows: Vec<(Uuid, bool, VmState, String)> =
+                        rows.select((instances::uuid, instances::deleted, instances::vm_state, instances::user_id)).load(conn)?;
+                    let fate = |(uuid, deleted, state, user_id)| Fate { uuid, deleted: deleted || state == VmState::Deleted, user_id };
+                    fates.extend(rows.into_iter().map(fate));
+                }
+                Ok(fates)
+            })
+            .await
+    }
+
     /// The flavors of a project's (or of one of its users') undeleted, visible servers.
     pub async fn flavors_in_use(&self, project_id: &str, user_id: Option<&str>) -> Result<Vec<(Uuid, Flavor)>, DbError> {
         let (project, user) = (project_id.to_owned(), user_id.map(str::to_owned));

@@ -51,6 +51,8 @@ const GROUPS: &[Group] = &[
             ("os_compute_api:servers:allow_all_filters", ADMIN),
             ("os_compute_api:servers:show:host_status", ADMIN),
             ("os_compute_api:servers:create:forced_host", ADMIN),
+            // While the servers of one's project cannot all be counted (spec down-cell A4).
+            ("os_compute_api:servers:create:cell_down", "rule:admin_api"),
             ("os_compute_api:servers:create:zero_disk_flavor", ADMIN),
             ("os_compute_api:os-extended-server-attributes", ADMIN),
         ],

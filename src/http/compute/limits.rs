@@ -7,7 +7,7 @@ use super::answer::{Answer, ok};
 use super::catalog::Catalog;
 use super::query::Query;
 use super::quota_sets::is_gone;
-use super::quota_usage;
+use super::quota_usage::{self, Counted, tell_missing};
 use crate::http::auth::Caller;
 use crate::http::microversion::ApiVersion;
 
@@ -52,7 +52,7 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
         api.allow(&caller, "os_compute_api:limits:other_project")?;
     }
     let limits = api.limits_of(project, None).await?;
-    let usage = quota_usage::count(&api, project, None).await?;
+    let Counted { usage, missing } = quota_usage::count(&api, project, None).await?;
     let mut absolute = Map::new();
     for (resource, name) in LIMITS.iter().filter(|(resource, _)| !is_gone(resource, version)) {
         if *name != "maxImageMeta" || version.at_most(38) {
@@ -62,5 +62,5 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     for (resource, name) in USED.iter().filter(|(resource, _)| !is_gone(resource, version)) {
         absolute.insert((*name).to_owned(), json!(usage.get(resource).copied().unwrap_or(0)));
     }
-    ok(&json!({"limits": {"rate": [], "absolute": Value::Object(absolute)}}))
+    tell_missing(ok(&json!({"limits": {"rate": [], "absolute": Value::Object(absolute)}})), &missing)
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::answer::{Answer, bad_request, empty, ok};
 use super::catalog::Catalog;
 use super::query::Query;
-use super::quota_usage::{self, Usage};
+use super::quota_usage::{self, Counted, Usage, tell_missing};
 use super::schema::{self, Schema, as_bool, as_integer};
 use crate::db::api::quotas::DEFAULT_CLASS;
 use crate::domain::quota::{DEFAULTS, Limits};
@@ -92,17 +92,13 @@ async fn detail(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, re
     api.allow_on_project(&caller, "os_compute_api:os-quota-sets:detail", &project)?;
     let user = query_of(&request, version)?;
     let limits = api.limits_of(&project, user.as_deref()).await?;
-    let usage = quota_usage::count(&api, &project, user.as_deref()).await?;
+    let Counted { usage, missing } = quota_usage::count(&api, &project, user.as_deref()).await?;
     let known = limits.iter().filter(|(resource, _)| !is_gone(resource, version));
-    answer(
-        Some(&project),
-        known
-            .map(|(resource, limit)| {
-                let used = usage.get(resource.as_str()).copied().unwrap_or(0);
-                (resource.clone(), json!({"limit": limit, "in_use": used, "reserved": 0}))
-            })
-            .collect(),
-    )
+    let figures = known.map(|(resource, limit)| {
+        let used = usage.get(resource.as_str()).copied().unwrap_or(0);
+        (resource.clone(), json!({"limit": limit, "in_use": used, "reserved": 0}))
+    });
+    tell_missing(answer(Some(&project), figures.collect()), &missing)
 }
 
 async fn defaults(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, project: web::Path<String>) -> Answer {
@@ -129,8 +125,8 @@ async fn update(
     let wanted = limits_in(&body["quota_set"])?;
     if !body["quota_set"].get("force").is_some_and(as_bool) {
         let of_project = api.limits_of(&project, None).await?;
-        let usage = quota_usage::count(&api, &project, user.as_deref()).await?;
-        check_bounds(&wanted, &usage, user.as_ref().map(|_| &of_project))?;
+        let counted = quota_usage::count(&api, &project, user.as_deref()).await?;
+        check_bounds(&wanted, &counted.usage, user.as_ref().map(|_| &of_project))?;
     }
     api.api.set_quotas(&project, user.as_deref(), wanted).await?;
     let limits = api.limits_of(&project, user.as_deref()).await?;

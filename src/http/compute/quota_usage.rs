@@ -1,71 +1,177 @@
-//! What a project uses of its quotas, counted from the records.
+//! What a project uses of its quotas.
+//!
+//! Servers, cores and memory are counted from the API database and from what placement holds for the project: no cell is asked,
+//! so the figures are right while one is down. A server counts from its acceptance until its delete is accepted; a move holds
+//! both sides until it is confirmed or reverted. Where the deployment chose so, or where an older release left mappings that do
+//! not say enough, they are counted in each cell; a cell that is silent is then named, if servers of the project may be in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use actix_web::http::header::HeaderName;
 use uuid::Uuid;
 
-use super::answer::forbidden;
+use super::answer::{Answer, forbidden};
 use super::catalog::Catalog;
+use crate::db::api::project_servers::ProjectServers;
+use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
-use crate::domain::quota::{self, Limits};
-use crate::http::error::ApiError;
+use crate::domain::policy::Target;
+use crate::domain::quota::{self, CountedRoom, Limits, Taken};
+use crate::http::error::{ApiError, ErrorForm};
+
+/// Names the cells without which an answer's figures were made: they are too low by what is there. Only on such answers.
+pub const INCOMPLETE: &str = "x-cellshift-incomplete";
+
+/// May a server be created for a project while a cell that has servers of it cannot be counted (down-cell A4)?
+const CELL_DOWN: &str = "os_compute_api:servers:create:cell_down";
+
+/// How the use of quotas is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counting {
+    /// From placement and the API database; otherwise in each cell.
+    pub from_placement: bool,
+    /// Again in the commit that takes of the room.
+    pub again_when_taken: bool,
+}
 
 /// What is used, by resource; what nobody counts is not in it.
 pub type Usage = BTreeMap<&'static str, i64>;
 
-/// Counts what a project, or one of its users, has: servers once each, whatever cells have records of them, and those that
-/// are not in a cell yet. Key pairs are a user's and counted only for one.
-pub async fn count(api: &Catalog, project: &str, user: Option<&str>) -> Result<Usage, ApiError> {
-    let mut servers: BTreeMap<Uuid, Flavor> = BTreeMap::new();
-    for bundle in api.api.build_requests(Some(project)).await? {
-        if user.is_none_or(|user| bundle.instance.user_id == user) {
-            servers.insert(bundle.instance.uuid, bundle.instance.flavor);
-        }
-    }
-    for (_, (server, flavor)) in api.gather(|cell| cell.flavors_in_use(project, user)).await {
-        servers.insert(server, flavor);
-    }
+/// What was counted, and where it could not be.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Counted {
+    pub usage: Usage,
+    /// Cells that have servers which are not among the figures.
+    pub missing: Vec<String>,
+}
+
+/// Counts what a project, or one of its users, has. Key pairs are a user's and counted only for one.
+pub async fn count(api: &Catalog, project: &str, user: Option<&str>) -> Result<Counted, ApiError> {
+    let ByServers { taken, missing, .. } = count_servers(api, project, user).await?;
+    let mut usage = Usage::from(taken.by_resource());
     let groups = api.api.server_groups(Some(project)).await?;
-    let mut usage = Usage::from([
-        ("instances", servers.len() as i64),
-        ("cores", servers.values().map(|flavor| i64::from(flavor.vcpus)).sum()),
-        ("ram", servers.values().map(|flavor| i64::from(flavor.memory_mb)).sum()),
-        ("server_groups", groups.iter().filter(|group| user.is_none_or(|user| group.user_id == user)).count() as i64),
-    ]);
+    usage.insert("server_groups", groups.iter().filter(|group| user.is_none_or(|user| group.user_id == user)).count() as i64);
     if let Some(user) = user {
         usage.insert("key_pairs", api.api.key_pairs(user, None, None).await?.len() as i64);
     }
-    Ok(usage)
+    Ok(Counted { usage, missing })
+}
+
+/// Says in an answer's headers which cells are missing from its figures.
+pub fn tell_missing(answer: Answer, missing: &[String]) -> Answer {
+    let mut response = answer?;
+    if let (false, Ok(cells)) = (missing.is_empty(), missing.join(", ").parse()) {
+        response.headers_mut().insert(HeaderName::from_static(INCOMPLETE), cells);
+    }
+    Ok(response)
+}
+
+/// What a project's servers take.
+struct ByServers {
+    taken: Taken,
+    missing: Vec<String>,
+    /// The number of the newest mapping among those counted.
+    newest: i32,
+}
+
+async fn count_servers(api: &Catalog, project: &str, user: Option<&str>) -> Result<ByServers, ApiError> {
+    // First: a server that gets its claim or its record after this is found there, and one that comes after this is left out.
+    let known = api.api.project_servers(project, user).await?;
+    match api.counting.from_placement && known.populated {
+        true => in_placement(api, project, user, &known).await,
+        false => in_cells(api, project, user, &known).await,
+    }
+}
+
+async fn in_placement(api: &Catalog, project: &str, user: Option<&str>, known: &ProjectServers) -> Result<ByServers, ApiError> {
+    let held = api.placement.held_by_project(project).await;
+    let held = held.map_err(|error| ApiError::from_service(ErrorForm::Compute, error))?;
+    let came_since = api.api.servers_since(project, known.newest).await?;
+    let counts = |consumer: &Uuid| !known.leaving.contains(consumer) && !came_since.contains(consumer);
+    let (mut cores, mut ram) = (0, 0);
+    let mut claimed = BTreeSet::new();
+    for one in held.iter().filter(|one| user.is_none_or(|user| one.user_id == user) && counts(&one.consumer)) {
+        claimed.insert(one.consumer);
+        cores += one.amounts.get("VCPU").copied().unwrap_or(0);
+        ram += one.amounts.get("MEMORY_MB").copied().unwrap_or(0);
+    }
+    let unclaimed = known.building.iter().filter(|(server, _)| !claimed.contains(server));
+    let unclaimed: Taken = unclaimed.map(|(_, flavor)| Taken { instances: 0, ..Taken::by(1, flavor) }).sum();
+    let taken = Taken { instances: known.living, cores, ram } + unclaimed;
+    Ok(ByServers { taken, missing: Vec::new(), newest: known.newest })
+}
+
+/// Servers once each, whatever cells have records of them, and those that are not in a cell yet.
+async fn in_cells(api: &Catalog, project: &str, user: Option<&str>, known: &ProjectServers) -> Result<ByServers, ApiError> {
+    let mut servers: BTreeMap<Uuid, Flavor> = known.building.iter().cloned().collect();
+    let mut silent: BTreeMap<Uuid, &str> = BTreeMap::new();
+    for heard in api.ask_cells(|cell| cell.flavors_in_use(project, user)).await {
+        match heard.answer {
+            Ok(found) => servers.extend(found),
+            Err(error) => {
+                log::warn!(cell = heard.cell.name.as_str(); "a project's use of its quotas is counted without this cell: {error}");
+                silent.insert(heard.cell.uuid, &heard.cell.name);
+            }
+        }
+    }
+    let came_since = api.api.servers_since(project, known.newest).await?;
+    servers.retain(|server, _| !known.leaving.contains(server) && !came_since.contains(server));
+    let missing = match silent.is_empty() {
+        true => Vec::new(),
+        false => {
+            let needed = api.api.cells_of_project(Some(project), false).await?;
+            silent.into_iter().filter(|(cell, _)| needed.contains(cell)).map(|(_, name)| name.to_owned()).collect()
+        }
+    };
+    let taken = servers.values().map(|flavor| Taken::by(1, flavor)).sum();
+    Ok(ByServers { taken, missing, newest: known.newest })
 }
 
 /// What a project has and what it may have.
 pub struct Room {
     limits: Limits,
-    usage: Usage,
+    servers: ByServers,
+    again_when_taken: bool,
 }
 
 impl Room {
     /// Counted now.
     pub async fn of(api: &Catalog, project: &str) -> Result<Room, ApiError> {
-        Ok(Room { limits: api.limits_of(project, None).await?, usage: count(api, project, None).await? })
+        let limits = api.limits_of(project, None).await?;
+        let servers = count_servers(api, project, None).await?;
+        Ok(Room { limits, servers, again_when_taken: api.counting.again_when_taken })
+    }
+
+    /// 403 when servers of the project could not be counted and the caller may not go on without knowing.
+    pub fn check_complete(&self, api: &Catalog, caller: &RequestContext) -> Result<(), ApiError> {
+        let missing = &self.servers.missing;
+        if missing.is_empty() || api.policy.check(CELL_DOWN, caller, &Target::own(caller)) {
+            return Ok(());
+        }
+        Err(forbidden(format!(
+            "Quota cannot be checked now: this project has servers in {}, which cannot be reached. Try again when that has ended.",
+            missing.join(", ")
+        )))
     }
 
     /// 403 in Nova's words unless there is room for so many more servers, virtual CPUs and MiB of memory.
     pub fn check(&self, more: &[(&str, i64)]) -> Result<(), ApiError> {
-        let used = |resource: &str| self.usage.get(resource).copied().unwrap_or(0);
-        let over: Vec<_> = more.iter().filter(|(resource, amount)| !quota::fits(&self.limits, resource, used(resource), *amount)).collect();
-        if over.is_empty() {
-            return Ok(());
+        match quota::refusal(&self.limits, |resource| self.servers.taken.of(resource), more) {
+            None => Ok(()),
+            Some(why) => Err(forbidden(why)),
         }
-        let list = |figure: &dyn Fn(&str, i64) -> i64| {
-            over.iter().map(|(resource, amount)| figure(resource, *amount).to_string()).collect::<Vec<_>>().join(", ")
-        };
-        let names = over.iter().map(|(resource, _)| *resource).collect::<Vec<_>>().join(", ");
-        Err(forbidden(format!(
-            "Quota exceeded for {names}: Requested {}, but already used {} of {} {names}",
-            list(&|_, amount| amount),
-            list(&|resource, _| used(resource)),
-            list(&|resource, _| self.limits.get(resource).copied().unwrap_or(-1)),
-        )))
+    }
+
+    /// What is to be checked again by whoever takes of it; none when nothing is.
+    pub fn to_be_checked_again(&self) -> Option<CountedRoom> {
+        let names = ["instances", "cores", "ram", "server_group_members"];
+        let limits: Limits = self
+            .limits
+            .iter()
+            .filter(|(name, limit)| names.contains(&name.as_str()) && **limit >= 0)
+            .map(|(name, limit)| (name.clone(), *limit))
+            .collect();
+        let needed = self.again_when_taken && !limits.is_empty();
+        needed.then(|| CountedRoom { limits, used: self.servers.taken, newest: self.servers.newest })
     }
 }

@@ -53,7 +53,7 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     let limits = api.limits_of(&project, None).await?;
     let used = api.api.server_groups(Some(&project)).await?.len() as i64;
     if !quota::fits(&limits, "server_groups", used, 1) {
-        return Err(forbidden("Quota exceeded, too many server groups."));
+        return Err(no_room());
     }
     let (policy, rules) = policy_of(&body["server_group"], version)?;
     let group = ServerGroupRecord {
@@ -67,8 +67,16 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
         rules,
         members: Vec::new(),
     };
-    api.api.create_server_group(group.clone()).await?;
+    match limits.get("server_groups").filter(|most| **most >= 0 && api.counting.again_when_taken) {
+        None => api.api.create_server_group(group.clone()).await?,
+        Some(most) if api.api.create_server_group_within(group.clone(), *most).await? => {}
+        Some(_) => return Err(no_room()),
+    }
     ok(&json!({"server_group": view(&group, version, &BTreeSet::new())}))
+}
+
+fn no_room() -> ApiError {
+    forbidden("Quota exceeded, too many server groups.")
 }
 
 fn policy_of(body: &Value, version: ApiVersion) -> Result<(GroupPolicy, Value), ApiError> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::answer::{Answer, bad_request, moment, moment_or_null, ok};
 use super::catalog::Catalog;
 use super::query::{Page, Query, parse_moment};
+use super::quota_usage::tell_missing;
 use crate::db::cell::instances::Instance;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -54,14 +55,15 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     let query = checked(&request, version, &["start", "end", "detailed"])?;
     let period = Period::of(&query, api.env.now())?;
     let page = page_of(&api, &query, version)?;
-    let servers = page.cut(servers(&api, &period, None).await, |server| server.uuid.to_string())?;
+    let (servers, missing) = servers(&api, &period, None).await?;
+    let servers = page.cut(servers, |server| server.uuid.to_string())?;
     let detailed = query.get("detailed") == Some("1");
     let usages: Vec<Value> = reports(&api, &period, &servers, detailed).into_values().collect();
     let mut body = json!({"tenant_usages": usages});
     if let Some(next) = next(&page, &request, &query, "os-simple-tenant-usage", &servers, version) {
         body["tenant_usages_links"] = next;
     }
-    ok(&body)
+    tell_missing(ok(&body), &missing)
 }
 
 async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, project: web::Path<String>) -> Answer {
@@ -69,13 +71,14 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     let query = checked(&request, version, &["start", "end"])?;
     let period = Period::of(&query, api.env.now())?;
     let page = page_of(&api, &query, version)?;
-    let servers = page.cut(servers(&api, &period, Some(&project)).await, |server| server.uuid.to_string())?;
+    let (servers, missing) = servers(&api, &period, Some(&project)).await?;
+    let servers = page.cut(servers, |server| server.uuid.to_string())?;
     let usage = reports(&api, &period, &servers, true).remove(project.as_str()).unwrap_or_else(|| json!({}));
     let mut body = json!({"tenant_usage": usage});
     if let Some(next) = next(&page, &request, &query, &format!("os-simple-tenant-usage/{project}"), &servers, version) {
         body["tenant_usage_links"] = next;
     }
-    ok(&body)
+    tell_missing(ok(&body), &missing)
 }
 
 fn checked(request: &HttpRequest, version: ApiVersion, known: &[&str]) -> Result<Query, ApiError> {
@@ -96,14 +99,28 @@ fn next(page: &Page, request: &HttpRequest, query: &Query, path: &str, servers: 
     page.next(request, query, path, servers.len(), last).filter(|_| version.at_least(40))
 }
 
-/// The servers of the period, once each, by uuid.
-async fn servers(api: &Catalog, period: &Period, project: Option<&str>) -> Vec<Instance> {
-    let found = api.gather(|cell| cell.servers_between(period.start, period.stop, project)).await;
+/// The servers of the period, once each, by uuid; and the silent cells that may have had more.
+async fn servers(api: &Catalog, period: &Period, project: Option<&str>) -> Result<(Vec<Instance>, Vec<String>), ApiError> {
     let mut once: BTreeMap<uuid::Uuid, Instance> = BTreeMap::new();
-    for (_, server) in found {
-        once.entry(server.uuid).or_insert(server);
+    let mut silent = Vec::new();
+    for heard in api.ask_cells(|cell| cell.servers_between(period.start, period.stop, project)).await {
+        match heard.answer {
+            Ok(found) => {
+                for server in found {
+                    once.entry(server.uuid).or_insert(server);
+                }
+            }
+            Err(error) => {
+                log::warn!(cell = heard.cell.name.as_str(); "usage is reported without this cell: {error}");
+                silent.push(heard.cell);
+            }
+        }
     }
-    once.into_values().collect()
+    if !silent.is_empty() {
+        let used = api.api.cells_of_project(project, true).await?;
+        silent.retain(|cell| used.contains(&cell.uuid));
+    }
+    Ok((once.into_values().collect(), silent.into_iter().map(|cell| cell.name.clone()).collect()))
 }
 
 /// One report per project.

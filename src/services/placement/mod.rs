@@ -58,6 +58,15 @@ pub struct Allocations {
     pub allocations: BTreeMap<Uuid, BTreeMap<String, i64>>,
 }
 
+/// What one consumer holds in all.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    pub consumer: Uuid,
+    pub user_id: String,
+    /// By class.
+    pub amounts: BTreeMap<String, i64>,
+}
+
 /// What sagas, the scheduler and hosts need of placement.
 #[async_trait]
 pub trait PlacementService: Send + Sync {
@@ -80,8 +89,10 @@ pub trait PlacementService: Send + Sync {
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError>;
     /// What a consumer has; none when it has nothing.
     async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError>;
-    /// Every consumer's allocations; for the audit and quota.
+    /// Every consumer's allocations; for the audit.
     async fn all_allocations(&self) -> Result<Vec<Allocations>, ServiceError>;
+    /// What the consumers of a project hold, servers and moves, by consumer; for quotas.
+    async fn held_by_project(&self, project_id: &str) -> Result<Vec<Held>, ServiceError>;
     /// Replaces the allocations of several consumers at once or not at all. Conflict when a generation is stale or a
     /// provider would be allocated over its capacity.
     async fn replace_allocations(&self, fence: Fence, changes: Vec<Allocations>) -> Result<(), ServiceError>;

@@ -61,7 +61,7 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     let user = owner(&caller, version, &api, asked["user_id"].as_str(), "os_compute_api:os-keypairs:create")?;
     let key_type = asked["type"].as_str().unwrap_or("ssh");
     let name = asked["name"].as_str().unwrap_or_default();
-    has_room(&api, &caller.0.project_id, &user).await?;
+    let most = has_room(&api, &caller.0.project_id, &user).await?;
     let (public_key, fingerprint, private_key) = material_of(&api, key_type, asked["public_key"].as_str())?;
     let key = KeyPair {
         id: 0,
@@ -72,7 +72,10 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
         public_key,
         key_type: key_type.to_owned(),
     };
-    let key = api.api.create_key_pair(key).await?;
+    let key = match most.filter(|_| api.counting.again_when_taken) {
+        None => api.api.create_key_pair(key).await?,
+        Some(most) => api.api.create_key_pair_within(key, most).await?.ok_or_else(no_room)?,
+    };
     let mut view = brief(&key, version);
     view["user_id"] = json!(key.user_id);
     if let Some(private_key) = private_key {
@@ -82,10 +85,18 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     Ok(HttpResponse::build(status).json(json!({"keypair": view})))
 }
 
-async fn has_room(api: &Catalog, project: &str, user: &str) -> Result<(), ApiError> {
+/// How many key pairs the user may have, if there is a limit; 403 when they are as many already.
+async fn has_room(api: &Catalog, project: &str, user: &str) -> Result<Option<i64>, ApiError> {
     let limits = api.limits_of(project, None).await?;
     let used = api.api.key_pairs(user, None, None).await?.len() as i64;
-    if quota::fits(&limits, "key_pairs", used, 1) { Ok(()) } else { Err(forbidden("Quota exceeded, too many key pairs.")) }
+    match quota::fits(&limits, "key_pairs", used, 1) {
+        true => Ok(limits.get("key_pairs").copied().filter(|most| *most >= 0)),
+        false => Err(no_room()),
+    }
+}
+
+fn no_room() -> ApiError {
+    forbidden("Quota exceeded, too many key pairs.")
 }
 
 /// Public key, fingerprint, and the private key of a pair that is made here.

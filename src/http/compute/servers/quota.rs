@@ -5,29 +5,40 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::create::request::NewServerRequest;
+use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
-use crate::domain::quota::{Limits, fits};
+use crate::domain::quota::{CountedRoom, Limits, Taken, fits};
 use crate::http::compute::answer::forbidden;
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::quota_usage::Room;
 use crate::http::error::ApiError;
 
-/// How many of the servers asked for the project has room for; 403 when it has none for the fewest.
-pub async fn servers_with_room(catalog: &Catalog, project: &str, wanted: &NewServerRequest, flavor: &Flavor) -> Result<i64, ApiError> {
-    let room = Room::of(catalog, project).await?;
-    let more =
-        |count: i64| [("instances", count), ("cores", count * i64::from(flavor.vcpus)), ("ram", count * i64::from(flavor.memory_mb))];
-    match (wanted.min_count..=wanted.max_count).rev().find(|count| room.check(&more(*count)).is_ok()) {
-        Some(count) => Ok(count),
-        None => room.check(&more(wanted.min_count)).map(|()| wanted.min_count),
-    }
+/// How many of the servers asked for the caller's project has room for, and the room; 403 when it has none for the fewest.
+pub async fn servers_with_room(
+    catalog: &Catalog,
+    caller: &RequestContext,
+    wanted: &NewServerRequest,
+    flavor: &Flavor,
+) -> Result<(i64, Option<CountedRoom>), ApiError> {
+    let room = Room::of(catalog, &caller.project_id).await?;
+    room.check_complete(catalog, caller)?;
+    let more = |count: i64| Taken::by(count, flavor).by_resource();
+    let fitting = (wanted.min_count..=wanted.max_count).rev().find(|count| room.check(&more(*count)).is_ok());
+    let count = fitting.unwrap_or(wanted.min_count);
+    room.check(&more(count))?;
+    Ok((count, room.to_be_checked_again()))
 }
 
-/// 403 unless the project has room for what a server grows by.
-pub async fn check_growth(catalog: &Catalog, project: &str, old: &Flavor, new: &Flavor) -> Result<(), ApiError> {
+/// 403 unless the project has room for what a server grows by. While a move is not confirmed both its sides count.
+pub async fn check_growth(catalog: &Catalog, caller: &RequestContext, project: &str, old: &Flavor, new: &Flavor) -> Result<(), ApiError> {
     let growth = [("cores", new.vcpus - old.vcpus), ("ram", new.memory_mb - old.memory_mb)];
     let more: Vec<(&str, i64)> = growth.into_iter().filter(|(_, by)| *by > 0).map(|(resource, by)| (resource, i64::from(by))).collect();
-    if more.is_empty() { Ok(()) } else { Room::of(catalog, project).await?.check(&more) }
+    if more.is_empty() {
+        return Ok(());
+    }
+    let room = Room::of(catalog, project).await?;
+    room.check_complete(catalog, caller)?;
+    room.check(&more)
 }
 
 /// 403 when a new server would carry more than servers of its project may.
@@ -47,10 +58,10 @@ pub async fn check_metadata(catalog: &Catalog, project: &str, metadata: &BTreeMa
     within(&catalog.limits_of(project, None).await?, "metadata_items", metadata.len(), "too many metadata items")
 }
 
-/// 403 when the group has no room for so many more members.
-pub async fn check_group(catalog: &Catalog, project: &str, group: Uuid, more: i64) -> Result<(), ApiError> {
-    let members = catalog.api.server_group(group).await?.members.len() as i64;
-    match fits(&catalog.limits_of(project, None).await?, "server_group_members", members, more) {
+/// 403 when the group has no room for so many more members of the caller's: those of others and deleted ones do not count.
+pub async fn check_group(catalog: &Catalog, caller: &RequestContext, group: Uuid, more: i64) -> Result<(), ApiError> {
+    let members = catalog.api.members_of_user(group, &caller.user_id).await?;
+    match fits(&catalog.limits_of(&caller.project_id, None).await?, "server_group_members", members, more) {
         true => Ok(()),
         false => Err(forbidden("Quota exceeded, too many servers in group")),
     }

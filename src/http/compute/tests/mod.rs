@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::http::Method;
+use actix_web::http::header::HeaderMap;
 use actix_web::test::{TestRequest, init_service, read_body, try_call_service};
 use actix_web::web;
 use async_trait::async_trait;
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::catalog::Catalog;
+use super::quota_usage::Counting;
 use crate::actors::cell::CellHandle;
 use crate::db::api::ApiDb;
 use crate::db::api::cell_mappings::CellMapping;
@@ -70,16 +72,22 @@ pub(super) struct Cloud {
 
 /// A cloud on every database that there is.
 pub(super) async fn clouds() -> Vec<Cloud> {
+    clouds_counting(true).await
+}
+
+/// The same; quotas are counted from placement, or in each cell.
+pub(super) async fn clouds_counting(from_placement: bool) -> Vec<Cloud> {
+    let counting = Counting { from_placement, again_when_taken: true };
     let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
-    let mut clouds = vec![Cloud::new(env, |_| String::new()).await];
+    let mut clouds = vec![Cloud::new(env, counting, |_| String::new()).await];
     if fresh_postgres().is_some() {
-        clouds.push(Cloud::new(Env::system(), |_| fresh_postgres().unwrap()).await);
+        clouds.push(Cloud::new(Env::system(), counting, |_| fresh_postgres().unwrap()).await);
     }
     clouds
 }
 
 impl Cloud {
-    async fn new(env: Env, url: impl Fn(&str) -> String) -> Cloud {
+    async fn new(env: Env, counting: Counting, url: impl Fn(&str) -> String) -> Cloud {
         let open = |name: &str, schema| Db::open(name, &url(name), schema, &env).unwrap();
         let api = ApiDb::new(open("api", Schema::Api));
         let placement = EmbeddedPlacement::new(open("services", Schema::Services));
@@ -108,7 +116,9 @@ impl Cloud {
             cell_timeout: Duration::from_secs(5),
             default_zone: "nova".into(),
             default_limits: default_limits(),
+            counting,
             max_limit: 1000,
+            skip_down_cells: true,
         });
         let cloud = Cloud { env, api, placement, cells, catalog, policy };
         cloud.add_host(0, "host1").await;
@@ -190,6 +200,12 @@ impl Cloud {
     /// Sends a request as the holder of a token at a microversion, and gives status and body; an empty body is null. Every
     /// answer must echo the version, and an error must be in compute's form.
     pub async fn send(&self, token: &str, version: &str, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        let (status, _, body) = self.answer(token, version, method, path, body).await;
+        (status, body)
+    }
+
+    /// The same with the answer's headers.
+    pub async fn answer(&self, token: &str, version: &str, method: Method, path: &str, body: Option<Value>) -> (u16, HeaderMap, Value) {
         let catalog = self.catalog.clone();
         let part: Part = Arc::new(move |config| {
             config.app_data(catalog.clone());
@@ -202,6 +218,7 @@ impl Cloud {
             anonymous: None,
             in_flight: InFlight::new(100),
             max_body: 1_000_000,
+            cell_timeout: std::time::Duration::from_secs(5),
             parts: vec![part],
         };
         let service = init_service(app(wiring)).await;
@@ -216,13 +233,14 @@ impl Cloud {
         };
         let status = response.status();
         assert_eq!(response.headers().get("X-OpenStack-Nova-API-Version").unwrap(), version, "{path}");
+        let headers = response.headers().clone();
         let bytes = read_body(response).await;
         let body: Value = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).unwrap() };
         if status.is_client_error() || status.is_server_error() {
             let (_, error) = body.as_object().unwrap().iter().next().unwrap();
             assert_eq!(error["code"], status.as_u16(), "{path}: {body}");
         }
-        (status.as_u16(), body)
+        (status.as_u16(), headers, body)
     }
 
     pub async fn get(&self, token: &str, version: &str, path: &str) -> (u16, Value) {

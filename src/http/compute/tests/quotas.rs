@@ -1,10 +1,25 @@
 //! Limits, quota sets and classes, and reports of usage.
 
+use std::collections::BTreeMap;
+
+use actix_web::http::Method;
 use chrono::TimeDelta;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::{clouds, fields};
-use crate::http::compute::quota_usage::Room;
+use super::{Cloud, clouds, clouds_counting, fields};
+use crate::db::Outage;
+use crate::db::api::instance_mappings::MappingFilter;
+use crate::db::api::operations::Operations;
+use crate::db::api::publications::NewServer;
+use crate::db::cell::bundle::InstanceBundle;
+use crate::db::cell::instances::Instance;
+use crate::domain::context::RequestContext;
+use crate::domain::fence::Fence;
+use crate::domain::flavor::Flavor;
+use crate::domain::request_spec::RequestSpec;
+use crate::http::compute::quota_usage::{INCOMPLETE, Room};
+use crate::services::placement::{Allocations, Inventory, PlacementService};
 
 #[actix_web::test]
 async fn quotas_are_set_shown_and_forgotten() {
@@ -50,8 +65,8 @@ async fn quotas_are_set_shown_and_forgotten() {
 }
 
 #[actix_web::test]
-async fn usage_counts_a_server_in_two_cells_once() {
-    for cloud in clouds().await {
+async fn counted_in_cells_a_server_in_two_of_them_is_one() {
+    for cloud in clouds_counting(false).await {
         let moved = cloud.add_server(0, "host1", "moving", true).await;
         cloud.add_server_as(1, "host2", "moving", false, moved).await;
         cloud.add_server(0, "host1", "still", false).await;
@@ -121,5 +136,152 @@ async fn usage_over_time_is_true() {
         }
         let (_, page) = cloud.get("admin", "2.40", &format!("/os-simple-tenant-usage?start={start}&limit=1")).await;
         assert!(page["tenant_usages_links"][0]["href"].as_str().unwrap().ends_with(&format!("marker={server}")));
+    }
+}
+
+impl Cloud {
+    /// A server of alice's that was accepted, claimed its room, and is mapped to a cell.
+    async fn accept_server(&self, cell: Option<usize>, claims: bool) -> Uuid {
+        let uuid = self.env.uuid();
+        let flavor = Flavor { id: "1".into(), name: "small".into(), vcpus: 2, memory_mb: 512, root_gb: 10, ..Flavor::default() };
+        let instance = Instance::new(uuid, "demo", "alice", "s", flavor.clone(), self.env.now());
+        let request_spec = RequestSpec {
+            instance_uuid: uuid,
+            project_id: "demo".into(),
+            user_id: "alice".into(),
+            flavor,
+            image_id: None,
+            is_bfv: false,
+            availability_zone: None,
+            instance_group: None,
+            scheduler_hints: BTreeMap::new(),
+            num_instances: 1,
+            has_resource_request: false,
+        };
+        let fence = Fence { server: uuid, epoch: 1, attempt: 1 };
+        self.api.create_server(fence, NewServer { instance: InstanceBundle::new(instance), request_spec }).await.unwrap();
+        if let Some(cell) = cell {
+            self.api.publish_build(fence, uuid, self.cells[cell].uuid).await.unwrap();
+        }
+        if claims {
+            self.claim(uuid, "INSTANCE", 2, 512).await;
+        }
+        uuid
+    }
+
+    async fn claim(&self, consumer: Uuid, kind: &str, vcpus: i64, memory_mb: i64) {
+        let inventory = |total| Inventory { total, reserved: 0, min_unit: 1, max_unit: total, step_size: 1, allocation_ratio: 1.0 };
+        let stock = BTreeMap::from([("VCPU".to_owned(), inventory(100)), ("MEMORY_MB".to_owned(), inventory(100_000))]);
+        let provider = Uuid::from_u128(77);
+        self.placement.ensure_provider(provider, "roomy", stock, Vec::new()).await.unwrap();
+        let amounts = BTreeMap::from([("VCPU".to_owned(), vcpus), ("MEMORY_MB".to_owned(), memory_mb)]);
+        let claim = Allocations {
+            consumer,
+            consumer_generation: None,
+            project_id: "demo".into(),
+            user_id: "alice".into(),
+            consumer_type: kind.into(),
+            allocations: BTreeMap::from([(provider, amounts)]),
+        };
+        self.placement.replace_allocations(Fence { server: consumer, epoch: 1, attempt: 1 }, vec![claim]).await.unwrap();
+    }
+
+    /// The body and the cells that are missing from it.
+    async fn get_and_missing(&self, token: &str, path: &str) -> (Value, Option<String>) {
+        let (status, headers, body) = self.answer(token, "2.57", Method::GET, path, None).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        (body, headers.get(INCOMPLETE).map(|cells| cells.to_str().unwrap().to_owned()))
+    }
+
+    /// Instances, cores and memory in use, as `/limits` and a quota's details say, and the cells that are missing from it.
+    async fn used(&self) -> ([i64; 3], Option<String>) {
+        let (answer, missing) = self.get_and_missing("member", "/limits").await;
+        let absolute = &answer["limits"]["absolute"];
+        let used = ["totalInstancesUsed", "totalCoresUsed", "totalRAMUsed"].map(|name| absolute[name].as_i64().unwrap());
+        let (detail, same) = self.get_and_missing("member", "/os-quota-sets/demo/detail").await;
+        assert_eq!(["instances", "cores", "ram"].map(|name| detail["quota_set"][name]["in_use"].as_i64().unwrap()), used);
+        assert_eq!(missing, same);
+        (used, missing)
+    }
+}
+
+#[actix_web::test]
+async fn counted_from_placement_usage_is_whole_while_a_cell_is_down() {
+    for cloud in clouds().await {
+        cloud.accept_server(Some(0), true).await;
+        let far = cloud.accept_server(Some(1), true).await;
+        // Of one that has claimed nothing yet, the build request says what it will take.
+        cloud.accept_server(None, false).await;
+        cloud.accept_server(None, true).await;
+        for cell in &cloud.cells {
+            cell.db.db().set_outage(Outage::Refuses);
+        }
+        assert_eq!(cloud.used().await, ([4, 8, 2048], None));
+        // While a move is not confirmed, both its sides count.
+        let operations = Operations::new(cloud.api.db().clone());
+        let moved = cloud.env.uuid();
+        operations.begin(moved, far, "resize", "accept", "{}".into(), "me").await.unwrap();
+        cloud.claim(moved, "MIGRATION", 1, 256).await;
+        assert_eq!(cloud.used().await, ([4, 9, 2304], None));
+        // From the acceptance of its delete on a server counts no more, nor does what a move of its holds.
+        cloud.api.set_queued_for_delete(far, true).await.unwrap();
+        assert_eq!(cloud.used().await, ([3, 6, 1536], None));
+        operations.release(moved).await.unwrap();
+        cloud.api.queue_delete(far, RequestContext::default()).await.unwrap();
+        assert_eq!(cloud.used().await, ([3, 6, 1536], None));
+        let (_, of_user) = cloud.get("member", "2.57", "/os-quota-sets/demo/detail?user_id=bob").await;
+        assert_eq!(of_user["quota_set"]["cores"]["in_use"], 0);
+    }
+}
+
+#[actix_web::test]
+async fn counted_in_cells_usage_names_the_cells_that_are_missing() {
+    for cloud in clouds_counting(false).await {
+        for cell in 0..2 {
+            let server = cloud.accept_server(Some(cell), true).await;
+            cloud.add_server_as(cell, ["host1", "host2"][cell], "s", false, server).await;
+        }
+        let gone = cloud.accept_server(Some(1), false).await;
+        cloud.api.set_queued_for_delete(gone, true).await.unwrap();
+        assert_eq!(cloud.used().await, ([2, 4, 1024], None));
+        let usage = "/os-simple-tenant-usage/demo?start=2000-01-01T00:00:00";
+        cloud.cells[1].db.db().set_outage(Outage::Refuses);
+        assert_eq!(cloud.used().await, ([1, 2, 512], Some("cell2".to_owned())));
+        let (_, missing) = cloud.get_and_missing("member", usage).await;
+        assert_eq!(missing.as_deref(), Some("cell2"));
+        let (_, missing) = cloud.get_and_missing("admin", "/os-simple-tenant-usage?start=2000-01-01T00:00:00").await;
+        assert_eq!(missing.as_deref(), Some("cell2"));
+        // Who has nothing in the cell that is down is told true figures, whoever else has.
+        let (_, missing) = cloud.get_and_missing("other", "/limits").await;
+        assert_eq!(missing, None);
+        for mapping in cloud.api.instance_mappings(MappingFilter::default()).await.unwrap() {
+            cloud.api.set_queued_for_delete(mapping.instance_uuid, true).await.unwrap();
+        }
+        let operations = Operations::new(cloud.api.db().clone());
+        assert!(operations.held_servers().await.unwrap().is_empty());
+        assert_eq!(cloud.used().await.1, None, "what is queued for delete is missed by nobody");
+        let (_, missing) = cloud.get_and_missing("member", usage).await;
+        assert_eq!(missing.as_deref(), Some("cell2"), "but what it used until then is");
+    }
+}
+
+#[actix_web::test]
+async fn mappings_that_say_too_little_are_not_counted_on() {
+    for cloud in clouds().await {
+        let server = cloud.accept_server(Some(1), true).await;
+        assert_eq!(cloud.used().await, ([1, 2, 512], None));
+        for column in ["queued_for_delete", "user_id"] {
+            let sql = format!("UPDATE instance_mappings SET {column} = NULL WHERE instance_uuid = '{server}'");
+            let run = move |conn: &mut crate::db::Conn| Ok(diesel::connection::SimpleConnection::batch_execute(conn, &sql)?);
+            cloud.api.db().write(run).await.unwrap();
+            cloud.cells[1].db.db().set_outage(Outage::Refuses);
+            let unknown = cloud.used().await;
+            assert_eq!(unknown, ([0, 0, 0], Some("cell2".to_owned())), "{column}: it is counted in the cells");
+            cloud.cells[1].db.db().set_outage(Outage::None);
+            cloud.cells[1].health.learn(&Ok(()));
+            cloud.api.fill_in_flags(vec![server], Default::default()).await.unwrap();
+            cloud.api.fill_in_users(BTreeMap::from([(server, "alice".to_owned())])).await.unwrap();
+            assert_eq!(cloud.used().await, ([1, 2, 512], None));
+        }
     }
 }

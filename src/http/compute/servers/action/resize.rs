@@ -28,7 +28,7 @@ pub(super) async fn resize(asked: &Asked<'_>) -> Answer {
     let wanted = &asked.body["resize"];
     let flavor = asked.api.flavor_for(asked.caller, &id_of_reference(&wanted["flavorRef"])).await?;
     check_flavor(&located.instance, &flavor)?;
-    quota::check_growth(asked.catalog, &located.instance.project_id, &located.instance.flavor, &flavor).await?;
+    quota::check_growth(asked.catalog, asked.caller, &located.instance.project_id, &located.instance.flavor, &flavor).await?;
     check_image_access(asked, &located.instance).await?;
     let cross_cell_allowed = may_leave_cell(asked, &located.instance) && !has_qos_port(asked, &located.instance).await?;
     let request = Request::Resize { flavor: Box::new(flavor), migrate: false, host: None, cross_cell_allowed };

@@ -24,6 +24,7 @@ use crate::db::columns::StringList;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::policy::Target;
+use crate::domain::quota::CountedRoom;
 use crate::domain::request_spec::RequestSpec;
 use crate::http::auth::Caller;
 use crate::http::base_url;
@@ -48,9 +49,9 @@ pub async fn create(
     authorize(&api, &caller, &wanted)?;
     quota::check_contents(&catalog, &caller.project_id, &wanted).await?;
     let mut plan = plan(&api, &caller, version, wanted).await?;
-    plan.wanted.max_count = quota::servers_with_room(&catalog, &caller.project_id, &plan.wanted, &plan.flavor).await?;
+    (plan.wanted.max_count, plan.room) = quota::servers_with_room(&catalog, &caller, &plan.wanted, &plan.flavor).await?;
     if let Some(group) = plan.group {
-        quota::check_group(&catalog, &caller.project_id, group, plan.wanted.max_count).await?;
+        quota::check_group(&catalog, &caller, group, plan.wanted.max_count).await?;
     }
     let made = begin_all(&api, &caller, &plan).await?;
     if plan.wanted.return_reservation_id {
@@ -72,6 +73,8 @@ struct Plan {
     host: Option<String>,
     admin_pass: String,
     reservation_id: String,
+    /// The project's, to be checked again with each server.
+    room: Option<CountedRoom>,
 }
 
 fn authorize(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerRequest) -> Result<(), ApiError> {
@@ -119,7 +122,7 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
     }
     let admin_pass = wanted.admin_pass.clone().unwrap_or_else(|| password(api.env.uuid()));
     let reservation_id = format!("r-{}", &api.env.uuid().simple().to_string()[..8]);
-    Ok(Plan { wanted, flavor, image, disks, interfaces, key, group, host, admin_pass, reservation_id })
+    Ok(Plan { wanted, flavor, image, disks, interfaces, key, group, host, admin_pass, reservation_id, room: None })
 }
 
 async fn key_pair(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerRequest) -> Result<Option<KeyPair>, ApiError> {
@@ -176,7 +179,8 @@ async fn check_zone(api: &ComputeApi, wanted: &NewServerRequest) -> Result<(), A
     if exists { Ok(()) } else { Err(bad_request("The requested availability zone is not available")) }
 }
 
-/// Begins one operation per server. What was begun stays begun when a later one is refused, unless fewer than `min_count` are.
+/// Begins one operation per server. When a later one is refused, those that were begun are kept if they are at least `min_count`,
+/// and deleted again otherwise.
 async fn begin_all(api: &ComputeApi, caller: &RequestContext, plan: &Plan) -> Result<Vec<Instance>, ApiError> {
     let mut made = Vec::new();
     for at in 0..plan.wanted.max_count {
@@ -188,10 +192,22 @@ async fn begin_all(api: &ComputeApi, caller: &RequestContext, plan: &Plan) -> Re
         match api.operations.begin(context).await {
             Ok(_) => made.push(instance),
             Err(_) if at >= plan.wanted.min_count => break,
-            Err(refusal) => return Err(access::refused(refusal)),
+            Err(refusal) => {
+                give_back(api, caller, &made).await;
+                return Err(access::refused(refusal));
+            }
         }
     }
     Ok(made)
+}
+
+/// They are deleted as soon as they are made.
+async fn give_back(api: &ComputeApi, caller: &RequestContext, made: &[Instance]) {
+    for instance in made {
+        if let Err(error) = api.registry.api().queue_delete(instance.uuid, caller.clone()).await {
+            log::error!(server:% = instance.uuid; "a server that is one too few of those asked for cannot be given back: {error}");
+        }
+    }
 }
 
 fn context(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i64) -> Context {
@@ -209,6 +225,7 @@ fn context(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i64) -> C
         host: plan.host.clone(),
         config_drive,
         instance: Box::new(bundle),
+        room: plan.room.clone(),
     };
     let mut context = Context::new(api.env.uuid(), Kind::Create, caller.clone(), server, Request::Create(Box::new(create)));
     context.display_name = display_name;

@@ -1,0 +1,2 @@
+DROP INDEX instance_mappings_by_life;
+DROP TABLE quota_turns;

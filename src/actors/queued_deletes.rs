@@ -1,0 +1,160 @@
+//! Carries out the deletes that were queued while nobody could: a look finds the cells in which some wait, asks each whether it
+//! answers, and begins one operation per server. The request goes from the API database with the server's record, so what a dead
+//! process left is found by the next look.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use futures::future::join_all;
+use uuid::Uuid;
+
+use crate::db::DbError;
+use crate::db::api::instance_mappings::InstanceMapping;
+use crate::db::cell::{CellDb, CellTxn};
+use crate::domain::context::RequestContext;
+use crate::domain::migration::MigrationStatus;
+use crate::saga::accept::leading_event;
+use crate::saga::context::{Context, Kind, Request};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::operations::BeginOperation;
+use crate::saga::refusal::Refusal;
+use crate::saga::world::World;
+
+/// How long a cell may take to answer a look.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Servers read at once.
+const PAGE: i64 = 200;
+
+/// What came of a look at one server.
+enum Looked {
+    /// It is begun, or is tried again by a later look.
+    On,
+    /// The cell does not answer, or no operation can begin now: a later look goes on.
+    Stop,
+}
+
+/// Who carries them out.
+pub struct QueuedDeletes {
+    world: Arc<World>,
+    conductor: Arc<dyn BeginOperation>,
+    /// Tries that were refused, and when the next one is due; lost with the process, which only makes it come earlier.
+    pauses: Mutex<BTreeMap<Uuid, (u32, DateTime<Utc>)>>,
+}
+
+impl QueuedDeletes {
+    pub fn new(world: Arc<World>, conductor: Arc<dyn BeginOperation>) -> QueuedDeletes {
+        QueuedDeletes { world, conductor, pauses: Mutex::default() }
+    }
+
+    /// Begins what can be begun. A cell that does not answer keeps no other waiting for longer than [`PATIENCE`].
+    pub async fn look(&self) {
+        match self.world.api.cells_with_queued_deletes().await {
+            Ok(cells) if cells.is_empty() => self.pauses().clear(),
+            Ok(cells) => drop(join_all(cells.into_iter().map(|cell| self.look_in(cell))).await),
+            Err(error) => log::warn!("the queued deletes cannot be read, they are tried later: {error}"),
+        }
+    }
+
+    async fn look_in(&self, cell: Uuid) {
+        let mut marker = None;
+        loop {
+            let page = match self.world.api.queued_deletes(cell, marker, PAGE).await {
+                Ok(page) => page,
+                Err(error) => return log::warn!("the queued deletes cannot be read, they are tried later: {error}"),
+            };
+            let Some(last) = page.last() else { return };
+            marker = Some(last.instance_uuid);
+            for mapping in page {
+                match self.look_at(mapping.instance_uuid).await {
+                    Ok(Looked::On) => {}
+                    Ok(Looked::Stop) => return,
+                    Err(error) => {
+                        return log::debug!(server:% = mapping.instance_uuid; "a queued delete waits for its cell: {error}");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn look_at(&self, server: Uuid) -> Result<Looked, StepError> {
+        let due = self.pauses().get(&server).is_none_or(|(_, at)| *at <= self.world.env.now());
+        if !due || self.world.operations.holder(server).await?.is_some() {
+            return Ok(Looked::On);
+        }
+        // Read after the look for a holder: with none, the mapping names the cell in which the server is.
+        let mapping = self.world.api.instance_mapping(server).await?;
+        let (Some(cell), Some(caller)) = (mapping.cell_uuid, mapping.delete_request.clone()) else { return Ok(Looked::On) };
+        let name = self.world.cell_name(cell)?;
+        let db = self.world.cell(name)?;
+        let record = match in_time(name, db.instance(server)).await {
+            Err(DbError::NotFound(_)) => {
+                self.world.api.settle_delete(server).await?;
+                return Ok(Looked::On);
+            }
+            other => other?,
+        };
+        if record.locked && !caller.is_admin() {
+            self.refuse(&mapping, db, caller).await?;
+            return Ok(Looked::On);
+        }
+        if !self.other_cell_answers(name, db, server).await? {
+            return Ok(Looked::On);
+        }
+        Ok(self.begin(server, caller).await)
+    }
+
+    /// A server that waits for confirm is confirmed on the way, which needs the cell of the move's source.
+    async fn other_cell_answers(&self, cell: &str, db: &CellDb, server: Uuid) -> Result<bool, StepError> {
+        let live = [MigrationStatus::Finished, MigrationStatus::Confirming, MigrationStatus::Reverting];
+        let Some(migration) = in_time(cell, db.latest_migration(server, &live)).await? else { return Ok(true) };
+        let source = self.world.cell_of_host(&migration.source_compute).await?;
+        Ok(source == cell || in_time(&source, self.world.cell(&source)?.services()).await.is_ok())
+    }
+
+    async fn begin(&self, server: Uuid, caller: RequestContext) -> Looked {
+        match self.conductor.begin(delete_of(&self.world, server, caller)).await {
+            Ok(saga) => {
+                self.pauses().remove(&server);
+                log::info!(server:% = server, migration:% = saga; "a queued delete is carried out");
+                Looked::On
+            }
+            Err(refusal) => {
+                let mut pauses = self.pauses();
+                let tries = pauses.get(&server).map_or(1, |(tries, _)| tries.saturating_add(1));
+                let pause = TimeDelta::from_std(self.world.settings.back_off(tries)).unwrap_or(TimeDelta::MAX);
+                pauses.insert(server, (tries, self.world.env.now() + pause));
+                log::warn!(server:% = server; "a queued delete cannot be carried out yet: {refusal}");
+                if matches!(refusal, Refusal::Unavailable(_)) { Looked::Stop } else { Looked::On }
+            }
+        }
+    }
+
+    /// The server was locked before its delete was asked for, which nobody could see: it stays, and its history says why.
+    async fn refuse(&self, mapping: &InstanceMapping, db: &CellDb, caller: RequestContext) -> Result<(), StepError> {
+        let mut context = delete_of(&self.world, mapping.instance_uuid, caller);
+        context.project_id = mapping.project_id.clone();
+        context.error = Some("the server is locked: the delete that was accepted while its cell was down is refused".to_owned());
+        let event = leading_event(&context);
+        let txn = history::event_started(history::action_started(CellTxn::new(), &context), &context, event, None);
+        db.apply_unfenced(history::failed(txn, &self.world, &context, event)).await?;
+        self.world.api.withdraw_delete(mapping.instance_uuid).await?;
+        log::warn!(server:% = mapping.instance_uuid; "a queued delete is refused: the server is locked");
+        Ok(())
+    }
+
+    fn pauses(&self) -> MutexGuard<'_, BTreeMap<Uuid, (u32, DateTime<Utc>)>> {
+        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn delete_of(world: &World, server: Uuid, caller: RequestContext) -> Context {
+    Context::new(world.env.uuid(), Kind::Delete, caller, server, Request::Delete)
+}
+
+async fn in_time<T>(cell: &str, answer: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
+    let silent = |_| Err(DbError::Unavailable { name: cell.to_owned(), reason: format!("no answer within {} s", PATIENCE.as_secs()) });
+    tokio::time::timeout(PATIENCE, answer).await.unwrap_or_else(silent)
+}

@@ -1,0 +1,158 @@
+//! What the API database alone knows of a project's servers, for quotas: it answers while cells are down.
+
+use std::collections::BTreeSet;
+
+use diesel::Connection;
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use super::ApiDb;
+use super::operations::{operations, sagas};
+use super::schema::{build_requests as builds, instance_mappings as mappings, request_specs, server_group_members};
+use crate::db::cell::bundle::InstanceBundle;
+use crate::db::columns::Sql;
+use crate::db::{Conn, DbError};
+use crate::domain::flavor::Flavor;
+use crate::domain::quota::{CountedRoom, Taken, refusal};
+use crate::domain::request_spec::RequestSpec;
+
+/// Uuids in one statement at most.
+const CHUNK: usize = 500;
+
+/// A project's servers, or one user's in it, at one moment.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ProjectServers {
+    /// Those of which nobody has asked for the delete.
+    pub living: i64,
+    /// Every row of the project says whether a delete was asked for and, while it lives, whose it is: the figures can be
+    /// trusted (down-cell A1).
+    pub populated: bool,
+    /// Those that no cell has yet, with their flavors.
+    pub building: Vec<(Uuid, Flavor)>,
+    /// Consumers of resources that count no more: servers whose delete is not over, and what moves of theirs hold.
+    pub leaving: BTreeSet<Uuid>,
+    /// The number of the newest mapping that lives; 0 without any.
+    pub newest: i32,
+}
+
+impl ApiDb {
+    /// What is known of a project's servers, or of one user's in it.
+    pub async fn project_servers(&self, project_id: &str, user_id: Option<&str>) -> Result<ProjectServers, DbError> {
+        let (project, user) = (project_id.to_owned(), user_id.map(str::to_owned));
+        self.db.read(move |conn| conn.transaction(|conn| known(conn, &project, user.as_deref()))).await
+    }
+
+    /// The living servers of a project whose mappings are newer than the one of this number.
+    pub async fn servers_since(&self, project_id: &str, newest: i32) -> Result<BTreeSet<Uuid>, DbError> {
+        let project = project_id.to_owned();
+        self.db.read(move |conn| Ok(since(conn, &project, newest)?.into_iter().collect())).await
+    }
+
+    /// The cells to which servers of a project (of all, without one) are mapped: living ones, or with `ever` deleted ones too.
+    pub async fn cells_of_project(&self, project_id: Option<&str>, ever: bool) -> Result<BTreeSet<Uuid>, DbError> {
+        let project = project_id.map(str::to_owned);
+        self.db
+            .read(move |conn| {
+                let mut rows = mappings::table.filter(mappings::cell_uuid.is_not_null()).into_boxed();
+                if let Some(project) = project {
+                    rows = rows.filter(mappings::project_id.eq(project));
+                }
+                if !ever {
+                    rows = rows.filter(mappings::queued_for_delete.is_null().or(mappings::queued_for_delete.eq(false)));
+                }
+                let cells: Vec<Option<Uuid>> = rows.select(mappings::cell_uuid).distinct().load(conn)?;
+                Ok(cells.into_iter().flatten().collect())
+            })
+            .await
+    }
+
+    /// How many of a group's members live and are a user's, or may be.
+    pub async fn members_of_user(&self, group: Uuid, user_id: &str) -> Result<i64, DbError> {
+        let user = user_id.to_owned();
+        self.db.read(move |conn| members_of_user(conn, group, &user)).await
+    }
+}
+
+fn known(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<ProjectServers, DbError> {
+    let living = || mappings::table.filter(mappings::project_id.eq(project)).filter(mappings::queued_for_delete.eq(false));
+    let newest: Option<i32> = living().order(mappings::id.desc()).select(mappings::id).first(conn).optional()?;
+    let count = match user {
+        Some(user) => living().filter(mappings::user_id.eq(user)).count().get_result(conn)?,
+        None => living().count().get_result(conn)?,
+    };
+    let silent = mappings::table.filter(mappings::project_id.eq(project)).filter(mappings::queued_for_delete.is_null());
+    let silent: i64 = silent.count().get_result(conn)?;
+    let nobodys: i64 = living().filter(mappings::user_id.is_null()).count().get_result(conn)?;
+    let leaving = leaving(conn, project)?;
+    let requests: Vec<InstanceBundle> =
+        builds::table.filter(builds::project_id.eq(project)).order(builds::instance_uuid).select(builds::instance).load(conn)?;
+    let building = requests
+        .into_iter()
+        .map(|bundle| bundle.instance)
+        .filter(|instance| user.is_none_or(|user| instance.user_id == user) && !leaving.contains(&instance.uuid))
+        .map(|instance| (instance.uuid, instance.flavor))
+        .collect();
+    Ok(ProjectServers { living: count, populated: silent == 0 && nobodys == 0, building, leaving, newest: newest.unwrap_or(0) })
+}
+
+/// Only what is at work can hold anything: a delete that is over has given all back.
+fn leaving(conn: &mut Conn, project: &str) -> Result<BTreeSet<Uuid>, DbError> {
+    let deleted = || mappings::table.filter(mappings::project_id.eq(project)).filter(mappings::queued_for_delete.eq(true));
+    let queued = deleted().filter(mappings::delete_request.is_not_null()).select(mappings::instance_uuid);
+    let mut leaving: BTreeSet<Uuid> = queued.load::<Uuid>(conn)?.into_iter().collect();
+    let held: Vec<String> = operations::table.select(operations::server_uuid).load(conn)?;
+    let held: Vec<Uuid> = held.iter().filter_map(|server| Uuid::parse_str(server).ok()).collect();
+    for chunk in held.chunks(CHUNK) {
+        let among = mappings::instance_uuid.eq_any(chunk.iter().copied().map(Sql));
+        leaving.extend(deleted().filter(among).select(mappings::instance_uuid).load::<Uuid>(conn)?);
+    }
+    let servers: Vec<String> = leaving.iter().map(Uuid::to_string).collect();
+    for chunk in servers.chunks(CHUNK) {
+        // While a move is not confirmed, its migration holds what the server had before.
+        let moves = sagas::table.filter(sagas::server_uuid.eq_any(chunk)).filter(sagas::kind.eq("resize"));
+        let moves: Vec<String> = moves.select(sagas::id).load(conn)?;
+        leaving.extend(moves.iter().filter_map(|id| Uuid::parse_str(id).ok()));
+    }
+    Ok(leaving)
+}
+
+fn since(conn: &mut Conn, project: &str, newest: i32) -> Result<Vec<Uuid>, DbError> {
+    let living = mappings::table.filter(mappings::project_id.eq(project)).filter(mappings::queued_for_delete.eq(false));
+    Ok(living.filter(mappings::id.gt(newest)).order(mappings::id).select(mappings::instance_uuid).load(conn)?)
+}
+
+fn members_of_user(conn: &mut Conn, group: Uuid, user: &str) -> Result<i64, DbError> {
+    let members: Vec<Uuid> = server_group_members::table
+        .filter(server_group_members::group_uuid.eq(Sql(group)))
+        .select(server_group_members::instance_uuid)
+        .load(conn)?;
+    let mut count = 0;
+    for chunk in members.chunks(CHUNK) {
+        let living = mappings::table
+            .filter(mappings::instance_uuid.eq_any(chunk.iter().copied().map(Sql)))
+            .filter(mappings::queued_for_delete.is_null().or(mappings::queued_for_delete.eq(false)))
+            .filter(mappings::user_id.is_null().or(mappings::user_id.eq(user)));
+        count += living.count().get_result::<i64>(conn)?;
+    }
+    Ok(count)
+}
+
+/// Why there is no room for a new server, within the commit that accepts it: what was accepted since the room was counted
+/// counts too, for such commits of one project take turns.
+pub(super) fn over_quota(conn: &mut Conn, spec: &RequestSpec, room: &CountedRoom) -> Result<Option<String>, DbError> {
+    let mut since_counted = Taken::default();
+    for chunk in since(conn, &spec.project_id, room.newest)?.chunks(CHUNK) {
+        let specs = request_specs::table.filter(request_specs::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
+        let specs: Vec<RequestSpec> = specs.select(request_specs::spec).load(conn)?;
+        since_counted = since_counted + specs.iter().map(|spec| Taken::by(1, &spec.flavor)).sum();
+    }
+    let used = room.used + since_counted;
+    let wanted = Taken::by(1, &spec.flavor).by_resource();
+    if let Some(why) = refusal(&room.limits, |resource| used.of(resource), &wanted) {
+        return Ok(Some(why));
+    }
+    let Some(group) = spec.instance_group else { return Ok(None) };
+    let members = members_of_user(conn, group, &spec.user_id)?;
+    let fits = crate::domain::quota::fits(&room.limits, "server_group_members", members, 1);
+    Ok((!fits).then(|| "Quota exceeded, too many servers in group".to_owned()))
+}

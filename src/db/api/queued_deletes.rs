@@ -1,0 +1,86 @@
+//! Deletes that are queued: accepted while nobody can carry them out, because the server's cell does not answer or its create
+//! has not ended. The request stays on the mapping until the server is gone; as long as it does, the server is not shown.
+
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use super::ApiDb;
+use super::instance_mappings::InstanceMapping;
+use super::schema::instance_mappings as mappings;
+use crate::db::DbError;
+use crate::db::columns::Sql;
+use crate::domain::context::RequestContext;
+
+impl ApiDb {
+    /// Queues the delete of a server; of several requests the first is kept. [`DbError::NotFound`] when there is no such server.
+    pub async fn queue_delete(&self, instance: Uuid, caller: RequestContext) -> Result<(), DbError> {
+        let now = self.db.env().now();
+        self.db
+            .write(move |conn| {
+                let mut queued = super::instance_mappings::get(conn, instance)?.delete_request;
+                let request = queued.get_or_insert(caller);
+                let set =
+                    (mappings::queued_for_delete.eq(true), mappings::delete_request.eq(&*request), mappings::updated_at.eq(Sql(Some(now))));
+                diesel::update(mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)))).set(set).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// The server is gone: nothing waits any more. Fine when nothing did, or when the mapping is gone too.
+    pub async fn settle_delete(&self, instance: Uuid) -> Result<(), DbError> {
+        self.close_delete(instance, true).await
+    }
+
+    /// The delete was refused after all: the server is there as before.
+    pub async fn withdraw_delete(&self, instance: Uuid) -> Result<(), DbError> {
+        self.close_delete(instance, false).await
+    }
+
+    async fn close_delete(&self, instance: Uuid, queued: bool) -> Result<(), DbError> {
+        let now = self.db.env().now();
+        self.db
+            .write(move |conn| {
+                let set = (
+                    mappings::queued_for_delete.eq(queued),
+                    mappings::delete_request.eq(None::<RequestContext>),
+                    mappings::updated_at.eq(Sql(Some(now))),
+                );
+                diesel::update(mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)))).set(set).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// The cells in which deletes wait to be carried out, in a fixed order.
+    pub async fn cells_with_queued_deletes(&self) -> Result<Vec<Uuid>, DbError> {
+        self.db
+            .read(|conn| {
+                let waiting = mappings::table.filter(mappings::delete_request.is_not_null()).filter(mappings::cell_uuid.is_not_null());
+                let cells: Vec<Option<Uuid>> = waiting.select(mappings::cell_uuid).distinct().order(mappings::cell_uuid).load(conn)?;
+                Ok(cells.into_iter().flatten().collect())
+            })
+            .await
+    }
+
+    /// A page of a cell's servers whose deletes wait, by uuid, those after `marker`.
+    pub async fn queued_deletes(&self, cell: Uuid, marker: Option<Uuid>, limit: i64) -> Result<Vec<InstanceMapping>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut waiting = mappings::table
+                    .filter(mappings::delete_request.is_not_null())
+                    .filter(mappings::cell_uuid.eq(Sql(Some(cell))))
+                    .into_boxed();
+                if let Some(marker) = marker {
+                    waiting = waiting.filter(mappings::instance_uuid.gt(Sql(marker)));
+                }
+                Ok(waiting.order(mappings::instance_uuid).limit(limit).select(InstanceMapping::as_select()).load(conn)?)
+            })
+            .await
+    }
+
+    /// How many deletes wait to be carried out, those of servers that no cell has yet among them.
+    pub async fn count_queued_deletes(&self) -> Result<i64, DbError> {
+        self.db.read(|conn| Ok(mappings::table.filter(mappings::delete_request.is_not_null()).count().get_result(conn)?)).await
+    }
+}

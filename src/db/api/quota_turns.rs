@@ -1,0 +1,44 @@
+//! Turns: whoever takes of a quota in a commit takes the holder's turn in it first, so that two such commits come one after the other
+//! on either database, and the second counts what the first took.
+
+use diesel::prelude::*;
+
+use super::ApiDb;
+use crate::db::{Conn, DbError};
+
+diesel::table! {
+    quota_turns (holder) {
+        holder -> Text,
+        turns -> BigInt,
+    }
+}
+
+impl ApiDb {
+    /// Runs `work` in one commit, in the holder's turn.
+    pub(super) async fn in_turn<T, F>(&self, holder: String, work: F) -> Result<T, DbError>
+    where
+        T: Send + 'static,
+        F: Fn(&mut Conn) -> Result<T, DbError> + Clone + Send + 'static,
+    {
+        let run = |holder: String, work: F| {
+            self.db.write(move |conn| {
+                take_turn(conn, &holder)?;
+                work(conn)
+            })
+        };
+        match run(holder.clone(), work.clone()).await {
+            // The holder's first turn, taken twice at once: the second finds it.
+            Err(DbError::Conflict(_)) => run(holder, work).await,
+            other => other,
+        }
+    }
+}
+
+/// Until this transaction ends, no other takes a turn of the same holder.
+fn take_turn(conn: &mut Conn, holder: &str) -> Result<(), DbError> {
+    let raised = diesel::update(quota_turns::table.find(holder)).set(quota_turns::turns.eq(quota_turns::turns + 1)).execute(conn)?;
+    if raised == 0 {
+        diesel::insert_into(quota_turns::table).values((quota_turns::holder.eq(holder), quota_turns::turns.eq(1_i64))).execute(conn)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! Deletes of servers that cannot be reached: accepted, gone for their users at once, and carried out when that is possible
+//! (down-cell A1, A-14; Nova answers 500).
+
+use std::sync::Arc;
+
+use cellshift::config::{Config, Seconds};
+use cellshift::db::Outage;
+use cellshift::virt::hypervisor::Operation;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::client::{User, id_of};
+use crate::cloud::Cloud;
+use crate::stage::{Stage, play};
+
+/// A cell that is down is asked again at once.
+fn probed_often(config: &mut Config) {
+    config.cells.probe_interval = Seconds::millis(20);
+}
+
+fn down(stage: &Stage, cell: &str) {
+    stage.cell(cell).db().set_outage(Outage::Refuses);
+}
+
+async fn back(stage: &Stage, cell: &str) {
+    stage.cell(cell).db().set_outage(Outage::None);
+    let health = &stage.running.tree.cell(cell).expect("a cell").health;
+    stage.until("the cell answers again", || async { health.is_up() }).await;
+}
+
+async fn delete(user: &User, server: Uuid) -> crate::client::Answer {
+    user.delete(&format!("/servers/{server}")).await
+}
+
+async fn listed(user: &User) -> Vec<Uuid> {
+    let listed = user.get("/servers/detail").await.expect(200).body;
+    listed["servers"].as_array().expect("servers").iter().map(id_of).collect()
+}
+
+/// What the API database says of its delete.
+async fn flag(stage: &Stage, server: Uuid) -> Option<bool> {
+    stage.world().api.instance_mapping(server).await.expect("a mapping").queued_for_delete
+}
+
+async fn carried_out(stage: &Stage) {
+    let none = || async { stage.world().api.count_queued_deletes().await.expect("mappings") == 0 };
+    stage.until("the delete is carried out", none).await;
+}
+
+/// Nobody knows of it, and nothing is left of it.
+async fn nothing_left(stage: &Stage, server: Uuid) {
+    stage.gone(server).await;
+    for cell in ["cell0", "cell1", "cell2"] {
+        assert!(stage.record(cell, server).await.is_none(), "{cell}");
+    }
+    assert!(stage.runs_on(server).await.is_empty() && stage.holds(server).await.is_empty());
+    assert!(stage.bindings(server).await.is_empty() && stage.attachments(server).await.is_empty());
+    assert_eq!(flag(stage, server).await, Some(true));
+}
+
+async fn instances_used(user: &User) -> Value {
+    user.get("/compute/v2.1/limits").await.expect(200).body["limits"]["absolute"]["totalInstancesUsed"].clone()
+}
+
+#[test]
+fn a_delete_while_the_cell_is_down_is_carried_out_when_it_is_back() {
+    play(probed_often, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        let volume = stage.member.make_volume().await;
+        stage.member.attach(server, volume).await.expect(200);
+        stage.at_rest(server, "ACTIVE").await;
+        let host = stage.runs_on(server).await;
+        down(&stage, "cell1");
+        assert_eq!(flag(&stage, server).await, Some(false));
+        // Not everybody's to delete, reached or not.
+        delete(&stage.user("reader", "demo", "reader").await, server).await.expect(403);
+        delete(&stage.user("stranger", "elsewhere", "member").await, server).await.expect(404);
+        delete(&stage.member, server).await.expect(204);
+
+        assert_eq!(flag(&stage, server).await, Some(true));
+        for _ in 0..2 {
+            delete(&stage.member, server).await.expect(404);
+            stage.member.get(&format!("/servers/{server}")).await.expect(404);
+            stage.admin.act(server, json!({"os-start": null})).await.expect(404);
+        }
+        assert_eq!((listed(&stage.member).await, instances_used(&stage.member).await), (vec![], json!(0)));
+        assert_eq!(stage.runs_on(server).await, host, "nobody has told its host yet");
+
+        back(&stage, "cell1").await;
+        delete(&stage.member, server).await.expect(404);
+        assert_eq!(listed(&stage.member).await, Vec::<Uuid>::new());
+        carried_out(&stage).await;
+        nothing_left(&stage, server).await;
+        let notified = stage.notified(server).await;
+        assert!(notified.contains(&"instance.delete.end".to_owned()), "{notified:?}");
+    });
+}
+
+#[test]
+fn a_cell_that_hangs_keeps_no_delete_in_another_waiting() {
+    let impatient = |config: &mut Config| {
+        probed_often(config);
+        config.cells.timeout = Seconds::millis(300);
+    };
+    play(impatient, |stage| async move {
+        let far = stage.create(stage.server()).await;
+        let near = stage.create(stage.server().flavor("gen2.small")).await;
+        stage.cell("cell1").db().set_outage(Outage::Hangs);
+        down(&stage, "cell2");
+        for server in [far, near] {
+            delete(&stage.member, server).await.expect(204);
+        }
+        back(&stage, "cell2").await;
+        let gone = || async { stage.record("cell2", near).await.is_none() };
+        stage.until("the server of the cell that is back is deleted", gone).await;
+        stage.member.get(&format!("/servers/{far}")).await.expect(404);
+        back(&stage, "cell1").await;
+        carried_out(&stage).await;
+        for server in [far, near] {
+            nothing_left(&stage, server).await;
+        }
+    });
+}
+
+#[test]
+fn a_queued_delete_survives_the_death_of_the_process() {
+    actix_rt::System::new().block_on(async {
+        let mut cloud = Cloud::start().await;
+        let server = cloud.ask_for_server().await;
+        assert!(cloud.at_rest(server).await);
+        let path = format!("/compute/v2.1/servers/{server}");
+        cloud.world().cells["cell1"].db.db().set_outage(Outage::Refuses);
+        assert_eq!(cloud.send("DELETE", &path, None).await.0, 204);
+        cloud.restart();
+        assert_eq!(cloud.send("GET", &path, None).await.0, 404, "it is gone for its users in the next life, too");
+        let carried_out = async {
+            while cloud.world().api.count_queued_deletes().await.expect("mappings") > 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(crate::client::PATIENCE, carried_out).await.expect("the delete is carried out");
+        assert!(cloud.at_rest(server).await);
+        assert!(cloud.world().cells["cell1"].db.instance(server).await.is_err());
+        assert_eq!(cloud.audit().await, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_lock_that_could_not_be_seen_holds() {
+    play(probed_often, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        stage.member.act(server, json!({"lock": null})).await.expect(202);
+        down(&stage, "cell1");
+        delete(&stage.member, server).await.expect(204);
+        back(&stage, "cell1").await;
+        carried_out(&stage).await;
+        assert_eq!(stage.at_rest(server, "ACTIVE").await["locked"], true);
+        assert_eq!(flag(&stage, server).await, Some(false));
+        assert_eq!(stage.admin.action(server, "delete").await["message"], "Error");
+        assert_eq!(instances_used(&stage.member).await, 1);
+        // Who may pass a lock may pass it unseen.
+        down(&stage, "cell1");
+        delete(&stage.admin, server).await.expect(204);
+        back(&stage, "cell1").await;
+        carried_out(&stage).await;
+        nothing_left(&stage, server).await;
+    });
+}
+
+#[test]
+fn a_server_that_waits_for_confirm_is_deleted_with_both_its_sides() {
+    for cell in ["cell1", "cell2"] {
+        play(probed_often, |stage| async move {
+            let server = stage.create(stage.server()).await;
+            stage.cross(server).await;
+            // Its own cell first, the one that it came from for longer.
+            down(&stage, "cell2");
+            delete(&stage.member, server).await.expect(204);
+            down(&stage, cell);
+            if cell == "cell1" {
+                back(&stage, "cell2").await;
+                let looked = || async { stage.member.get(&format!("/servers/{server}")).await.status == 404 };
+                stage.until("it stays hidden", looked).await;
+                assert!(stage.record("cell2", server).await.is_some(), "it is not begun before it can be ended");
+            }
+            back(&stage, cell).await;
+            carried_out(&stage).await;
+            nothing_left(&stage, server).await;
+        });
+    }
+}
+
+#[test]
+fn a_delete_waits_for_the_operation_that_has_the_server() {
+    let slow = |config: &mut Config| {
+        probed_often(config);
+        config.compute.latency_ms.insert(Operation::CopyDisks, 300);
+    };
+    play(slow, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        let copying = || async { stage.member.show(server).await["OS-EXT-STS:task_state"] == "resize_migrating" };
+        stage.until("the source copies", copying).await;
+        down(&stage, "cell1");
+        delete(&stage.member, server).await.expect(204);
+        stage.member.get(&format!("/servers/{server}")).await.expect(404);
+        back(&stage, "cell1").await;
+        carried_out(&stage).await;
+        nothing_left(&stage, server).await;
+    });
+}
+
+#[test]
+fn a_server_that_is_being_made_is_deleted_as_soon_as_it_is() {
+    let slow = |config: &mut Config| {
+        config.compute.latency_ms.insert(Operation::Start, 200);
+    };
+    play(slow, |stage| async move {
+        // One that gets a host, and one that finds none.
+        let good = id_of(&stage.server().ask(&stage.member).await.expect(202).body["server"]);
+        delete(&stage.member, good).await.expect(204);
+        stage.make_flavor("huge", 1, 1 << 30, 1).await;
+        stage.admin.put(&format!("/os-quota-sets/{}", project(&stage).await), json!({"quota_set": {"ram": -1}})).await.expect(200);
+        let bad = id_of(&stage.server().flavor("huge").ask(&stage.member).await.expect(202).body["server"]);
+        let answer = delete(&stage.member, bad).await;
+        assert_eq!(answer.status, 204, "{}", answer.text);
+        for server in [good, bad] {
+            delete(&stage.member, server).await.expect(404);
+            assert_eq!(flag(&stage, server).await, Some(true));
+        }
+        assert_eq!((listed(&stage.member).await, instances_used(&stage.member).await), (vec![], json!(0)));
+        carried_out(&stage).await;
+        for server in [good, bad] {
+            nothing_left(&stage, server).await;
+        }
+    });
+}
+
+#[test]
+fn the_mapping_says_so_at_every_delete() {
+    play(probed_often, |stage| async move {
+        // In a cell, with its host off, and where no host was found.
+        let plain = stage.create(stage.server()).await;
+        let off = stage.create(stage.server()).await;
+        stage.make_flavor("huge", 1, 40_000, 1).await;
+        let nowhere = id_of(&stage.server().flavor("huge").ask(&stage.member).await.expect(202).body["server"]);
+        stage.at_rest(nowhere, "ERROR").await;
+        let host = stage.runs_on(off).await.pop_first().expect("a host");
+        let api = &stage.world().api;
+        for server in [plain, off, nowhere] {
+            let mapping = api.instance_mapping(server).await.expect("a mapping");
+            assert_eq!((mapping.queued_for_delete, mapping.user_id), (Some(false), Some(stage.member.user_id.clone())));
+        }
+        delete(&stage.member, plain).await.expect(204);
+        stage.gone(plain).await;
+        stage.power(&host, false).await;
+        delete(&stage.member, off).await.expect(204);
+        stage.gone(off).await;
+        delete(&stage.member, nowhere).await.expect(204);
+        stage.gone(nowhere).await;
+        for server in [plain, off, nowhere] {
+            assert_eq!(flag(&stage, server).await, Some(true));
+        }
+        stage.power(&host, true).await;
+        stage.until("debts are paid", || async { stage.world().operations.debts(None).await.expect("debts").is_empty() }).await;
+    });
+}
+
+/// The id of project demo.
+async fn project(stage: &Arc<Stage>) -> String {
+    let identity = &stage.running.cloud.services.identity;
+    identity.ensure_project("demo").await.expect("a project").id
+}

@@ -1,0 +1,260 @@
+//! Quotas while a cell is down: who may create what (down-cell A4, A8, A-15), what is taken at the same time, and what the scheduler
+//! knows of groups then.
+
+use std::sync::Arc;
+
+use cellshift::config::{Config, Seconds};
+use cellshift::db::Outage;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::client::{Answer, NewServer, User, id_of};
+use crate::stage::{Stage, play};
+
+const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti user@example.com";
+const OPENED: &str = "\"os_compute_api:servers:create:cell_down\": \"rule:project_member_or_admin\"\n";
+
+fn counting(config: &mut Config, from_placement: bool) {
+    config.cells.probe_interval = Seconds::millis(20);
+    config.quota.count_usage_from_placement = from_placement;
+}
+
+async fn back(stage: &Stage, cell: &str) {
+    stage.cell(cell).db().set_outage(Outage::None);
+    let health = &stage.running.tree.cell(cell).expect("a cell").health;
+    stage.until("the cell answers again", || async { health.is_up() }).await;
+}
+
+/// A server that finds its host in cell2.
+fn new_one(stage: &Stage) -> NewServer {
+    stage.server().flavor("gen2.small")
+}
+
+async fn project_id(stage: &Stage, name: &str) -> String {
+    stage.running.cloud.services.identity.ensure_project(name).await.expect("a project").id
+}
+
+async fn set_quota(stage: &Stage, project: &str, limits: serde_json::Value) {
+    let path = format!("/os-quota-sets/{}", project_id(stage, project).await);
+    stage.admin.put(&path, json!({"quota_set": limits})).await.expect(200);
+}
+
+async fn in_use(user: &User) -> (i64, Answer) {
+    let answer = user.get("/compute/v2.1/limits").await.expect(200);
+    (answer.body["limits"]["absolute"]["totalInstancesUsed"].as_i64().expect("a number"), answer)
+}
+
+/// Creates while cell1 is down, by members and administrators of projects with a live server there, with a deleted one and
+/// with none: accepted, unless it is this one.
+fn matrix(from_placement: bool, opened: bool) {
+    play(
+        move |config| {
+            counting(config, from_placement);
+            if opened {
+                std::fs::write(config.policy_file(), OPENED).expect("a policy");
+            }
+        },
+        move |stage| async move {
+            let mut callers = Vec::new();
+            for project in ["live", "gone", "none"] {
+                for role in ["member", "admin"] {
+                    callers.push((project, role, stage.user(&format!("{project}-{role}"), project, role).await));
+                }
+            }
+            let live = stage.create_by(&callers[0].2, stage.server()).await;
+            let gone = stage.create_by(&callers[2].2, stage.server()).await;
+            callers[2].2.delete(&format!("/servers/{gone}")).await.expect(204);
+            stage.gone(gone).await;
+            stage.cell("cell1").db().set_outage(Outage::Refuses);
+            let mut made = Vec::new();
+            for (project, role, user) in &callers {
+                let case = format!("{project} {role}, counted from placement: {from_placement}, opened: {opened}");
+                let (used, told) = in_use(user).await;
+                let refused = !from_placement && !opened && *project == "live" && *role == "member";
+                let answer = new_one(&stage).ask(user).await;
+                if refused {
+                    assert_eq!(answer.status, 403, "{case}: {}", answer.text);
+                    assert!(answer.message().contains("cell1"), "it says why: {}", answer.message());
+                } else {
+                    assert_eq!(answer.status, 202, "{case}: {}", answer.text);
+                    made.push(id_of(&answer.body["server"]));
+                }
+                // A figure that lacks something says so.
+                let missing = told.headers.get("X-Cellshift-Incomplete").map(|cells| cells.to_str().expect("names"));
+                let lacks = !from_placement && *project == "live";
+                assert_eq!(missing, lacks.then_some("cell1"), "{case}");
+                let before = i64::from(*project == "live" && !lacks)
+                    + i64::from(*role == "admin" && !refused_before(project, from_placement, opened));
+                assert_eq!(used, before, "{case}");
+            }
+            for server in made {
+                let waiting = stage.running.tree.conductor.until_at_rest(server);
+                tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");
+            }
+            back(&stage, "cell1").await;
+            stage.at_rest(live, "ACTIVE").await;
+        },
+    );
+}
+
+/// The member, who comes before the administrator, was refused.
+fn refused_before(project: &str, from_placement: bool, opened: bool) -> bool {
+    !from_placement && !opened && project == "live"
+}
+
+#[test]
+fn counted_from_placement_creates_go_on_while_a_cell_is_down() {
+    matrix(true, false);
+}
+
+#[test]
+fn counted_in_cells_creates_need_a_rule_while_a_cell_with_servers_is_down() {
+    matrix(false, false);
+}
+
+#[test]
+fn the_rule_may_be_opened() {
+    matrix(false, true);
+}
+
+#[test]
+fn a_quota_that_is_used_up_stays_so_while_a_cell_is_down() {
+    play(
+        |config| counting(config, true),
+        |stage| async move {
+            stage.create(stage.server()).await;
+            let resized = stage.create(new_one(&stage)).await;
+            set_quota(&stage, "demo", json!({"instances": 2, "cores": 3})).await;
+            for cell in ["cell0", "cell1"] {
+                stage.cell(cell).db().set_outage(Outage::Refuses);
+            }
+            let refused = new_one(&stage).ask(&stage.member).await.expect(403);
+            assert_eq!(refused.message(), "Quota exceeded for instances: Requested 1, but already used 2 of 2 instances");
+            // What a server may grow to is counted in the same way: both sides of a move until it is confirmed.
+            stage.make_flavor("gen2.wide", 3, 64, 1).await;
+            let refused = stage.member.resize(resized, "gen2.wide").await.expect(403);
+            assert!(refused.message().starts_with("Quota exceeded for cores: Requested 2, but already used 2 of 3"), "{}", refused.text);
+            for cell in ["cell0", "cell1"] {
+                back(&stage, cell).await;
+            }
+        },
+    );
+}
+
+#[test]
+fn counted_in_cells_no_server_grows_unseen() {
+    play(
+        |config| counting(config, false),
+        |stage| async move {
+            let server = stage.create(new_one(&stage)).await;
+            stage.create(stage.server()).await;
+            stage.make_flavor("gen2.wide", 2, 64, 1).await;
+            stage.cell("cell1").db().set_outage(Outage::Refuses);
+            let refused = stage.member.resize(server, "gen2.wide").await.expect(403);
+            assert!(refused.message().contains("servers in cell1"), "{}", refused.text);
+            back(&stage, "cell1").await;
+        },
+    );
+}
+
+/// How many of eight servers that are asked for at once find room, and the refusals of the others.
+async fn rush(stage: &Arc<Stage>) -> (Vec<Uuid>, Vec<Answer>) {
+    let asked = (0..8).map(|n| stage.server().named(&format!("rush {n}")).ask(&stage.member));
+    let answers = futures::future::join_all(asked).await;
+    let (accepted, refused): (Vec<Answer>, Vec<Answer>) = answers.into_iter().partition(|answer| answer.status == 202);
+    (accepted.iter().map(|answer| id_of(&answer.body["server"])).collect(), refused)
+}
+
+#[test]
+fn of_many_requests_at_once_as_many_are_accepted_as_there_is_room_for() {
+    for (from_placement, limits) in [(true, json!({"instances": 3})), (false, json!({"instances": 3})), (true, json!({"cores": 3}))] {
+        play(
+            move |config| {
+                counting(config, from_placement);
+                config.http.workers = 4;
+            },
+            move |stage| async move {
+                set_quota(&stage, "demo", limits.clone()).await;
+                let (made, refused) = rush(&stage).await;
+                assert_eq!(made.len(), 3, "{limits}");
+                for answer in refused {
+                    assert!(answer.status == 403 && answer.message().starts_with("Quota exceeded for"), "{}", answer.text);
+                }
+                for server in made {
+                    stage.at_rest(server, "ACTIVE").await;
+                }
+                let listed = stage.member.get("/servers").await.expect(200).body;
+                assert_eq!(listed["servers"].as_array().map(Vec::len), Some(3), "nothing is left of those that were refused");
+            },
+        );
+    }
+}
+
+#[test]
+fn a_groups_members_are_known_while_their_cell_is_down() {
+    play(
+        |config| counting(config, true),
+        |stage| async move {
+            let group = |policy: &'static str| {
+                let stage = stage.clone();
+                async move {
+                    let body = json!({"server_group": {"name": policy, "policy": policy}});
+                    id_of(&stage.member.post("/os-server-groups", body).await.expect(200).body["server_group"])
+                }
+            };
+            let (together, apart) = (group("affinity").await, group("anti-affinity").await);
+            let first = stage.create(stage.server().in_group(together)).await;
+            stage.create(stage.server().in_group(apart)).await;
+            stage.cell("cell1").db().set_outage(Outage::Refuses);
+            // The host of the first cannot be chosen now, and no other will do.
+            let second = id_of(&stage.server().flavor("m1.tiny").in_group(together).ask(&stage.member).await.expect(202).body["server"]);
+            let shown = stage.at_rest(second, "ERROR").await;
+            assert!(shown["fault"]["message"].as_str().is_some_and(|why| why.starts_with("No valid host")), "{shown:#}");
+            let third = stage.create(stage.server().flavor("m1.tiny").in_group(apart)).await;
+            assert!(stage.runs_on(third).await.iter().all(|host| host.starts_with("cell2")));
+            back(&stage, "cell1").await;
+            let fourth = stage.create(stage.server().flavor("m1.tiny").in_group(together)).await;
+            assert_eq!(stage.runs_on(fourth).await, stage.runs_on(first).await);
+        },
+    );
+}
+
+#[test]
+fn a_groups_deleted_members_leave_room() {
+    play(
+        |config| counting(config, true),
+        |stage| async move {
+            set_quota(&stage, "demo", json!({"server_group_members": 1})).await;
+            let body = json!({"server_group": {"name": "g", "policy": "soft-anti-affinity"}});
+            let group = id_of(&stage.member.post("/os-server-groups", body).await.expect(200).body["server_group"]);
+            let first = stage.create(stage.server().in_group(group)).await;
+            let refused = stage.server().in_group(group).ask(&stage.member).await.expect(403);
+            assert_eq!(refused.message(), "Quota exceeded, too many servers in group");
+            stage.member.delete(&format!("/servers/{first}")).await.expect(204);
+            stage.gone(first).await;
+            stage.create(stage.server().in_group(group)).await;
+        },
+    );
+}
+
+#[test]
+fn of_many_key_pairs_and_groups_at_once_as_many_are_made_as_there_is_room_for() {
+    play(
+        |config| {
+            counting(config, true);
+            config.http.workers = 4;
+        },
+        |stage| async move {
+            set_quota(&stage, "demo", json!({"key_pairs": 2, "server_groups": 2})).await;
+            let key = |n: u32| stage.member.post("/os-keypairs", json!({"keypair": {"name": format!("k{n}"), "public_key": PUBLIC_KEY}}));
+            let group =
+                |n: u32| stage.member.post("/os-server-groups", json!({"server_group": {"name": format!("g{n}"), "policy": "affinity"}}));
+            let keys = futures::future::join_all((0..6).map(key)).await;
+            let groups = futures::future::join_all((0..6).map(group)).await;
+            for (made, answers) in [(201, keys), (200, groups)] {
+                assert_eq!(answers.iter().filter(|answer| answer.status == made).count(), 2);
+                assert!(answers.iter().all(|answer| answer.status == made || (answer.status == 403 && answer.text.contains("too many"))));
+            }
+        },
+    );
+}
