@@ -57,6 +57,8 @@ pub(super) struct Loaded {
     witness: Arc<Log>,
     began_at: DateTime<Utc>,
     aborted: Option<String>,
+    /// Faults of the record that have been begun.
+    pub(super) handled: usize,
     state: State,
     /// A handle of its own, so that no outage blinds it.
     operations: Operations,
@@ -72,7 +74,7 @@ impl Loaded {
         tree.faults.arm(Some(plan.clone()));
         let operations = Operations::new(tree.world.api.db().named("chaos"));
         let began_at = tree.world.env.now();
-        Loaded { scenario, planned, record, tree, plan, witness, began_at, aborted: None, state: State::Running, operations }
+        Loaded { scenario, planned, record, tree, plan, witness, began_at, aborted: None, handled: 0, state: State::Running, operations }
     }
 
     pub(super) fn title(&self) -> &str {
@@ -106,6 +108,11 @@ impl Loaded {
         matches!(self.state, State::Over(_))
     }
 
+    /// It gave up, or was told to.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.aborted.is_some()
+    }
+
     /// No further fault happens.
     pub(super) fn stop(&mut self, why: &str) {
         self.aborted = Some(why.to_owned());
@@ -128,7 +135,7 @@ impl Loaded {
         let happened = self.record.all();
         let all =
             |(number, fault): (usize, &PlannedFault)| happened.iter().filter(|one| one.fault == number).count() >= fault.times as usize;
-        if lasting || !self.planned.iter().enumerate().all(all) {
+        if lasting || self.handled < happened.len() || !self.planned.iter().enumerate().all(all) {
             return false;
         }
         self.end();
