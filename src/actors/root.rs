@@ -174,20 +174,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let notifier_address = Address::new(notifiers.start(spec("notifier", move |guard| notifier.next_life(guard).start())));
         let mut schedulers = Children::new(obituaries.clone()).listed(&roster, "");
         let scheduler_address = Address::new(schedulers.start(spec("scheduler", move |guard| scheduler.next_life(guard).start())));
-        let world = Arc::new(World {
-            env: parts.env.clone(),
-            operations,
-            api: parts.api.clone(),
-            cells: parts.cells.iter().map(|cell| (cell.name.clone(), CellRef { uuid: cell.uuid, db: cell.db.clone() })).collect(),
-            hosts: wrapped(parts.between.hosts.as_ref(), Arc::new(hosts.clone())),
-            scheduling: Arc::new(SchedulerHandle::new(scheduler_address.clone())),
-            images: parts.images.clone(),
-            network: parts.network.clone(),
-            volumes: parts.volumes.clone(),
-            placement: parts.placement.clone(),
-            notifications: wrapped(parts.between.notifications.as_ref(), Arc::new(NotifierHandle::new(notifier_address.clone()))),
-            settings: parts.settings.clone(),
-        });
+        let world = Arc::new(world_of(&parts, operations, &hosts, &scheduler_address, &notifier_address));
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let heard = CellsHeardBy { oracle, notifications: world.notifications.clone(), escalations: ctx.address().recipient() };
         let cell_children = start_cells(&parts, &cells, &heard, obituaries.clone(), &roster);
@@ -224,6 +211,30 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         }
     });
     root.send(Describe).await.map_err(|error| StartError::Notifier(std::io::Error::other(error)))
+}
+
+/// What sagas work with.
+fn world_of(
+    parts: &Parts,
+    operations: Operations,
+    hosts: &CellHosts,
+    scheduler: &Address<Scheduler>,
+    notifier: &Address<Notifier>,
+) -> World {
+    World {
+        env: parts.env.clone(),
+        operations,
+        api: parts.api.clone(),
+        cells: parts.cells.iter().map(|cell| (cell.name.clone(), CellRef { uuid: cell.uuid, db: cell.db.clone() })).collect(),
+        hosts: wrapped(parts.between.hosts.as_ref(), Arc::new(hosts.clone())),
+        scheduling: Arc::new(SchedulerHandle::new(scheduler.clone())),
+        images: parts.images.clone(),
+        network: parts.network.clone(),
+        volumes: parts.volumes.clone(),
+        placement: parts.placement.clone(),
+        notifications: wrapped(parts.between.notifications.as_ref(), Arc::new(NotifierHandle::new(notifier.clone()))),
+        settings: parts.settings.clone(),
+    }
 }
 
 fn spec<A: Actor>(name: &str, factory: impl Fn(super::supervision::DeathGuard) -> Addr<A> + 'static) -> ChildSpec<A> {

@@ -1,7 +1,5 @@
 //! Chaos in a running service (`/ops/v1/chaos`): who may, what it does to actors, cells and moves, and that all of it is told of.
 
-use std::time::Duration;
-
 use cellshift::config::Seconds;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -210,13 +208,11 @@ fn an_experiment_is_loaded_seen_and_judged() {
         let again = stage.admin.post_file(EXPERIMENT, "application/toml", REFUSED_ONCE).await.expect(409);
         assert!(again.message().contains("not over"), "{}", again.text);
         // The outage of one call first: whoever makes that call sees it.
-        tokio::time::timeout(PATIENCE, async {
-            while stage.admin.get(EXPERIMENT).await.expect(200).body["experiment"]["injected"][0]["over_ms"].is_null() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        })
-        .await
-        .expect("the fault with a time is over");
+        let over = async || {
+            let shown = stage.admin.get(EXPERIMENT).await.expect(200).body;
+            !shown["experiment"]["injected"][0]["over_ms"].is_null()
+        };
+        stage.until("the fault with a time is over", over).await;
         stage.member.resize(server, "gen2.small").await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
         stage.cross(server).await;

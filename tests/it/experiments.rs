@@ -152,3 +152,51 @@ fn the_exit_code_tells_held_from_broken_from_given_up_from_refused() {
     let all: Vec<&str> = ["chaos", "check"].into_iter().chain(all.iter().map(String::as_str)).collect();
     assert_eq!(cellshift(&all).status.code(), Some(0));
 }
+
+const LIVE: &str = r#"
+title = "A killed process, a request that comes twice, a commit that says that it failed: live"
+seed = 21
+
+[topology]
+cells = 2
+hosts_per_cell = 2
+max_latency_ms = 100
+
+[[workload.journeys]]
+servers = 3
+volumes = 1
+acts = ["write", { resize = "gen2.small" }, "confirm", "write"]
+
+[[faults]]
+when = { step = "take_ownership", saga = "resize" }
+what = "restart"
+
+[[faults]]
+when = { step = "create_target_records", occurrence = 3 }
+what = { database = { name = "target", outage = "loses_replies", calls = 1, for_ms = 2000 } }
+
+[[faults]]
+when = { step = "clean_source_host", saga = "confirm" }
+what = { message = { again = 500 } }
+
+[expect]
+lives = { at_least = 2, at_most = 2 }
+arrived = { at_least = 1 }
+servers_in_error = { at_most = 0 }
+"#;
+
+#[test]
+fn the_same_runs_live_and_holds_when_the_process_is_killed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (file, json) = (dir.path().join("live.toml"), dir.path().join("verdict.json"));
+    std::fs::write(&file, LIVE).expect("a file");
+    let (file, json_path) = (file.display().to_string(), json.display().to_string());
+    let output = cellshift(&["chaos", "run", &file, "--live", "--json", &json_path]);
+    let (told, progress) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}\n{progress}");
+    assert!(told.contains("run live under seed 21"), "{told}");
+    let verdict: Verdict = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("a verdict");
+    assert_eq!(verdict.findings.lives, 2);
+    let killed = verdict.findings.migrations.iter().find(|migration| migration.is_move() && !migration.faults.is_empty());
+    assert!(killed.is_some_and(|migration| migration.arrived()), "{told}");
+}

@@ -128,9 +128,9 @@ impl Check<'_> {
         let topology = &self.scenario.topology;
         self.refuse(!(1..=10).contains(&topology.cells), "topology.cells", || "it must be between 1 and 10".into());
         self.refuse(!(1..=20).contains(&topology.hosts_per_cell), "topology.hosts_per_cell", || "it must be between 1 and 20".into());
-        let second = 10_000;
-        self.refuse(topology.max_delay_ms > second, "topology.max_delay_ms", || format!("it must be at most {second}"));
-        self.refuse(topology.max_latency_ms > second, "topology.max_latency_ms", || format!("it must be at most {second}"));
+        let most_ms = 10_000;
+        self.refuse(topology.max_delay_ms > most_ms, "topology.max_delay_ms", || format!("it must be at most {most_ms}"));
+        self.refuse(topology.max_latency_ms > most_ms, "topology.max_latency_ms", || format!("it must be at most {most_ms}"));
     }
 
     fn workload(&mut self) {

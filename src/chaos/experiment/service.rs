@@ -293,8 +293,12 @@ impl Keeper {
 
     /// An experiment's fault at a step has happened, or is to.
     async fn called(&mut self, call: Call) {
-        let Some(record) = self.loaded.as_ref().map(|loaded| loaded.record.clone()) else { return };
-        let place = call.place;
+        let Some(loaded) = self.loaded.as_mut() else { return };
+        loaded.handled += 1;
+        let (record, place) = (loaded.record.clone(), call.place);
+        if loaded.is_stopped() {
+            return record.failed(place, "the experiment was stopped");
+        }
         let call = match self.injector.resolved(call).await {
             Ok(call) => call,
             Err(why) => return record.failed(place, &why),
@@ -347,7 +351,9 @@ impl Keeper {
                 }
             }
             End::Begin(number, what) => {
-                let Some((record, at_ms)) = self.loaded.as_ref().map(|loaded| (loaded.record.clone(), loaded.elapsed_ms())) else { return };
+                let Some(loaded) = self.loaded.as_mut() else { return };
+                loaded.handled += 1;
+                let (record, at_ms) = (loaded.record.clone(), loaded.elapsed_ms());
                 let injected = Injected { at_ms, fault: number, what: what.to_string(), ..Injected::default() };
                 let place = record.add(injected);
                 self.told.begun(self.told.id_of(place), &what.to_string(), None).await;

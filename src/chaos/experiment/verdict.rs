@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::fault::PlannedFault;
 use super::record::Injected;
 use super::scenario::{Bounds, Scenario};
-use crate::actors::migration_view::StepView;
+use crate::actors::migration_view::{StepView, steps_of};
 use crate::chaos::audit::Violation;
+use crate::db::api::operations::{JournalEntry, SagaRecord};
 
 /// How a run was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -57,7 +59,7 @@ pub struct StepTold {
 
 impl StepTold {
     /// As the journal's view has it.
-    pub fn of(view: &StepView, elapsed: impl Fn(chrono::DateTime<chrono::Utc>) -> u64) -> StepTold {
+    pub fn of(view: &StepView, elapsed: impl Fn(DateTime<Utc>) -> u64) -> StepTold {
         StepTold {
             step: view.step.clone(),
             side: view.side.clone(),
@@ -65,12 +67,30 @@ impl StepTold {
             outcome: view.outcome.clone(),
             error: view.error.clone(),
             begun_ms: elapsed(view.begun_at),
-            ended_ms: view.ended_at.map(elapsed),
+            ended_ms: view.ended_at.map(&elapsed),
         }
     }
 }
 
 impl MigrationEnd {
+    /// A saga as its record and its journal tell of it; `elapsed` gives a moment's place in the run.
+    pub fn of(saga: &SagaRecord, journal: &[JournalEntry], injected: &[Injected], elapsed: impl Fn(DateTime<Utc>) -> u64) -> MigrationEnd {
+        let mut told = MigrationEnd {
+            uuid: saga.id,
+            server: saga.server,
+            saga: saga.kind.clone(),
+            state: saga.state.clone(),
+            error: saga.error.clone(),
+            began_ms: elapsed(saga.created_at),
+            ended_ms: elapsed(saga.updated_at),
+            steps: steps_of(journal).iter().map(|step| StepTold::of(step, &elapsed)).collect(),
+            faults: Vec::new(),
+            recovery_ms: None,
+        };
+        told.met(injected);
+        told
+    }
+
     /// It moves a server.
     pub fn is_move(&self) -> bool {
         self.saga == "resize"
@@ -114,7 +134,7 @@ pub struct Findings {
     /// What did not answer the audit.
     pub unreachable: Vec<String>,
     /// Answers to users by status; 0 for none.
-    pub answers: BTreeMap<u16, usize>,
+    pub answers: BTreeMap<String, usize>,
     pub servers_in_error: usize,
     /// Why the run gave up.
     pub aborted: Option<String>,

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use super::SimulationError;
 use super::run::Run;
-use crate::actors::migration_view::steps_of;
 use crate::chaos::audit;
-use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode, StepTold};
+use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode};
 use crate::db::Db;
-use crate::db::api::operations::Operations;
+use crate::db::api::operations::{Operations, SagaRecord};
 
 /// How the run ended.
 pub struct End<'a> {
@@ -24,28 +23,14 @@ pub async fn of(run: &Run, api: &Db, end: End<'_>) -> Result<Findings, Simulatio
     let records = Operations::new(api.clone()).audit_records().await?;
     let elapsed = |at| run.clock.elapsed_at(at);
     let injected = run.record.all();
-    let none = Vec::new();
-    let migrations = records.sagas.iter().map(|saga| {
-        let journal = records.journals.get(&saga.id).unwrap_or(&none);
-        let mut told = MigrationEnd {
-            uuid: saga.id,
-            server: saga.server,
-            saga: saga.kind.clone(),
-            state: saga.state.clone(),
-            error: saga.error.clone(),
-            began_ms: elapsed(saga.created_at),
-            ended_ms: elapsed(saga.updated_at),
-            steps: steps_of(journal).iter().map(|step| StepTold::of(step, elapsed)).collect(),
-            faults: Vec::new(),
-            recovery_ms: None,
-        };
-        told.met(&injected);
-        told
-    });
-    let migrations = migrations.collect();
+    let told = |saga: &SagaRecord| {
+        let journal = records.journals.get(&saga.id).map_or(&[][..], Vec::as_slice);
+        MigrationEnd::of(saga, journal, &injected, elapsed)
+    };
+    let migrations = records.sagas.iter().map(told).collect();
     let mut violations = run.watch.violations();
     violations.extend(end.report.violations.iter().cloned());
-    let answers: BTreeMap<u16, usize> = run.users.answers.borrow().clone();
+    let answers: BTreeMap<String, usize> = run.users.answers.borrow().iter().map(|(status, count)| (status.to_string(), *count)).collect();
     Ok(Findings {
         mode: end.mode,
         seed: end.seed,

@@ -4,10 +4,12 @@
 //! A plain run on SQLite takes every single fault of every saga, in its first scenario, and refusals and lost replies in its
 //! others; on PostgreSQL it takes refusals and lost replies. `CELLSHIFT_FAULTS=words` runs the cases whose name
 //! (`step/side/moment/fault/times`) contains the words, `CELLSHIFT_FAULTS=all` every single fault in every scenario, and
-//! `CELLSHIFT_FAULTS=pairs` the pairs: a second fault while the first is undone.
+//! `CELLSHIFT_FAULTS=pairs` the pairs: a second fault while the first is undone. `CELLSHIFT_FAULTS_TABLE=DIR` has each scenario's
+//! cases and how many held written there as a table.
 
 mod plan;
 mod scenario;
+mod table;
 mod view;
 
 use std::io::Write;
@@ -50,12 +52,14 @@ fn every_fault(name: &str) {
         let began = tokio::time::Instant::now();
         let mut run = Run::start(scenario, table).await;
         let cases = wanted_cases(scenario, &table);
-        let mut failures = Vec::new();
+        let (mut failures, mut outcomes) = (Vec::new(), Vec::new());
         for (index, case) in cases.iter().enumerate() {
             if index % CASES_OF_A_CLOUD == CASES_OF_A_CLOUD - 1 {
                 run = Run::start(scenario, table).await;
             }
-            if let Err(why) = run.case(*case).await {
+            let held = run.case(*case).await;
+            outcomes.push((*case, held.is_ok()));
+            if let Err(why) = held {
                 let failure = format!("== {name} {case}\n{why}\n{}", run.journal().await);
                 // Seen at once, past the harness's capture: the matrix is long.
                 let _ = writeln!(std::io::stderr(), "{failure}");
@@ -64,6 +68,7 @@ fn every_fault(name: &str) {
             }
         }
         let (all, held, time) = (cases.len(), cases.len() - failures.len(), began.elapsed().as_secs());
+        table::write(name, &outcomes);
         // How much was held is to be seen when all is well, too.
         let _ = writeln!(std::io::stderr(), "failure matrix: {name}: {all} cases run, {held} held, in {time} s");
         (all, failures)

@@ -10,7 +10,6 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::ExperimentView;
-use crate::actors::migration_view::steps_of;
 use crate::actors::root::Tree;
 use crate::chaos::audit;
 use crate::chaos::experiment::Witness;
@@ -19,9 +18,9 @@ use crate::chaos::experiment::fault::{PlannedFault, What, When};
 use crate::chaos::experiment::plan::{Call, Plan};
 use crate::chaos::experiment::record::Record;
 use crate::chaos::experiment::scenario::Scenario;
-use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode, StepTold, Verdict};
+use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode, Verdict};
 use crate::db::DbError;
-use crate::db::api::operations::Operations;
+use crate::db::api::operations::{Operations, SagaRecord};
 
 /// The log hears of faults; nobody looks at every step of a service.
 struct Log {
@@ -58,6 +57,8 @@ pub(super) struct Loaded {
     witness: Arc<Log>,
     began_at: DateTime<Utc>,
     aborted: Option<String>,
+    /// Faults of the record that have been begun.
+    pub(super) handled: usize,
     state: State,
     /// A handle of its own, so that no outage blinds it.
     operations: Operations,
@@ -73,7 +74,7 @@ impl Loaded {
         tree.faults.arm(Some(plan.clone()));
         let operations = Operations::new(tree.world.api.db().named("chaos"));
         let began_at = tree.world.env.now();
-        Loaded { scenario, planned, record, tree, plan, witness, began_at, aborted: None, state: State::Running, operations }
+        Loaded { scenario, planned, record, tree, plan, witness, began_at, aborted: None, handled: 0, state: State::Running, operations }
     }
 
     pub(super) fn title(&self) -> &str {
@@ -107,6 +108,11 @@ impl Loaded {
         matches!(self.state, State::Over(_))
     }
 
+    /// It gave up, or was told to.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.aborted.is_some()
+    }
+
     /// No further fault happens.
     pub(super) fn stop(&mut self, why: &str) {
         self.aborted = Some(why.to_owned());
@@ -129,7 +135,7 @@ impl Loaded {
         let happened = self.record.all();
         let all =
             |(number, fault): (usize, &PlannedFault)| happened.iter().filter(|one| one.fault == number).count() >= fault.times as usize;
-        if lasting || !self.planned.iter().enumerate().all(all) {
+        if lasting || self.handled < happened.len() || !self.planned.iter().enumerate().all(all) {
             return false;
         }
         self.end();
@@ -166,20 +172,9 @@ impl Loaded {
         let mut migrations = Vec::new();
         for saga in records.sagas.iter().filter(|saga| saga.updated_at >= self.began_at || in_flight.contains(&saga.id)) {
             let journal = records.journals.get(&saga.id).map_or(&[][..], Vec::as_slice);
+            // What is in flight has not ended before now.
             let ended = if in_flight.contains(&saga.id) { now } else { saga.updated_at };
-            let mut told = MigrationEnd {
-                uuid: saga.id,
-                server: saga.server,
-                saga: saga.kind.clone(),
-                state: saga.state.clone(),
-                error: saga.error.clone(),
-                began_ms: since(saga.created_at),
-                ended_ms: since(ended),
-                steps: steps_of(journal).iter().map(|step| StepTold::of(step, since)).collect(),
-                faults: Vec::new(),
-                recovery_ms: None,
-            };
-            told.met(&injected);
+            let told = MigrationEnd::of(&SagaRecord { updated_at: ended, ..saga.clone() }, journal, &injected, since);
             migrations.push(told);
         }
         let waits = migrations.iter().any(|migration| !migration.faults.is_empty() && in_flight.contains(&migration.uuid));
