@@ -3,6 +3,7 @@
 //!
 //! What must outlive the actor (directory, health, the hosts' sites) is in its [`CellHandle`], which all others hold.
 
+mod announce;
 mod directory;
 mod health;
 pub mod request_clock;
@@ -22,7 +23,6 @@ use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSi
 use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Pause, Roster, Shutdown, Verdict, stand_still};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
-use crate::domain::notification::{Event, Notification};
 use crate::env::Env;
 use crate::saga::notifications::Notifications;
 use crate::services::image::ImageService;
@@ -30,6 +30,7 @@ use crate::services::network::NetworkService;
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
 use crate::virt::{HostUnreachable, Hypervisor, VirtError};
+use announce::announce;
 pub use directory::{CellHosts, HostDirectory};
 pub use health::{CellHealth, HealthReport, Standing};
 
@@ -303,25 +304,6 @@ impl Cell {
             handle.health.probe(deadline, async { handle.db.services().await.map(drop) }).await;
         };
         ctx.spawn(probing.into_actor(self));
-    }
-}
-
-/// Says that the cell went down or came back, unless that was said.
-async fn announce(handle: &CellHandle, notifications: &dyn Notifications) {
-    let Some(HealthReport { standing, since, reason }) = handle.health.unannounced() else { return };
-    let (event, state) = if standing == Standing::Up { (Event::CellUp, "up") } else { (Event::CellDown, "down") };
-    let fields = serde_json::json!({"uuid": handle.uuid, "name": handle.name, "state": state, "since": since, "reason": reason});
-    let notification = Notification {
-        operation: handle.uuid,
-        // One notification per change: the moment tells them apart.
-        step: since.to_rfc3339(),
-        event,
-        publisher_id: format!("nova-conductor:{}", handle.name),
-        payload: event.payload(handle.uuid, fields),
-    };
-    match notifications.emit(notification).await {
-        Ok(_) => handle.health.announced(since),
-        Err(error) => log::warn!(cell = handle.name.as_str(); "nobody is told that the cell is {state}: {error}"),
     }
 }
 

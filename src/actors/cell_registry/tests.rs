@@ -231,8 +231,8 @@ fn merges_as_the_oracle_sorts(blocking: Blocking, url: impl Fn() -> String, case
 
 #[test]
 fn pages_over_all_cells_are_what_an_oracle_sorts() {
-    merges_as_the_oracle_sorts(Blocking::Inline, String::new, 150);
+    merges_as_the_oracle_sorts(Blocking::Inline, String::new, 100);
     if fresh_postgres().is_some() {
-        merges_as_the_oracle_sorts(Blocking::Pool, || fresh_postgres().unwrap(), 25);
+        merges_as_the_oracle_sorts(Blocking::Pool, || fresh_postgres().unwrap(), 10);
     }
 }

@@ -130,7 +130,7 @@ fn zones_migrations_usage_and_groups() {
         };
         assert_eq!((available("cell1"), available("cell2")), (Some(json!(true)), Some(json!(false))));
         stage.admin.get("/os-availability-zone/detail").await.expect(200);
-        stage.admin.get("/os-simple-tenant-usage?detailed=1").await.expect(200);
+        stage.admin.get("/os-simple-tenant-usage?start=2020-01-01T00:00:00&detailed=1").await.expect(200);
         let shown = stage.member.get(&format!("/os-server-groups/{group}")).await.expect(200).body;
         assert_eq!(shown["server_group"]["members"], json!([server]));
         stage.member.get("/os-server-groups").await.expect(200);

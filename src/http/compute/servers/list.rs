@@ -1,7 +1,7 @@
 //! `GET /servers` and `GET /servers/detail`: filters, order and pages over all cells. Servers of cells that do not answer come
 //! first, as far as they are known, where nothing was asked that only their cell could judge (down-cell A2).
 
-use std::collections::BTreeMap;
+mod silent;
 
 use actix_web::{HttpRequest, web};
 use regex::Regex;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::view::{self, Extras, Frame, Purpose};
 use super::{ComputeApi, partial};
-use crate::actors::cell_registry::{LastKnown, ListError, ListQuery, ServerList, ServerRecord};
+use crate::actors::cell_registry::{ListError, ListQuery, ServerRecord};
 use crate::db::cell::instance_filter::{Deleted, InstanceFilter, states_of_status};
 use crate::db::cell::instance_sort::{Direction, SortKey, SortSpec};
 use crate::domain::context::RequestContext;
@@ -216,54 +216,6 @@ impl Asked<'_> {
         known.extend(OPEN.iter().map(|(name, _)| *name));
         known.extend(OPERATORS);
         self.query.only(&known)
-    }
-
-    /// True when nothing is asked of the list that only a server's own cell could judge: then what is known of servers in cells
-    /// that do not answer may stand in it. Filters that this caller may not use are not looked at.
-    fn takes_partial(&self) -> bool {
-        let pages_or_sorts = self.query.names().any(|name| PAGING.contains(&name));
-        let mut filters = self.query.names().filter(|name| self.may_filter(name) || self.may_use_all_filters());
-        self.version.at_least(69) && !pages_or_sorts && filters.all(|name| name == "all_tenants")
-    }
-
-    /// What is known of the servers in cells that did not answer, as far as the page has room for them.
-    async fn partial(
-        &self,
-        base: &str,
-        list: &ServerList,
-        project: Option<&str>,
-        limit: usize,
-        details: bool,
-    ) -> Result<Vec<Value>, ApiError> {
-        let known = list.servers.iter().map(|server| server.instance.uuid).collect();
-        let room = limit.saturating_sub(list.servers.len());
-        let found = self.api.registry.servers_of_silent(&list.silent, project, &known, room).await?;
-        let groups = match details {
-            true => self.security_groups(found.iter().map(|(_, mapping)| mapping.instance_uuid).collect()).await,
-            false => BTreeMap::new(),
-        };
-        let mut views = Vec::with_capacity(found.len());
-        for (cell, mapping) in &found {
-            views.push(match self.api.registry.last_known(cell, mapping).filter(|_| self.last_known) {
-                Some(LastKnown { record, at }) => {
-                    let view = match details {
-                        true => self.details(base, std::slice::from_ref(&record)).await?.remove(0),
-                        false => view::brief(base, &record.instance),
-                    };
-                    partial::dated(view, at, self.api.env.now())
-                }
-                None if details => partial::detailed(base, mapping, groups.get(&mapping.instance_uuid).map(Vec::as_slice)),
-                None => partial::brief(base, mapping),
-            });
-        }
-        Ok(views)
-    }
-
-    async fn security_groups(&self, servers: Vec<Uuid>) -> BTreeMap<Uuid, Vec<String>> {
-        self.api.network.security_group_names(servers).await.unwrap_or_else(|error| {
-            log::warn!("servers in silent cells are listed without their security groups: {error}");
-            BTreeMap::new()
-        })
     }
 
     /// True when everybody may use the filter in this microversion.

@@ -1,0 +1,61 @@
+//! What a list has of servers in cells that do not answer, and when it may have it (down-cell A2).
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{Asked, PAGING};
+use crate::actors::cell_registry::{LastKnown, ServerList};
+use crate::http::compute::servers::{partial, view};
+use crate::http::error::ApiError;
+
+impl Asked<'_> {
+    /// True when nothing is asked of the list that only a server's own cell could judge: then what is known of servers in cells
+    /// that do not answer may stand in it. Filters that this caller may not use are not looked at.
+    pub(super) fn takes_partial(&self) -> bool {
+        let pages_or_sorts = self.query.names().any(|name| PAGING.contains(&name));
+        let mut filters = self.query.names().filter(|name| self.may_filter(name) || self.may_use_all_filters());
+        self.version.at_least(69) && !pages_or_sorts && filters.all(|name| name == "all_tenants")
+    }
+
+    /// What is known of the servers in cells that did not answer, as far as the page has room for them.
+    pub(super) async fn partial(
+        &self,
+        base: &str,
+        list: &ServerList,
+        project: Option<&str>,
+        limit: usize,
+        details: bool,
+    ) -> Result<Vec<Value>, ApiError> {
+        let known = list.servers.iter().map(|server| server.instance.uuid).collect();
+        let room = limit.saturating_sub(list.servers.len());
+        let found = self.api.registry.servers_of_silent(&list.silent, project, &known, room).await?;
+        let groups = match details {
+            true => self.security_groups(found.iter().map(|(_, mapping)| mapping.instance_uuid).collect()).await,
+            false => BTreeMap::new(),
+        };
+        let mut views = Vec::with_capacity(found.len());
+        for (cell, mapping) in &found {
+            views.push(match self.api.registry.last_known(cell, mapping).filter(|_| self.last_known) {
+                Some(LastKnown { record, at }) => {
+                    let view = match details {
+                        true => self.details(base, std::slice::from_ref(&record)).await?.remove(0),
+                        false => view::brief(base, &record.instance),
+                    };
+                    partial::dated(view, at, self.api.env.now())
+                }
+                None if details => partial::detailed(base, mapping, groups.get(&mapping.instance_uuid).map(Vec::as_slice)),
+                None => partial::brief(base, mapping),
+            });
+        }
+        Ok(views)
+    }
+
+    async fn security_groups(&self, servers: Vec<Uuid>) -> BTreeMap<Uuid, Vec<String>> {
+        self.api.network.security_group_names(servers).await.unwrap_or_else(|error| {
+            log::warn!("servers in silent cells are listed without their security groups: {error}");
+            BTreeMap::new()
+        })
+    }
+}
