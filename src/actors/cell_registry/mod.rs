@@ -122,6 +122,13 @@ impl ServerRecord {
     }
 }
 
+/// What a look-up makes of a server that is deleted, or about to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deleted {
+    Found,
+    Missed,
+}
+
 /// What a look-up found in the place that the mapping named.
 enum Found<T> {
     InCell(String, T),
@@ -157,7 +164,7 @@ impl CellRegistry {
 
     /// The server, from the cell that its mapping names; [`DbError::NotFound`] when there is none.
     pub async fn find_server(&self, uuid: Uuid) -> Result<Located, DbError> {
-        match self.chase(uuid, |db| async move { db.instance(uuid).await }).await? {
+        match self.chase(uuid, Deleted::Missed, |db| async move { db.instance(uuid).await }).await? {
             Found::InCell(cell, instance) => Ok(Located { cell: Some(cell), instance }),
             Found::Build(bundle) => Ok(Located { cell: None, instance: bundle.instance }),
         }
@@ -165,7 +172,7 @@ impl CellRegistry {
 
     /// The server even when it is deleted, as long as its record is kept.
     pub async fn find_even_deleted(&self, uuid: Uuid) -> Result<Located, DbError> {
-        match self.chase(uuid, |db| async move { db.instance_even_deleted(uuid).await }).await? {
+        match self.chase(uuid, Deleted::Found, |db| async move { db.instance_even_deleted(uuid).await }).await? {
             Found::InCell(cell, instance) => Ok(Located { cell: Some(cell), instance }),
             Found::Build(bundle) => Ok(Located { cell: None, instance: bundle.instance }),
         }
@@ -173,14 +180,14 @@ impl CellRegistry {
 
     /// The server with everything that is shown of it.
     pub async fn server(&self, uuid: Uuid) -> Result<ServerRecord, DbError> {
-        match self.chase(uuid, |db| async move { db.instance_view(uuid).await }).await? {
+        match self.chase(uuid, Deleted::Missed, |db| async move { db.instance_view(uuid).await }).await? {
             Found::InCell(cell, InstanceView { instance, details }) => Ok(ServerRecord::new(Some(cell), instance, details)),
             Found::Build(bundle) => Ok(ServerRecord::of_build(*bundle)),
         }
     }
 
     /// Looks where the mapping says; when nothing is there, looks again as long as the mapping changes meanwhile.
-    async fn chase<T, F>(&self, uuid: Uuid, look: impl Fn(CellDb) -> F) -> Result<Found<T>, DbError>
+    async fn chase<T, F>(&self, uuid: Uuid, deleted: Deleted, look: impl Fn(CellDb) -> F) -> Result<Found<T>, DbError>
     where
         F: Future<Output = Result<T, DbError>>,
     {
@@ -188,7 +195,8 @@ impl CellRegistry {
         for _ in 0..CHASES {
             let mapping = self.inner.api.instance_mapping(uuid).await?;
             // A server whose delete is queued is gone for its users, wherever its record still is.
-            if seen == Some(mapping.cell_uuid) || mapping.delete_request.is_some() {
+            let gone = mapping.delete_request.is_some() && deleted == Deleted::Missed;
+            if seen == Some(mapping.cell_uuid) || gone {
                 break;
             }
             seen = Some(mapping.cell_uuid);

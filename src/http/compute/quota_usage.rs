@@ -172,6 +172,6 @@ impl Room {
             .map(|(name, limit)| (name.clone(), *limit))
             .collect();
         let needed = self.again_when_taken && !limits.is_empty();
-        needed.then(|| CountedRoom { limits, used: self.servers.taken, newest: self.servers.newest })
+        needed.then_some(CountedRoom { limits, used: self.servers.taken, newest: self.servers.newest })
     }
 }
