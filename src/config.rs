@@ -3,7 +3,7 @@
 //! Precedence: the command line, then the file, then the defaults here. `cellshift config` prints what is in force.
 
 mod seconds;
-mod validate;
+pub mod validate;
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -103,11 +103,19 @@ pub struct Api {
     pub enable_instance_password: bool,
     /// The most entries in one page of a list of the compute and operators' APIs; at least 1.
     pub max_limit: u32,
+    /// Lists of servers and migrations that cannot say what they lack go without the cells that are down; false answers them with
+    /// 503 while one is down.
+    pub list_records_by_skipping_down_cells: bool,
 }
 
 impl Default for Api {
     fn default() -> Api {
-        Api { authentication: Authentication::Token, enable_instance_password: true, max_limit: 1000 }
+        Api {
+            authentication: Authentication::Token,
+            enable_instance_password: true,
+            max_limit: 1000,
+            list_records_by_skipping_down_cells: true,
+        }
     }
 }
 
@@ -121,15 +129,19 @@ pub struct Cells {
     /// Simulated hosts in each of them, in the same way; unset, a new cell gets 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts_per_cell: Option<u32>,
-    /// How long one cell may take to answer a request.
+    /// How long a request may wait for cells, whatever it asks of how many. A cell that has not answered when half of what is
+    /// left of it is over is left out, so that there is time to ask the others.
     pub timeout: Seconds,
     /// How often a cell that is down is asked again.
     pub probe_interval: Seconds,
+    /// How many servers are remembered as they were last read, for requests that take an old record of a server whose cell is down
+    /// (`X-Cellshift-Last-Known: true`); at most 1000000, 0 remembers none.
+    pub cache_down_servers: usize,
 }
 
 impl Default for Cells {
     fn default() -> Cells {
-        Cells { count: None, hosts_per_cell: None, timeout: Seconds::whole(10), probe_interval: Seconds::whole(5) }
+        Cells { count: None, hosts_per_cell: None, timeout: Seconds::whole(10), probe_interval: Seconds::whole(5), cache_down_servers: 0 }
     }
 }
 

@@ -16,7 +16,8 @@ use crate::actors::periodic::PeriodicOptions;
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
 use crate::bootstrap::Cloud;
 use crate::chaos::point::FaultPoints;
-use crate::config::{Authentication, Config};
+use crate::config::{Authentication, Config, validate};
+use crate::db::POOL_SIZE;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
 use crate::http::compute::catalog::Catalog;
@@ -85,10 +86,14 @@ pub async fn assemble(cloud: &Cloud, parts: Parts) -> Result<Assembled, LaunchEr
 pub async fn launch(cloud: Cloud, listener: TcpListener) -> Result<Running, LaunchError> {
     let Assembled { tree, wiring, stopping } = assemble(&cloud, parts(&cloud)).await?;
     let address = listener.local_addr()?;
-    let server: Server = server::start(wiring, listener, workers(&cloud.config), grace_seconds(&cloud.config))?;
+    let server: Server = server::start(wiring, listener, workers(&cloud.config), BLOCKING_THREADS, grace_seconds(&cloud.config))?;
     let handle = server.handle();
     Ok(Running { cloud, tree, address, server: handle, serving: actix_rt::spawn(server), stopping })
 }
+
+/// What a pool of threads for blocking work may hold: databases that hang keep their threads, and there is room for the others and
+/// for files beside them. They are started when they are needed.
+pub const BLOCKING_THREADS: usize = (validate::CELLS_MAX as usize + 3) * POOL_SIZE as usize + 512;
 
 fn workers(config: &Config) -> usize {
     match config.http.workers {
@@ -183,7 +188,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Res
     };
     let patience = Patience { cell: config.cells.timeout.duration(), service: config.compute.service_down_time.duration() };
     let compute_api = web::Data::new(ComputeApi {
-        registry: CellRegistry::new(cloud.api.clone(), tree.cells.iter().cloned(), patience),
+        registry: CellRegistry::remembering(config.cells.cache_down_servers, cloud.api.clone(), tree.cells.iter().cloned(), patience),
         operations: Arc::new(tree.conductor.clone()),
         images: services.images.clone(),
         network: services.network.clone(),
@@ -194,6 +199,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Res
             default_availability_zone: config.scheduler.default_availability_zone.clone(),
             enable_instance_password: config.api.enable_instance_password,
             max_limit: max_limit(config),
+            skip_down_cells: config.api.list_records_by_skipping_down_cells,
         },
     });
     let catalog = web::Data::new(catalog(cloud, tree));
@@ -221,6 +227,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>) -> Res
         anonymous,
         in_flight: InFlight::new(config.http.max_requests_in_flight),
         max_body: config.http.max_body_bytes,
+        cell_timeout: config.cells.timeout.duration(),
         parts: vec![operators, of_compute, of_services],
     })
 }
@@ -255,6 +262,7 @@ fn catalog(cloud: &Cloud, tree: &Tree) -> Catalog {
         default_limits: config.quota.limits(),
         counting: Counting { from_placement: config.quota.count_usage_from_placement, again_when_taken: config.quota.recheck_quota },
         max_limit: max_limit(config),
+        skip_down_cells: config.api.list_records_by_skipping_down_cells,
     }
 }
 

@@ -21,7 +21,9 @@ use crate::domain::fence::Fence;
 use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostCommand, HostQuery, HostReply, HostReport, HostRequest};
+use crate::domain::notification::Notification;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
+use crate::saga::notifications::{Notifications, NotifyError};
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::image::{Image, ImageService};
 use crate::services::network::{EmbeddedNetwork, NetworkService, NewPort};
@@ -44,6 +46,21 @@ impl OwnershipOracle for ToldOracle {
     }
 }
 
+/// Keeps notifications for the test to look at.
+#[derive(Default)]
+pub(super) struct Told {
+    pub notifications: Mutex<Vec<Notification>>,
+}
+
+#[async_trait]
+impl Notifications for Told {
+    async fn emit(&self, notification: Notification) -> Result<u64, NotifyError> {
+        let mut told = self.notifications.lock().unwrap();
+        told.push(notification);
+        Ok(told.len() as u64)
+    }
+}
+
 pub(super) struct World {
     pub env: Env,
     pub dir: tempfile::TempDir,
@@ -52,6 +69,8 @@ pub(super) struct World {
     pub oracle: Arc<ToldOracle>,
     /// The drivers of all hosts that have started.
     pub drivers: Arc<Mutex<BTreeMap<String, Arc<Simulated>>>>,
+    /// What the cells tell.
+    pub told: Arc<Told>,
     attempt: AtomicI64,
 }
 
@@ -66,7 +85,7 @@ pub(super) async fn world_on(env: Env) -> World {
     let services = Db::open("services", &database(dir.path(), "services"), Schema::Services, &env).unwrap();
     let images = Arc::new(EmbeddedImage::open(services.clone(), env.clone(), &dir.path().join("images")).await.unwrap());
     let network = Arc::new(EmbeddedNetwork::new(services));
-    World { env, dir, images, network, oracle: Arc::default(), drivers: Arc::default(), attempt: AtomicI64::new(0) }
+    World { env, dir, images, network, oracle: Arc::default(), drivers: Arc::default(), told: Arc::default(), attempt: AtomicI64::new(0) }
 }
 
 /// No ticks, quick resumption.
@@ -96,6 +115,7 @@ impl World {
             network: self.network.clone(),
             oracle: self.oracle.clone(),
             hypervisors,
+            notifications: self.told.clone(),
             escalations: None,
         }
     }

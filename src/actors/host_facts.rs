@@ -32,8 +32,8 @@ pub struct HostFacts {
 
 impl HostFacts {
     async fn of_cell(&self, cell: &CellHandle, disabled: bool, aggregates: &[Aggregate]) -> Result<Vec<HostState>, DbError> {
-        let services = cell.health.call(self.patience, cell.db.services()).await?;
-        let nodes = cell.health.call(self.patience, cell.db.compute_nodes()).await?;
+        let asked = async { Ok((cell.db.services().await?, cell.db.compute_nodes().await?)) };
+        let (services, nodes) = cell.health.call(self.patience, asked).await?;
         let state = |node: ComputeNode| {
             let service = services.iter().find(|service| service.host == node.host && service.binary == "nova-compute")?;
             Some(host_state(cell, disabled, aggregates, service, node))

@@ -175,7 +175,8 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             settings: parts.settings.clone(),
         });
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
-        let cell_children = start_cells(&parts, &cells, &oracle, obituaries.clone(), ctx.address().recipient());
+        let heard = CellsHeardBy { oracle, notifications: world.notifications.clone(), escalations: ctx.address().recipient() };
+        let cell_children = start_cells(&parts, &cells, &heard, obituaries.clone());
         let conductor_parts =
             ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), parts.controller.clone(), parts.max_in_flight);
         let mut conductors = Children::new(obituaries.clone());
@@ -222,13 +223,14 @@ fn hosts_of(cells: &[CellHandle]) -> CellHosts {
     hosts
 }
 
-fn start_cells(
-    parts: &Parts,
-    handles: &[CellHandle],
-    oracle: &Arc<dyn OwnershipOracle>,
-    obituaries: WeakRecipient<ChildDied>,
+/// Whom cells ask and tell.
+struct CellsHeardBy {
+    oracle: Arc<dyn OwnershipOracle>,
+    notifications: Arc<dyn Notifications>,
     escalations: Recipient<Escalated>,
-) -> Children<Cell> {
+}
+
+fn start_cells(parts: &Parts, handles: &[CellHandle], heard: &CellsHeardBy, obituaries: WeakRecipient<ChildDied>) -> Children<Cell> {
     let mut children = Children::new(obituaries);
     for (cell, handle) in parts.cells.iter().zip(handles) {
         // At once, so that the conductor waits for them.
@@ -241,9 +243,10 @@ fn start_cells(
             options: parts.cell_options.clone(),
             images: parts.images.clone(),
             network: parts.network.clone(),
-            oracle: oracle.clone(),
+            oracle: heard.oracle.clone(),
             hypervisors: parts.hypervisors.clone(),
-            escalations: Some(escalations.clone()),
+            notifications: heard.notifications.clone(),
+            escalations: Some(heard.escalations.clone()),
         };
         children.start(spec(&cell.name, move |guard| Cell::new(cell_parts.clone(), Some(guard)).start()));
     }

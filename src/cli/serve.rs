@@ -12,7 +12,7 @@ use crate::bootstrap::{self, Cloud};
 use crate::config::Config;
 use crate::env::Env;
 use crate::http::server;
-use crate::launch::launch;
+use crate::launch::{BLOCKING_THREADS, launch};
 use crate::logging;
 
 /// Runs the service until SIGINT or SIGTERM.
@@ -24,7 +24,8 @@ pub(super) fn run(config: Config) -> Result<ExitCode, Failure> {
     config.http.listen = listener.local_addr()?;
     config.data_dir = std::fs::canonicalize(data.path())?;
     logging::init(&config.log)?;
-    actix_rt::System::new().block_on(serve(config, listener))?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
+    actix_rt::System::with_tokio_rt(move || runtime).block_on(serve(config, listener))?;
     drop(data);
     Ok(ExitCode::SUCCESS)
 }

@@ -40,6 +40,7 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[http]\nlisten = \"here\"\n", ["listen", "socket address"]),
         ("[http]\nmax_requests_in_flight = 0\n", ["http.max_requests_in_flight", "at least 1"]),
         ("[cells]\ntimeout = -1\n", ["timeout", "0 or more"]),
+        ("[cells]\ncache_down_servers = 1000001\n", ["cells.cache_down_servers", "at most 1000000"]),
         ("[cells]\ncount = 0\n", ["--cells", "between 1 and 100"]),
         ("[api]\nauthentication = \"maybe\"\n", ["maybe", "token"]),
         ("[compute.latency_ms]\nstrt = 1\n", ["strt", "start"]),

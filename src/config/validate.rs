@@ -6,6 +6,9 @@ use super::{Config, ConfigError};
 use crate::db::connection::is_postgres;
 use crate::saga::tables;
 
+/// Cells beside cell0 at most.
+pub const CELLS_MAX: u32 = 100;
+
 /// Checks every value.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     amounts(config)?;
@@ -15,8 +18,9 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     quotas(config)?;
     databases(config)?;
     let (cells, hosts) = (config.cells.count.unwrap_or(1), config.cells.hosts_per_cell.unwrap_or(1));
-    refuse(!(1..=100).contains(&cells), "cells.count (--cells)", "between 1 and 100")?;
+    refuse(!(1..=CELLS_MAX).contains(&cells), "cells.count (--cells)", "between 1 and 100")?;
     refuse(!(1..=1000).contains(&hosts), "cells.hosts_per_cell (--hosts-per-cell)", "between 1 and 1000")?;
+    refuse(config.cells.cache_down_servers > 1_000_000, "cells.cache_down_servers", "at most 1000000")?;
     let zone = &config.scheduler.default_availability_zone;
     refuse(zone.is_empty() || zone.contains(':'), "scheduler.default_availability_zone", "a name without colons")?;
     config.scheduler.validate()?;

@@ -1,4 +1,8 @@
 //! Opens databases of either kind behind one connection type and brings their schema up to date.
+//!
+//! No thread is lost to a PostgreSQL server that goes away: connecting has a deadline, so has each statement, and a peer that
+//! is gone is noticed by the network. A URL that says one of these itself keeps it. A server that is stopped without being gone
+//! keeps the threads that wait for it, at most [`super::POOL_SIZE`], until it goes on.
 
 use diesel::connection::SimpleConnection;
 use diesel::r2d2::{ConnectionManager, CustomizeConnection};
@@ -45,11 +49,38 @@ pub fn is_postgres(url: &str) -> bool {
 /// Settings that SQLite forgets with each connection. FULL: an acknowledged write survives a power cut.
 const SQLITE_SETTINGS: &str = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
 
+/// Seconds, and for the user's timeout milliseconds, after which a server that does not answer at all is given up.
+const POSTGRES_SETTINGS: &[(&str, &str)] = &[
+    ("connect_timeout", "3"),
+    ("tcp_user_timeout", "10000"),
+    ("keepalives_idle", "5"),
+    ("keepalives_interval", "2"),
+    ("keepalives_count", "3"),
+];
+
+/// What one statement may take; changes of the schema are not bound by it.
+const STATEMENT_TIMEOUT: &str = "SET statement_timeout = '30s'";
+
+/// How long a call waits for a connection: it is had at once unless the server refuses or does not answer.
+const CONNECTION_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+
+/// The URL with the settings that it does not say itself.
+fn with_settings(url: &str) -> String {
+    let said = |key: &str| url.contains(&format!("{key}="));
+    let missing = POSTGRES_SETTINGS.iter().filter(|(key, _)| !said(key)).map(|(key, value)| format!("{key}={value}"));
+    let missing = missing.collect::<Vec<_>>().join("&");
+    match (missing.is_empty(), url.contains('?')) {
+        (true, _) => url.to_owned(),
+        (false, true) => format!("{url}&{missing}"),
+        (false, false) => format!("{url}?{missing}"),
+    }
+}
+
 /// One connection, outside any pool.
 pub fn open(url: &str) -> Result<Conn, DbError> {
     let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url_without_password(url), reason: e.to_string() };
     if is_postgres(url) {
-        return Ok(Conn::Pg(PgConnection::establish(url).map_err(unreachable)?));
+        return Ok(Conn::Pg(PgConnection::establish(&with_settings(url)).map_err(unreachable)?));
     }
     let mut conn = SqliteConnection::establish(url).map_err(unreachable)?;
     conn.batch_execute(SQLITE_SETTINGS)?;
@@ -75,11 +106,11 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, size: u32) -> Result<Poo
     Pool::builder()
         .max_size(size)
         .min_idle(Some(1))
-        .connection_timeout(std::time::Duration::from_secs(5))
+        .connection_timeout(CONNECTION_PATIENCE)
         // A file has no server that could go away between two calls.
         .test_on_check_out(is_postgres(url))
-        .connection_customizer(Box::new(Settings))
-        .build(ConnectionManager::new(url))
+        .connection_customizer(Box::new(Settings { statements_are_bound: url.contains("statement_timeout") }))
+        .build(ConnectionManager::new(if is_postgres(url) { with_settings(url) } else { url.to_owned() }))
         .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })
 }
 
@@ -107,13 +138,17 @@ fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
 }
 
 #[derive(Debug)]
-struct Settings;
+struct Settings {
+    /// By the URL.
+    statements_are_bound: bool,
+}
 
 impl CustomizeConnection<Conn, diesel::r2d2::Error> for Settings {
     fn on_acquire(&self, conn: &mut Conn) -> Result<(), diesel::r2d2::Error> {
         match conn {
             Conn::Sqlite(conn) => conn.batch_execute(SQLITE_SETTINGS).map_err(diesel::r2d2::Error::QueryError),
-            Conn::Pg(_) => Ok(()),
+            Conn::Pg(_) if self.statements_are_bound => Ok(()),
+            Conn::Pg(conn) => conn.batch_execute(STATEMENT_TIMEOUT).map_err(diesel::r2d2::Error::QueryError),
         }
     }
 }
@@ -122,5 +157,19 @@ fn url_without_password(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, place))) => format!("{scheme}://{place}"),
         _ => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_gets_the_settings_that_it_does_not_say() {
+        let whole = with_settings("postgres://me@db/cell1");
+        assert!(whole.starts_with("postgres://me@db/cell1?connect_timeout=3&tcp_user_timeout=10000&keepalives_idle=5&"), "{whole}");
+        let some = with_settings("postgres://me@db/cell1?connect_timeout=9");
+        assert!(some.starts_with("postgres://me@db/cell1?connect_timeout=9&tcp_user_timeout=10000"), "{some}");
+        assert_eq!(with_settings(&whole), whole);
     }
 }

@@ -27,7 +27,8 @@ use crate::env::{Blocking, Env, erased};
 pub use connection::{Conn, Schema};
 pub use error::DbError;
 
-/// How many connections to one database may work at once; calls past it wait their turn without a thread.
+/// How many connections to one database may work at once; calls past it wait their turn without a thread. So a database that
+/// hangs keeps at most so many threads of the blocking pool, whoever has given up waiting for them.
 pub const POOL_SIZE: u32 = 8;
 
 /// A database. Cheap to clone.
@@ -71,7 +72,7 @@ pub struct Calls {
 
 enum Access {
     /// A pool; on SQLite all writes go through the one writer.
-    Pooled { pool: connection::Pool, permits: Semaphore, writer: Option<writer::Writer> },
+    Pooled { pool: connection::Pool, permits: Arc<Semaphore>, writer: Option<writer::Writer> },
     /// One in-memory SQLite connection, used at once on the caller's thread: a simulation.
     Inline { conn: Mutex<Conn> },
 }
@@ -100,7 +101,7 @@ impl Db {
             Blocking::Pool => {
                 let pool = connection::open_pool(name, url, schema, POOL_SIZE)?;
                 let writer = if connection::is_postgres(url) { None } else { Some(writer::Writer::start(name, url)?) };
-                Access::Pooled { pool, permits: Semaphore::new(POOL_SIZE as usize), writer }
+                Access::Pooled { pool, permits: Arc::new(Semaphore::new(POOL_SIZE as usize)), writer }
             }
         };
         Ok(Db::over(name, env, Arc::new(access), Arc::default()))
@@ -209,12 +210,14 @@ impl Db {
         self.answer(outage, result)
     }
 
-    async fn on_pool(&self, pool: &connection::Pool, permits: &Semaphore, work: Work) -> Result<erased::Value, DbError> {
-        let _permit = permits.acquire().await.map_err(|_| self.unavailable("it is closed"))?;
+    async fn on_pool(&self, pool: &connection::Pool, permits: &Arc<Semaphore>, work: Work) -> Result<erased::Value, DbError> {
+        let permit = permits.clone().acquire_owned().await.map_err(|_| self.unavailable("it is closed"))?;
         let pool = pool.clone();
         self.inner
             .env
             .run_blocking(move || {
+                // Held by the thread, which works on when nobody waits for it any more.
+                let _permit = permit;
                 let mut conn = pool.get().map_err(|e| DbError::Unavailable { name: String::new(), reason: e.to_string() })?;
                 work(&mut conn)
             })

@@ -67,6 +67,7 @@ impl Door {
                 anonymous: None,
                 in_flight: InFlight::new(100),
                 max_body: 100_000,
+                cell_timeout: std::time::Duration::from_secs(5),
                 parts: vec![part],
             },
         }

@@ -120,6 +120,7 @@ impl World {
             anonymous: None,
             in_flight: InFlight::new(100),
             max_body: 1 << 16,
+            cell_timeout: std::time::Duration::from_secs(5),
             parts: vec![parts],
         }
     }

@@ -1,7 +1,8 @@
-//! Bounds at the door: how many requests are in flight, and how large a body may be.
+//! Bounds at the door: how many requests are in flight, how long each may wait for cells, and how large a body may be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -11,6 +12,7 @@ use actix_web::middleware::Next;
 use actix_web::{HttpRequest, web};
 
 use super::error::{ApiError, ErrorForm};
+use crate::actors::cell::request_clock;
 
 /// Seconds after which a refused client may try again.
 const RETRY_AFTER: u32 = 1;
@@ -62,6 +64,18 @@ pub async fn admit<B: MessageBody + 'static>(request: ServiceRequest, next: Next
         _ => None,
     };
     Ok(next.call(request).await?.map_into_boxed_body())
+}
+
+/// How long a request may wait for cells.
+#[derive(Clone, Copy, Debug)]
+pub struct CellTimeout(pub Duration);
+
+/// Middleware: gives each request a clock for its calls on cells.
+pub async fn time<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<B>, actix_web::Error> {
+    match request.app_data::<CellTimeout>().copied() {
+        Some(CellTimeout(whole)) => request_clock::within(whole, next.call(request)).await,
+        None => next.call(request).await,
+    }
 }
 
 /// Registers the bound on bodies that handlers take whole, in bytes, and the errors of bodies, paths and queries that do not

@@ -2,6 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{Server, ServiceFactory, ServiceRequest, ServiceResponse};
@@ -11,7 +12,7 @@ use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
 
 use super::auth::Anonymous;
 use super::error::{ApiError, ErrorForm};
-use super::limits::InFlight;
+use super::limits::{CellTimeout, InFlight};
 use super::policy_file::PolicyEnforcer;
 use super::{access_log, auth, compute, limits, microversion, panic, request_id};
 use crate::domain::context::RequestContext;
@@ -32,6 +33,8 @@ pub struct Wiring {
     pub in_flight: InFlight,
     /// The largest body that a handler takes whole, in bytes.
     pub max_body: usize,
+    /// How long a request may wait for cells.
+    pub cell_timeout: Duration,
     pub parts: Vec<Part>,
 }
 
@@ -59,7 +62,7 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
 }
 
 /// One worker's application. The middlewares, from the outside: id and form of errors, log, limits, panics, authentication,
-/// versions.
+/// versions, the clock of its calls on cells.
 pub fn app(
     wiring: Wiring,
 ) -> App<
@@ -68,6 +71,7 @@ pub fn app(
     App::new()
         .configure(move |config| configure(config, &wiring))
         .default_service(web::to(nothing_here))
+        .wrap(from_fn(limits::time))
         .wrap(from_fn(microversion::negotiate))
         .wrap(from_fn(auth::authenticate))
         .wrap(from_fn(panic::catch))
@@ -82,6 +86,7 @@ fn configure(config: &mut web::ServiceConfig, wiring: &Wiring) {
         .app_data(web::Data::from(wiring.authenticator.clone()))
         .app_data(web::Data::from(wiring.policy.clone()))
         .app_data(wiring.in_flight.clone())
+        .app_data(CellTimeout(wiring.cell_timeout))
         .route("/healthcheck", web::get().to(healthcheck));
     if let Some(context) = &wiring.anonymous {
         config.app_data(web::Data::new(Anonymous(context.clone())));
@@ -93,11 +98,20 @@ fn configure(config: &mut web::ServiceConfig, wiring: &Wiring) {
     }
 }
 
-/// Serves on the listener with this many workers. The future ends after a graceful stop through the server's handle: requests
-/// at work get `grace` seconds.
-pub fn start(wiring: Wiring, listener: TcpListener, workers: usize, grace: u64) -> std::io::Result<Server> {
-    let server =
-        HttpServer::new(move || app(wiring.clone())).workers(workers).disable_signals().shutdown_timeout(grace).listen(listener)?;
+/// How long a connection without a request stays open. Longer than clients keep theirs: a connection that the service closes
+/// while the next request is on its way fails that request.
+const KEEP_ALIVE: Duration = Duration::from_secs(120);
+
+/// Serves on the listener with this many workers, each with at most `blocking` threads for work that blocks. The future ends
+/// after a graceful stop through the server's handle: requests at work get `grace` seconds.
+pub fn start(wiring: Wiring, listener: TcpListener, workers: usize, blocking: usize, grace: u64) -> std::io::Result<Server> {
+    let server = HttpServer::new(move || app(wiring.clone()))
+        .workers(workers)
+        .worker_max_blocking_threads(blocking)
+        .disable_signals()
+        .keep_alive(KEEP_ALIVE)
+        .shutdown_timeout(grace)
+        .listen(listener)?;
     Ok(server.run())
 }
 

@@ -1,6 +1,6 @@
 //! The API as its users speak it: one HTTP client per user, servers made by builders, and waits that look at a level.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -20,6 +20,7 @@ pub struct User {
     token: String,
     pub user_id: String,
     microversion: String,
+    takes_last_known: bool,
 }
 
 /// An answer.
@@ -30,6 +31,7 @@ pub struct Answer {
     /// Null when there is no JSON.
     pub body: Value,
     pub text: String,
+    pub took: Duration,
 }
 
 impl Answer {
@@ -67,12 +69,17 @@ impl User {
         let body: Value = answer.json().await.expect("a token's body");
         let text = |value: &Value| value.as_str().expect("an id").to_owned();
         let user_id = text(&body["token"]["user"]["id"]);
-        User { http, root, token, user_id, microversion: MICROVERSION.to_owned() }
+        User { http, root, token, user_id, microversion: MICROVERSION.to_owned(), takes_last_known: false }
     }
 
     /// The same user, speaking another microversion.
     pub fn speaking(&self, microversion: &str) -> User {
         User { microversion: microversion.to_owned(), ..self.clone() }
+    }
+
+    /// The same user, whom an old record suits where a cell is down.
+    pub fn taking_last_known(&self) -> User {
+        User { takes_last_known: true, ..self.clone() }
     }
 
     async fn send(&self, method: reqwest::Method, path: &str, body: Option<String>) -> Answer {
@@ -88,14 +95,19 @@ impl User {
             .header("X-Auth-Token", &self.token)
             .header("OpenStack-API-Version", format!("compute {}", self.microversion))
             .timeout(PATIENCE);
+        if self.takes_last_known {
+            request = request.header("X-Cellshift-Last-Known", "true");
+        }
         if let Some(body) = body {
             request = request.header("Content-Type", "application/json").body(body);
         }
+        let began = Instant::now();
         let answer = request.send().await?;
         let status = answer.status().as_u16();
         let headers = answer.headers().clone();
         let text = answer.text().await?;
-        Ok(Answer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::Null), text })
+        let body = serde_json::from_str(&text).unwrap_or(Value::Null);
+        Ok(Answer { status, headers, body, text, took: began.elapsed() })
     }
 
     /// `GET`; paths of the compute API stand without its root.

@@ -1,12 +1,14 @@
 //! The integration tests, as one binary.
 
 mod audit_command;
+mod chaos_proxy;
 mod client;
 mod cloud;
 mod cold_migrate;
 mod configuration;
 mod databases;
 mod deletes_with_a_cell_down;
+mod down_cells;
 mod faults;
 mod full_disk;
 mod hosts_down;
@@ -16,6 +18,7 @@ mod local_disks;
 mod moves_with_a_database_down;
 mod operators;
 mod populate_command;
+mod postgres_server;
 mod power;
 mod quotas_with_a_cell_down;
 mod races;

@@ -1,7 +1,7 @@
 //! Confirm, revert, delete and rollback while a cell's or the API's database is down: what was accepted ends well when the
 //! database is back, and what was answered with 503 has either ended well or touched nothing (L6, L12, L34).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cellshift::chaos::point::{Fault, Moment};
@@ -10,6 +10,7 @@ use cellshift::db::Outage;
 use cellshift::db::cell::migrations::MigrationFilter;
 use cellshift::domain::migration::MigrationStatus;
 use serde_json::json;
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::client::Answer;
@@ -175,6 +176,61 @@ fn a_rollback_whose_cells_go_down_half_way() {
             assert_eq!((stage.runs_on(server).await, stage.holds(server).await), (source.clone(), source), "{cell}");
             assert!(stage.cell("cell2").instance(server).await.is_err(), "no row is left in the target cell");
             stage.cross(server).await;
+        });
+    }
+}
+
+/// From the end of this step on the cell is down, until the test says otherwise; told when it is.
+fn down_for_good_from(stage: &Arc<Stage>, step: &'static str, cell: &'static str) -> oneshot::Receiver<()> {
+    let (told, down) = oneshot::channel();
+    let (db, told) = (stage.cell(cell).db().clone(), Mutex::new(Some(told)));
+    stage.arm(move |point| {
+        if point.step == step
+            && point.side == "act"
+            && point.moment == Moment::AfterJournal
+            && let Some(told) = told.lock().expect("no panic").take()
+        {
+            db.set_outage(Outage::Refuses);
+            // The test may have ended.
+            let _ = told.send(());
+        }
+        Fault::None
+    });
+    down
+}
+
+#[test]
+fn a_move_whose_cell_goes_down_half_way_keeps_nobody_waiting_and_ends_when_it_is_back() {
+    let cases = [
+        ("record_migration", "cell1", "gen2.small"),
+        ("create_target_records", "cell2", "gen1.small"),
+        ("stop_source_guest", "cell1", "gen2.small"),
+        ("prepare_at_target", "cell2", "gen1.small"),
+        ("take_ownership", "cell2", "gen1.small"),
+    ];
+    for (step, cell, elsewhere) in cases {
+        play(probed_often, |stage| async move {
+            let server = stage.create(stage.server()).await;
+            let source = stage.runs_on(server).await;
+            let other = stage.create(stage.server().flavor(elsewhere)).await;
+            let down = down_for_good_from(&stage, step, cell);
+            stage.member.resize(server, "gen2.small").await.expect(202);
+            tokio::time::timeout(crate::client::PATIENCE, down).await.expect("the step is reached").expect("it is told");
+
+            for (action, status) in [("os-stop", "SHUTOFF"), ("os-start", "ACTIVE")] {
+                stage.member.act(other, json!({ action: null })).await.expect(202);
+                stage.at_rest(other, status).await;
+            }
+            stage.disarm();
+            back(&stage, cell).await;
+            let waiting = stage.running.tree.conductor.until_at_rest(server);
+            tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");
+            paid(&stage, server).await;
+            match stage.member.status(server).await.as_str() {
+                "VERIFY_RESIZE" => assert_ne!(stage.runs_on(server).await, source, "{step}"),
+                "ACTIVE" => assert_eq!((stage.runs_on(server).await, stage.holds(server).await), (source.clone(), source), "{step}"),
+                other => panic!("{step}: {other}"),
+            }
         });
     }
 }

@@ -44,8 +44,17 @@ where
     F: Future<Output = ()>,
     S: FnOnce(Arc<Stage>) -> F,
 {
+    play_placed(configure, databases::place, story);
+}
+
+/// As [`play`], with the databases where the caller puts them.
+pub fn play_placed<F, S>(configure: impl FnOnce(&mut Config), place: impl FnOnce(&mut Config), story: S)
+where
+    F: Future<Output = ()>,
+    S: FnOnce(Arc<Stage>) -> F,
+{
     actix_rt::System::new().block_on(async {
-        let stage = Arc::new(Stage::start(configure, databases::place).await);
+        let stage = Arc::new(Stage::start(configure, place).await);
         story(stage.clone()).await;
         stage.end().await;
     });
@@ -57,11 +66,7 @@ where
     F: Future<Output = ()>,
     S: FnOnce(Arc<Stage>) -> F,
 {
-    actix_rt::System::new().block_on(async {
-        let stage = Arc::new(Stage::start(|_| {}, |_| {}).await);
-        story(stage.clone()).await;
-        stage.end().await;
-    });
+    play_placed(|_| {}, |_| {}, story);
 }
 
 /// As [`play`] on the default cloud.

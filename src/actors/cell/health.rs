@@ -4,8 +4,10 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, SecondsFormat, Utc};
+use tokio::sync::Notify;
 
+use super::request_clock;
 use crate::db::DbError;
 use crate::env::Env;
 
@@ -28,7 +30,7 @@ pub enum Standing {
 pub struct HealthReport {
     /// How it stands.
     pub standing: Standing,
-    /// Since when it is up, or is not.
+    /// Since when it is up, or has not answered.
     pub since: DateTime<Utc>,
     /// Why it is not up.
     pub reason: Option<String>,
@@ -40,18 +42,25 @@ pub struct CellHealth {
     name: String,
     env: Env,
     state: Arc<Mutex<State>>,
+    /// Told when the cell goes down or comes back.
+    changed: Arc<Notify>,
 }
 
 struct State {
     report: HealthReport,
+    /// Failures in a row, and the moment of the first.
     failures: u32,
+    failing_since: Option<DateTime<Utc>>,
+    /// Since when the standing is that was announced last.
+    announced: DateTime<Utc>,
 }
 
 impl CellHealth {
     /// Up until calls say otherwise.
     pub fn new(name: &str, env: &Env) -> CellHealth {
         let report = HealthReport { standing: Standing::Up, since: env.now(), reason: None };
-        CellHealth { name: name.to_owned(), env: env.clone(), state: Arc::new(Mutex::new(State { report, failures: 0 })) }
+        let state = State { announced: report.since, report, failures: 0, failing_since: None };
+        CellHealth { name: name.to_owned(), env: env.clone(), state: Arc::new(Mutex::new(state)), changed: Arc::default() }
     }
 
     /// What is known now.
@@ -64,16 +73,39 @@ impl CellHealth {
         self.state().report.standing == Standing::Up
     }
 
-    /// Makes a call on the cell's database and learns from its outcome. Refused at once while the cell is down; no answer
-    /// within the deadline is an unavailable database.
-    pub async fn call<T>(&self, deadline: Duration, call: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
-        let HealthReport { standing, reason, .. } = self.report();
-        if standing != Standing::Up {
-            return Err(self.unavailable(&reason.unwrap_or_default()));
+    /// Makes a call on the cell's database and learns from its outcome. Refused at once while the cell is down. In a request
+    /// the request's clock counts too; no answer in time is an unavailable database.
+    pub async fn call<T>(&self, patience: Duration, call: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
+        let report = self.report();
+        if report.standing != Standing::Up {
+            return Err(self.unavailable(&self.down(&report)));
         }
-        let outcome = self.within(deadline, call).await;
-        self.learn(&outcome);
+        let Some(allowed) = request_clock::allowance(&self.name, patience) else {
+            return Err(self.unavailable(&format!("cell {} did not answer this request before", self.name)));
+        };
+        let outcome = match tokio::time::timeout(allowed.time, call).await {
+            Ok(outcome) => {
+                self.learn(&outcome);
+                outcome
+            }
+            Err(_) => {
+                let reason = format!("no answer within {:?}", allowed.time);
+                if allowed.fair {
+                    self.failed(&reason);
+                }
+                Err(self.unavailable(&reason))
+            }
+        };
+        if matches!(outcome, Err(DbError::Unavailable { .. })) {
+            request_clock::failed(&self.name);
+        }
         outcome
+    }
+
+    /// Why a cell that is down is not asked.
+    fn down(&self, report: &HealthReport) -> String {
+        let (since, reason) = (report.since.to_rfc3339_opts(SecondsFormat::Secs, true), report.reason.as_deref().unwrap_or_default());
+        format!("cell {} is down since {since}: {reason}", self.name)
     }
 
     /// Learns from a call's outcome: only an unavailable database speaks against the cell.
@@ -84,23 +116,27 @@ impl CellHealth {
         }
     }
 
-    /// Asks a cell that is down whether it is back.
+    /// Asks a cell that is down whether it is back, and one that has begun to fail whether it is down.
     pub(super) async fn probe(&self, deadline: Duration, call: impl Future<Output = Result<(), DbError>>) {
         {
             let mut state = self.state();
-            if state.report.standing != Standing::Down {
+            match state.report.standing {
+                Standing::Down => state.report.standing = Standing::Probing,
+                Standing::Up if state.failures > 0 => {}
+                Standing::Up | Standing::Probing => return,
+            }
+        }
+        let too_late = |_| Err(self.unavailable(&format!("no answer within {deadline:?}")));
+        let outcome = tokio::time::timeout(deadline, call).await.unwrap_or_else(too_late);
+        if let Err(DbError::Unavailable { reason, .. }) = &outcome {
+            let mut state = self.state();
+            if state.report.standing == Standing::Probing {
+                state.report.standing = Standing::Down;
+                state.report.reason = Some(reason.clone());
                 return;
             }
-            state.report.standing = Standing::Probing;
         }
-        let outcome = self.within(deadline, call).await;
-        if let Err(DbError::Unavailable { reason, .. }) = outcome {
-            let mut state = self.state();
-            state.report.standing = Standing::Down;
-            state.report.reason = Some(reason);
-        } else {
-            self.answered();
-        }
+        self.learn(&outcome);
     }
 
     /// A probe that was dropped half-way left no verdict.
@@ -111,26 +147,40 @@ impl CellHealth {
         }
     }
 
-    async fn within<T>(&self, deadline: Duration, call: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
-        let too_late = |_| Err(self.unavailable(&format!("no answer within {deadline:?}")));
-        tokio::time::timeout(deadline, call).await.unwrap_or_else(too_late)
+    /// The standing that nobody has announced yet.
+    pub(super) fn unannounced(&self) -> Option<HealthReport> {
+        let state = self.state();
+        (state.report.since != state.announced).then(|| state.report.clone())
+    }
+
+    /// The standing since then has been announced.
+    pub(super) fn announced(&self, since: DateTime<Utc>) {
+        self.state().announced = since;
+    }
+
+    /// Waits until the cell goes down or comes back; for one waiter, which misses none that came before it waits.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
     }
 
     fn answered(&self) {
         let mut state = self.state();
-        state.failures = 0;
+        (state.failures, state.failing_since) = (0, None);
         if state.report.standing != Standing::Up {
             log::info!(cell = self.name.as_str(); "cell {} answers again", self.name);
             state.report = HealthReport { standing: Standing::Up, since: self.env.now(), reason: None };
+            self.changed.notify_one();
         }
     }
 
     fn failed(&self, reason: &str) {
         let mut state = self.state();
         state.failures += 1;
+        let since = *state.failing_since.get_or_insert_with(|| self.env.now());
         if state.report.standing == Standing::Up && state.failures >= FAILURES_MAX {
             log::error!(cell = self.name.as_str(); "cell {} is down: {reason}", self.name);
-            state.report = HealthReport { standing: Standing::Down, since: self.env.now(), reason: Some(reason.to_owned()) };
+            state.report = HealthReport { standing: Standing::Down, since, reason: Some(reason.to_owned()) };
+            self.changed.notify_one();
         }
     }
 

@@ -5,6 +5,7 @@
 
 mod directory;
 mod health;
+pub mod request_clock;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +22,9 @@ use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSi
 use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Shutdown, Verdict};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
+use crate::domain::notification::{Event, Notification};
 use crate::env::Env;
+use crate::saga::notifications::Notifications;
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
 use crate::virt::files::Durability;
@@ -180,6 +183,8 @@ pub struct CellParts {
     pub oracle: Arc<dyn OwnershipOracle>,
     /// Where drivers come from.
     pub hypervisors: HypervisorFactory,
+    /// Who hears that the cell goes down and comes back.
+    pub notifications: Arc<dyn Notifications>,
     /// Who hears of hosts that die too often.
     pub escalations: Option<Recipient<Escalated>>,
 }
@@ -264,22 +269,57 @@ impl Cell {
     /// Records the hosts that take requests as seen now, and what their servers use.
     fn beat(&self, ctx: &mut Context<Self>) {
         let (handle, deadline) = (self.parts.handle.clone(), self.parts.options.database_deadline);
+        let notifications = self.parts.notifications.clone();
         let beating = async move {
             let recorded = handle.health.call(deadline, record_seen(&handle)).await;
             if let Err(error) = recorded {
                 log::debug!(cell = handle.name.as_str(); "hosts are not recorded as seen: {error}");
             }
+            // Again, if it could not be told when it happened.
+            announce(&handle, &*notifications).await;
         };
         ctx.spawn(beating.into_actor(self));
     }
 
+    /// Tells of every change of the cell's health as long as this life lasts.
+    fn tell_of_health(&self, ctx: &mut Context<Self>) {
+        let (handle, notifications) = (self.parts.handle.clone(), self.parts.notifications.clone());
+        let telling = async move {
+            loop {
+                announce(&handle, &*notifications).await;
+                handle.health.changed().await;
+            }
+        };
+        ctx.spawn(telling.into_actor(self));
+    }
+
     fn probe(&self, ctx: &mut Context<Self>) {
-        let (handle, deadline) = (self.parts.handle.clone(), self.parts.options.database_deadline);
+        // No longer than the first call of a request would get.
+        let (handle, deadline) = (self.parts.handle.clone(), self.parts.options.database_deadline / 2);
         let probing = async move {
-            // Any answer will do: a connection that is handed out has been tried by its pool.
-            handle.health.probe(deadline, handle.db.db().read(|_| Ok(()))).await;
+            // A statement that reads a table: that a connection is there says nothing of a file.
+            handle.health.probe(deadline, async { handle.db.services().await.map(drop) }).await;
         };
         ctx.spawn(probing.into_actor(self));
+    }
+}
+
+/// Says that the cell went down or came back, unless that was said.
+async fn announce(handle: &CellHandle, notifications: &dyn Notifications) {
+    let Some(HealthReport { standing, since, reason }) = handle.health.unannounced() else { return };
+    let (event, state) = if standing == Standing::Up { (Event::CellUp, "up") } else { (Event::CellDown, "down") };
+    let fields = serde_json::json!({"uuid": handle.uuid, "name": handle.name, "state": state, "since": since, "reason": reason});
+    let notification = Notification {
+        operation: handle.uuid,
+        // One notification per change: the moment tells them apart.
+        step: since.to_rfc3339(),
+        event,
+        publisher_id: format!("nova-conductor:{}", handle.name),
+        payload: event.payload(handle.uuid, fields),
+    };
+    match notifications.emit(notification).await {
+        Ok(_) => handle.health.announced(since),
+        Err(error) => log::warn!(cell = handle.name.as_str(); "nobody is told that the cell is {state}: {error}"),
     }
 }
 
@@ -303,6 +343,7 @@ impl Actor for Cell {
             self.parts.handle.hosts.starting(&spec.name);
             self.start_host(spec.name, ctx);
         }
+        self.tell_of_health(ctx);
         ctx.run_later(Duration::ZERO, |cell, ctx| cell.beat(ctx));
         ctx.run_interval(self.parts.options.heartbeat, |cell, ctx| cell.beat(ctx));
         ctx.run_interval(self.parts.options.probe_interval, |cell, ctx| cell.probe(ctx));

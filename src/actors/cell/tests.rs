@@ -132,22 +132,73 @@ async fn a_cell_is_down_after_some_failures_refuses_at_once_and_is_found_to_be_b
         let cell = cell.clone();
         async move { cell.health.call(deadline, cell.db.services()).await }
     };
+    let told = || world.told.notifications.lock().unwrap().iter().map(|told| told.event.event_type()).collect::<Vec<_>>();
+    let before = world.env.now();
     cell.db.db().set_outage(Outage::Hangs);
     for _ in 0..3 {
-        assert!(cell.health.is_up());
         assert!(matches!(ask(Duration::from_millis(10)).await, Err(DbError::Unavailable { .. })));
     }
     let report = cell.health.report();
     assert!(report.standing != Standing::Up && report.reason.is_some());
+    assert!(report.since >= before, "since its first failure");
     // At once: with this deadline a call on a database that hangs would be felt.
     let refused = tokio::time::timeout(Duration::from_secs(5), ask(Duration::from_secs(3600))).await.unwrap();
-    assert!(matches!(refused, Err(DbError::Unavailable { .. })));
+    let why = refused.unwrap_err().to_string();
+    assert!(why.contains("cell cell1 is down since 20") && why.contains("no answer within 10ms"), "{why}");
+    until("it is told", || async { told() == ["cell.down"] }).await;
     cell.db.db().set_outage(Outage::Refuses);
-    tokio::time::sleep(Duration::from_millis(60)).await;
-    assert!(!cell.health.is_up());
+    let refused_probe = || async { cell.health.report().reason.is_some_and(|reason| reason.contains("holds it down")) };
+    until("a probe was refused", refused_probe).await;
+    assert_eq!(cell.health.report().since, report.since, "it is down since then");
     cell.db.db().set_outage(Outage::None);
     until("it is found to be back", || async { cell.health.is_up() }).await;
     assert!(ask(DEADLINE).await.is_ok());
+    until("that is told too", || async { told() == ["cell.down", "cell.up"] }).await;
+    let down = world.told.notifications.lock().unwrap()[0].payload.clone();
+    assert_eq!((&down["uuid"], &down["nova_object.data"]["name"]), (&serde_json::json!(cell.uuid), &serde_json::json!("cell1")));
+}
+
+#[actix::test]
+async fn a_cell_that_begins_to_fail_is_probed_until_it_is_known_to_be_down_or_well() {
+    let world = world().await;
+    let mut parts = world.cell_parts("cell1", options());
+    parts.options.probe_interval = Duration::from_millis(20);
+    let cell = parts.handle.clone();
+    let _actor = start(parts).await;
+    cell.db.db().set_outage_for(Outage::Refuses, 1);
+    cell.health.call(DEADLINE, cell.db.services()).await.unwrap_err();
+    assert!(cell.health.is_up());
+    cell.db.db().set_outage(Outage::Refuses);
+    until("its probes fail too", || async { !cell.health.is_up() }).await;
+}
+
+#[actix::test]
+async fn in_one_request_a_cell_that_hangs_leaves_the_others_time_and_a_short_wait_is_no_verdict() {
+    let world = world().await;
+    let (hung, well) = (world.cell_parts("cell1", options()).handle, world.cell_parts("cell2", options()).handle);
+    hung.db.db().set_outage(Outage::Hangs);
+    let patience = Duration::from_millis(400);
+    let began = tokio::time::Instant::now();
+    request_clock::within(patience, async {
+        for _ in 0..4 {
+            let (silent, answered) =
+                futures::join!(hung.health.call(patience, hung.db.services()), well.health.call(patience, well.db.services()));
+            assert!(silent.is_err() && answered.is_ok());
+        }
+        // A second one hangs from now on, and is asked with what is left.
+        tokio::time::sleep(patience / 2).await;
+        well.db.db().set_outage(Outage::Hangs);
+        assert!(well.health.call(patience, well.db.services()).await.is_err());
+    })
+    .await;
+    assert!(began.elapsed() < patience + patience / 4, "{:?}", began.elapsed());
+    assert!(hung.health.is_up() && well.health.is_up(), "neither has failed three times");
+    for _ in 0..2 {
+        assert!(well.health.call(patience / 40, well.db.services()).await.is_err());
+    }
+    assert!(well.health.is_up(), "what had no time to answer has not failed");
+    assert!(well.health.call(patience / 40, well.db.services()).await.is_err());
+    assert!(!well.health.is_up());
 }
 
 #[actix::test]

@@ -18,7 +18,7 @@ impl CellRegistry {
         let mut written = vec![home.clone()];
         loop {
             self.apply(self.cell(&home)?, change()).await?;
-            match self.find_server(uuid).await?.cell {
+            match self.find_server(uuid).await.map_err(DbError::from)?.cell {
                 Some(now) if !written.contains(&now) => {
                     written.push(now.clone());
                     home = now;

@@ -4,6 +4,9 @@
 //! Reading order: build requests, then cells, then mappings. A server whose mapping stood still meanwhile is in the cell that
 //! the mapping names for all of that time, so its row was read. One whose mapping changed may have been read in neither
 //! place; those are few, and are looked up by name at the end.
+//!
+//! A cell that does not answer one question is asked no other for this list; what it gave before stays, and the caller is told
+//! which cells are missing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -11,16 +14,20 @@ use chrono::TimeDelta;
 use futures::future::join_all;
 use uuid::Uuid;
 
-use super::{CHASES, CellRegistry, ServerRecord, matching};
+use super::{CHASES, CellRegistry, LookupError, ServerRecord, SilentCell, SilentServer, matching};
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::instance_filter::InstanceFilter;
+use crate::db::cell::instance_list::InstanceDetails;
 use crate::db::cell::instance_sort::{SortSpec, SortValue};
 use crate::db::cell::instances::Instance;
 
 /// Clocks of several controllers may differ by this much.
 const CLOCK_MARGIN_SECONDS: i64 = 5;
+
+/// The least that is asked of a cell at once, if the page has room for so many.
+const MIN_BATCH: usize = 100;
 
 /// A page of servers.
 #[derive(Clone, Debug, Default)]
@@ -36,12 +43,25 @@ pub struct ListQuery {
     pub details: bool,
 }
 
+/// A page.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ServerList {
+    pub servers: Vec<ServerRecord>,
+    /// The next page's marker, when this one is full: a server whose cell answered just now.
+    pub marker: Option<Uuid>,
+    /// Cells that did not answer, in order: what they still have is not on the page.
+    pub silent: Vec<SilentCell>,
+}
+
 /// Why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
     /// No server that the list could show carries the marker.
     #[error("marker [{0}] not found")]
     MarkerNotFound(Uuid),
+    /// Where the page begins is known to a cell alone that does not answer.
+    #[error("marker [{}] cannot be placed in the list now: {}", .0.mapping.instance_uuid, .0.error)]
+    MarkerSilent(Box<SilentServer>),
     #[error(transparent)]
     Db(#[from] DbError),
 }
@@ -72,11 +92,13 @@ struct Merge<'a> {
     shown: BTreeSet<Uuid>,
     /// Read in a place that the mapping does not name: to be looked up where it does.
     elsewhere: BTreeSet<Uuid>,
+    /// Cells that did not answer.
+    silent: BTreeMap<Uuid, SilentCell>,
 }
 
 impl CellRegistry {
-    /// One page. A cell that does not answer in time is left out.
-    pub async fn list_servers(&self, mut query: ListQuery) -> Result<Vec<ServerRecord>, ListError> {
+    /// One page. A cell that does not answer in time is left out, and named.
+    pub async fn list_servers(&self, mut query: ListQuery) -> Result<ServerList, ListError> {
         query.filter.with_hidden = true;
         let began = self.inner.api.db().env().now() - TimeDelta::seconds(CLOCK_MARGIN_SECONDS);
         let start = match query.marker {
@@ -84,64 +106,51 @@ impl CellRegistry {
             None => None,
         };
         let builds = self.inner.api.build_requests(query.filter.project_id.as_deref()).await?;
-        let mut merge =
-            Merge { registry: self, query: &query, start, page: Vec::new(), shown: BTreeSet::new(), elsewhere: BTreeSet::new() };
-        let builds_by_id = merge.run(builds).await?;
+        let mut merge = Merge {
+            registry: self,
+            query: &query,
+            start,
+            page: Vec::new(),
+            shown: BTreeSet::new(),
+            elsewhere: BTreeSet::new(),
+            silent: BTreeMap::new(),
+        };
+        let mut builds_by_id = merge.run(builds).await?;
         merge.elsewhere.extend(self.inner.api.mappings_changed_since(began, query.filter.project_id.as_deref()).await?);
         merge.add_moved().await?;
-        let page = merge.page;
-        Ok(self.records(page, builds_by_id, query.details).await?)
-    }
-
-    async fn position_of(&self, marker: Uuid, query: &ListQuery) -> Result<Vec<SortValue>, ListError> {
-        let found = self.find_even_deleted(marker).await.map_err(|error| match error {
-            DbError::NotFound(_) => ListError::MarkerNotFound(marker),
-            other => other.into(),
-        })?;
-        match &query.filter.project_id {
-            Some(project) if *project != found.instance.project_id => Err(ListError::MarkerNotFound(marker)),
-            _ => Ok(query.sort.position(&found.instance)),
-        }
-    }
-
-    /// The page's servers with what belongs to them: one question to each cell.
-    async fn records(
-        &self,
-        page: Vec<Entry>,
-        mut builds: BTreeMap<Uuid, InstanceBundle>,
-        details: bool,
-    ) -> Result<Vec<ServerRecord>, DbError> {
-        let mut loaded = BTreeMap::new();
-        if details {
-            let asked = self.inner.cells.values().map(|cell| {
-                let here = page.iter().filter(|entry| entry.cell == Some(cell.uuid));
-                let uuids: Vec<Uuid> = here.map(|entry| entry.instance.uuid).collect();
-                async move {
-                    if uuids.is_empty() {
-                        return Ok(BTreeMap::new());
-                    }
-                    cell.health.call(self.inner.patience.cell, cell.db.instance_details(uuids)).await
-                }
-            });
-            for details in join_all(asked).await {
-                loaded.extend(details?);
-            }
-        }
-        let mut records = Vec::with_capacity(page.len());
+        let is_full = merge.page.len() == query.limit;
+        let mut loaded = if query.details { merge.details().await? } else { BTreeMap::new() };
+        let Merge { page, silent, .. } = merge;
+        let mut servers = Vec::with_capacity(page.len());
         for Entry { cell, instance, .. } in page {
             let uuid = instance.uuid;
-            records.push(match cell {
+            servers.push(match cell {
                 Some(cell) => {
                     let name = self.cell_by_uuid(cell)?.name.clone();
                     ServerRecord::new(Some(name), instance, loaded.remove(&uuid).unwrap_or_default())
                 }
-                None => match builds.remove(&uuid) {
+                None => match builds_by_id.remove(&uuid) {
                     Some(bundle) => ServerRecord::of_build(bundle),
                     None => ServerRecord::new(None, instance, Default::default()),
                 },
             });
         }
-        Ok(records)
+        if query.details {
+            self.inner.last_known.read(&servers, self.inner.api.db().env().now());
+        }
+        let is_heard = |server: &&ServerRecord| !silent.values().any(|cell| server.cell.as_ref() == Some(&cell.name));
+        let marker = servers.iter().rfind(is_heard).filter(|_| is_full).map(|server| server.instance.uuid);
+        Ok(ServerList { servers, marker, silent: silent.into_values().collect() })
+    }
+
+    async fn position_of(&self, marker: Uuid, query: &ListQuery) -> Result<Vec<SortValue>, ListError> {
+        let may_show = |project_id: &str| query.filter.project_id.as_ref().is_none_or(|project| project == project_id);
+        match self.find_even_deleted(marker).await {
+            Ok(found) if may_show(&found.instance.project_id) => Ok(query.sort.position(&found.instance)),
+            Err(LookupError::Silent(silent)) if may_show(&silent.mapping.project_id) => Err(ListError::MarkerSilent(silent)),
+            Ok(_) | Err(LookupError::Silent(_) | LookupError::Db(DbError::NotFound(_))) => Err(ListError::MarkerNotFound(marker)),
+            Err(LookupError::Db(error)) => Err(error.into()),
+        }
     }
 }
 
@@ -174,7 +183,7 @@ impl Merge<'_> {
     async fn waiting(&mut self, builds: Vec<InstanceBundle>) -> Result<(VecDeque<Entry>, BTreeMap<Uuid, InstanceBundle>), DbError> {
         let admitted: Vec<InstanceBundle> = builds.into_iter().filter(|bundle| matching::admits(&self.query.filter, bundle)).collect();
         let entries = admitted.iter().map(|bundle| self.entry(None, bundle.instance.clone())).collect();
-        let mut entries = self.mapped(None, entries).await?;
+        let mut entries = self.mapped(entries).await?;
         let (sort, start) = (&self.query.sort, &self.start);
         entries.retain(|entry| start.as_ref().is_none_or(|start| sort.compare(&entry.position, start).is_gt()));
         entries.sort_by(|a, b| sort.compare(&a.position, &b.position));
@@ -188,12 +197,13 @@ impl Merge<'_> {
     /// Reads on in every stream that has nothing left to compare, until it has or is exhausted.
     async fn refill(&mut self, streams: &mut [Stream<'_>]) -> Result<(), DbError> {
         loop {
-            let missing = self.query.limit - self.page.len();
             let (query, patience) = (self.query, self.registry.inner.patience.cell);
+            let open = streams.iter().filter(|stream| !stream.exhausted).count();
+            let batch = batch_of(self.query.limit - self.page.len(), open);
             let dry = streams.iter_mut().filter(|stream| stream.read.is_empty() && !stream.exhausted);
             let reads = join_all(dry.map(|stream| async move {
                 let cell = stream.cell;
-                let read = cell.db.list_instances(query.filter.clone(), query.sort.clone(), stream.after.clone(), missing);
+                let read = cell.db.list_instances(query.filter.clone(), query.sort.clone(), stream.after.clone(), batch);
                 let rows = cell.health.call(patience, read).await;
                 (stream, rows)
             }))
@@ -201,35 +211,72 @@ impl Merge<'_> {
             if reads.is_empty() {
                 return Ok(());
             }
+            let mut read = Vec::new();
             for (stream, rows) in reads {
-                let rows = match rows {
-                    Ok(rows) => rows,
-                    Err(error @ DbError::Unavailable { .. }) => {
-                        log::warn!("cell {} is left out of a list: {error}", stream.cell.name);
-                        stream.exhausted = true;
-                        continue;
+                match rows {
+                    Ok(rows) => {
+                        stream.exhausted = rows.len() < batch;
+                        stream.after = rows.last().map(|last| query.sort.position(last)).or(stream.after.take());
+                        let cell = Some(stream.cell.uuid);
+                        read.extend(rows.into_iter().map(|instance| self.entry(cell, instance)));
                     }
-                    Err(error) => return Err(error),
-                };
-                stream.exhausted = rows.len() < missing;
-                stream.after = rows.last().map(|last| query.sort.position(last)).or(stream.after.take());
-                let cell = Some(stream.cell.uuid);
-                let entries = rows.into_iter().map(|instance| self.entry(cell, instance)).collect();
-                stream.read = self.mapped(cell, entries).await?.into();
+                    Err(error) => {
+                        stream.exhausted = true;
+                        self.left_out(stream.cell, error)?;
+                    }
+                }
+            }
+            for entry in self.mapped(read).await? {
+                let from = streams.iter_mut().find(|stream| Some(stream.cell.uuid) == entry.cell);
+                from.ok_or_else(|| DbError::Defect("a row of no stream".into()))?.read.push_back(entry);
             }
         }
     }
 
-    /// Keeps what the mapping names this place for; the rest is remembered.
-    async fn mapped(&mut self, place: Option<Uuid>, entries: Vec<Entry>) -> Result<Vec<Entry>, DbError> {
+    /// Goes on without a cell that does not answer.
+    fn left_out(&mut self, cell: &CellHandle, error: DbError) -> Result<(), DbError> {
+        if !error.is_unavailable() {
+            return Err(error);
+        }
+        log::debug!(cell = cell.name.as_str(); "a list goes on without a cell: {error}");
+        self.silent.entry(cell.uuid).or_insert_with(|| SilentCell::new(cell, &error));
+        Ok(())
+    }
+
+    /// Keeps, in their order, those of which the mapping names the place where they were read; the rest is remembered.
+    async fn mapped(&mut self, entries: Vec<Entry>) -> Result<Vec<Entry>, DbError> {
         let uuids = entries.iter().map(|entry| entry.instance.uuid).collect();
         let mut mappings = self.registry.inner.api.instance_mappings_of(uuids).await?;
         mappings.retain(|mapping| mapping.delete_request.is_none());
         let cells: BTreeMap<Uuid, Option<Uuid>> = mappings.into_iter().map(|mapping| (mapping.instance_uuid, mapping.cell_uuid)).collect();
         let (here, other): (Vec<Entry>, Vec<Entry>) =
-            entries.into_iter().partition(|entry| cells.get(&entry.instance.uuid) == Some(&place));
+            entries.into_iter().partition(|entry| cells.get(&entry.instance.uuid) == Some(&entry.cell));
         self.elsewhere.extend(other.iter().map(|entry| entry.instance.uuid));
         Ok(here)
+    }
+
+    /// What belongs to the page's servers: one question to each cell. Servers of a cell that does not answer now leave the page.
+    async fn details(&mut self) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {
+        let registry = self.registry;
+        let asked = registry.inner.cells.values().filter_map(|cell| {
+            let here = self.page.iter().filter(|entry| entry.cell == Some(cell.uuid));
+            let uuids: Vec<Uuid> = here.map(|entry| entry.instance.uuid).collect();
+            if uuids.is_empty() {
+                return None;
+            }
+            Some(async move { (cell, cell.health.call(registry.inner.patience.cell, cell.db.instance_details(uuids)).await) })
+        });
+        let mut loaded = BTreeMap::new();
+        for (cell, details) in join_all(asked).await {
+            match details {
+                Ok(details) => loaded.extend(details),
+                Err(error) => {
+                    self.left_out(cell, error)?;
+                    self.page.retain(|entry| entry.cell != Some(cell.uuid));
+                }
+            }
+        }
+        Ok(loaded)
     }
 
     /// Looks up servers that moved while the streams were read and puts those that belong on the page into their places.
@@ -277,11 +324,14 @@ impl Merge<'_> {
                 }
                 Ok(())
             }
-            Err(error @ DbError::Unavailable { .. }) => {
-                log::warn!("cell {} is left out of a list: {error}", handle.name);
-                Ok(())
-            }
-            Err(error) => Err(error),
+            Err(error) => self.left_out(handle, error),
         }
     }
+}
+
+/// How many rows to ask of each of so many cells for a page that lacks `missing`: their share and a little more, so that most
+/// pages take one question to each cell and few rows for nothing (down-cell A6).
+fn batch_of(missing: usize, cells: usize) -> usize {
+    let share = missing / cells.max(1);
+    (share + share / 10 + 1).max(MIN_BATCH).min(missing)
 }

@@ -4,8 +4,12 @@
 //! the cell that the mapping names, hidden or not, and never otherwise.
 
 mod edit;
+mod last_known;
 mod list;
 mod matching;
+mod silent;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +22,7 @@ use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::api::host_mappings::HostMapping;
+use crate::db::api::instance_mappings::InstanceMapping;
 use crate::db::cell::CellDb;
 use crate::db::cell::block_devices::BlockDevice;
 use crate::db::cell::bundle::InstanceBundle;
@@ -26,7 +31,10 @@ use crate::db::cell::instance_list::{InstanceDetails, InstanceView};
 use crate::db::cell::instances::{Instance, ProjectUsage};
 use crate::db::cell::services::Service;
 use crate::domain::network_info::NetworkInfo;
-pub use list::{ListError, ListQuery};
+pub use last_known::LastKnown;
+use last_known::LastKnownServers;
+pub use list::{ListError, ListQuery, ServerList};
+pub use silent::{LookupError, SilentCell, SilentServer};
 
 /// How often a look-up follows a server that moves under it.
 const CHASES: usize = 8;
@@ -50,6 +58,7 @@ struct Inner {
     api: ApiDb,
     patience: Patience,
     cells: BTreeMap<String, CellHandle>,
+    last_known: LastKnownServers,
 }
 
 /// A server and where it is.
@@ -135,11 +144,25 @@ enum Found<T> {
     Build(Box<InstanceBundle>),
 }
 
+impl Found<Instance> {
+    fn located(self) -> Located {
+        match self {
+            Found::InCell(cell, instance) => Located { cell: Some(cell), instance },
+            Found::Build(bundle) => Located { cell: None, instance: bundle.instance },
+        }
+    }
+}
+
 impl CellRegistry {
     /// Over these cells, by name.
     pub fn new(api: ApiDb, cells: impl IntoIterator<Item = CellHandle>, patience: Patience) -> CellRegistry {
+        CellRegistry::remembering(0, api, cells, patience)
+    }
+
+    /// As [`CellRegistry::new`], and it remembers what the servers that were read last were, so many of them.
+    pub fn remembering(most: usize, api: ApiDb, cells: impl IntoIterator<Item = CellHandle>, patience: Patience) -> CellRegistry {
         let cells = cells.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
-        CellRegistry { inner: Arc::new(Inner { api, patience, cells }) }
+        CellRegistry { inner: Arc::new(Inner { api, patience, cells, last_known: LastKnownServers::new(most) }) }
     }
 
     /// The API database.
@@ -163,31 +186,49 @@ impl CellRegistry {
     }
 
     /// The server, from the cell that its mapping names; [`DbError::NotFound`] when there is none.
-    pub async fn find_server(&self, uuid: Uuid) -> Result<Located, DbError> {
-        match self.chase(uuid, Deleted::Missed, |db| async move { db.instance(uuid).await }).await? {
-            Found::InCell(cell, instance) => Ok(Located { cell: Some(cell), instance }),
-            Found::Build(bundle) => Ok(Located { cell: None, instance: bundle.instance }),
-        }
+    pub async fn find_server(&self, uuid: Uuid) -> Result<Located, LookupError> {
+        Ok(self.chase(uuid, Deleted::Missed, |db| async move { db.instance(uuid).await }).await?.located())
     }
 
     /// The server even when it is deleted, as long as its record is kept.
-    pub async fn find_even_deleted(&self, uuid: Uuid) -> Result<Located, DbError> {
-        match self.chase(uuid, Deleted::Found, |db| async move { db.instance_even_deleted(uuid).await }).await? {
-            Found::InCell(cell, instance) => Ok(Located { cell: Some(cell), instance }),
-            Found::Build(bundle) => Ok(Located { cell: None, instance: bundle.instance }),
-        }
+    pub async fn find_even_deleted(&self, uuid: Uuid) -> Result<Located, LookupError> {
+        Ok(self.chase(uuid, Deleted::Found, |db| async move { db.instance_even_deleted(uuid).await }).await?.located())
     }
 
     /// The server with everything that is shown of it.
-    pub async fn server(&self, uuid: Uuid) -> Result<ServerRecord, DbError> {
-        match self.chase(uuid, Deleted::Missed, |db| async move { db.instance_view(uuid).await }).await? {
-            Found::InCell(cell, InstanceView { instance, details }) => Ok(ServerRecord::new(Some(cell), instance, details)),
-            Found::Build(bundle) => Ok(ServerRecord::of_build(*bundle)),
+    pub async fn server(&self, uuid: Uuid) -> Result<ServerRecord, LookupError> {
+        match self.chase(uuid, Deleted::Missed, |db| async move { db.instance_view(uuid).await }).await {
+            Ok(Found::InCell(cell, InstanceView { instance, details })) => {
+                let record = ServerRecord::new(Some(cell), instance, details);
+                self.inner.last_known.read([&record], self.inner.api.db().env().now());
+                Ok(record)
+            }
+            Ok(Found::Build(bundle)) => Ok(ServerRecord::of_build(*bundle)),
+            Err(error) => {
+                if matches!(error, LookupError::Db(DbError::NotFound(_))) {
+                    self.inner.last_known.forget(uuid);
+                }
+                Err(error)
+            }
         }
     }
 
+    /// What a server in a cell that does not answer was when it was last read, if that is remembered.
+    pub fn last_known(&self, cell: &str, mapping: &InstanceMapping) -> Option<LastKnown> {
+        self.inner.last_known.of(cell, mapping)
+    }
+
+    /// Asks a cell about what has been found in it. In a request its clock counts, and a cell that is down costs nothing.
+    pub async fn ask<T, F>(&self, cell: &str, question: impl FnOnce(CellDb) -> F) -> Result<T, DbError>
+    where
+        F: Future<Output = Result<T, DbError>>,
+    {
+        let cell = self.cell(cell)?;
+        cell.health.call(self.inner.patience.cell, question(cell.db.clone())).await
+    }
+
     /// Looks where the mapping says; when nothing is there, looks again as long as the mapping changes meanwhile.
-    async fn chase<T, F>(&self, uuid: Uuid, deleted: Deleted, look: impl Fn(CellDb) -> F) -> Result<Found<T>, DbError>
+    async fn chase<T, F>(&self, uuid: Uuid, deleted: Deleted, look: impl Fn(CellDb) -> F) -> Result<Found<T>, LookupError>
     where
         F: Future<Output = Result<T, DbError>>,
     {
@@ -204,16 +245,20 @@ impl CellRegistry {
                 None => self.inner.api.build_request(uuid).await.map(|bundle| Found::Build(Box::new(bundle))),
                 Some(cell) => {
                     let cell = self.cell_by_uuid(cell)?;
-                    let found = cell.health.call(self.inner.patience.cell, look(cell.db.clone())).await;
-                    found.map(|found| Found::InCell(cell.name.clone(), found))
+                    match cell.health.call(self.inner.patience.cell, look(cell.db.clone())).await {
+                        Err(error @ DbError::Unavailable { .. }) => {
+                            return Err(LookupError::Silent(Box::new(SilentServer { cell: cell.name.clone(), mapping, error })));
+                        }
+                        found => found.map(|found| Found::InCell(cell.name.clone(), found)),
+                    }
                 }
             };
             match found {
                 Err(DbError::NotFound(_)) => {}
-                other => return other,
+                other => return Ok(other?),
             }
         }
-        Err(DbError::NotFound(format!("Instance {uuid}")))
+        Err(DbError::NotFound(format!("Instance {uuid}")).into())
     }
 
     /// Where a compute host is mapped; none for one that is unknown.

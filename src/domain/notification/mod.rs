@@ -79,6 +79,10 @@ pub enum Event {
     MigrateServerError,
     /// `compute.exception`: a host refused or failed.
     ComputeException,
+    /// `cell.down`: a cell does not answer any more.
+    CellDown,
+    /// `cell.up`: it answers again.
+    CellUp,
 }
 
 impl Event {
@@ -90,6 +94,8 @@ impl Event {
             Event::SelectDestinations(phase) => format!("scheduler.select_destinations.{phase}"),
             Event::MigrateServerError => "compute_task.migrate_server.error".to_owned(),
             Event::ComputeException => "compute.exception".to_owned(),
+            Event::CellDown => "cell.down".to_owned(),
+            Event::CellUp => "cell.up".to_owned(),
         }
     }
 
@@ -97,7 +103,7 @@ impl Event {
     pub fn priority(self) -> Priority {
         match self {
             Event::Instance(_, Phase::Error) | Event::SelectDestinations(Phase::Error) => Priority::Error,
-            Event::MigrateServerError | Event::ComputeException => Priority::Error,
+            Event::MigrateServerError | Event::ComputeException | Event::CellDown => Priority::Error,
             _ => Priority::Info,
         }
     }
@@ -114,19 +120,21 @@ impl Event {
             Event::SelectDestinations(_) => ("RequestSpecPayload", "1.1"),
             Event::MigrateServerError => ("ComputeTaskPayload", "1.0"),
             Event::ComputeException => ("ExceptionPayload", "1.1"),
+            Event::CellDown | Event::CellUp => ("CellHealthPayload", "1.0"),
         }
     }
 
-    /// The payload around `data` (a JSON object: the server's fields, see [`InstanceFields`](instance::InstanceFields), or the task's): the versioned
-    /// object, and beside it the server's id at the top level, where consumers find it whatever the event (ops API).
-    pub fn payload(self, server: Uuid, data: Value) -> Value {
+    /// The payload around `data` (a JSON object: the server's fields, see [`InstanceFields`](instance::InstanceFields), the task's, or
+    /// the cell's): the versioned object, and beside it the id of the server (or cell) at the top level, where consumers find it
+    /// whatever the event (ops API).
+    pub fn payload(self, subject: Uuid, data: Value) -> Value {
         let (name, version) = self.payload_object();
         json!({
             "nova_object.name": name,
             "nova_object.namespace": "nova",
             "nova_object.version": version,
             "nova_object.data": data,
-            "uuid": server,
+            "uuid": subject,
         })
     }
 }

@@ -5,6 +5,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
+use crate::actors::cell_registry::{LookupError, SilentCell};
 use crate::db::DbError;
 use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
@@ -44,6 +45,12 @@ pub fn unavailable(message: impl Into<String>) -> ApiError {
     error
 }
 
+/// 503 for a list that would lack what these cells have.
+pub fn incomplete(silent: &[SilentCell]) -> ApiError {
+    let reasons: Vec<&str> = silent.iter().map(|cell| cell.reason.as_str()).collect();
+    unavailable(format!("The list would be incomplete: {}.", reasons.join("; ")))
+}
+
 /// 500; what went wrong is in the log, under the request's id.
 pub fn fault(error: &dyn std::fmt::Display) -> ApiError {
     log::error!("{error}");
@@ -60,6 +67,13 @@ impl From<DbError> for ApiError {
             DbError::Unavailable { .. } => unavailable(error.to_string()),
             DbError::Defect(_) => fault(&error),
         }
+    }
+}
+
+impl From<LookupError> for ApiError {
+    /// 503 for a server whose cell does not answer.
+    fn from(error: LookupError) -> ApiError {
+        DbError::from(error).into()
     }
 }
 

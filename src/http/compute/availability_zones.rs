@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, moment_or_null, ok};
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Gathered};
 use super::query::Query;
 use super::zones::{INTERNAL_ZONE, Zones};
 use crate::db::cell::services::Service;
@@ -21,7 +21,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-availability-zone/detail").route(web::get().to(detail)));
 }
 
-/// The zones with their services. A zone is available while one of its services is enabled.
+/// The zones with their services. A zone is available while one of its services is enabled in a cell that answers.
 struct Picture {
     available: BTreeMap<String, Vec<Service>>,
     unavailable: BTreeSet<String>,
@@ -30,13 +30,19 @@ struct Picture {
 async fn picture(api: &Catalog) -> Result<Picture, ApiError> {
     let zones = Zones::read(api).await?;
     let mut picture = Picture { available: BTreeMap::new(), unavailable: BTreeSet::new() };
-    for (_, service) in api.gather(|cell| cell.services()).await {
+    let Gathered { found, silent } = api.gather_named(|cell| cell.services()).await;
+    for (_, service) in found {
         let zone = zones.of_service(&service).to_owned();
         if service.disabled {
             picture.unavailable.insert(zone);
         } else {
             picture.available.entry(zone).or_default().push(service);
         }
+    }
+    // Of the hosts of a cell that does not answer only the names are known: their zones are there, but not to be had.
+    for cell in silent {
+        let hosts = api.api.hosts_of_cell(cell.uuid).await?;
+        picture.unavailable.extend(hosts.iter().map(|mapping| zones.of_host(&mapping.host).to_owned()));
     }
     picture.unavailable.retain(|zone| !picture.available.contains_key(zone));
     Ok(picture)

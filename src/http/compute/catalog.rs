@@ -9,6 +9,7 @@ use futures::future::join_all;
 
 use super::quota_usage::Counting;
 use crate::actors::cell::CellHandle;
+use crate::actors::cell_registry::SilentCell;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::cell::CellDb;
@@ -25,6 +26,14 @@ use crate::services::placement::PlacementService;
 pub struct Heard<'a, T> {
     pub cell: &'a CellHandle,
     pub answer: Result<T, DbError>,
+}
+
+/// What all cells together answered.
+pub struct Gathered<'a, T> {
+    /// In the order of the cells.
+    pub found: Vec<(&'a CellHandle, T)>,
+    /// Cells whose part is missing.
+    pub silent: Vec<SilentCell>,
 }
 
 /// Share it as `web::Data`.
@@ -47,6 +56,8 @@ pub struct Catalog {
     pub counting: Counting,
     /// The most entries in one page of a list.
     pub max_limit: usize,
+    /// A list that cannot say what it lacks goes without the cells that are down; else it is refused.
+    pub skip_down_cells: bool,
 }
 
 impl Catalog {
@@ -87,19 +98,38 @@ impl Catalog {
         join_all(asked).await
     }
 
-    /// What every cell that answers has; cells that do not are left out, with a line in the log.
+    /// Asks one cell; one that is down, or does not answer in time, is unavailable.
+    pub async fn ask<'a, T, F>(&self, cell: &'a CellHandle, ask: impl FnOnce(&'a CellDb) -> F) -> Result<T, DbError>
+    where
+        F: Future<Output = Result<T, DbError>> + 'a,
+    {
+        cell.health.call(self.cell_timeout, ask(&cell.db)).await
+    }
+
+    /// What every cell that answers has; cells that do not are named, with a line in the log.
+    pub async fn gather_named<'a, T, F>(&'a self, ask: impl Fn(&'a CellDb) -> F) -> Gathered<'a, T>
+    where
+        F: Future<Output = Result<Vec<T>, DbError>> + 'a,
+    {
+        let mut gathered = Gathered { found: Vec::new(), silent: Vec::new() };
+        for heard in self.ask_cells(ask).await {
+            match heard.answer {
+                Ok(records) => gathered.found.extend(records.into_iter().map(|record| (heard.cell, record))),
+                Err(error) => {
+                    log::warn!(cell = heard.cell.name.as_str(); "a cell is left out of an answer: {error}");
+                    gathered.silent.push(SilentCell::new(heard.cell, &error));
+                }
+            }
+        }
+        gathered
+    }
+
+    /// As [`Catalog::gather_named`], where nothing can be said of cells that do not answer.
     pub async fn gather<'a, T, F>(&'a self, ask: impl Fn(&'a CellDb) -> F) -> Vec<(&'a CellHandle, T)>
     where
         F: Future<Output = Result<Vec<T>, DbError>> + 'a,
     {
-        let mut all = Vec::new();
-        for heard in self.ask_cells(ask).await {
-            match heard.answer {
-                Ok(records) => all.extend(records.into_iter().map(|record| (heard.cell, record))),
-                Err(error) => log::warn!(cell = heard.cell.name.as_str(); "a cell is left out of an answer: {error}"),
-            }
-        }
-        all
+        self.gather_named(ask).await.found
     }
 
     /// The one cell that has it, with the record. Without one it is the answer of a cell that could not be asked, if any.

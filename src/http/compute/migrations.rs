@@ -7,10 +7,11 @@ use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::answer::{Answer, bad_request, moment, moment_or_null, ok};
-use super::catalog::Catalog;
-use super::query::{Page, Query};
+use super::answer::{Answer, bad_request, incomplete, moment, moment_or_null, ok};
+use super::catalog::{Catalog, Gathered};
+use super::query::Query;
 use super::schema::strict_bool;
+use crate::actors::cell_registry::SilentCell;
 use crate::db::cell::migrations::{Migration, MigrationFilter};
 use crate::domain::migration::MigrationType;
 use crate::http::auth::Caller;
@@ -30,10 +31,13 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
         api.allow(&caller, "os_compute_api:os-migrations:index:all_projects")?;
     }
     let shows_hosts = api.may(&caller, "os_compute_api:os-migrations:index:host");
-    let mut found = wanted(&api, &query, version).await?;
+    let (mut found, silent) = wanted(&api, &query, version).await?;
+    if !silent.is_empty() && !api.skip_down_cells {
+        return Err(incomplete(&silent));
+    }
     let page = query.page(api.max_limit)?;
     if version.at_least(59) {
-        found = cut(&page, found)?;
+        found = page.cut_heard(found, |migration| migration.uuid.to_string(), &silent)?;
     }
     let views: Vec<Value> = found.iter().map(|migration| view(migration, version, shows_hosts)).collect();
     let mut body = json!({"migrations": views});
@@ -42,10 +46,6 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
         body["migrations_links"] = next;
     }
     ok(&body)
-}
-
-fn cut(page: &Page, found: Vec<Migration>) -> Result<Vec<Migration>, ApiError> {
-    page.cut(found, |migration| migration.uuid.to_string())
 }
 
 fn check_parameters(query: &Query, version: ApiVersion) -> Result<(), ApiError> {
@@ -65,8 +65,8 @@ fn check_parameters(query: &Query, version: ApiVersion) -> Result<(), ApiError> 
     Ok(())
 }
 
-/// The migrations asked for, newest first.
-async fn wanted(api: &Catalog, query: &Query, version: ApiVersion) -> Result<Vec<Migration>, ApiError> {
+/// The migrations asked for, newest first, and the cells whose records are missing.
+async fn wanted(api: &Catalog, query: &Query, version: ApiVersion) -> Result<(Vec<Migration>, Vec<SilentCell>), ApiError> {
     let since = query.moment("changes-since").map(|at| at.filter(|_| version.at_least(59)));
     let before = query.moment("changes-before").map(|at| at.filter(|_| version.at_least(66)));
     let (since, before) = if version.at_least(59) { (since?, before?) } else { (None, None) };
@@ -75,9 +75,10 @@ async fn wanted(api: &Catalog, query: &Query, version: ApiVersion) -> Result<Vec
     {
         return Err(bad_request("The value of changes-since must be less than or equal to changes-before."));
     }
-    let Some(filter) = alike_in_all_cells(query) else { return Ok(Vec::new()) };
+    let Some(filter) = alike_in_all_cells(query) else { return Ok((Vec::new(), Vec::new())) };
     let hidden = query.get("hidden").map(strict_bool).transpose()?;
-    let mut found = newest_of_each(api.gather(|cell| cell.migrations(filter.clone())).await.into_iter().map(|(_, migration)| migration));
+    let Gathered { found, silent } = api.gather_named(|cell| cell.migrations(filter.clone())).await;
+    let mut found = newest_of_each(found.into_iter().map(|(_, migration)| migration));
     found.retain(|migration| {
         let touches = |host: &str| migration.source_compute == host || migration.dest_compute.as_deref() == Some(host);
         query.get("status").is_none_or(|status| migration.status.as_str() == status)
@@ -89,7 +90,7 @@ async fn wanted(api: &Catalog, query: &Query, version: ApiVersion) -> Result<Vec
             && !migration.hidden
     });
     found.sort_by(|a, b| b.created_at.cmp(&a.created_at).then(b.uuid.cmp(&a.uuid)));
-    Ok(found)
+    Ok((found, silent))
 }
 
 /// What both records of a move have in common may be asked of the cells; none when nothing can fit.

@@ -6,8 +6,9 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::answer::bad_request;
+use super::answer::{bad_request, unavailable};
 use super::schema::strict_bool;
+use crate::actors::cell_registry::SilentCell;
 use crate::http::base_url;
 use crate::http::error::ApiError;
 
@@ -29,6 +30,11 @@ impl Query {
             Some((key, _)) => Err(bad_request(format!("Additional properties are not allowed ('{key}' was unexpected)"))),
             None => Ok(()),
         }
+    }
+
+    /// The parameters' names, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.pairs.iter().map(|(key, _)| key.as_str())
     }
 
     /// The first value of a parameter.
@@ -118,6 +124,18 @@ impl Page {
         }
         all.truncate(self.limit);
         Ok(all)
+    }
+
+    /// As [`Page::cut`], of what the cells have that answer: a marker that is not there may be in one of those that do not, which is
+    /// 503.
+    pub fn cut_heard<T>(&self, all: Vec<T>, id: impl Fn(&T) -> String, silent: &[SilentCell]) -> Result<Vec<T>, ApiError> {
+        self.cut(all, id).map_err(|unknown| match silent {
+            [] => unknown,
+            [cell, ..] => {
+                let marker = self.marker.as_deref().unwrap_or_default();
+                unavailable(format!("Marker {marker} could not be found, and not every cell answers: {}.", cell.reason))
+            }
+        })
     }
 
     /// The link to the page after a full one; none after the last.

@@ -46,6 +46,7 @@ fn wiring() -> Wiring {
         anonymous: None,
         in_flight: InFlight::new(2),
         max_body: 1000,
+        cell_timeout: std::time::Duration::from_secs(5),
         parts: vec![parts],
     }
 }

@@ -4,6 +4,8 @@ mod cidr;
 mod embedded;
 pub mod records;
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -86,6 +88,9 @@ pub trait NetworkService: Send + Sync {
     async fn port(&self, id: Uuid) -> Result<Port, ServiceError>;
     /// The ports whose device is this server, in order of creation.
     async fn ports_of(&self, server: Uuid) -> Result<Vec<Port>, ServiceError>;
+    /// The names of the security groups that the ports of these servers are in, each once, in the order of the ports. A server
+    /// without ports has no entry.
+    async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError>;
     /// The project's security groups: ids and names, in order of creation.
     async fn security_groups_for(&self, project_id: &str) -> Result<Vec<(Uuid, String)>, ServiceError>;
     /// The security groups of a port from now on.

@@ -80,6 +80,19 @@ pub fn list(conn: &mut Conn, wanted: &Wanted) -> Result<Vec<PortRow>, DbError> {
     Ok(query.load(conn)?)
 }
 
+/// Devices in one statement at most.
+const CHUNK: usize = 500;
+
+/// The ports of these devices, in order of creation.
+pub fn of_devices(conn: &mut Conn, devices: &[String]) -> Result<Vec<PortRow>, DbError> {
+    let mut found = Vec::new();
+    for chunk in devices.chunks(CHUNK) {
+        let rows = ports::table.filter(ports::device_id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select());
+        found.extend(rows.load(conn)?);
+    }
+    Ok(found)
+}
+
 /// Ports that have a device or a binding, in order of creation.
 pub fn in_use(conn: &mut Conn) -> Result<Vec<PortRow>, DbError> {
     let bound = port_bindings::table.select(port_bindings::port_id);

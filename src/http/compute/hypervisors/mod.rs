@@ -10,11 +10,12 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::answer::{Answer, bad_request, no_such_resource, not_found, ok};
+use super::answer::{Answer, bad_request, no_such_resource, not_found, ok, unavailable};
 use super::catalog::Catalog;
 use super::query::{Page, Query};
 use super::schema::strict_bool;
 use crate::actors::cell::CellHandle;
+use crate::actors::cell_registry::SilentCell;
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::services::Service;
 use crate::domain::flavor::Resources;
@@ -53,30 +54,42 @@ impl Hypervisor<'_> {
     }
 }
 
-/// Every compute node that has a service, in the order of cells and numbers, with what its host has claimed now; of a host that
-/// does not answer, what was counted last.
-async fn all(api: &Catalog) -> Vec<Hypervisor<'_>> {
+/// What is known of them all.
+struct Known<'a> {
+    /// In the order of cells and numbers.
+    found: Vec<Hypervisor<'a>>,
+    /// Cells whose compute nodes are missing.
+    silent: Vec<SilentCell>,
+}
+
+impl Known<'_> {
+    /// 404; 503 when it may be in a cell that does not answer.
+    fn not_found(&self, message: String) -> ApiError {
+        match self.silent.first() {
+            None => not_found(message),
+            Some(cell) => unavailable(format!("{message} Not every cell answers: {}.", cell.reason)),
+        }
+    }
+}
+
+/// Every compute node that has a service, with what its host has claimed now; of a host that does not answer, what was counted
+/// last.
+async fn all(api: &Catalog) -> Known<'_> {
+    let asked = api.gather_named(async |cell| Ok(vec![(cell.compute_nodes().await?, cell.services().await?)])).await;
     let mut found = Vec::new();
-    for heard in api.ask_cells(async |cell| Ok((cell.compute_nodes().await?, cell.services().await?))).await {
-        let (nodes, services) = match heard.answer {
-            Ok(records) => records,
-            Err(error) => {
-                log::warn!(cell = heard.cell.name.as_str(); "a cell's hypervisors are not known: {error}");
-                continue;
-            }
-        };
+    for (cell, (nodes, services)) in asked.found {
         let mut here: Vec<Hypervisor> = nodes
             .into_iter()
             .filter_map(|node| {
                 let service = services.iter().find(|service| service.uuid == node.service_id)?.clone();
-                Some(Hypervisor { cell: heard.cell, node, service })
+                Some(Hypervisor { cell, node, service })
             })
             .collect();
         here.sort_by_key(|hypervisor| hypervisor.node.id);
         found.extend(here);
     }
     join_all(found.iter_mut().map(take_claims)).await;
-    found
+    Known { found, silent: asked.silent }
 }
 
 /// A host's claims know of the room that a move keeps at its source, which the records of one cell cannot tell (spec
@@ -115,22 +128,21 @@ async fn listed(version: ApiVersion, api: &Catalog, request: &HttpRequest, whole
     let with_servers = version.at_least(53) && query.flag("with_servers")?;
     let pattern = query.get("hypervisor_hostname_pattern").filter(|_| version.at_least(53));
     let paged = version.at_least(33) && pattern.is_none();
-    let mut found = all(api).await;
-    if let Some(pattern) = pattern {
-        if query.get("limit").or(query.get("marker")).is_some() {
-            return Err(bad_request("Paging over hypervisors with the hypervisor_hostname_pattern query parameter is not supported."));
-        }
-        found = matching(found, pattern)?;
+    if pattern.is_some() && query.get("limit").or(query.get("marker")).is_some() {
+        return Err(bad_request("Paging over hypervisors with the hypervisor_hostname_pattern query parameter is not supported."));
     }
+    let known = all(api).await;
     let page = query.page(api.max_limit)?;
-    if paged {
-        found = cut(&page, found, version)?;
-    }
+    let found = match pattern {
+        Some(pattern) => matching(known, pattern)?,
+        None if paged => cut(&page, known, version)?,
+        None => known.found,
+    };
     let mut views = Vec::with_capacity(found.len());
     for hypervisor in &found {
         let mut view = if whole { detailed(api, hypervisor, version) } else { summary(api, hypervisor, version) };
         if with_servers {
-            add_servers(&mut view, hypervisor, version).await?;
+            add_servers(api, &mut view, hypervisor, version).await?;
         }
         views.push(view);
     }
@@ -143,9 +155,10 @@ async fn listed(version: ApiVersion, api: &Catalog, request: &HttpRequest, whole
     ok(&body)
 }
 
-fn cut<'a>(page: &Page, found: Vec<Hypervisor<'a>>, version: ApiVersion) -> Result<Vec<Hypervisor<'a>>, ApiError> {
+fn cut<'a>(page: &Page, known: Known<'a>, version: ApiVersion) -> Result<Vec<Hypervisor<'a>>, ApiError> {
     let marker = page.marker.as_deref().unwrap_or_default();
-    page.cut(found, |hypervisor| text(&hypervisor.id(version))).map_err(|_| bad_request(format!("marker [{marker}] not found")))
+    let cut = page.cut_heard(known.found, |hypervisor| text(&hypervisor.id(version)), &known.silent);
+    cut.map_err(|error| if known.silent.is_empty() { bad_request(format!("marker [{marker}] not found")) } else { error })
 }
 
 fn text(id: &Value) -> String {
@@ -153,15 +166,18 @@ fn text(id: &Value) -> String {
 }
 
 /// Those whose name has the pattern in it; 404 when there are none.
-fn matching<'a>(found: Vec<Hypervisor<'a>>, pattern: &str) -> Result<Vec<Hypervisor<'a>>, ApiError> {
+fn matching<'a>(mut known: Known<'a>, pattern: &str) -> Result<Vec<Hypervisor<'a>>, ApiError> {
     let wanted = pattern.to_lowercase();
-    let found: Vec<_> = found.into_iter().filter(|known| known.node.hypervisor_hostname.to_lowercase().contains(&wanted)).collect();
-    if found.is_empty() { Err(not_found(format!("No hypervisor matching '{pattern}' could be found."))) } else { Ok(found) }
+    known.found.retain(|hypervisor| hypervisor.node.hypervisor_hostname.to_lowercase().contains(&wanted));
+    if known.found.is_empty() {
+        return Err(known.not_found(format!("No hypervisor matching '{pattern}' could be found.")));
+    }
+    Ok(known.found)
 }
 
 /// The servers that are on it; the hidden half of a move is not one of them.
-async fn add_servers(view: &mut Value, hypervisor: &Hypervisor<'_>, version: ApiVersion) -> Result<(), ApiError> {
-    let servers = hypervisor.cell.db.instances_on_host(&hypervisor.node.host).await?;
+async fn add_servers(api: &Catalog, view: &mut Value, hypervisor: &Hypervisor<'_>, version: ApiVersion) -> Result<(), ApiError> {
+    let servers = api.ask(hypervisor.cell, |db| db.instances_on_host(&hypervisor.node.host)).await?;
     let servers: Vec<Value> =
         servers.iter().filter(|server| !server.hidden).map(|server| json!({"name": server.instance_name(), "uuid": server.uuid})).collect();
     if !servers.is_empty() || version.at_least(75) {
@@ -176,7 +192,11 @@ async fn one<'a>(api: &'a Catalog, id: &str, version: ApiVersion) -> Result<Hype
         true => uuid == Some(known.node.uuid),
         false => id.parse() == Ok(known.node.id),
     };
-    all(api).await.into_iter().find(wanted).ok_or_else(|| not_found(format!("Hypervisor with ID '{id}' could not be found.")))
+    let mut known = all(api).await;
+    match known.found.iter().position(wanted) {
+        Some(at) => Ok(known.found.swap_remove(at)),
+        None => Err(known.not_found(format!("Hypervisor with ID '{id}' could not be found."))),
+    }
 }
 
 async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, id: web::Path<String>) -> Answer {
@@ -189,7 +209,7 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     let hypervisor = one(&api, &id, version).await?;
     let mut view = detailed(&api, &hypervisor, version);
     if with_servers {
-        add_servers(&mut view, &hypervisor, version).await?;
+        add_servers(&api, &mut view, &hypervisor, version).await?;
     }
     ok(&json!({"hypervisor": view}))
 }
@@ -227,7 +247,7 @@ async fn servers(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, p
     let mut views = Vec::new();
     for hypervisor in matching(all(&api).await, &pattern)? {
         let mut view = summary(&api, &hypervisor, version);
-        add_servers(&mut view, &hypervisor, version).await?;
+        add_servers(&api, &mut view, &hypervisor, version).await?;
         views.push(view);
     }
     ok(&json!({"hypervisors": views}))
@@ -239,6 +259,6 @@ async fn statistics(caller: Caller, version: ApiVersion, api: web::Data<Catalog>
         return Err(no_such_resource());
     }
     api.allow(&caller, "os_compute_api:os-hypervisors:statistics")?;
-    let enabled: Vec<Hypervisor> = all(&api).await.into_iter().filter(|hypervisor| !hypervisor.service.disabled).collect();
+    let enabled: Vec<Hypervisor> = all(&api).await.found.into_iter().filter(|hypervisor| !hypervisor.service.disabled).collect();
     ok(&json!({"hypervisor_statistics": view::sums(&enabled)}))
 }

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::ComputeApi;
 use super::view::Visible;
-use crate::actors::cell_registry::{Located, ServerRecord};
+use crate::actors::cell_registry::{Located, LookupError, ServerRecord};
 use crate::db::DbError;
 use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
@@ -37,24 +37,28 @@ pub fn target(instance: &Instance) -> Target<'_> {
 }
 
 impl ComputeApi {
-    /// The server, from the cell that its mapping names; 404 when there is none that the caller may know of.
+    /// The server, from the cell that its mapping names; 404 when there is none that the caller may know of, 503 when its cell
+    /// does not answer.
     pub async fn locate(&self, caller: &RequestContext, id: &str) -> Result<Located, ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
-        match self.registry.find_server(uuid).await {
-            Ok(found) if may_know(caller, &found.instance) => Ok(found),
-            Ok(_) | Err(DbError::NotFound(_)) => Err(no_such_server(id)),
-            Err(error) => Err(error.into()),
-        }
+        known(caller, id, self.registry.find_server(uuid).await, |found| &found.instance)
     }
 
     /// The server with all that is shown of it, if the rule allows the caller to see it.
     pub async fn load(&self, caller: &RequestContext, id: &str, rule: &str) -> Result<ServerRecord, ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
-        let server = match self.registry.server(uuid).await {
-            Ok(server) if may_know(caller, &server.instance) => server,
-            Ok(_) | Err(DbError::NotFound(_)) => return Err(no_such_server(id)),
-            Err(error) => return Err(error.into()),
-        };
+        self.may_see(caller, id, rule, self.registry.server(uuid).await)
+    }
+
+    /// What a look-up of the server gave, if the rule allows the caller to see it.
+    pub fn may_see(
+        &self,
+        caller: &RequestContext,
+        id: &str,
+        rule: &str,
+        found: Result<ServerRecord, LookupError>,
+    ) -> Result<ServerRecord, ApiError> {
+        let server = known(caller, id, found, |server| &server.instance)?;
         self.policy.authorize(rule, caller, &target(&server.instance))?;
         Ok(server)
     }
@@ -105,6 +109,24 @@ pub fn may_know(caller: &RequestContext, instance: &Instance) -> bool {
 /// The same of a server of which only the project can be read.
 pub fn knows_project(caller: &RequestContext, project_id: &str) -> bool {
     caller.is_admin() || caller.project_id == project_id
+}
+
+/// What a look-up of a server found, for a caller who may know of it: else 404, as for one that does not exist; 503 when its cell
+/// does not answer.
+pub fn known<T>(
+    caller: &RequestContext,
+    id: &str,
+    found: Result<T, LookupError>,
+    instance: impl Fn(&T) -> &Instance,
+) -> Result<T, ApiError> {
+    match found {
+        Ok(found) if may_know(caller, instance(&found)) => Ok(found),
+        Err(LookupError::Silent(silent)) if knows_project(caller, &silent.mapping.project_id) && !silent.is_gone() => {
+            Err(LookupError::Silent(silent).into())
+        }
+        Ok(_) | Err(LookupError::Silent(_) | LookupError::Db(DbError::NotFound(_))) => Err(no_such_server(id)),
+        Err(LookupError::Db(error)) => Err(error.into()),
+    }
 }
 
 /// 409 unless the server is at rest, in Nova's words.

@@ -29,11 +29,7 @@ async fn find(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, id
         return api.locate_for(caller, id, rule).await;
     }
     let uuid = Uuid::parse_str(id).map_err(|_| access::no_such_server(id))?;
-    let located = match api.registry.find_even_deleted(uuid).await {
-        Ok(located) if access::may_know(caller, &located.instance) => located,
-        Ok(_) | Err(DbError::NotFound(_)) => return Err(access::no_such_server(id)),
-        Err(error) => return Err(error.into()),
-    };
+    let located = access::known(caller, id, api.registry.find_even_deleted(uuid).await, |found| &found.instance)?;
     api.policy.authorize(rule, caller, &access::target(&located.instance))?;
     Ok(located)
 }
@@ -60,9 +56,10 @@ async fn index(
         filter.marker = page.marker.clone();
         filter.limit = i64::try_from(page.limit).ok();
     }
+    let server = located.instance.uuid;
     let actions = match &located.cell {
         None => Vec::new(),
-        Some(cell) => api.registry.cell(cell)?.db.actions(located.instance.uuid, filter).await.map_err(|error| match error {
+        Some(cell) => api.registry.ask(cell, |db| async move { db.actions(server, filter).await }).await.map_err(|error| match error {
             DbError::NotFound(_) => bad_request(format!("marker [{}] not found", page.marker.clone().unwrap_or_default())),
             other => other.into(),
         })?,
@@ -91,7 +88,8 @@ async fn show(
     let located = find(&api, &caller, version, &id, "os_compute_api:os-instance-actions:show").await?;
     let unknown = || not_found(format!("Action {request_id} not found"));
     let cell = located.cell.as_deref().ok_or_else(unknown)?;
-    let history = match api.registry.cell(cell)?.db.action(located.instance.uuid, &request_id).await {
+    let (server, asked_for) = (located.instance.uuid, request_id.clone());
+    let history = match api.registry.ask(cell, |db| async move { db.action(server, &asked_for).await }).await {
         Ok(history) => history,
         Err(DbError::NotFound(_)) => return Err(unknown()),
         Err(error) => return Err(error.into()),

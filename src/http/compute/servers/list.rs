@@ -1,13 +1,16 @@
-//! `GET /servers` and `GET /servers/detail`: filters, order and pages over all cells.
+//! `GET /servers` and `GET /servers/detail`: filters, order and pages over all cells. Servers of cells that do not answer come
+//! first, as far as they are known, where nothing was asked that only their cell could judge (down-cell A2).
+
+use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, web};
 use regex::Regex;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::ComputeApi;
 use super::view::{self, Extras, Frame, Purpose};
-use crate::actors::cell_registry::{ListError, ListQuery, ServerRecord};
+use super::{ComputeApi, partial};
+use crate::actors::cell_registry::{LastKnown, ListError, ListQuery, ServerList, ServerRecord};
 use crate::db::cell::instance_filter::{Deleted, InstanceFilter, states_of_status};
 use crate::db::cell::instance_sort::{Direction, SortKey, SortSpec};
 use crate::domain::context::RequestContext;
@@ -15,7 +18,7 @@ use crate::domain::policy::Target;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::http::auth::Caller;
 use crate::http::base_url;
-use crate::http::compute::answer::{Answer, bad_request, forbidden, ok};
+use crate::http::compute::answer::{Answer, bad_request, forbidden, incomplete, ok, unavailable};
 use crate::http::compute::query::{Query, parse_moment};
 use crate::http::compute::schema::{is_true, strict_bool};
 use crate::http::error::ApiError;
@@ -35,7 +38,7 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
     let word = if details { "detail" } else { "index" };
     api.policy.authorize(&format!("os_compute_api:servers:{word}"), caller, &Target::own(caller))?;
     let query = Query::of(request)?;
-    let asked = Asked { api, caller, version, query: &query };
+    let asked = Asked { api, caller, version, query: &query, last_known: partial::takes_last_known(request) };
     let page = query.page(api.options.max_limit)?;
     let filter = match asked.filter(word)? {
         Some(filter) => filter,
@@ -46,25 +49,36 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
         Some(text) => Some(Uuid::parse_str(text).map_err(|_| bad_request(format!("marker [{text}] not found")))?),
         None => None,
     };
+    let project = filter.project_id.clone();
     let wanted = ListQuery { filter, sort: asked.sort()?, marker, limit: page.limit, details };
-    let servers = api.registry.list_servers(wanted).await.map_err(|error| match error {
-        ListError::MarkerNotFound(_) => bad_request(error.to_string()),
-        ListError::Db(error) => error.into(),
-    })?;
-    let last = servers.last().map(|server| server.instance.uuid.to_string());
-    let collection = if details { "servers/detail" } else { "servers" };
-    let next = page.next(request, &query, collection, servers.len(), last);
+    let list = api.registry.list_servers(wanted).await?;
     let base = base_url::of(request);
-    let views = if details {
-        asked.details(&base, &servers).await?
-    } else {
-        servers.iter().map(|server| view::brief(&base, &server.instance)).collect()
+    let mut views = match asked.takes_partial() {
+        true => asked.partial(&base, &list, project.as_deref(), page.limit, details).await?,
+        false if list.silent.is_empty() || api.options.skip_down_cells => Vec::new(),
+        false => return Err(incomplete(&list.silent)),
     };
+    if details {
+        views.extend(asked.details(&base, &list.servers).await?);
+    } else {
+        views.extend(list.servers.iter().map(|server| view::brief(&base, &server.instance)));
+    }
+    let collection = if details { "servers/detail" } else { "servers" };
     let mut body = json!({"servers": views});
-    if let Some(next) = next {
+    if let Some(next) = page.next(request, &query, collection, page.limit, list.marker.map(|marker| marker.to_string())) {
         body["servers_links"] = next;
     }
     ok(&body)
+}
+
+impl From<ListError> for ApiError {
+    fn from(error: ListError) -> ApiError {
+        match error {
+            ListError::MarkerNotFound(_) => bad_request(error.to_string()),
+            ListError::MarkerSilent(_) => unavailable(error.to_string()),
+            ListError::Db(error) => error.into(),
+        }
+    }
 }
 
 /// A list as its caller asks for it.
@@ -73,7 +87,12 @@ struct Asked<'a> {
     caller: &'a RequestContext,
     version: ApiVersion,
     query: &'a Query,
+    /// Old records will do for servers in cells that do not answer.
+    last_known: bool,
 }
+
+/// What says which page, and in which order.
+const PAGING: &[&str] = &["limit", "marker", "sort_key", "sort_dir"];
 
 /// Filters that everybody may use, with the microversion from which on.
 const OPEN: &[(&str, u16)] = &[
@@ -193,18 +212,72 @@ impl Asked<'_> {
         if !self.version.at_least(75) {
             return Ok(());
         }
-        let mut known: Vec<&str> = vec!["limit", "marker", "sort_key", "sort_dir"];
+        let mut known: Vec<&str> = PAGING.to_vec();
         known.extend(OPEN.iter().map(|(name, _)| *name));
         known.extend(OPERATORS);
         self.query.only(&known)
     }
 
+    /// True when nothing is asked of the list that only a server's own cell could judge: then what is known of servers in cells
+    /// that do not answer may stand in it. Filters that this caller may not use are not looked at.
+    fn takes_partial(&self) -> bool {
+        let pages_or_sorts = self.query.names().any(|name| PAGING.contains(&name));
+        let mut filters = self.query.names().filter(|name| self.may_filter(name) || self.may_use_all_filters());
+        self.version.at_least(69) && !pages_or_sorts && filters.all(|name| name == "all_tenants")
+    }
+
+    /// What is known of the servers in cells that did not answer, as far as the page has room for them.
+    async fn partial(
+        &self,
+        base: &str,
+        list: &ServerList,
+        project: Option<&str>,
+        limit: usize,
+        details: bool,
+    ) -> Result<Vec<Value>, ApiError> {
+        let known = list.servers.iter().map(|server| server.instance.uuid).collect();
+        let room = limit.saturating_sub(list.servers.len());
+        let found = self.api.registry.servers_of_silent(&list.silent, project, &known, room).await?;
+        let groups = match details {
+            true => self.security_groups(found.iter().map(|(_, mapping)| mapping.instance_uuid).collect()).await,
+            false => BTreeMap::new(),
+        };
+        let mut views = Vec::with_capacity(found.len());
+        for (cell, mapping) in &found {
+            views.push(match self.api.registry.last_known(cell, mapping).filter(|_| self.last_known) {
+                Some(LastKnown { record, at }) => {
+                    let view = match details {
+                        true => self.details(base, std::slice::from_ref(&record)).await?.remove(0),
+                        false => view::brief(base, &record.instance),
+                    };
+                    partial::dated(view, at, self.api.env.now())
+                }
+                None if details => partial::detailed(base, mapping, groups.get(&mapping.instance_uuid).map(Vec::as_slice)),
+                None => partial::brief(base, mapping),
+            });
+        }
+        Ok(views)
+    }
+
+    async fn security_groups(&self, servers: Vec<Uuid>) -> BTreeMap<Uuid, Vec<String>> {
+        self.api.network.security_group_names(servers).await.unwrap_or_else(|error| {
+            log::warn!("servers in silent cells are listed without their security groups: {error}");
+            BTreeMap::new()
+        })
+    }
+
+    /// True when everybody may use the filter in this microversion.
+    fn may_filter(&self, name: &str) -> bool {
+        OPEN.iter().any(|(known, since)| *known == name && self.version.at_least(*since))
+    }
+
+    fn may_use_all_filters(&self) -> bool {
+        self.api.policy.check("os_compute_api:servers:allow_all_filters", self.caller, &Target::own(self.caller))
+    }
+
     /// A filter's value, when this caller's filters are looked at and this microversion has it.
     fn get(&self, name: &str) -> Option<&str> {
-        let open = OPEN.iter().any(|(known, since)| *known == name && self.version.at_least(*since));
-        let allowed = open
-            || (OPERATORS.contains(&name)
-                && self.api.policy.check("os_compute_api:servers:allow_all_filters", self.caller, &Target::own(self.caller)));
+        let allowed = self.may_filter(name) || (OPERATORS.contains(&name) && self.may_use_all_filters());
         self.query.get(name).filter(|_| allowed)
     }
 

@@ -14,6 +14,7 @@ pub mod links;
 mod list;
 mod metadata;
 mod migrations;
+mod partial;
 mod quota;
 pub mod schemas;
 mod security_groups;
@@ -57,6 +58,8 @@ pub struct Options {
     pub enable_instance_password: bool,
     /// The most entries in one page of a list.
     pub max_limit: usize,
+    /// A list that cannot say what it lacks goes without the cells that are down; else it is refused.
+    pub skip_down_cells: bool,
 }
 
 /// Routes under the compute API's scope.

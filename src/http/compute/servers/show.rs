@@ -2,12 +2,14 @@
 
 use actix_web::{HttpRequest, web};
 use serde_json::json;
+use uuid::Uuid;
 
 use super::view::{self, Extras, Frame, Purpose};
-use super::{ComputeApi, access};
-use crate::actors::cell_registry::ServerRecord;
+use super::{ComputeApi, access, partial};
+use crate::actors::cell_registry::{LastKnown, LookupError, ServerRecord, SilentServer};
 use crate::db::DbError;
 use crate::domain::context::RequestContext;
+use crate::domain::policy::Target;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, ok};
@@ -26,12 +28,68 @@ pub async fn show(
     if version.at_least(102) {
         Query::of(&request)?.only(&[])?;
     }
-    let server = api.load(&caller, &id, "os_compute_api:servers:show").await?;
+    let uuid = Uuid::parse_str(&id).map_err(|_| access::no_such_server(&id))?;
     let base = base_url::of(&request);
-    ok(&json!({"server": api.view(&caller, &base, version, Purpose::Show, &server).await?}))
+    let view = match api.registry.server(uuid).await {
+        Err(LookupError::Silent(silent)) if partial::takes_last_known(&request) && api.remembers(&silent) => {
+            api.last_known_view(&caller, &base, version, *silent).await?
+        }
+        Err(LookupError::Silent(silent)) if version.at_least(69) => api.partial_view(&caller, &base, version, &silent).await?,
+        found => {
+            let server = api.may_see(&caller, &id, RULE, found)?;
+            api.view(&caller, &base, version, Purpose::Show, &server).await?
+        }
+    };
+    ok(&json!({"server": view}))
 }
 
+const RULE: &str = "os_compute_api:servers:show";
+
 impl ComputeApi {
+    fn remembers(&self, silent: &SilentServer) -> bool {
+        self.registry.last_known(&silent.cell, &silent.mapping).is_some()
+    }
+
+    /// The server as it was when it was last read; 404 for one that is being deleted.
+    async fn last_known_view(
+        &self,
+        caller: &RequestContext,
+        base: &str,
+        version: ApiVersion,
+        silent: SilentServer,
+    ) -> Result<serde_json::Value, ApiError> {
+        let id = silent.mapping.instance_uuid.to_string();
+        let known = self.registry.last_known(&silent.cell, &silent.mapping).filter(|_| !silent.is_gone());
+        let LastKnown { record, at } = known.ok_or_else(|| access::no_such_server(&id))?;
+        let record = self.may_see(caller, &id, RULE, Ok(record))?;
+        let view = self.view(caller, base, version, Purpose::Show, &record).await?;
+        Ok(partial::dated(view, at, self.env.now()))
+    }
+
+    /// What is known of a server without its cell; 404 when that is not enough, and for one that is being deleted.
+    async fn partial_view(
+        &self,
+        caller: &RequestContext,
+        base: &str,
+        version: ApiVersion,
+        silent: &SilentServer,
+    ) -> Result<serde_json::Value, ApiError> {
+        let mapping = &silent.mapping;
+        let unknown = || access::no_such_server(&mapping.instance_uuid.to_string());
+        if silent.is_gone() || !access::knows_project(caller, &mapping.project_id) {
+            return Err(unknown());
+        }
+        let target = Target { project_id: &mapping.project_id, user_id: mapping.user_id.as_deref().unwrap_or_default() };
+        self.policy.authorize(RULE, caller, &target)?;
+        let spec = self.registry.api().request_spec(mapping.instance_uuid).await.map_err(|error| match error {
+            DbError::NotFound(_) => unknown(),
+            other => other.into(),
+        })?;
+        let group = self.registry.api().server_group_of(mapping.instance_uuid).await?.map(|group| group.uuid);
+        let frame = Frame { base, version, visible: self.visible(caller, &target), purpose: Purpose::Show };
+        Ok(partial::shown(frame, mapping, &spec, &Vec::from_iter(group)))
+    }
+
     /// One server in full, with what this microversion and this caller need beside it.
     pub async fn view(
         &self,

@@ -251,6 +251,11 @@ fn flavor(frame: Frame<'_>, flavor: &Flavor) -> Value {
     if !frame.version.at_least(47) {
         return json!({"id": flavor.id, "links": [links::bookmark(frame.base, "flavors", &flavor.id)]});
     }
+    embedded_flavor(flavor, frame.visible)
+}
+
+/// A flavor as servers carry it from 2.47 on.
+pub fn embedded_flavor(flavor: &Flavor, visible: Visible) -> Value {
     let mut view = json!({
         "vcpus": flavor.vcpus,
         "ram": flavor.memory_mb,
@@ -259,7 +264,7 @@ fn flavor(frame: Frame<'_>, flavor: &Flavor) -> Value {
         "swap": flavor.swap_mb,
         "original_name": flavor.name,
     });
-    if frame.visible.extra_specs {
+    if visible.extra_specs {
         view["extra_specs"] = json!(flavor.extra_specs);
     }
     view

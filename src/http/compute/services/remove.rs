@@ -16,8 +16,9 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, not_found};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::zones::COMPUTE;
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
+use crate::services::ServiceError;
 
 /// `DELETE /os-services/{id}`.
 pub async fn remove(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>) -> Answer {
@@ -27,7 +28,8 @@ pub async fn remove(caller: Caller, version: ApiVersion, api: web::Data<Catalog>
         refuse_while_in_use(&api, cell, &service.host).await?;
         forget_host(&api, cell, &service.host).await?;
     }
-    cell.db.apply_unfenced(CellTxn::new().delete_compute_nodes(&service.host).delete_service(service.uuid)).await?;
+    let gone = CellTxn::new().delete_compute_nodes(&service.host).delete_service(service.uuid);
+    api.ask(cell, |db| db.apply_unfenced(gone)).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
@@ -36,7 +38,7 @@ async fn by_uuid<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Serv
     Ok(api.find(|cell| cell.service(uuid)).await?)
 }
 
-/// Numbers are each cell's own, so one may name several services.
+/// Numbers are each cell's own, so one may name several services: while a cell does not answer, nobody knows which.
 async fn by_number<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Service), ApiError> {
     let number: i32 = id.parse().map_err(|_| bad_request(format!("Invalid id {id}: it is not a number.")))?;
     let mut found = Vec::new();
@@ -50,20 +52,33 @@ async fn by_number<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Se
     }
 }
 
-/// 409 while the host has servers, hidden ones too (they are the other half of a move), or takes part in one.
+/// 409 while the host has servers, hidden ones too (they are the other half of a move), or takes part in one. What a cell that
+/// does not answer knows of such moves, placement knows as well: a move has a claim on its target before anything else.
 async fn refuse_while_in_use(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(), ApiError> {
-    if !cell.db.instances_on_host(host).await?.is_empty() {
+    if !api.ask(cell, |db| db.instances_on_host(host)).await?.is_empty() {
         return Err(conflict("Unable to delete compute service that is hosting instances. Migrate or delete the instances first."));
     }
     let live: Vec<MigrationStatus> = MigrationStatus::ALL.iter().copied().filter(|status| status.is_live()).collect();
-    for heard in api.ask_cells(|cell| cell.migrations(involving(host, &live))).await {
-        if !heard.answer?.is_empty() {
-            return Err(conflict(
-                "Unable to delete compute service that has in-progress migrations. Complete the migrations or delete the instances first.",
-            ));
-        }
+    let here = api.ask(cell, |db| db.migrations(involving(host, &live))).await?;
+    let anywhere = api.gather_named(|cell| cell.migrations(involving(host, &live))).await;
+    let is_claimed = !anywhere.silent.is_empty() && is_claimed(api, host).await?;
+    if is_claimed || !here.is_empty() || !anywhere.found.is_empty() {
+        return Err(conflict(
+            "Unable to delete compute service that has in-progress migrations. Complete the migrations or delete the instances first.",
+        ));
     }
     Ok(())
+}
+
+/// True when anything is allocated from the host.
+async fn is_claimed(api: &Catalog, host: &str) -> Result<bool, ApiError> {
+    let providers = api.placement.providers().await.map_err(placement_error)?;
+    let mut used = providers.iter().filter(|provider| provider.name == host).flat_map(|provider| provider.usages.values());
+    Ok(used.any(|used| *used > 0))
+}
+
+fn placement_error(error: ServiceError) -> ApiError {
+    ApiError::from_service(ErrorForm::Compute, error)
 }
 
 fn involving(host: &str, statuses: &[MigrationStatus]) -> MigrationFilter {
@@ -78,10 +93,10 @@ async fn forget_host(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(),
             Err(error) => return Err(error.into()),
         }
     }
-    for node in cell.db.compute_nodes().await?.iter().filter(|node| node.host == host) {
+    for node in api.ask(cell, |db| db.compute_nodes()).await?.iter().filter(|node| node.host == host) {
         // Without inventories nothing can be allocated from it.
         let emptied = api.placement.ensure_provider(node.uuid, &node.host, BTreeMap::new(), Vec::new()).await;
-        emptied.map_err(|error| ApiError::from_service(crate::http::error::ErrorForm::Compute, error))?;
+        emptied.map_err(placement_error)?;
     }
     Ok(api.api.unmap_host(host).await?)
 }

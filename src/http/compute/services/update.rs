@@ -47,8 +47,8 @@ async fn one(version: ApiVersion, api: &Catalog, id: &str, body: &Value) -> Answ
     let (cell, service) = api.find(|cell| cell.service(uuid)).await?;
     is_compute(&service.binary)?;
     let change = asked_for(body)?;
-    cell.db.apply_unfenced(CellTxn::new().service_change(uuid, change)).await?;
-    let service = cell.db.service(uuid).await?;
+    api.ask(cell, |db| db.apply_unfenced(CellTxn::new().service_change(uuid, change))).await?;
+    let service = api.ask(cell, |db| db.service(uuid)).await?;
     let zones = Zones::read(api).await?;
     ok(&json!({"service": view(api, &service, zones.of_service(&service), version)}))
 }
@@ -102,8 +102,8 @@ async fn act(version: ApiVersion, api: &Catalog, action: &str, body: &Value) -> 
     };
     is_compute(binary)?;
     let cell = cell_of(api, host, binary).await?;
-    let service = cell.db.service_on(host, binary).await?;
-    cell.db.apply_unfenced(CellTxn::new().service_change(service.uuid, change)).await?;
+    let service = api.ask(cell, |db| db.service_on(host, binary)).await?;
+    api.ask(cell, |db| db.apply_unfenced(CellTxn::new().service_change(service.uuid, change))).await?;
     ok(&json!({"service": answer}))
 }
 

@@ -118,6 +118,7 @@ impl Cloud {
             default_limits: default_limits(),
             counting,
             max_limit: 1000,
+            skip_down_cells: true,
         });
         let cloud = Cloud { env, api, placement, cells, catalog, policy };
         cloud.add_host(0, "host1").await;
@@ -217,6 +218,7 @@ impl Cloud {
             anonymous: None,
             in_flight: InFlight::new(100),
             max_body: 1_000_000,
+            cell_timeout: std::time::Duration::from_secs(5),
             parts: vec![part],
         };
         let service = init_service(app(wiring)).await;

@@ -1,5 +1,7 @@
 //! What sagas, hosts and the compute API do with ports: each effect under its server's fence, and fine when repeated.
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use serde_json::json;
 use uuid::Uuid;
@@ -49,6 +51,25 @@ impl NetworkService for EmbeddedNetwork {
         self.read(move |conn| {
             let rows = ports::list(conn, &wanted)?;
             Ok(plain(conn, rows)?)
+        })
+        .await
+    }
+
+    async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {
+        let devices: Vec<String> = servers.iter().map(Uuid::to_string).collect();
+        self.read(move |conn| {
+            let names: BTreeMap<String, String> = security_groups::list(conn)?.into_iter().map(|row| (row.id, row.name)).collect();
+            let mut found: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
+            for row in ports::of_devices(conn, &devices)? {
+                let of_server = found.entry(read_id("the device of a port", &row.device_id)?).or_default();
+                let groups: Vec<String> = serde_json::from_str(&row.security_groups).map_err(DbError::from)?;
+                for name in groups.iter().filter_map(|id| names.get(id)) {
+                    if !of_server.contains(name) {
+                        of_server.push(name.clone());
+                    }
+                }
+            }
+            Ok(found)
         })
         .await
     }

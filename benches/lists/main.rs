@@ -1,0 +1,34 @@
+//! `cargo bench --bench lists`: what a page of servers takes over HTTP, of few and of many servers in few and in many cells,
+//! the first page and the hundredth, beside one cell's bare query for as many; and what cells that hang make of it.
+//!
+//! Prints a table and judges nothing. `-- --quick` shows in seconds that it works; its figures mean little.
+
+#[path = "../moves/client.rs"]
+#[expect(dead_code, reason = "the bench of moves asks for more")]
+mod client;
+mod fill;
+mod measure;
+#[path = "../moves/sample.rs"]
+#[expect(dead_code, reason = "the bench of moves asks for more")]
+mod sample;
+mod stage;
+
+use measure::Scale;
+
+fn main() {
+    // Under `cargo test --benches` there is no `--bench`: then it only shows that it works.
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let given = |name: &str| arguments.iter().any(|argument| argument == name);
+    let scale = if given("--quick") || !given("--bench") { Scale::QUICK } else { Scale::FULL };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for the client");
+    runtime.block_on(async {
+        println!("{}", measure::PAGES_HEAD);
+        for &servers in scale.servers {
+            for &cells in scale.cells {
+                measure::pages(&scale, servers, cells).await;
+            }
+        }
+        println!("\n{}", measure::HUNG_HEAD);
+        measure::hung(&scale).await;
+    });
+}

@@ -1,0 +1,74 @@
+//! A whole cloud on a real disk, launched as `cellshift serve` does it, on a thread of its own, with servers that were written
+//! straight into its databases; the client's side stays here.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio::sync::oneshot;
+
+use cellshift::actors::cell::CellHandle;
+use cellshift::bootstrap;
+use cellshift::config::Config;
+use cellshift::env::Env;
+use cellshift::http::server;
+use cellshift::launch::launch;
+
+use crate::client::Client;
+use crate::fill::{self, Filled};
+
+/// Longer than anything here takes on a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(1800);
+
+/// The cloud and the caller.
+pub struct Stage {
+    pub member: Client,
+    pub filled: Filled,
+    /// Without cell0.
+    pub cells: Vec<CellHandle>,
+    end: oneshot::Sender<()>,
+    thread: std::thread::JoinHandle<()>,
+    _dir: TempDir,
+}
+
+/// What the cloud's thread tells of itself.
+struct Running {
+    address: SocketAddr,
+    filled: Filled,
+    cells: Vec<CellHandle>,
+}
+
+impl Stage {
+    /// Makes the cloud under the target directory, fills and starts it, and logs in.
+    pub async fn set(servers: usize, cells: usize) -> Stage {
+        let dir = tempfile::Builder::new().prefix("lists-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
+        (config.cells.count, config.cells.hosts_per_cell) = (u32::try_from(cells).ok(), Some(1));
+        let (end, ended) = oneshot::channel();
+        let (started, starting) = mpsc::channel();
+        let thread = std::thread::spawn(move || actix_rt::System::new().block_on(live(config, servers, started, ended)));
+        let Running { address, filled, cells } = starting.recv_timeout(PATIENCE).expect("the cloud starts");
+        let member = Client::log_in(address, &dir.path().join("clouds.yaml"), "cellshift").await;
+        Stage { member, filled, cells, end, thread, _dir: dir }
+    }
+
+    /// Stops the cloud.
+    pub fn strike(self) {
+        drop(self.cells);
+        let _ = self.end.send(());
+        self.thread.join().expect("the cloud ends");
+    }
+}
+
+async fn live(mut config: Config, servers: usize, started: mpsc::Sender<Running>, ended: oneshot::Receiver<()>) {
+    let listener = server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port");
+    config.http.listen = listener.local_addr().expect("its address");
+    let cloud = bootstrap::open(config, Env::system()).await.expect("a cloud opens");
+    let filled = fill::fill(&cloud, servers).await;
+    let running = launch(cloud, listener).await.expect("a cloud runs");
+    let cells = running.tree.cells.iter().filter(|cell| cell.name != "cell0").cloned().collect();
+    assert!(started.send(Running { address: running.address, filled, cells }).is_ok(), "the bench waits");
+    let _ = ended.await;
+    running.stop().await.expect("the cloud stops");
+}

@@ -1,0 +1,238 @@
+//! The merge of all cells' servers against a simple oracle, with random servers, orders, pages, moves and silent cells.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use chrono::{DateTime, TimeDelta, Utc};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+use super::*;
+use crate::db::api::cell_mappings::CellMapping;
+use crate::db::api::publications::NewServer;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_sort::{Direction, SortKey, SortSpec};
+use crate::db::fixture::fresh_postgres;
+use crate::db::{Db, Outage, Schema};
+use crate::domain::fence::Fence;
+use crate::domain::flavor::Flavor;
+use crate::domain::request_spec::RequestSpec;
+use crate::env::{Blocking, Clock, Env, RandomIds};
+
+const CELLS: usize = 4;
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A server as the test makes it: few values, so that many are equal under most keys.
+#[derive(Clone, Debug)]
+struct Made {
+    cell: usize,
+    /// Another cell with a copy of the record, as in a move.
+    copy: Option<usize>,
+    created: i64,
+    name: u8,
+    host: Option<u8>,
+    progress: i32,
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    servers: Vec<Made>,
+    order: Vec<(SortKey, Direction)>,
+    limit: usize,
+    silent: Option<usize>,
+    /// Listed as soon as they are made: each may be on its way.
+    at_once: bool,
+}
+
+/// Goes on when it is told to.
+#[derive(Default)]
+struct Hours(AtomicI64);
+
+impl Clock for Hours {
+    fn now(&self) -> DateTime<Utc> {
+        DateTime::UNIX_EPOCH + TimeDelta::days(20_000) + TimeDelta::hours(self.0.load(Ordering::Relaxed))
+    }
+}
+
+fn made() -> impl Strategy<Value = Made> {
+    let copy = prop_oneof![3 => Just(None), 1 => (0..CELLS).prop_map(Some)];
+    let fields = (0..CELLS, copy, 0..5i64, 0..4u8, proptest::option::of(0..3u8), 0..3i32);
+    fields.prop_map(|(cell, copy, created, name, host, progress)| Made {
+        cell,
+        copy: copy.filter(|copy| *copy != cell),
+        created,
+        name,
+        host,
+        progress,
+    })
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let key = prop_oneof![
+        Just(SortKey::CreatedAt),
+        Just(SortKey::DisplayName),
+        Just(SortKey::Host),
+        Just(SortKey::Progress),
+        Just(SortKey::LaunchedAt),
+        Just(SortKey::Uuid),
+    ];
+    let direction = prop_oneof![Just(Direction::Asc), Just(Direction::Desc)];
+    let order = proptest::collection::vec((key, direction), 0..3);
+    let silent = prop_oneof![2 => Just(None), 1 => (0..CELLS).prop_map(Some)];
+    let fields = (proptest::collection::vec(made(), 0..40), order, 1..12usize, silent, any::<bool>());
+    fields.prop_map(|(servers, order, limit, silent, at_once)| Case { servers, order, limit, silent, at_once })
+}
+
+fn spec_of(record: &Instance) -> RequestSpec {
+    RequestSpec {
+        instance_uuid: record.uuid,
+        project_id: record.project_id.clone(),
+        user_id: record.user_id.clone(),
+        flavor: record.flavor.clone(),
+        image_id: None,
+        is_bfv: false,
+        availability_zone: None,
+        instance_group: None,
+        scheduler_hints: BTreeMap::new(),
+        num_instances: 1,
+        has_resource_request: false,
+    }
+}
+
+struct World {
+    clock: Arc<Hours>,
+    env: Env,
+    registry: CellRegistry,
+    cells: Vec<CellHandle>,
+}
+
+impl World {
+    async fn on(blocking: Blocking, url: impl Fn() -> String) -> World {
+        let clock = Arc::<Hours>::default();
+        let env = Env::new(clock.clone(), Arc::new(RandomIds), blocking);
+        let open = |name: &str, schema| Db::open(name, &url(), schema, &env).unwrap();
+        let api = ApiDb::new(open("api", Schema::Api));
+        let handle = |number| {
+            let name = format!("cell{number}");
+            CellHandle::new(env.uuid(), &name, CellDb::new(open(&name, Schema::Cell)), &env)
+        };
+        let cells: Vec<CellHandle> = (1..=CELLS).map(handle).collect();
+        for cell in &cells {
+            let (uuid, name, database_url) = (cell.uuid, cell.name.clone(), String::new());
+            let mapping = CellMapping { uuid, created_at: env.now(), updated_at: None, name, database_url, disabled: false };
+            api.create_cell_mapping(mapping).await.unwrap();
+        }
+        let registry = CellRegistry::new(api, cells.iter().cloned(), Patience { cell: PATIENCE, service: PATIENCE });
+        World { clock, env, registry, cells }
+    }
+
+    /// Stores the servers under a project of their own; gives their records with the number of the cell that has them.
+    async fn store(&self, project: &str, servers: &[Made]) -> Vec<(usize, Instance)> {
+        let mut stored = Vec::new();
+        for made in servers {
+            let uuid = self.env.uuid();
+            let created = DateTime::UNIX_EPOCH + TimeDelta::days(20_000) + TimeDelta::seconds(made.created);
+            let mut record = Instance::new(uuid, project, "me", &format!("name{}", made.name), Flavor::default(), created);
+            record.host = made.host.map(|host| format!("host{host}"));
+            record.progress = made.progress;
+            let request_spec = spec_of(&record);
+            let fence = Fence { server: uuid, epoch: 1, attempt: 1 };
+            let api = &self.registry.inner.api;
+            api.create_server(fence, NewServer { instance: InstanceBundle::new(record.clone()), request_spec }).await.unwrap();
+            api.publish_build(fence, uuid, self.cells[made.cell].uuid).await.unwrap();
+            for cell in std::iter::once(made.cell).chain(made.copy) {
+                // A copy differs under every key, so that taking it for the record would be seen.
+                let mut row = record.clone();
+                if cell != made.cell {
+                    (row.hidden, row.display_name, row.progress) = (true, "copy".to_owned(), 99);
+                }
+                self.cells[cell].db.apply_unfenced(CellTxn::new().create_instance(InstanceBundle::new(row))).await.unwrap();
+            }
+            stored.push((made.cell, record));
+        }
+        stored
+    }
+
+    /// What the pages give one after the other.
+    async fn walk(&self, project: &str, sort: &SortSpec, limit: usize) -> Vec<Uuid> {
+        let (mut seen, mut marker) = (Vec::new(), None);
+        loop {
+            let mut query = ListQuery { sort: sort.clone(), marker, limit, details: true, ..ListQuery::default() };
+            query.filter.project_id = Some(project.to_owned());
+            let page = self.registry.list_servers(query).await.unwrap();
+            assert!(page.servers.len() <= limit);
+            assert_eq!(page.marker.is_some(), page.servers.len() == limit, "a full page has a next one");
+            seen.extend(page.servers.iter().map(|server| server.instance.uuid));
+            match page.marker {
+                Some(next) => marker = Some(next),
+                None => return seen,
+            }
+        }
+    }
+
+    async fn check(&self, case: &Case) {
+        let project = self.env.uuid().to_string();
+        let stored = self.store(&project, &case.servers).await;
+        if !case.at_once {
+            self.clock.0.fetch_add(1, Ordering::Relaxed);
+        }
+        let sort = SortSpec::new(case.order.clone());
+        let mut wanted: Vec<&Instance> =
+            stored.iter().filter(|(cell, _)| Some(*cell) != case.silent).map(|(_, instance)| instance).collect();
+        wanted.sort_by(|a, b| sort.compare(&sort.position(a), &sort.position(b)));
+        let wanted: Vec<Uuid> = wanted.iter().map(|instance| instance.uuid).collect();
+        if let Some(silent) = case.silent {
+            self.cells[silent].db.db().set_outage(Outage::Refuses);
+        }
+        let seen = self.walk(&project, &sort, case.limit).await;
+        assert_eq!(seen, wanted, "in {sort:?}");
+        if let Some(silent) = case.silent {
+            self.of_silent(&project, silent, &stored).await;
+            let cell = &self.cells[silent];
+            cell.db.db().set_outage(Outage::None);
+            // What its actor does.
+            cell.health.learn::<()>(&Ok(()));
+        }
+    }
+
+    /// What is known of the silent cell's servers is what is missing, and a page after one of them is refused.
+    async fn of_silent(&self, project: &str, silent: usize, stored: &[(usize, Instance)]) {
+        let mut query = ListQuery { limit: 1000, ..ListQuery::default() };
+        query.filter.project_id = Some(project.to_owned());
+        let page = self.registry.list_servers(query.clone()).await.unwrap();
+        assert_eq!(page.silent.iter().map(|cell| cell.uuid).collect::<Vec<_>>(), [self.cells[silent].uuid]);
+        let found = self.registry.servers_of_silent(&page.silent, Some(project), &Default::default(), 1000).await.unwrap();
+        let mut found: Vec<Uuid> = found.iter().map(|(_, mapping)| mapping.instance_uuid).collect();
+        let mut lost: Vec<Uuid> = stored.iter().filter(|(cell, _)| *cell == silent).map(|(_, instance)| instance.uuid).collect();
+        found.sort_unstable();
+        lost.sort_unstable();
+        assert_eq!(found, lost);
+        if let Some(lost) = lost.first() {
+            query.marker = Some(*lost);
+            let refused = self.registry.list_servers(query.clone()).await;
+            assert!(matches!(refused, Err(ListError::MarkerSilent(_))), "{refused:?}");
+            query.filter.project_id = Some("another".to_owned());
+            let refused = self.registry.list_servers(query).await;
+            assert!(matches!(refused, Err(ListError::MarkerNotFound(_))), "others do not learn of it: {refused:?}");
+        }
+    }
+}
+
+fn merges_as_the_oracle_sorts(blocking: Blocking, url: impl Fn() -> String, cases: u32) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let world = runtime.block_on(World::on(blocking, url));
+    let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
+    let outcome = runner.run(&case(), |case| {
+        runtime.block_on(world.check(&case));
+        Ok(())
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn pages_over_all_cells_are_what_an_oracle_sorts() {
+    merges_as_the_oracle_sorts(Blocking::Inline, String::new, 150);
+    if fresh_postgres().is_some() {
+        merges_as_the_oracle_sorts(Blocking::Pool, || fresh_postgres().unwrap(), 25);
+    }
+}

@@ -1,0 +1,45 @@
+//! That a cell is down is said: in the operators' list of cells and in notifications.
+
+use cellshift::db::Outage;
+use serde_json::{Value, json};
+
+use super::{quick, set};
+use crate::stage::{Stage, play};
+
+async fn cell(stage: &Stage, name: &str) -> Value {
+    let body = stage.admin.get("/ops/v1/cells").await.expect(200).body;
+    body["cells"].as_array().expect("cells").iter().find(|cell| cell["name"] == name).expect("the cell").clone()
+}
+
+#[test]
+fn operators_see_which_cell_is_down_since_when_and_why() {
+    play(quick, |stage| async move {
+        let since_start = cell(&stage, "cell1").await["since"].clone();
+        set(&stage, "cell1", Outage::Refuses).await;
+        let down = cell(&stage, "cell1").await;
+        assert!(["down", "probing"].contains(&down["health"].as_str().expect("a health")), "{down}");
+        assert!(down["since"].as_str() > since_start.as_str(), "{down}");
+        assert!(down["reason"].as_str().is_some_and(|reason| reason.contains("holds it down")), "{down}");
+        let states: Vec<&Value> = down["hosts"].as_array().expect("hosts").iter().map(|host| &host["state"]).collect();
+        assert_eq!(states, ["unknown", "unknown"]);
+        let well = cell(&stage, "cell2").await;
+        assert_eq!((&well["health"], &well["reason"]), (&json!("up"), &Value::Null));
+
+        set(&stage, "cell1", Outage::None).await;
+        let back = cell(&stage, "cell1").await;
+        assert_eq!((&back["health"], &back["reason"]), (&json!("up"), &Value::Null));
+        assert!(back["since"].as_str() > down["since"].as_str(), "{back}");
+
+        let events = stage.admin.events("/ops/v1/notifications", 0, 2).await;
+        let of = |at: usize| &events[at].1;
+        assert_eq!((&of(0)["event_type"], &of(0)["priority"]), (&json!("cell.down"), &json!("ERROR")));
+        assert_eq!((&of(1)["event_type"], &of(1)["priority"]), (&json!("cell.up"), &json!("INFO")));
+        for (at, state) in [(0, "down"), (1, "up")] {
+            let payload = &of(at)["payload"];
+            assert_eq!((&payload["uuid"], &payload["nova_object.name"]), (&back["uuid"], &json!("CellHealthPayload")));
+            let data = &payload["nova_object.data"];
+            assert_eq!((&data["name"], &data["state"]), (&json!("cell1"), &json!(state)));
+        }
+        assert!(of(0)["payload"]["nova_object.data"]["reason"].is_string());
+    });
+}

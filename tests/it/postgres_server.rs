@@ -1,0 +1,134 @@
+//! A PostgreSQL server of a test's own, which it may stop, kill and pause.
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cellshift::env::Env;
+
+pub struct PostgresServer {
+    dir: tempfile::TempDir,
+    address: SocketAddr,
+    password: String,
+}
+
+impl PostgresServer {
+    /// Makes and starts one on a free loopback port.
+    pub fn start() -> PostgresServer {
+        let dir = tempfile::tempdir().expect("a directory");
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
+        let password = Env::system().uuid().simple().to_string();
+        std::fs::write(dir.path().join("password"), &password).expect("a file");
+        if is_root() {
+            run(Command::new("chown").args(["-R", "postgres:"]).arg(dir.path()));
+        }
+        let server = PostgresServer { dir, address: free, password };
+        let made = ["-D", "data", "-U", "postgres", "--pwfile=password", "--auth=scram-sha-256", "--no-sync", "--locale=C"];
+        run(server.program("initdb").args(made));
+        server.go();
+        server
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Of its one database, as one reaches it at this address.
+    pub fn url_at(&self, address: SocketAddr) -> String {
+        format!("postgres://postgres:{}@{address}/postgres", self.password)
+    }
+
+    /// Starts it when it has been stopped.
+    pub fn go(&self) {
+        let socket = self.dir.path().display();
+        let options = format!(
+            "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={socket} -c fsync=off -c synchronous_commit=off",
+            self.address.port()
+        );
+        run(self.program("pg_ctl").args(["-D", "data", "-l", "log", "-w", "-t", "60", "-o"]).arg(options).arg("start"));
+    }
+
+    /// Stops it as a crash would.
+    pub fn crash(&self) {
+        run(self.program("pg_ctl").args(["-D", "data", "-w", "-m", "immediate", "stop"]));
+    }
+
+    /// Every process of it stands still: connections are there, and nobody answers.
+    pub fn pause(&self) {
+        self.signal("-STOP");
+    }
+
+    /// They go on.
+    pub fn resume(&self) {
+        self.signal("-CONT");
+    }
+
+    fn signal(&self, signal: &str) {
+        let text = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid")).expect("it runs");
+        let postmaster = text.lines().next().expect("a process id").to_owned();
+        // The postmaster first, so that it starts no other.
+        run(Command::new("kill").arg(signal).arg(&postmaster));
+        for child in children_of(&postmaster) {
+            // It may have ended by itself.
+            let _ = Command::new("kill").arg(signal).arg(child).stderr(Stdio::null()).status();
+        }
+    }
+
+    /// One of PostgreSQL's programs, in the server's directory and as a user who may run it.
+    fn program(&self, name: &str) -> Command {
+        let path = program(name);
+        let mut command = match is_root() {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid", "postgres", "--regid", "postgres", "--init-groups"]).arg(path);
+                command
+            }
+            false => Command::new(path),
+        };
+        command.current_dir(self.dir.path()).stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        if self.dir.path().join("data/postmaster.pid").exists() {
+            self.resume();
+            self.crash();
+        }
+    }
+}
+
+/// On the PATH, or where Debian keeps the newest version.
+fn program(name: &str) -> PathBuf {
+    let on_path =
+        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).map(|dir| dir.join(name)).find(|path| path.is_file());
+    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let mut versions: Vec<(u32, PathBuf)> = versions
+        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin").join(name))))
+        .filter(|(_, path)| path.is_file())
+        .collect();
+    versions.sort();
+    on_path.or_else(|| versions.pop().map(|(_, path)| path)).unwrap_or_else(|| panic!("PostgreSQL's {name} is not installed"))
+}
+
+fn children_of(parent: &str) -> Vec<String> {
+    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
+    let is_child = |process: &Path| {
+        let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
+        // Behind the name, which may hold anything: the state, then the parent.
+        stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(parent)
+    };
+    processes.filter(|process| is_child(&process.path())).map(|process| process.file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn is_root() -> bool {
+    let id = Command::new("id").arg("-u").output().expect("id");
+    id.stdout.starts_with(b"0\n")
+}
+
+#[track_caller]
+fn run(command: &mut Command) {
+    let status = command.stdout(Stdio::null()).status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(status.success(), "{command:?}: {status}");
+}
