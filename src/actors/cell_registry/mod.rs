@@ -28,7 +28,7 @@ use crate::db::cell::block_devices::BlockDevice;
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::faults::Fault;
 use crate::db::cell::instance_list::{InstanceDetails, InstanceView};
-use crate::db::cell::instances::{Instance, ProjectUsage};
+use crate::db::cell::instances::Instance;
 use crate::db::cell::services::Service;
 use crate::domain::network_info::NetworkInfo;
 pub use last_known::LastKnown;
@@ -313,18 +313,5 @@ impl CellRegistry {
             (_, _, true) => HostStatus::Up,
             _ => HostStatus::Unknown,
         }
-    }
-
-    /// What a project uses of its quotas over all cells; a cell that does not answer is an error, not a zero.
-    pub async fn usage_of_project(&self, project_id: &str) -> Result<ProjectUsage, DbError> {
-        let asked = self.inner.cells.values().map(|cell| cell.health.call(self.inner.patience.cell, cell.db.usage_of_project(project_id)));
-        let mut total = ProjectUsage::default();
-        for usage in join_all(asked).await {
-            let usage = usage?;
-            total.instances += usage.instances;
-            total.cores += usage.cores;
-            total.ram_mb += usage.ram_mb;
-        }
-        Ok(total)
     }
 }
