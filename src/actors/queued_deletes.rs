@@ -45,6 +45,7 @@ pub struct QueuedDeletes {
 }
 
 impl QueuedDeletes {
+    /// With everything due at once.
     pub fn new(world: Arc<World>, conductor: Arc<dyn BeginOperation>) -> QueuedDeletes {
         QueuedDeletes { world, conductor, pauses: Mutex::default() }
     }

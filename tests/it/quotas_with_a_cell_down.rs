@@ -258,3 +258,25 @@ fn of_many_key_pairs_and_groups_at_once_as_many_are_made_as_there_is_room_for() 
         },
     );
 }
+
+#[test]
+fn a_request_for_several_is_accepted_whole_or_leaves_nothing() {
+    play(
+        |config| {
+            counting(config, true);
+            config.http.workers = 4;
+        },
+        |stage| async move {
+            set_quota(&stage, "demo", json!({"instances": 4})).await;
+            let three = |name: &str| stage.server().named(name).with("min_count", json!(3)).ask(&stage.member);
+            let (one, two) = futures::join!(three("one"), three("two"));
+            let accepted = [&one, &two].iter().filter(|answer| answer.status == 202).count();
+            assert!(accepted <= 1 && [&one, &two].iter().all(|answer| [202, 403].contains(&answer.status)), "{} {}", one.text, two.text);
+            let gone = || async { stage.world().api.count_queued_deletes().await.expect("mappings") == 0 };
+            stage.until("those that were too few are deleted", gone).await;
+            let listed = stage.member.get("/servers").await.expect(200).body;
+            assert_eq!(listed["servers"].as_array().map(Vec::len), Some(3 * accepted));
+            assert_eq!(in_use(&stage.member).await.0, 3 * accepted as i64);
+        },
+    );
+}

@@ -28,7 +28,7 @@ use crate::db::cell::block_devices::BlockDevice;
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::faults::Fault;
 use crate::db::cell::instance_list::{InstanceDetails, InstanceView};
-use crate::db::cell::instances::{Instance, ProjectUsage};
+use crate::db::cell::instances::Instance;
 use crate::db::cell::services::Service;
 use crate::domain::network_info::NetworkInfo;
 pub use last_known::LastKnown;
@@ -131,6 +131,13 @@ impl ServerRecord {
     }
 }
 
+/// What a look-up makes of a server that is deleted, or about to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deleted {
+    Found,
+    Missed,
+}
+
 /// What a look-up found in the place that the mapping named.
 enum Found<T> {
     InCell(String, T),
@@ -180,17 +187,17 @@ impl CellRegistry {
 
     /// The server, from the cell that its mapping names; [`DbError::NotFound`] when there is none.
     pub async fn find_server(&self, uuid: Uuid) -> Result<Located, LookupError> {
-        Ok(self.chase(uuid, |db| async move { db.instance(uuid).await }).await?.located())
+        Ok(self.chase(uuid, Deleted::Missed, |db| async move { db.instance(uuid).await }).await?.located())
     }
 
     /// The server even when it is deleted, as long as its record is kept.
     pub async fn find_even_deleted(&self, uuid: Uuid) -> Result<Located, LookupError> {
-        Ok(self.chase(uuid, |db| async move { db.instance_even_deleted(uuid).await }).await?.located())
+        Ok(self.chase(uuid, Deleted::Found, |db| async move { db.instance_even_deleted(uuid).await }).await?.located())
     }
 
     /// The server with everything that is shown of it.
     pub async fn server(&self, uuid: Uuid) -> Result<ServerRecord, LookupError> {
-        match self.chase(uuid, |db| async move { db.instance_view(uuid).await }).await {
+        match self.chase(uuid, Deleted::Missed, |db| async move { db.instance_view(uuid).await }).await {
             Ok(Found::InCell(cell, InstanceView { instance, details })) => {
                 let record = ServerRecord::new(Some(cell), instance, details);
                 self.inner.last_known.read([&record], self.inner.api.db().env().now());
@@ -221,7 +228,7 @@ impl CellRegistry {
     }
 
     /// Looks where the mapping says; when nothing is there, looks again as long as the mapping changes meanwhile.
-    async fn chase<T, F>(&self, uuid: Uuid, look: impl Fn(CellDb) -> F) -> Result<Found<T>, LookupError>
+    async fn chase<T, F>(&self, uuid: Uuid, deleted: Deleted, look: impl Fn(CellDb) -> F) -> Result<Found<T>, LookupError>
     where
         F: Future<Output = Result<T, DbError>>,
     {
@@ -229,7 +236,8 @@ impl CellRegistry {
         for _ in 0..CHASES {
             let mapping = self.inner.api.instance_mapping(uuid).await?;
             // A server whose delete is queued is gone for its users, wherever its record still is.
-            if seen == Some(mapping.cell_uuid) || mapping.delete_request.is_some() {
+            let gone = mapping.delete_request.is_some() && deleted == Deleted::Missed;
+            if seen == Some(mapping.cell_uuid) || gone {
                 break;
             }
             seen = Some(mapping.cell_uuid);
@@ -305,18 +313,5 @@ impl CellRegistry {
             (_, _, true) => HostStatus::Up,
             _ => HostStatus::Unknown,
         }
-    }
-
-    /// What a project uses of its quotas over all cells; a cell that does not answer is an error, not a zero.
-    pub async fn usage_of_project(&self, project_id: &str) -> Result<ProjectUsage, DbError> {
-        let asked = self.inner.cells.values().map(|cell| cell.health.call(self.inner.patience.cell, cell.db.usage_of_project(project_id)));
-        let mut total = ProjectUsage::default();
-        for usage in join_all(asked).await {
-            let usage = usage?;
-            total.instances += usage.instances;
-            total.cores += usage.cores;
-            total.ram_mb += usage.ram_mb;
-        }
-        Ok(total)
     }
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use diesel::connection::SimpleConnection;
 use serde_json::json;
 use uuid::Uuid;
 
 use super::ApiDb;
 use super::cell_mappings::{CELL0, CellMapping, CellMappingChange};
 use super::flavors::FlavorScope;
-use super::instance_mappings::MappingFilter;
+use super::instance_mappings::{InstanceMapping, MappingFilter};
 use super::key_pairs::KeyPair;
 use super::operations::{Operations, TakeOver};
 use super::publications::NewServer;
@@ -292,6 +293,25 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         assert_eq!((known.living, known.leaving, known.building.len()), (2, [id(12), id(13)].into(), 0));
         assert_eq!(api.cells_of_project(Some("p1"), false).await.unwrap(), [id(1)].into());
         assert_eq!(api.cells_of_project(None, true).await.unwrap(), [id(1), id(2)].into());
+
+        // Of which nothing is known counts as living for lists, and makes the count untrue for quotas.
+        let in_cell1 = |limit| MappingFilter {
+            cell: Some(Some(id(1))),
+            project_id: Some("p1".into()),
+            living: true,
+            limit,
+            ..MappingFilter::default()
+        };
+        api.db().write(|conn| Ok(conn.batch_execute("UPDATE instance_mappings SET queued_for_delete = NULL WHERE id = 1")?)).await.unwrap();
+        let listed = |mappings: Vec<InstanceMapping>| mappings.into_iter().map(|one| one.instance_uuid).collect::<Vec<_>>();
+        assert_eq!(listed(api.instance_mappings(in_cell1(None)).await.unwrap()), [id(11), id(10)]);
+        assert_eq!(listed(api.instance_mappings(in_cell1(Some(1))).await.unwrap()), [id(11)]);
+        let known = api.project_servers("p1", None).await.unwrap();
+        assert_eq!((known.living, known.populated), (1, false));
+        assert_eq!(api.mappings_without_flag(Some(id(1)), None, 10).await.unwrap(), [id(10)]);
+        assert!(api.mappings_without_flag(Some(id(1)), Some(id(10)), 10).await.unwrap().is_empty());
+        assert_eq!(api.fill_in_flags(vec![id(10), id(11)], [id(11)].into()).await.unwrap(), 1, "what is known stays");
+        assert!(api.project_servers("p1", None).await.unwrap().populated);
 
         api.withdraw_delete(id(13)).await.unwrap();
         api.settle_delete(id(12)).await.unwrap();

@@ -185,26 +185,6 @@ impl CellDb {
             .await
     }
 
-    /// How many undeleted, visible servers a project has, and their flavors' sizes: what quotas count.
-    pub async fn usage_of_project(&self, project_id: &str) -> Result<ProjectUsage, DbError> {
-        let project = project_id.to_owned();
-        self.db
-            .read(move |conn| {
-                let flavors: Vec<Flavor> = instances::table
-                    .filter(instances::project_id.eq(project))
-                    .filter(instances::deleted.eq(false))
-                    .filter(instances::hidden.is_null().or(instances::hidden.eq(false)))
-                    .select(instances::flavor)
-                    .load(conn)?;
-                Ok(ProjectUsage {
-                    instances: flavors.len() as i64,
-                    cores: flavors.iter().map(|f| i64::from(f.vcpus)).sum(),
-                    ram_mb: flavors.iter().map(|f| i64::from(f.memory_mb)).sum(),
-                })
-            })
-            .await
-    }
-
     /// A new server with what belongs to it; [`DbError::Conflict`] when the cell has it already.
     pub async fn create_instance(&self, fence: Fence, new: bundle::InstanceBundle) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().create_instance(new)).await
@@ -224,14 +204,6 @@ impl CellDb {
     pub async fn set_hidden(&self, fence: Fence, uuid: Uuid, hidden: bool) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().hidden(uuid, hidden)).await
     }
-}
-
-/// What a project uses of its quota in one cell.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct ProjectUsage {
-    pub instances: i64,
-    pub cores: i64,
-    pub ram_mb: i64,
 }
 
 impl CellTxn {

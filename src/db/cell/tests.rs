@@ -387,7 +387,7 @@ async fn lists_show_what_the_filters_ask_for() {
         assert_eq!((views[0].instance.uuid, views[0].instance.vm_state), (id(3), VmState::Deleted));
         assert_eq!(views[0].details.fault.as_ref().unwrap().message, "boom");
         assert!(matches!(cell.instance(id(3)).await, Err(DbError::NotFound(_))));
-        assert_eq!(cell.usage_of_project("p1").await.unwrap().instances, 2);
+        assert_eq!(cell.flavors_in_use("p1", None).await.unwrap().len(), 2);
     }
 }
 

@@ -11,7 +11,7 @@ use actix_web::http::header::HeaderName;
 use uuid::Uuid;
 
 use super::answer::{Answer, forbidden};
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Gathered};
 use crate::db::api::project_servers::ProjectServers;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
@@ -104,25 +104,15 @@ async fn in_placement(api: &Catalog, project: &str, user: Option<&str>, known: &
 /// Servers once each, whatever cells have records of them, and those that are not in a cell yet.
 async fn in_cells(api: &Catalog, project: &str, user: Option<&str>, known: &ProjectServers) -> Result<ByServers, ApiError> {
     let mut servers: BTreeMap<Uuid, Flavor> = known.building.iter().cloned().collect();
-    let mut silent: BTreeMap<Uuid, &str> = BTreeMap::new();
-    for heard in api.ask_cells(|cell| cell.flavors_in_use(project, user)).await {
-        match heard.answer {
-            Ok(found) => servers.extend(found),
-            Err(error) => {
-                log::warn!(cell = heard.cell.name.as_str(); "a project's use of its quotas is counted without this cell: {error}");
-                silent.insert(heard.cell.uuid, &heard.cell.name);
-            }
-        }
-    }
+    let Gathered { found, mut silent } = api.gather_named(|cell| cell.flavors_in_use(project, user)).await;
+    servers.extend(found.into_iter().map(|(_, server)| server));
     let came_since = api.api.servers_since(project, known.newest).await?;
     servers.retain(|server, _| !known.leaving.contains(server) && !came_since.contains(server));
-    let missing = match silent.is_empty() {
-        true => Vec::new(),
-        false => {
-            let needed = api.api.cells_of_project(Some(project), false).await?;
-            silent.into_iter().filter(|(cell, _)| needed.contains(cell)).map(|(_, name)| name.to_owned()).collect()
-        }
-    };
+    if !silent.is_empty() {
+        let needed = api.api.cells_of_project(Some(project), false).await?;
+        silent.retain(|cell| needed.contains(&cell.uuid));
+    }
+    let missing = silent.into_iter().map(|cell| cell.name).collect();
     let taken = servers.values().map(|flavor| Taken::by(1, flavor)).sum();
     Ok(ByServers { taken, missing, newest: known.newest })
 }
@@ -172,6 +162,6 @@ impl Room {
             .map(|(name, limit)| (name.clone(), *limit))
             .collect();
         let needed = self.again_when_taken && !limits.is_empty();
-        needed.then(|| CountedRoom { limits, used: self.servers.taken, newest: self.servers.newest })
+        needed.then_some(CountedRoom { limits, used: self.servers.taken, newest: self.servers.newest })
     }
 }

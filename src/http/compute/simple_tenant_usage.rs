@@ -7,7 +7,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
 
 use super::answer::{Answer, bad_request, moment, moment_or_null, ok};
-use super::catalog::Catalog;
+use super::catalog::{Catalog, Gathered};
 use super::query::{Page, Query, parse_moment};
 use super::quota_usage::tell_missing;
 use crate::db::cell::instances::Instance;
@@ -101,26 +101,16 @@ fn next(page: &Page, request: &HttpRequest, query: &Query, path: &str, servers: 
 
 /// The servers of the period, once each, by uuid; and the silent cells that may have had more.
 async fn servers(api: &Catalog, period: &Period, project: Option<&str>) -> Result<(Vec<Instance>, Vec<String>), ApiError> {
+    let Gathered { found, mut silent } = api.gather_named(|cell| cell.servers_between(period.start, period.stop, project)).await;
     let mut once: BTreeMap<uuid::Uuid, Instance> = BTreeMap::new();
-    let mut silent = Vec::new();
-    for heard in api.ask_cells(|cell| cell.servers_between(period.start, period.stop, project)).await {
-        match heard.answer {
-            Ok(found) => {
-                for server in found {
-                    once.entry(server.uuid).or_insert(server);
-                }
-            }
-            Err(error) => {
-                log::warn!(cell = heard.cell.name.as_str(); "usage is reported without this cell: {error}");
-                silent.push(heard.cell);
-            }
-        }
+    for (_, server) in found {
+        once.entry(server.uuid).or_insert(server);
     }
     if !silent.is_empty() {
         let used = api.api.cells_of_project(project, true).await?;
         silent.retain(|cell| used.contains(&cell.uuid));
     }
-    Ok((once.into_values().collect(), silent.into_iter().map(|cell| cell.name.clone()).collect()))
+    Ok((once.into_values().collect(), silent.into_iter().map(|cell| cell.name).collect()))
 }
 
 /// One report per project.
