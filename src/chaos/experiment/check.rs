@@ -85,7 +85,7 @@ fn span_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
     for part in parts {
         let inner = match value.get_ref() {
             DeValue::Table(table) => table.iter().find(|(name, _)| name.get_ref() == part).map(|(_, value)| value),
-            DeValue::Array(items) => part.parse::<usize>().ok().and_then(|number| items.iter().nth(number)),
+            DeValue::Array(items) => part.parse::<usize>().ok().and_then(|number| items.get(number)),
             _ => None,
         };
         let Some(inner) = inner else { break };

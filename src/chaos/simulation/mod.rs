@@ -41,7 +41,9 @@ pub struct Options {
 
 /// Someone who is told while a run goes on: milliseconds since the beginning, and a line.
 #[derive(Clone)]
-pub struct Teller(Arc<dyn Fn(u64, &str) + Send + Sync>);
+pub struct Teller(Arc<Tell>);
+
+type Tell = dyn Fn(u64, &str) + Send + Sync;
 
 impl Teller {
     /// Tells by calling this.

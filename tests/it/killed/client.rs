@@ -46,12 +46,21 @@ struct Client {
     server: Uuid,
     history: History,
     written: u64,
+    /// Of all clients.
+    accepted: watch::Sender<usize>,
 }
 
 /// From the server's creation until, told to stop, it has seen the server at rest.
-pub async fn live(number: usize, seed: u64, mut life: watch::Receiver<Option<Life>>, stop: Stop) -> History {
+pub async fn live(
+    number: usize,
+    seed: u64,
+    mut life: watch::Receiver<Option<Life>>,
+    accepted: watch::Sender<usize>,
+    stop: Stop,
+) -> History {
     let server = create(number, &mut life).await;
-    let mut client = Client { life, server, history: History { number, events: Vec::new() }, written: 0 };
+    accepted.send_modify(|actions| *actions += 1);
+    let mut client = Client { life, server, history: History { number, events: Vec::new() }, written: 0, accepted };
     let mut random = StdRng::seed_from_u64(seed);
     loop {
         let (stopping, seen) = (stop.asked(), client.look().await);
@@ -142,7 +151,11 @@ impl Client {
         };
         let member = reach(&mut self.life).await.member;
         let answer = member.try_post(&format!("{}/action", self.path()), action).await;
-        self.history.events.push(Event::Asked { what, answered: judge(answer.as_ref()) });
+        let answered = judge(answer.as_ref());
+        if answered == Answered::Accepted {
+            self.accepted.send_modify(|actions| *actions += 1);
+        }
+        self.history.events.push(Event::Asked { what, answered });
     }
 
     /// No operation and no debt is left of this server.
