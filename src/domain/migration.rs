@@ -38,8 +38,18 @@ named_states! {
 }
 
 impl MigrationStatus {
+    /// Those of a record that may still change. A server has at most one of them.
+    pub const LIVE: [MigrationStatus; 6] = [
+        MigrationStatus::PreMigrating,
+        MigrationStatus::Migrating,
+        MigrationStatus::PostMigrating,
+        MigrationStatus::Finished,
+        MigrationStatus::Confirming,
+        MigrationStatus::Reverting,
+    ];
+
     /// True while the record may still change.
     pub fn is_live(self) -> bool {
-        !matches!(self, MigrationStatus::Confirmed | MigrationStatus::Reverted | MigrationStatus::Error)
+        MigrationStatus::LIVE.contains(&self)
     }
 }

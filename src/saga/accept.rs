@@ -215,7 +215,8 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
     context.source = here.clone();
     context.migration = Some(context.saga);
     if instance.vm_state == VmState::Resized {
-        let migration = world.cell(cell)?.latest_migration(context.server, &[]).await?;
+        // By its status, not as the newest: clocks go backward, too.
+        let migration = world.cell(cell)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
         read_move(world, context, instance, here, migration).await?;
     }
     context.ports = details

@@ -11,6 +11,7 @@ use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{PowerState, VmState};
 
 /// Tries after which a debt that is refused (not merely unanswered) asks for an operator.
@@ -27,11 +28,11 @@ pub async fn in_use_again(world: &World, context: &Context, place: &Place) -> Re
         return Ok(true);
     }
     let Some(cell) = cell_of(world, context).await? else { return Ok(false) };
-    let latest = world.cell(&cell)?.latest_migration(context.server, &[]).await?;
+    let live = world.cell(&cell)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
     // The operation's own move, which a revert that was undone leaves as it was, is no other use.
-    Ok(latest.filter(|migration| migration.uuid != context.move_id()).is_some_and(|migration| {
-        migration.status.is_live() && (migration.source_compute == place.host || migration.dest_compute.as_deref() == Some(&place.host))
-    }))
+    Ok(live
+        .filter(|migration| migration.uuid != context.move_id())
+        .is_some_and(|migration| migration.source_compute == place.host || migration.dest_compute.as_deref() == Some(&place.host)))
 }
 
 /// While a debt is paid: true when the server is no longer this place's to run, so that nothing there is to be restored.

@@ -95,7 +95,8 @@ async fn finish_rebuild(world: &World, context: &mut Context, fence: Fence) -> R
     let rebuild = request(context)?;
     let (vm_state, power) = if starts(context) { (VmState::Active, PowerState::Running) } else { (VmState::Stopped, PowerState::Shutdown) };
     let change = InstanceChange {
-        image_ref: Some(rebuild.image_id.to_string()),
+        // A server whose root disk is a volume has no image; with one, its flavor's disk would count.
+        image_ref: (!context.volume_backed).then(|| rebuild.image_id.to_string()),
         display_name: rebuild.name.clone(),
         display_description: rebuild.description.clone(),
         key_name: rebuild.key_name.clone(),

@@ -52,6 +52,7 @@ shipped! {
     a_bad_day = "a-bad-day",
     actors_stand_still = "actors-stand-still",
     both_cells_flap = "both-cells-flap",
+    clock_goes_back = "clock-goes-back",
     commits_that_say_they_failed = "commits-that-say-they-failed",
     conductor_dies_at_the_pivot = "conductor-dies-at-the-pivot",
     host_returns_without_guests = "host-returns-without-guests",

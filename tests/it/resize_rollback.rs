@@ -138,6 +138,19 @@ fn a_rebuild_recovers_it_too() {
 }
 
 #[test]
+fn a_rebuilt_server_on_a_volume_stays_on_it() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.volume_server()).await;
+        stage.member.act(server, json!({"rebuild": {"imageRef": stage.image}})).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.member.show(server).await["image"], "", "it has a volume, not an image");
+        stage.cross(server).await;
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
 fn a_corrupted_snapshot_rolls_back() {
     play_default(|stage| async move {
         let (server, _, source) = server_with_volume(&stage).await;
