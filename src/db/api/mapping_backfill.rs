@@ -8,25 +8,14 @@ use uuid::Uuid;
 
 use super::ApiDb;
 use super::schema::{build_requests, instance_mappings as mappings};
-use crate::db::columns::Sql;
+use crate::db::columns::{Multi, Sql};
 use crate::db::{Conn, DbError};
 
 impl ApiDb {
     /// Servers of a cell (or of none yet) of whose delete nothing is known, by uuid and after `marker`, at most `limit`.
     pub async fn mappings_without_flag(&self, cell: Option<Uuid>, marker: Option<Uuid>, limit: i64) -> Result<Vec<Uuid>, DbError> {
-        self.db
-            .read(move |conn| {
-                let mut open = mappings::table.filter(mappings::queued_for_delete.is_null()).into_boxed();
-                open = match cell {
-                    Some(cell) => open.filter(mappings::cell_uuid.eq(Sql(Some(cell)))),
-                    None => open.filter(mappings::cell_uuid.is_null()),
-                };
-                if let Some(marker) = marker {
-                    open = open.filter(mappings::instance_uuid.gt(Sql(marker)));
-                }
-                Ok(open.order(mappings::instance_uuid).limit(limit).select(mappings::instance_uuid).load(conn)?)
-            })
-            .await
+        let open = || mappings::table.filter(mappings::queued_for_delete.is_null()).into_boxed();
+        self.db.read(move |conn| page(conn, open(), cell, marker, limit)).await
     }
 
     /// Says of these servers that their delete was asked for when they are among `deleted`, else that it was not. Gives the
@@ -46,19 +35,8 @@ impl ApiDb {
 
     /// Servers of a cell (or of none yet) whose mapping names no user, by uuid and after `marker`, at most `limit`.
     pub async fn mappings_without_user(&self, cell: Option<Uuid>, marker: Option<Uuid>, limit: i64) -> Result<Vec<Uuid>, DbError> {
-        self.db
-            .read(move |conn| {
-                let mut open = mappings::table.filter(mappings::user_id.is_null()).into_boxed();
-                open = match cell {
-                    Some(cell) => open.filter(mappings::cell_uuid.eq(Sql(Some(cell)))),
-                    None => open.filter(mappings::cell_uuid.is_null()),
-                };
-                if let Some(marker) = marker {
-                    open = open.filter(mappings::instance_uuid.gt(Sql(marker)));
-                }
-                Ok(open.order(mappings::instance_uuid).limit(limit).select(mappings::instance_uuid).load(conn)?)
-            })
-            .await
+        let open = || mappings::table.filter(mappings::user_id.is_null()).into_boxed();
+        self.db.read(move |conn| page(conn, open(), cell, marker, limit)).await
     }
 
     /// Names the users of these servers; gives the number of rows that named none before.
@@ -79,6 +57,24 @@ impl ApiDb {
     pub async fn users_of_builds(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, String>, DbError> {
         self.db.read(move |conn| servers.into_iter().filter_map(|server| user_of_build(conn, server).transpose()).collect()).await
     }
+}
+
+/// A page of those mappings that are a cell's (or none's yet).
+fn page(
+    conn: &mut Conn,
+    mut open: mappings::BoxedQuery<'static, Multi>,
+    cell: Option<Uuid>,
+    marker: Option<Uuid>,
+    limit: i64,
+) -> Result<Vec<Uuid>, DbError> {
+    open = match cell {
+        Some(cell) => open.filter(mappings::cell_uuid.eq(Sql(Some(cell)))),
+        None => open.filter(mappings::cell_uuid.is_null()),
+    };
+    if let Some(marker) = marker {
+        open = open.filter(mappings::instance_uuid.gt(Sql(marker)));
+    }
+    Ok(open.order(mappings::instance_uuid).limit(limit).select(mappings::instance_uuid).load(conn)?)
 }
 
 fn user_of_build(conn: &mut Conn, server: Uuid) -> Result<Option<(Uuid, String)>, DbError> {

@@ -119,16 +119,6 @@ impl ApiDb {
             .await
     }
 
-    /// Takes a server out of its group; fine when it is in none.
-    pub async fn leave_server_group(&self, instance: Uuid) -> Result<(), DbError> {
-        self.db
-            .write(move |conn| {
-                diesel::delete(members::table.filter(members::instance_uuid.eq(Sql(instance)))).execute(conn)?;
-                Ok(())
-            })
-            .await
-    }
-
     /// Removes a group with its memberships.
     pub async fn delete_server_group(&self, uuid: Uuid) -> Result<(), DbError> {
         self.db
