@@ -198,6 +198,7 @@ fn the_same_runs_live_and_holds_when_the_process_is_killed() {
     assert!(told.contains("run live under seed 21"), "{told}");
     let verdict: Verdict = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("a verdict");
     assert_eq!(verdict.findings.lives, 2);
-    let killed = verdict.findings.migrations.iter().find(|migration| migration.is_move() && !migration.faults.is_empty());
-    assert!(killed.is_some_and(|migration| migration.arrived()), "{told}");
+    // One of them may have been let go of by the fault that the other two outlive.
+    let mut struck = verdict.findings.migrations.iter().filter(|migration| migration.is_move() && !migration.faults.is_empty());
+    assert!(struck.any(|migration| migration.arrived()), "{told}");
 }

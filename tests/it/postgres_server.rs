@@ -15,7 +15,7 @@ pub struct PostgresServer {
 impl PostgresServer {
     /// Makes and starts one on a free loopback port.
     pub fn start() -> PostgresServer {
-        let dir = tempfile::tempdir().expect("a directory");
+        let dir = directory();
         let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
         let password = Env::system().uuid().simple().to_string();
         std::fs::write(dir.path().join("password"), &password).expect("a file");
@@ -97,6 +97,15 @@ impl Drop for PostgresServer {
             self.crash();
         }
     }
+}
+
+/// Where the server's own user may enter: the directory for temporary files of who runs the tests may be closed to it.
+fn directory() -> tempfile::TempDir {
+    match is_root() {
+        true => tempfile::tempdir_in("/tmp"),
+        false => tempfile::tempdir(),
+    }
+    .expect("a directory")
 }
 
 /// On the PATH, or where Debian keeps the newest version.
