@@ -16,3 +16,8 @@ pub mod logging;
 pub mod saga;
 pub mod services;
 pub mod virt;
+
+/// Everything here is made of small pieces that live for one message: this allocator, also under SQLite, takes a good part less
+/// time for them than the system's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,10 +1,11 @@
 //! The one writer of a SQLite file: groups waiting transactions into a commit, so that many operations at once pay for one
-//! flush to disk. Each job runs in a savepoint of its own and is answered only after the commit.
+//! flush to disk. Each job runs in a savepoint of its own, unless it is alone, and is answered only after the commit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 
 use diesel::Connection;
+use diesel::result::Error as DieselError;
 use tokio::sync::oneshot;
 
 use super::Work;
@@ -17,8 +18,13 @@ const GROUP_MAX: usize = 64;
 /// Jobs that may wait; past it a write is refused as busy.
 const QUEUE_MAX: usize = 4096;
 
-type Answer = Box<dyn FnOnce(Result<(), String>) + Send>;
-type Job = Box<dyn FnOnce(&mut Conn) -> Answer + Send>;
+/// A transaction that waits, and who waits for it.
+struct Job {
+    work: Work,
+    answer: oneshot::Sender<Outcome>,
+}
+
+type Outcome = Result<erased::Value, DbError>;
 
 pub(super) struct Writer {
     /// None once it is dropped.
@@ -62,23 +68,9 @@ impl Writer {
 
     /// Runs `work` in the next group and answers after its commit.
     pub(super) async fn run(&self, work: Work) -> Result<erased::Value, DbError> {
-        let (sender, receiver) = oneshot::channel();
-        let job: Job = Box::new(move |conn| {
-            let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| in_savepoint(conn, work)))
-                .unwrap_or_else(|_| Err(DbError::Defect("a database call panicked; it was rolled back".into())));
-            Box::new(move |committed| {
-                let answer = match (committed, result) {
-                    (Ok(()), result) => result,
-                    // Why the commit failed, if this job is the reason.
-                    (Err(_), Err(error @ DbError::Unavailable { .. })) => Err(error),
-                    (Err(reason), _) => Err(DbError::Unavailable { name: String::new(), reason }),
-                };
-                // The caller may have given up waiting; its write stands all the same.
-                let _ = sender.send(answer);
-            })
-        });
+        let (answer, receiver) = oneshot::channel();
         let ended = || self.unavailable("its writer has ended");
-        self.jobs.as_ref().ok_or_else(ended)?.try_send(job).map_err(|e| match e {
+        self.jobs.as_ref().ok_or_else(ended)?.try_send(Job { work, answer }).map_err(|e| match e {
             mpsc::TrySendError::Full(_) => self.unavailable("too many writes wait"),
             mpsc::TrySendError::Disconnected(_) => ended(),
         })?;
@@ -101,11 +93,12 @@ impl Drop for Writer {
     }
 }
 
-/// Does the work in a savepoint. A full disk takes the savepoint too: its own reason counts, not that the savepoint is gone.
-fn in_savepoint(conn: &mut Conn, work: Work) -> Result<erased::Value, DbError> {
+/// Does the work in a transaction, or in a savepoint when it shares one. A full disk takes both by itself: its own reason counts,
+/// not that there is nothing left to roll back.
+fn in_transaction(conn: &mut Conn, work: Work) -> Outcome {
     let mut unavailable = None;
     let result = conn.transaction(|conn| {
-        work(conn).inspect_err(|error| {
+        guarded(conn, work).inspect_err(|error| {
             if let DbError::Unavailable { name, reason } = error {
                 unavailable = Some(DbError::Unavailable { name: name.clone(), reason: reason.clone() });
             }
@@ -117,15 +110,63 @@ fn in_savepoint(conn: &mut Conn, work: Work) -> Result<erased::Value, DbError> {
     }
 }
 
-fn commit_group(conn: &mut Conn, group: Vec<Job>) -> Result<(), String> {
-    let mut answers: Vec<Answer> = Vec::with_capacity(group.len());
-    let committed = conn.transaction::<(), diesel::result::Error, _>(|conn| {
-        answers.extend(group.into_iter().map(|job| job(conn)));
+/// A panic is an error of this work alone.
+fn guarded(conn: &mut Conn, work: Work) -> Outcome {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(conn)))
+        .unwrap_or_else(|_| Err(DbError::Defect("a database call panicked; it was rolled back".into())))
+}
+
+fn commit_group(conn: &mut Conn, mut group: Vec<Job>) -> Result<(), String> {
+    if group.len() == 1
+        && let Some(Job { work, answer }) = group.pop()
+    {
+        return commit_one(conn, work, answer);
+    }
+    let mut done = Vec::with_capacity(group.len());
+    let committed = conn.transaction::<(), DieselError, _>(|conn| {
+        done.extend(group.into_iter().map(|job| (job.answer, in_transaction(conn, job.work))));
         Ok(())
     });
-    let outcome = committed.map_err(|e| e.to_string());
-    for answer in answers {
-        answer(outcome.clone());
+    let committed = committed.map_err(|e| e.to_string());
+    for (answer, result) in done {
+        let outcome = match (&committed, result) {
+            (Ok(()), result) => result,
+            // Why the commit failed, if this job is the reason.
+            (Err(_), Err(error @ DbError::Unavailable { .. })) => Err(error),
+            (Err(reason), _) => Err(DbError::Unavailable { name: String::new(), reason: reason.clone() }),
+        };
+        // The caller may have given up waiting; its write stands all the same.
+        let _ = answer.send(outcome);
     }
-    outcome
+    committed
+}
+
+/// Nobody shares the transaction: no savepoint has to tell one failure from the others.
+fn commit_one(conn: &mut Conn, work: Work, answer: oneshot::Sender<Outcome>) -> Result<(), String> {
+    let mut result = None;
+    let committed = conn.transaction(|conn| match guarded(conn, work) {
+        Ok(value) => {
+            result = Some(Ok(value));
+            Ok(())
+        }
+        Err(error) => {
+            result = Some(Err(error));
+            Err(DieselError::RollbackTransaction)
+        }
+    });
+    let (outcome, state) = match (committed, result) {
+        // An unavailable disk or lock may have ended the transaction by itself.
+        (_, Some(Err(error @ DbError::Unavailable { .. }))) => {
+            let reason = error.to_string();
+            (Err(error), Err(reason))
+        }
+        (Ok(()) | Err(DieselError::RollbackTransaction), Some(result)) => (result, Ok(())),
+        (committed, _) => {
+            let reason = committed.err().map_or_else(String::new, |error| error.to_string());
+            (Err(DbError::Unavailable { name: String::new(), reason: reason.clone() }), Err(reason))
+        }
+    };
+    // The caller may have given up waiting; its write stands all the same.
+    let _ = answer.send(outcome);
+    state
 }

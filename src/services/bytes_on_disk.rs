@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
+use futures::stream::Fuse;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
@@ -59,7 +60,7 @@ pub async fn write(
     env: &Env,
     service: &'static str,
     folder: &Path,
-    mut data: ImageData,
+    data: ImageData,
     pad_to: Option<u64>,
     keep: Keep,
 ) -> Result<Unplaced, ServiceError> {
@@ -68,29 +69,26 @@ pub async fn write(
     let start = folder.to_owned();
     let file = env.run_blocking(move || tempfile::Builder::new().prefix(UNFINISHED).tempfile_in(start)).await.map_err(&failed)?;
     let mut writing = Writing { file, hasher: Sha256::new(), size: 0 };
-    let mut pending = BytesMut::new();
+    let mut arriving = Gathered::new(data);
+    let mut next = arriving.next().await;
     loop {
-        let next = data.next().await.transpose().map_err(|e| broken_off(service, writing.size, &e))?;
-        let ended = next.is_none();
-        pending.extend_from_slice(&next.unwrap_or_default());
-        if pending.len() >= CHUNK || (ended && !pending.is_empty()) {
-            let chunk = pending.split().freeze();
-            if pad_to.is_some_and(|limit| writing.size as u64 + chunk.len() as u64 > limit) {
-                return Err(ServiceError::Invalid("The bytes do not fit into the size that was asked for.".into()));
-            }
-            let space = env.clone();
-            let (state, result) = env
-                .run_blocking(move || {
-                    let result = writing.append(&space, &chunk);
-                    (writing, result)
-                })
-                .await;
-            writing = state;
-            result.map_err(&failed)?;
-        }
-        if ended {
+        let chunk = next.map_err(|e| broken_off(service, writing.size, &e))?;
+        if chunk.is_empty() {
             break;
         }
+        if pad_to.is_some_and(|limit| writing.size as u64 + chunk.len() as u64 > limit) {
+            return Err(ServiceError::Invalid("The bytes do not fit into the size that was asked for.".into()));
+        }
+        let space = env.clone();
+        let append = env.run_blocking(move || {
+            let result = writing.append(&space, &chunk);
+            (writing, result)
+        });
+        let (appended, following) = futures::join!(append, arriving.next());
+        let result;
+        (writing, result) = appended;
+        result.map_err(&failed)?;
+        next = following;
     }
     let finish = move || {
         if let Some(length) = pad_to {
@@ -102,6 +100,33 @@ pub async fn write(
         Ok(Unplaced { size: writing.size, sha256: hex(&writing.hasher.finalize()), file: writing.file })
     };
     env.run_blocking(finish).await.map_err(failed)
+}
+
+/// A stream in pieces that are worth a write each. Who asks for the next piece while the last one is written lets both go on
+/// at once.
+pub struct Gathered {
+    data: Fuse<ImageData>,
+    pending: BytesMut,
+}
+
+impl Gathered {
+    /// All of `data`.
+    pub fn new(data: ImageData) -> Gathered {
+        Gathered { data: data.fuse(), pending: BytesMut::new() }
+    }
+
+    /// [`CHUNK`] bytes or more; less at the end, and nothing after it.
+    pub async fn next(&mut self) -> std::io::Result<Bytes> {
+        while self.pending.len() < CHUNK {
+            match self.data.next().await.transpose()? {
+                // Whole pieces are passed on as they are.
+                Some(bytes) if self.pending.is_empty() && bytes.len() >= CHUNK => return Ok(bytes),
+                Some(bytes) => self.pending.extend_from_slice(&bytes),
+                None => break,
+            }
+        }
+        Ok(self.pending.split().freeze())
+    }
 }
 
 /// The SHA-256, in hex, of all of `data`, which is stored nowhere.
@@ -223,4 +248,31 @@ fn hex(digest: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_are_gathered_and_whole_ones_passed_on() {
+        let pieces = [7, CHUNK - 7, CHUNK + 1, 3, 4].map(|size| Ok(Bytes::from(vec![1; size])));
+        let mut gathered = Gathered::new(Box::pin(futures::stream::iter(pieces)));
+        let sizes: Vec<usize> = futures::executor::block_on(async {
+            let mut sizes = Vec::new();
+            for _ in 0..5 {
+                sizes.push(gathered.next().await.unwrap().len());
+            }
+            sizes
+        });
+        // Nothing comes after the end, however often one asks.
+        assert_eq!(sizes, [CHUNK, CHUNK + 1, 7, 0, 0]);
+    }
+
+    #[test]
+    fn a_stream_that_breaks_off_is_an_error_even_behind_bytes_that_came() {
+        let pieces = [Ok(Bytes::from_static(b"some")), Err(std::io::Error::other("gone"))];
+        let mut gathered = Gathered::new(Box::pin(futures::stream::iter(pieces)));
+        assert!(futures::executor::block_on(gathered.next()).is_err());
+    }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures::StreamExt;
+use bytes::Bytes;
 use uuid::Uuid;
 
 use super::copies::{CopyError, DiskReader, DiskWriter, Expected};
@@ -14,14 +14,13 @@ use crate::domain::guest::{DiskManifest, DiskSource, GuestSpec};
 use crate::domain::host_protocol::HostReply;
 use crate::env::Env;
 use crate::services::ServiceError;
+use crate::services::bytes_on_disk::Gathered;
 use crate::services::image::ImageData;
 use crate::virt::hypervisor::ROOT;
 use crate::virt::{DiskFile, Operation, files};
 
 /// Who left an export in the transfer area.
 pub(super) const EXPORTED_BY: &str = "exported-by";
-/// Bytes gathered before they are written.
-const GATHER: usize = 1 << 20;
 
 type Outcome = Result<HostReply, CommandError>;
 type Sent = Arc<Mutex<Option<(DiskManifest, String)>>>;
@@ -181,7 +180,7 @@ impl Core {
         dir: PathBuf,
         manifest: Option<&DiskManifest>,
     ) -> Result<(), CommandError> {
-        let (about, mut data) = match unless_overtaken(admission, self.parts.images.download(image)).await? {
+        let (about, data) = match unless_overtaken(admission, self.parts.images.download(image)).await? {
             Ok(found) => found,
             Err(error @ ServiceError::Unavailable { .. }) => return Err(error.into()),
             Err(error) => return Err(CommandError::Refused(format!("image {image} cannot be fetched: {error}"))),
@@ -194,21 +193,17 @@ impl Core {
         let progress = self.lanes.begin_progress(admission.fence.server, operation, size.unwrap_or(0));
         let what = format!("image {image}");
         let mut writer = DiskWriter::new(dir, expected);
-        let mut gathered = Vec::new();
+        let mut arriving = Gathered::new(data);
+        let mut next = unless_overtaken(admission, arriving.next()).await?;
         loop {
-            let next = unless_overtaken(admission, data.next()).await?;
-            let ended = next.is_none();
-            if let Some(bytes) = next {
-                let bytes = bytes.map_err(|error| CommandError::Failed(format!("{what} stopped arriving: {error}")))?;
-                progress.advance(bytes.len());
-                gathered.extend_from_slice(&bytes);
-            }
-            if ended || gathered.len() >= GATHER {
-                writer = self.store(&what, writer, std::mem::take(&mut gathered)).await?;
-            }
-            if ended {
+            let bytes = next.map_err(|error| CommandError::Failed(format!("{what} stopped arriving: {error}")))?;
+            if bytes.is_empty() {
                 return self.close(&what, writer).await;
             }
+            progress.advance(bytes.len());
+            let (stored, following) =
+                futures::join!(self.store(&what, writer, bytes), unless_overtaken(admission, arriving.next()));
+            (writer, next) = (stored?, following?);
         }
     }
 
@@ -242,13 +237,13 @@ impl Core {
                 None => return self.close(what, writer).await,
                 Some((_, bytes)) => {
                     progress.advance(bytes.len());
-                    writer = self.store(what, writer, bytes.into()).await?;
+                    writer = self.store(what, writer, bytes).await?;
                 }
             }
         }
     }
 
-    async fn store(&self, what: &str, mut writer: DiskWriter, bytes: Vec<u8>) -> Result<DiskWriter, CommandError> {
+    async fn store(&self, what: &str, mut writer: DiskWriter, bytes: Bytes) -> Result<DiskWriter, CommandError> {
         let env = self.parts.env.clone();
         let take = move || {
             env.take_disk(bytes.len()).map_err(|error| CopyError::Store("its bytes".into(), error))?;

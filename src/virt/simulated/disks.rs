@@ -80,9 +80,10 @@ pub(super) fn last_record(dir: &Path, spec: &GuestSpec) -> u64 {
     let root = boot_volume(spec).and_then(volume_path).unwrap_or_else(|| dir.join(ROOT));
     let marker = format!("guest {} record ", spec.server);
     let tail = read_tail(&root).unwrap_or_default();
-    let text = String::from_utf8_lossy(&tail);
-    let number = |rest: &str| rest.split(' ').next().and_then(|number| number.parse().ok());
-    text.rfind(&marker).and_then(|at| number(&text[at + marker.len()..])).unwrap_or(0)
+    // Each stands on a line of its own; the bytes before may be anything.
+    let record = tail.rsplit(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(marker.as_bytes()));
+    let number = record.and_then(|rest| rest.split(|byte| *byte == b' ').next()).and_then(|digits| std::str::from_utf8(digits).ok());
+    number.and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 fn read_tail(path: &Path) -> std::io::Result<Vec<u8>> {
