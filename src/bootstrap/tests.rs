@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::db::api::flavors::FlavorScope;
+use crate::db::cell::compute_nodes::ComputeNode;
 use crate::services::identity::{ProjectRef, ScopeRequest, UserRef};
 use crate::services::placement::PlacementService;
 
@@ -28,7 +29,7 @@ async fn the_first_start_makes_the_default_cloud_and_the_next_keeps_it() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(config(dir.path(), 2, 2), Env::system()).await.unwrap();
     let shape: Vec<(&str, Vec<&str>)> =
-        first.cells.iter().map(|c| (c.name.as_str(), c.hosts.iter().map(|h| h.name.as_str()).collect())).collect();
+        first.cells.iter().map(|c| (c.name.as_str(), c.hosts.iter().map(String::as_str).collect())).collect();
     let wanted = [("cell0", vec![]), ("cell1", vec!["cell1-host1", "cell1-host2"]), ("cell2", vec!["cell2-host1", "cell2-host2"])];
     assert_eq!(shape, wanted);
     log_in(&first, "cellshift").await;
@@ -41,7 +42,9 @@ async fn the_first_start_makes_the_default_cloud_and_the_next_keeps_it() {
     // One more cell and host at the second start; ids, passwords and what was deleted stay as they were.
     let second = open(config(dir.path(), 3, 3), Env::system()).await.unwrap();
     assert_eq!(second.cells.len(), 4);
-    assert_eq!((&second.cells[1].uuid, &second.cells[1].hosts[..2]), (&first.cells[1].uuid, &first.cells[1].hosts[..]));
+    let (was, is) = (first.cells[1].db.compute_nodes().await.unwrap(), second.cells[1].db.compute_nodes().await.unwrap());
+    let ids = |nodes: &[ComputeNode]| nodes.iter().map(|node| (node.host.clone(), node.uuid, node.service_id)).collect::<Vec<_>>();
+    assert_eq!((second.cells[1].uuid, &ids(&is)[..2]), (first.cells[1].uuid, &ids(&was)[..]));
     assert_eq!(second.cells[3].hosts.len(), 3);
     assert_eq!(passwords, std::fs::read_to_string(dir.path().join("clouds.yaml")).unwrap());
     let flavors: Vec<String> = second.api.flavors(FlavorScope::All).await.unwrap().into_iter().map(|f| f.flavor.name).collect();
