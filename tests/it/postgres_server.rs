@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cellshift::env::Env;
+use diesel::Connection;
+use diesel::connection::SimpleConnection;
 
 pub struct PostgresServer {
     dir: tempfile::TempDir,
@@ -36,6 +38,14 @@ impl PostgresServer {
     /// Of its one database, as one reaches it at this address.
     pub fn url_at(&self, address: SocketAddr) -> String {
         format!("postgres://postgres:{}@{address}/postgres", self.password)
+    }
+
+    /// A database that nobody has used, as one reaches it at this address.
+    pub fn fresh_database_at(&self, address: SocketAddr) -> String {
+        let name = format!("test_{}", Env::system().uuid().simple());
+        let mut admin = diesel::PgConnection::establish(&self.url_at(self.address)).expect("it answers");
+        admin.batch_execute(&format!("CREATE DATABASE {name}")).expect("a database");
+        format!("postgres://postgres:{}@{address}/{name}", self.password)
     }
 
     /// Starts it when it has been stopped.
