@@ -81,7 +81,7 @@ impl Trouble {
             }
             (what, _) => {
                 if what != "without its directory" {
-                    std::fs::remove_dir_all(directory(config)).expect("the directory goes");
+                    rename(&directory(config), &config.data_dir.join("broken"));
                 }
                 rename(&aside(config), &directory(config));
             }

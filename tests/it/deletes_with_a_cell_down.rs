@@ -247,7 +247,10 @@ fn operators_see_which_deletes_wait_for_what_since_when() {
         let second = stage.admin.get(&next[next.find("/ops").expect("a path")..]).await.expect(200).body;
         assert!(second.get("queued_deletes_links").is_none(), "{second}");
         let pages = [&first, &second].map(|page| page["queued_deletes"].as_array().expect("a list").clone()).concat();
-        assert_eq!(pages.iter().map(|entry| entry["server"].clone()).collect::<Vec<_>>(), servers.iter().map(|id| json!(id)).collect::<Vec<_>>());
+        assert_eq!(
+            pages.iter().map(|entry| entry["server"].clone()).collect::<Vec<_>>(),
+            servers.iter().map(|id| json!(id)).collect::<Vec<_>>()
+        );
         assert_eq!(pages.iter().map(|entry| entry["request_id"].clone()).collect::<Vec<_>>(), request_ids);
         let entry = &pages[0];
         assert_eq!((&entry["cell"], &entry["attempts"], &entry["last_error"]), (&json!("cell1"), &json!(0), &Value::Null));

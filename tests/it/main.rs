@@ -19,6 +19,7 @@ mod killed;
 mod layers;
 mod local_disks;
 mod moves_with_a_database_down;
+mod named_tests;
 mod operators;
 mod populate_command;
 mod postgres_server;

@@ -86,8 +86,7 @@ fn the_others_are_served_and_the_cell_is_whole_when_it_comes() {
                 trouble.place(placed);
             })
             .await;
-            let (here, doomed, there) =
-                (cloud.ask_for_server().await, cloud.ask_for_server().await, cloud.ask_for_server_in_cell2().await);
+            let (here, doomed, there) = (cloud.ask_for_server().await, cloud.ask_for_server().await, cloud.ask_for_server_in_cell2().await);
             for server in [here, doomed, there] {
                 at_rest(&cloud, server, "ACTIVE").await;
             }

@@ -286,7 +286,9 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         }
         assert_eq!(api.cells_with_queued_deletes().await.unwrap(), [id(2)], "what no cell has waits for one");
         let waiting = api.queued_deletes(Some(id(2)), None, 10).await.unwrap();
-        assert!(matches!(&waiting[..], [one] if one.instance_uuid == id(12) && one.delete_request.as_ref().is_some_and(|request| request.caller == asked_by("first"))));
+        assert!(
+            matches!(&waiting[..], [one] if one.instance_uuid == id(12) && one.delete_request.as_ref().is_some_and(|request| request.caller == asked_by("first")))
+        );
         let queued = |waiting: &[InstanceMapping]| waiting[0].delete_request.clone().map(|request| (request.attempts, request.last_error));
         api.note_queued_delete(id(12), "its source is silent".into(), false).await.unwrap();
         api.note_queued_delete(id(12), "busy".into(), true).await.unwrap();

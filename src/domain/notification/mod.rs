@@ -108,7 +108,9 @@ impl Event {
     /// How urgent it is.
     pub fn priority(self) -> Priority {
         match self {
-            Event::Instance(_, Phase::Error) | Event::SelectDestinations(Phase::Error) | Event::QueuedDelete(Phase::Error) => Priority::Error,
+            Event::Instance(_, Phase::Error) | Event::SelectDestinations(Phase::Error) | Event::QueuedDelete(Phase::Error) => {
+                Priority::Error
+            }
             Event::MigrateServerError | Event::ComputeException | Event::CellDown => Priority::Error,
             _ => Priority::Info,
         }

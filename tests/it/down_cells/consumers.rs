@@ -138,7 +138,8 @@ fn zones_migrations_usage_and_groups() {
             let page = stage.admin.get(&format!("{usage}&marker={marker}")).await.expect(200).body;
             let told = page["tenant_usages"].as_array().expect("usages").iter().flat_map(|one| one["server_usages"].as_array().cloned());
             let ids: Vec<String> = told.flatten().map(|one| one["instance_id"].as_str().unwrap_or_default().to_owned()).collect();
-            let all = used.body["tenant_usages"].as_array().expect("usages").iter().flat_map(|one| one["server_usages"].as_array().cloned());
+            let all =
+                used.body["tenant_usages"].as_array().expect("usages").iter().flat_map(|one| one["server_usages"].as_array().cloned());
             let mut wanted: Vec<String> = all.flatten().map(|one| one["instance_id"].as_str().unwrap_or_default().to_owned()).collect();
             wanted.retain(|id| *id > marker.to_string());
             assert_eq!(ids, wanted, "after {marker}");
