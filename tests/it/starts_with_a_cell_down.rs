@@ -208,6 +208,8 @@ fn a_move_that_the_process_left_half_way_ends_well_when_its_cell_comes() {
             paid(&cloud, server).await;
             let status = cloud.status(server).await;
             assert!(["ACTIVE", "VERIFY_RESIZE"].contains(&status.as_str()), "{cell} {step}: {status}");
+            // While the operation was in flight, nobody could say that the host may run it.
+            cloud.guests_return().await.expect("the hosts are there");
             assert_eq!(runs_on(&cloud, server).await.len(), 1, "{cell} {step}");
             obeys_in(&cloud, server, &status).await;
             assert_eq!(cloud.audit().await, Vec::<String>::new(), "{cell} {step}");
