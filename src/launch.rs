@@ -137,7 +137,8 @@ pub fn parts(cloud: &Cloud) -> Parts {
         name: cell.name.clone(),
         db: cell.db.clone(),
         dir: cell.dir.clone(),
-        hosts: cell.hosts.iter().map(|host| HostSpec { name: host.name.clone(), capacity }).collect(),
+        hosts: cell.hosts.iter().map(|host| HostSpec { name: host.clone(), capacity }).collect(),
+        silent: cell.silent.clone(),
     });
     let mut notifier = config.notifications.clone();
     notifier.file.get_or_insert_with(|| config.data_dir.join("notifications.jsonl"));

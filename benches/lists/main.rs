@@ -1,7 +1,7 @@
 //! `cargo bench --bench lists`: what a page of servers takes over HTTP, of few and of many servers in few and in many cells,
 //! the first page and the hundredth, beside one cell's bare query for as many; and what cells that hang make of it.
 //!
-//! Prints a table and judges nothing. `-- --quick` shows in seconds that it works; its figures mean little.
+//! Prints tables and judges nothing; it takes about a minute. `-- --quick` shows in seconds that it works; its figures mean little.
 
 #[path = "../moves/client.rs"]
 #[expect(dead_code, reason = "the bench of moves asks for more")]
@@ -24,11 +24,12 @@ fn main() {
     runtime.block_on(async {
         println!("{}", measure::PAGES_HEAD);
         for &servers in scale.servers {
+            let alone = fill::alone(servers).await;
             for &cells in scale.cells {
-                measure::pages(&scale, servers, cells).await;
+                measure::pages(&scale, &alone, cells).await;
             }
         }
         println!("\n{}", measure::HUNG_HEAD);
-        measure::hung(&scale).await;
+        measure::hung(&scale, &fill::alone(scale.beside_hung).await).await;
     });
 }

@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use cellshift::config::Seconds;
 use cellshift::db::Outage;
 use cellshift::db::cell::instance_filter::InstanceFilter;
 use cellshift::db::cell::instance_sort::SortSpec;
 use uuid::Uuid;
 
+use crate::fill::{Alone, PROJECT};
 use crate::sample::Times;
 use crate::stage::Stage;
 
@@ -23,13 +25,16 @@ pub struct Scale {
 }
 
 impl Scale {
-    pub const FULL: Scale = Scale { servers: &[1_000, 100_000], cells: &[2, 10, 50], requests: 50, beside_hung: 1_000 };
+    pub const FULL: Scale = Scale { servers: &[1_000, 100_000], cells: &[2, 10, 50], requests: 20, beside_hung: 1_000 };
     pub const QUICK: Scale = Scale { servers: &[200], cells: &[2, 4], requests: 3, beside_hung: 100 };
 }
 
 /// Pages to a list.
 const PAGES: usize = 100;
 const HUNG_CELLS: usize = 10;
+/// What a request waits for cells at most: the default, and for the cloud whose cells hang.
+const PATIENCE: Seconds = Seconds::whole(10);
+const PATIENCE_WITH_HUNG: Seconds = Seconds::whole(2);
 
 pub const PAGES_HEAD: &str = "| servers | cells | page of | which | median | p99 | one cell's bare query | times the floor |\n\
                               |---:|---:|---:|---|---:|---:|---:|---:|";
@@ -37,14 +42,15 @@ pub const HUNG_HEAD: &str =
     "| cells | of which hang | first list | then | known to be down: median | p99 |\n|---:|---:|---:|---:|---:|---:|";
 
 /// The first and the hundredth page of a list with details.
-pub async fn pages(scale: &Scale, servers: usize, cells: usize) {
-    let stage = Stage::set(servers, cells).await;
+pub async fn pages(scale: &Scale, alone: &Alone, cells: usize) {
+    let stage = Stage::set(&alone.source, cells, PATIENCE).await;
+    let (servers, newest_first) = (alone.source.servers(), alone.source.newest_first());
     let size = servers / PAGES;
     for (which, skip) in [("first", 0), ("hundredth", size * (PAGES - 1))] {
-        let marker = skip.checked_sub(1).map(|last| stage.filled.newest_first[last]);
-        let wanted = &stage.filled.newest_first[skip..skip + size];
+        let marker = skip.checked_sub(1).map(|last| newest_first[last]);
+        let wanted = &newest_first[skip..skip + size];
         let times = listed(&stage, scale, size, marker, wanted).await;
-        let floor = floor(&stage, scale, size, marker, wanted).await;
+        let floor = floor(alone, scale, size, marker, wanted).await;
         let ratio = times.median().as_secs_f64() / floor.median().as_secs_f64().max(1e-9);
         let (median, p99, floor) = (ms(times.median()), ms(times.p99()), ms(floor.median()));
         println!("| {servers} | {cells} | {size} | {which} | {median} | {p99} | {floor} | {ratio:.1} |");
@@ -68,13 +74,13 @@ async fn listed(stage: &Stage, scale: &Scale, size: usize, marker: Option<Uuid>,
 }
 
 /// The same page of a cell that has all the servers, asked without a cloud.
-async fn floor(stage: &Stage, scale: &Scale, size: usize, marker: Option<Uuid>, wanted: &[Uuid]) -> Times {
-    let (db, sort) = (&stage.filled.alone, SortSpec::default());
+async fn floor(alone: &Alone, scale: &Scale, size: usize, marker: Option<Uuid>, wanted: &[Uuid]) -> Times {
+    let (db, sort) = (&alone.db, SortSpec::default());
     let after = match marker {
         Some(marker) => Some(sort.position(&db.instance(marker).await.expect("the marker"))),
         None => None,
     };
-    let filter = InstanceFilter { project_id: Some(stage.filled.project_id.clone()), ..InstanceFilter::default() };
+    let filter = InstanceFilter { project_id: Some(PROJECT.to_owned()), ..InstanceFilter::default() };
     let mut times = Times::default();
     // A few before, unmeasured.
     for request in 0..scale.requests + 3 {
@@ -89,9 +95,9 @@ async fn floor(stage: &Stage, scale: &Scale, size: usize, marker: Option<Uuid>, 
 }
 
 /// A list while some of ten cells hang: the first requests that meet it, and those that know it.
-pub async fn hung(scale: &Scale) {
+pub async fn hung(scale: &Scale, alone: &Alone) {
     for hung in [0, 1, 5] {
-        let stage = Stage::set(scale.beside_hung, HUNG_CELLS).await;
+        let stage = Stage::set(&alone.source, HUNG_CELLS, PATIENCE_WITH_HUNG).await;
         stage.cells.iter().take(hung).for_each(|cell| cell.db.db().set_outage(Outage::Hangs));
         let path = "/compute/v2.1/servers/detail";
         let mut first = Vec::new();

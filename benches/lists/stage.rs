@@ -10,13 +10,13 @@ use tokio::sync::oneshot;
 
 use cellshift::actors::cell::CellHandle;
 use cellshift::bootstrap;
-use cellshift::config::Config;
+use cellshift::config::{Config, Seconds};
 use cellshift::env::Env;
 use cellshift::http::server;
 use cellshift::launch::launch;
 
 use crate::client::Client;
-use crate::fill::{self, Filled};
+use crate::fill::{self, Source};
 
 /// Longer than anything here takes on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(1800);
@@ -24,7 +24,6 @@ pub const PATIENCE: Duration = Duration::from_secs(1800);
 /// The cloud and the caller.
 pub struct Stage {
     pub member: Client,
-    pub filled: Filled,
     /// Without cell0.
     pub cells: Vec<CellHandle>,
     end: oneshot::Sender<()>,
@@ -35,22 +34,24 @@ pub struct Stage {
 /// What the cloud's thread tells of itself.
 struct Running {
     address: SocketAddr,
-    filled: Filled,
     cells: Vec<CellHandle>,
 }
 
 impl Stage {
     /// Makes the cloud under the target directory, fills and starts it, and logs in.
-    pub async fn set(servers: usize, cells: usize) -> Stage {
+    /// A request waits for cells `patience` at most.
+    pub async fn set(source: &Source, cells: usize, patience: Seconds) -> Stage {
         let dir = tempfile::Builder::new().prefix("lists-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
         let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
         (config.cells.count, config.cells.hosts_per_cell) = (u32::try_from(cells).ok(), Some(1));
+        config.cells.timeout = patience;
+        let source = source.clone();
         let (end, ended) = oneshot::channel();
         let (started, starting) = mpsc::channel();
-        let thread = std::thread::spawn(move || actix_rt::System::new().block_on(live(config, servers, started, ended)));
-        let Running { address, filled, cells } = starting.recv_timeout(PATIENCE).expect("the cloud starts");
+        let thread = std::thread::spawn(move || actix_rt::System::new().block_on(live(config, source, started, ended)));
+        let Running { address, cells } = starting.recv_timeout(PATIENCE).expect("the cloud starts");
         let member = Client::log_in(address, &dir.path().join("clouds.yaml"), "cellshift").await;
-        Stage { member, filled, cells, end, thread, _dir: dir }
+        Stage { member, cells, end, thread, _dir: dir }
     }
 
     /// Stops the cloud.
@@ -61,14 +62,14 @@ impl Stage {
     }
 }
 
-async fn live(mut config: Config, servers: usize, started: mpsc::Sender<Running>, ended: oneshot::Receiver<()>) {
+async fn live(mut config: Config, source: Source, started: mpsc::Sender<Running>, ended: oneshot::Receiver<()>) {
     let listener = server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port");
     config.http.listen = listener.local_addr().expect("its address");
     let cloud = bootstrap::open(config, Env::system()).await.expect("a cloud opens");
-    let filled = fill::fill(&cloud, servers).await;
+    fill::fill(&cloud, &source).await;
     let running = launch(cloud, listener).await.expect("a cloud runs");
     let cells = running.tree.cells.iter().filter(|cell| cell.name != "cell0").cloned().collect();
-    assert!(started.send(Running { address: running.address, filled, cells }).is_ok(), "the bench waits");
+    assert!(started.send(Running { address: running.address, cells }).is_ok(), "the bench waits");
     let _ = ended.await;
     running.stop().await.expect("the cloud stops");
 }

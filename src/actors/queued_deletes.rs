@@ -2,7 +2,7 @@
 //! answers, and begins one operation per server. The request goes from the API database with the server's record, so what a dead
 //! process left is found by the next look.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use crate::db::DbError;
 use crate::db::api::instance_mappings::InstanceMapping;
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::context::RequestContext;
+use crate::domain::delete_request::DeleteRequest;
 use crate::domain::migration::MigrationStatus;
 use crate::saga::accept::leading_event;
 use crate::saga::context::{Context, Kind, Request};
@@ -60,16 +61,16 @@ impl QueuedDeletes {
     }
 
     async fn look_in(&self, cell: Uuid) {
-        let mut marker = None;
+        let (mut marker, mut silent) = (None, BTreeSet::new());
         loop {
-            let page = match self.world.api.queued_deletes(cell, marker, PAGE).await {
+            let page = match self.world.api.queued_deletes(Some(cell), marker, PAGE).await {
                 Ok(page) => page,
                 Err(error) => return log::warn!("the queued deletes cannot be read, they are tried later: {error}"),
             };
             let Some(last) = page.last() else { return };
             marker = Some(last.instance_uuid);
             for mapping in page {
-                match self.look_at(mapping.instance_uuid).await {
+                match self.look_at(mapping.instance_uuid, &mut silent).await {
                     Ok(Looked::On) => {}
                     Ok(Looked::Stop) => return,
                     Err(error) => {
@@ -80,69 +81,97 @@ impl QueuedDeletes {
         }
     }
 
-    async fn look_at(&self, server: Uuid) -> Result<Looked, StepError> {
+    /// `silent` are the cells that this look has found not to answer: it waits for none of them twice.
+    async fn look_at(&self, server: Uuid, silent: &mut BTreeSet<String>) -> Result<Looked, StepError> {
         let due = self.pauses().get(&server).is_none_or(|(_, at)| *at <= self.world.env.now());
         if !due || self.world.operations.holder(server).await?.is_some() {
             return Ok(Looked::On);
         }
         // Read after the look for a holder: with none, the mapping names the cell in which the server is.
         let mapping = self.world.api.instance_mapping(server).await?;
-        let (Some(cell), Some(caller)) = (mapping.cell_uuid, mapping.delete_request.clone()) else { return Ok(Looked::On) };
+        let (Some(cell), Some(request)) = (mapping.cell_uuid, mapping.delete_request.clone()) else { return Ok(Looked::On) };
         let name = self.world.cell_name(cell)?;
         let db = self.world.cell(name)?;
         let record = match in_time(name, db.instance(server)).await {
             Err(DbError::NotFound(_)) => {
+                history::queued_delete(&self.world, server, server, &request, None).await;
                 self.world.api.settle_delete(server).await?;
                 return Ok(Looked::On);
             }
             other => other?,
         };
-        if record.locked && !caller.is_admin() {
-            self.refuse(&mapping, db, caller).await?;
+        if record.locked && !request.caller.is_admin() {
+            self.refuse(&mapping, db, request).await?;
             return Ok(Looked::On);
         }
-        if !self.other_cell_answers(name, db, server).await? {
+        if let Some(other) = self.other_cell_is_silent(name, db, server, silent).await? {
+            let why = format!("cell {other}, which the server came from, does not answer");
+            if request.last_error.as_ref() != Some(&why) {
+                self.world.api.note_queued_delete(server, why, false).await?;
+            }
             return Ok(Looked::On);
         }
-        Ok(self.begin(server, caller).await)
+        self.begin(server, request.caller).await
     }
 
-    /// A server that waits for confirm is confirmed on the way, which needs the cell of the move's source.
-    async fn other_cell_answers(&self, cell: &str, db: &CellDb, server: Uuid) -> Result<bool, StepError> {
+    /// A server that waits for confirm is confirmed on the way, which needs the cell of the move's source: its name when it is
+    /// another one that does not answer.
+    async fn other_cell_is_silent(
+        &self,
+        cell: &str,
+        db: &CellDb,
+        server: Uuid,
+        silent: &mut BTreeSet<String>,
+    ) -> Result<Option<String>, StepError> {
         let live = [MigrationStatus::Finished, MigrationStatus::Confirming, MigrationStatus::Reverting];
-        let Some(migration) = in_time(cell, db.latest_migration(server, &live)).await? else { return Ok(true) };
+        let Some(migration) = in_time(cell, db.latest_migration(server, &live)).await? else { return Ok(None) };
         let source = self.world.cell_of_host(&migration.source_compute).await?;
-        Ok(source == cell || in_time(&source, self.world.cell(&source)?.services()).await.is_ok())
+        if source == cell {
+            return Ok(None);
+        }
+        if !silent.contains(&source) && in_time(&source, self.world.cell(&source)?.services()).await.is_err() {
+            silent.insert(source.clone());
+        }
+        Ok(silent.contains(&source).then_some(source))
     }
 
-    async fn begin(&self, server: Uuid, caller: RequestContext) -> Looked {
+    async fn begin(&self, server: Uuid, caller: RequestContext) -> Result<Looked, StepError> {
         match self.conductor.begin(delete_of(&self.world, server, caller)).await {
             Ok(saga) => {
                 self.pauses().remove(&server);
                 log::info!(server:% = server, migration:% = saga; "a queued delete is carried out");
-                Looked::On
+                Ok(Looked::On)
             }
             Err(refusal) => {
-                let mut pauses = self.pauses();
-                let tries = pauses.get(&server).map_or(1, |(tries, _)| tries.saturating_add(1));
-                let pause = TimeDelta::from_std(self.world.settings.back_off(tries)).unwrap_or(TimeDelta::MAX);
-                pauses.insert(server, (tries, self.world.env.now() + pause));
+                self.pause(server);
                 log::warn!(server:% = server; "a queued delete cannot be carried out yet: {refusal}");
-                if matches!(refusal, Refusal::Unavailable(_)) { Looked::Stop } else { Looked::On }
+                self.world.api.note_queued_delete(server, refusal.to_string(), true).await?;
+                Ok(if matches!(refusal, Refusal::Unavailable(_)) { Looked::Stop } else { Looked::On })
             }
         }
     }
 
+    /// The next try is later than the last one was.
+    fn pause(&self, server: Uuid) {
+        let mut pauses = self.pauses();
+        let tries = pauses.get(&server).map_or(1, |(tries, _)| tries.saturating_add(1));
+        let pause = TimeDelta::from_std(self.world.settings.back_off(tries)).unwrap_or(TimeDelta::MAX);
+        pauses.insert(server, (tries, self.world.env.now() + pause));
+    }
+
     /// The server was locked before its delete was asked for, which nobody could see: it stays, and its history says why.
-    async fn refuse(&self, mapping: &InstanceMapping, db: &CellDb, caller: RequestContext) -> Result<(), StepError> {
-        let mut context = delete_of(&self.world, mapping.instance_uuid, caller);
+    async fn refuse(&self, mapping: &InstanceMapping, db: &CellDb, request: DeleteRequest) -> Result<(), StepError> {
+        const WHY: &str = "the server is locked: the delete that was accepted while its cell was down is refused";
+        let server = mapping.instance_uuid;
+        let mut context = delete_of(&self.world, server, request.caller.clone());
         context.project_id = mapping.project_id.clone();
-        context.error = Some("the server is locked: the delete that was accepted while its cell was down is refused".to_owned());
+        context.error = Some(WHY.to_owned());
         let event = leading_event(&context);
         let txn = history::event_started(history::action_started(CellTxn::new(), &context), &context, event, None);
         db.apply_unfenced(history::failed(txn, &self.world, &context, event)).await?;
-        self.world.api.withdraw_delete(mapping.instance_uuid).await?;
-        log::warn!(server:% = mapping.instance_uuid; "a queued delete is refused: the server is locked");
+        history::queued_delete(&self.world, context.saga, server, &request, Some(WHY)).await;
+        self.world.api.withdraw_delete(server).await?;
+        log::warn!(server:% = server; "a queued delete is refused: the server is locked");
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::address::Address;
-use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, HostSpec, HypervisorFactory};
+use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, HostSpec, HypervisorFactory, Silent};
 use super::compute_host::OwnershipOracle;
 use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller};
 use super::host_facts::HostFacts;
@@ -42,6 +42,18 @@ pub struct CellStart {
     pub db: CellDb,
     pub dir: PathBuf,
     pub hosts: Vec<HostSpec>,
+    /// Its database does not answer yet.
+    pub silent: Option<Silent>,
+}
+
+impl CellStart {
+    fn handle(&self, env: &Env) -> CellHandle {
+        let handle = CellHandle::new(self.uuid, &self.name, self.db.clone(), env);
+        match &self.silent {
+            Some(silent) => handle.silent_at_start(silent.clone()),
+            None => handle,
+        }
+    }
 }
 
 /// Puts something in front of what it is given.
@@ -155,8 +167,7 @@ impl Tree {
 pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     let faults = parts.faults.clone();
     let operations = Operations::new(parts.api.db().clone()).leased_for(parts.controller.lease);
-    let cells: Vec<CellHandle> =
-        parts.cells.iter().map(|cell| CellHandle::new(cell.uuid, &cell.name, cell.db.clone(), &parts.env)).collect();
+    let cells: Vec<CellHandle> = parts.cells.iter().map(|cell| cell.handle(&parts.env)).collect();
     let hosts = hosts_of(&cells);
     let facts = HostFacts {
         api: parts.api.clone(),

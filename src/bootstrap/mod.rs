@@ -1,8 +1,10 @@
 //! Opens everything that a service is made of, and on the first start makes the default cloud.
 //!
-//! Every part copes with having run before, wholly or half: a first start that is interrupted is finished by the next.
+//! Every part copes with having run before, wholly or half: a first start that is interrupted is finished by the next. A cell's
+//! database alone may be away: the cell is down then, and set up when it answers.
 
 mod accounts;
+mod cell_setup;
 mod controller;
 mod policy_file;
 mod samples;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use crate::actors::cell::Silent;
 use crate::config::Config;
 use crate::db::api::ApiDb;
 use crate::db::cell::CellDb;
@@ -59,17 +62,7 @@ pub struct Services {
     pub placement: Arc<EmbeddedPlacement>,
 }
 
-/// A compute host's records.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HostPlan {
-    pub name: String,
-    /// Its compute node's id, and its resource provider's.
-    pub node: Uuid,
-    /// Its `nova-compute` service's id.
-    pub service: Uuid,
-}
-
-/// A cell, opened.
+/// A cell, opened or to be opened when its database answers.
 #[derive(Clone)]
 pub struct CellPlan {
     pub uuid: Uuid,
@@ -77,8 +70,10 @@ pub struct CellPlan {
     pub db: CellDb,
     /// Where its hosts keep their files.
     pub dir: PathBuf,
-    /// By name; none in cell0.
-    pub hosts: Vec<HostPlan>,
+    /// In the order of their names; none in cell0.
+    pub hosts: Vec<String>,
+    /// Its database does not answer, and gets later what a start does there.
+    pub silent: Option<Silent>,
 }
 
 /// All that is stored, opened; nothing runs yet.

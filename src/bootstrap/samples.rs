@@ -75,7 +75,7 @@ pub(super) async fn make_once(
 async fn place_hosts(env: &Env, api: &ApiDb, cells: &[CellPlan], is_new: impl Fn(&str) -> bool) -> Result<(), BootstrapError> {
     for cell in cells.iter().filter(|cell| cell.uuid != CELL0) {
         let generation = if cell.name == "cell1" { "gen1" } else { "gen2" };
-        for host in cell.hosts.iter().map(|host| host.name.as_str()).filter(|host| is_new(host)) {
+        for host in cell.hosts.iter().map(String::as_str).filter(|host| is_new(host)) {
             place_host(env, api, &cell.name, Some(&cell.name), host).await?;
             let hardware = place_host(env, api, generation, None, host).await?;
             let metadata = BTreeMap::from([(GENERATION.to_owned(), Some(generation.to_owned()))]);

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::db::api::flavors::FlavorScope;
+use crate::db::cell::compute_nodes::ComputeNode;
 use crate::services::identity::{ProjectRef, ScopeRequest, UserRef};
 use crate::services::placement::PlacementService;
 
@@ -28,7 +29,7 @@ async fn the_first_start_makes_the_default_cloud_and_the_next_keeps_it() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(config(dir.path(), 2, 2), Env::system()).await.unwrap();
     let shape: Vec<(&str, Vec<&str>)> =
-        first.cells.iter().map(|c| (c.name.as_str(), c.hosts.iter().map(|h| h.name.as_str()).collect())).collect();
+        first.cells.iter().map(|c| (c.name.as_str(), c.hosts.iter().map(String::as_str).collect())).collect();
     let wanted = [("cell0", vec![]), ("cell1", vec!["cell1-host1", "cell1-host2"]), ("cell2", vec!["cell2-host1", "cell2-host2"])];
     assert_eq!(shape, wanted);
     log_in(&first, "cellshift").await;
@@ -38,10 +39,13 @@ async fn the_first_start_makes_the_default_cloud_and_the_next_keeps_it() {
     first.api.remove_aggregate_host(zone, "cell1-host2").await.unwrap();
     first.api.delete_flavor("m1.tiny").await.unwrap();
 
+    let was = first.cells[1].db.compute_nodes().await.unwrap();
     // One more cell and host at the second start; ids, passwords and what was deleted stay as they were.
     let second = open(config(dir.path(), 3, 3), Env::system()).await.unwrap();
     assert_eq!(second.cells.len(), 4);
-    assert_eq!((&second.cells[1].uuid, &second.cells[1].hosts[..2]), (&first.cells[1].uuid, &first.cells[1].hosts[..]));
+    let is = second.cells[1].db.compute_nodes().await.unwrap();
+    let ids = |nodes: &[ComputeNode]| nodes.iter().map(|node| (node.host.clone(), node.uuid, node.service_id)).collect::<Vec<_>>();
+    assert_eq!((second.cells[1].uuid, &ids(&is)[..2]), (first.cells[1].uuid, &ids(&was)[..]));
     assert_eq!(second.cells[3].hosts.len(), 3);
     assert_eq!(passwords, std::fs::read_to_string(dir.path().join("clouds.yaml")).unwrap());
     let flavors: Vec<String> = second.api.flavors(FlavorScope::All).await.unwrap().into_iter().map(|f| f.flavor.name).collect();
@@ -78,4 +82,59 @@ async fn a_lost_clouds_file_gets_new_passwords_that_work() {
     std::fs::remove_file(dir.path().join("clouds.yaml")).unwrap();
     let again = open(config(dir.path(), 1, 1), Env::system()).await.unwrap();
     log_in(&again, "cellshift").await;
+}
+
+/// Where cell1 is on this run: a fresh PostgreSQL database, or a file in the data directory.
+fn with_cell1(dir: &Path) -> (Config, String) {
+    let mut config = config(dir, 2, 1);
+    let url = crate::db::fixture::fresh_postgres().unwrap_or_else(|| dir.join("cell1.db").to_string_lossy().into_owned());
+    config.database.cells.insert("cell1".to_owned(), url.clone());
+    (config, url)
+}
+
+#[tokio::test]
+async fn a_cell_that_a_newer_release_has_changed_is_refused_and_named() {
+    use diesel::connection::SimpleConnection;
+
+    let dir = tempfile::tempdir().unwrap();
+    let (config, url) = with_cell1(dir.path());
+    drop(open(config.clone(), Env::system()).await.unwrap());
+    let mut conn = crate::db::connection::open(&url).unwrap();
+    conn.batch_execute("INSERT INTO __diesel_schema_migrations (version) VALUES ('99991231000000')").unwrap();
+    let refused = open(config.clone(), Env::system()).await.err().unwrap().to_string();
+    assert!(refused.contains("newer release (99991231000000)"), "{refused}");
+    conn.batch_execute("DELETE FROM __diesel_schema_migrations WHERE version = '99991231000000'").unwrap();
+    let cloud = open(config, Env::system()).await.unwrap();
+    assert!(cloud.cells.iter().all(|cell| cell.silent.is_none()));
+}
+
+#[tokio::test]
+async fn a_cell_that_cannot_be_reached_is_silent_and_keeps_its_hosts() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut config = config(dir.path(), 2, 2);
+    let away = dir.path().join("not-mounted").join("cell1.db");
+    config.database.cells.insert("cell1".to_owned(), away.to_string_lossy().into_owned());
+    let cloud = open(config.clone(), Env::system()).await.unwrap();
+    let cell1 = &cloud.cells[1];
+    assert_eq!(cell1.hosts, ["cell1-host1", "cell1-host2"]);
+    let silent = cell1.silent.clone().unwrap();
+    let refused = cell1.db.services().await.unwrap_err();
+    assert!(refused.is_unavailable() && refused.to_string().contains(&silent.reason), "{refused}");
+    silent.setup.set_up().await.unwrap_err();
+
+    std::fs::create_dir(away.parent().unwrap()).unwrap();
+    silent.setup.set_up().await.unwrap();
+    silent.setup.set_up().await.unwrap();
+    assert_eq!(cell1.db.compute_nodes().await.unwrap().len(), 2);
+    assert_eq!(cloud.services.placement.providers().await.unwrap().len(), 4);
+    drop(cloud);
+
+    // A file that is gone is not made anew: what was in it would be lost without a word.
+    std::fs::rename(&away, away.with_extension("away")).unwrap();
+    let cloud = open(config, Env::system()).await.unwrap();
+    let silent = cloud.cells[1].silent.clone().unwrap();
+    assert!(silent.reason.contains("there is no file"), "{}", silent.reason);
+    std::fs::rename(away.with_extension("away"), &away).unwrap();
+    silent.setup.set_up().await.unwrap();
+    assert_eq!(cloud.cells[1].db.compute_nodes().await.unwrap().len(), 2);
 }

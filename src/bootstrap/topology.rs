@@ -3,31 +3,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::sync::Arc;
 
-use uuid::Uuid;
+use futures::future::join_all;
 
-use super::{BootstrapError, CellPlan, HostPlan, Services, open_db};
-use crate::config::{Compute, Config};
-use crate::db::Schema;
+use super::cell_setup::Setup;
+use super::{BootstrapError, CellPlan, Services};
+use crate::actors::cell::Silent;
+use crate::config::Config;
 use crate::db::api::ApiDb;
 use crate::db::api::cell_mappings::{CELL0, CellMapping, CellMappingChange};
-use crate::db::cell::compute_nodes::ComputeNode;
-use crate::db::cell::services::Service;
-use crate::db::cell::{CellDb, CellTxn};
+use crate::db::api::instance_mappings::MappingFilter;
+use crate::db::cell::CellDb;
+use crate::db::{Db, Location, Schema};
 use crate::env::Env;
-use crate::services::placement::{Inventory, PlacementService};
+use crate::services::placement::PlacementService;
 
-/// What a compute service of this program is: old enough ones would bar cross-cell moves (spec §3).
-const COMPUTE_SERVICE_VERSION: i32 = 70;
 /// Cells beside cell0, when nobody says how many.
 const DEFAULT_CELLS: u32 = 2;
 /// Hosts of a new cell, when nobody says how many.
 const DEFAULT_HOSTS_PER_CELL: usize = 2;
-/// The simulated hypervisor's version, in libvirt's way of counting.
-const HYPERVISOR_VERSION: i32 = 1_000_000;
 
-/// Every cell that is mapped, opened, with its hosts recorded in its database, in the API's and in placement; and the names of
-/// hosts that were not mapped before.
+/// Every cell that is mapped, with its hosts mapped, and recorded in its database and in placement unless it is silent; and the
+/// names of hosts that were not mapped before.
 pub(super) async fn ensure_cells(
     config: &Config,
     env: &Env,
@@ -44,18 +42,11 @@ pub(super) async fn ensure_cells(
     }
     let mut mappings = api.cell_mappings().await?;
     mappings.sort_by_key(|mapping| mapping.uuid != CELL0);
-    let mut cells = Vec::new();
-    for mapping in mappings {
-        let db = open_db(&mapping.name, Some(&mapping.database_url), Path::new(""), Schema::Cell, env)?;
-        let dir = config.data_dir.join("cells").join(&mapping.name);
-        let mut cell = CellPlan { uuid: mapping.uuid, name: mapping.name, db: CellDb::new(db), dir, hosts: Vec::new() };
-        if cell.uuid != CELL0 {
-            cell.hosts = ensure_hosts(config, env, api, services, &cell).await?;
-        }
-        cells.push(cell);
-    }
-    let hosts = cells.iter().flat_map(|cell| &cell.hosts).map(|host| host.name.clone());
-    let new = hosts.filter(|host| !mapped.contains(host)).collect();
+    let providers = services.placement.providers().await?.into_iter().map(|provider| provider.name).collect();
+    // All at once: cells that do not answer are waited for together.
+    let opening = mappings.into_iter().map(|mapping| open_cell(config, env, api, services, mapping, &providers));
+    let cells = join_all(opening).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let new = cells.iter().flat_map(|cell| &cell.hosts).filter(|host| !mapped.contains(*host)).cloned().collect();
     Ok((cells, new))
 }
 
@@ -106,109 +97,64 @@ pub(super) fn in_this_directory(config: &Config, mapping: &CellMapping) -> Strin
     }
 }
 
-async fn ensure_hosts(
-    config: &Config,
-    env: &Env,
-    api: &ApiDb,
-    services: &Services,
-    cell: &CellPlan,
-) -> Result<Vec<HostPlan>, BootstrapError> {
-    let mapped = api.hosts_of_cell(cell.uuid).await?;
-    let first_is_mapped = mapped.iter().any(|mapping| mapping.host == format!("{}-host1", cell.name));
+/// The names of the cell's hosts, each mapped.
+async fn ensure_hosts(config: &Config, api: &ApiDb, cell: &CellMapping) -> Result<Vec<String>, BootstrapError> {
+    let mapped: BTreeSet<String> = api.hosts_of_cell(cell.uuid).await?.into_iter().map(|mapping| mapping.host).collect();
+    if cell.uuid == CELL0 {
+        return Ok(Vec::new());
+    }
+    let host = |number| format!("{}-host{number}", cell.name);
     // Only cells of the default cloud get hosts from here; one that was mapped by hand has its own. The first host comes last:
     // that it is mapped says that a start has mapped the others.
     let wanted = match (number_of(&cell.name), config.cells.hosts_per_cell) {
         (Some(_), Some(hosts)) => hosts as usize,
-        (Some(_), None) if !first_is_mapped => DEFAULT_HOSTS_PER_CELL,
+        (Some(_), None) if !mapped.contains(&host(1)) => DEFAULT_HOSTS_PER_CELL,
         _ => 0,
     };
-    for number in (1..=wanted.max(mapped.len())).rev() {
-        let host = format!("{}-host{number}", cell.name);
-        api.map_host(&host, cell.uuid).await?;
-        ensure_records(config, env, cell, &host).await?;
+    for number in (1..=wanted).rev() {
+        api.map_host(&host(number), cell.uuid).await?;
     }
-    let mut hosts = Vec::new();
-    for node in cell.db.compute_nodes().await? {
-        let ratios = &config.compute;
-        services.placement.ensure_provider(node.uuid, &node.host, inventories(ratios), Vec::new()).await?;
-        hosts.push(HostPlan { name: node.host, node: node.uuid, service: node.service_id });
-    }
+    let mut hosts: Vec<String> = mapped.into_iter().chain((1..=wanted).map(host)).collect();
+    hosts.sort();
+    hosts.dedup();
     Ok(hosts)
 }
 
-/// The host's service and compute node in its cell's database.
-async fn ensure_records(config: &Config, env: &Env, cell: &CellPlan, host: &str) -> Result<(), BootstrapError> {
-    let now = env.now();
-    let service = Service {
-        id: 0,
-        uuid: env.uuid(),
-        created_at: now,
-        updated_at: None,
-        host: host.to_owned(),
-        binary: "nova-compute".into(),
-        topic: "compute".into(),
-        availability_zone: cell.name.clone(),
-        disabled: false,
-        disabled_reason: None,
-        forced_down: false,
-        last_seen_up: None,
-        report_count: 0,
-        version: COMPUTE_SERVICE_VERSION,
-    };
-    cell.db.apply_unfenced(CellTxn::new().register_service(service)).await?;
-    let service = cell.db.service_on(host, "nova-compute").await?.uuid;
-    let node = compute_node(&config.compute, now, host, env.uuid(), service);
-    cell.db.apply_unfenced(CellTxn::new().save_compute_node(node)).await?;
-    Ok(cell.db.recount_usage(host).await?)
-}
-
-fn compute_node(compute: &Compute, now: chrono::DateTime<chrono::Utc>, host: &str, uuid: Uuid, service: Uuid) -> ComputeNode {
-    ComputeNode {
-        id: 0,
-        uuid,
-        created_at: now,
-        updated_at: None,
-        host: host.to_owned(),
-        hypervisor_hostname: host.to_owned(),
-        hypervisor_type: "simulated".into(),
-        hypervisor_version: HYPERVISOR_VERSION,
-        host_ip: "127.0.0.1".into(),
-        vcpus: whole(compute.vcpus),
-        memory_mb: whole(compute.memory_mb),
-        local_gb: whole(compute.disk_gb),
-        vcpus_used: 0,
-        memory_mb_used: 0,
-        local_gb_used: 0,
-        running_vms: 0,
-        current_workload: 0,
-        cpu_allocation_ratio: compute.cpu_allocation_ratio,
-        ram_allocation_ratio: compute.ram_allocation_ratio,
-        disk_allocation_ratio: compute.disk_allocation_ratio,
-        cpu_info: "{}".into(),
-        service_id: service,
-        mapped: true,
+/// Whether the cell's database must be there: servers or hosts have been recorded in it.
+async fn holds_records(api: &ApiDb, cell: &CellMapping, hosts: &[String], providers: &BTreeSet<String>) -> Result<bool, BootstrapError> {
+    if hosts.iter().any(|host| providers.contains(host)) {
+        return Ok(true);
     }
+    let any = MappingFilter { cell: Some(Some(cell.uuid)), limit: Some(1), ..MappingFilter::default() };
+    Ok(!api.instance_mappings(any).await?.is_empty())
 }
 
-fn inventories(compute: &Compute) -> BTreeMap<String, Inventory> {
-    let inventory = |total: u32, allocation_ratio| Inventory {
-        total: total.into(),
-        reserved: 0,
-        min_unit: 1,
-        max_unit: total.into(),
-        step_size: 1,
-        allocation_ratio,
+/// Opens the cell and records its hosts. A database that does not answer lets the cell be down, and keeps nobody from starting.
+async fn open_cell(
+    config: &Config,
+    env: &Env,
+    api: &ApiDb,
+    services: &Services,
+    mapping: CellMapping,
+    providers: &BTreeSet<String>,
+) -> Result<CellPlan, BootstrapError> {
+    let CellMapping { uuid, name, .. } = mapping.clone();
+    let hosts = ensure_hosts(config, api, &mapping).await?;
+    let holds_records = holds_records(api, &mapping, &hosts, providers).await?;
+    let location = Location { url: mapping.database_url, schema: Schema::Cell, holds_records };
+    let db = CellDb::new(Db::unopened(&name, location, env));
+    let setup = Setup {
+        env: env.clone(),
+        compute: config.compute.clone(),
+        cell: name.clone(),
+        db: db.clone(),
+        hosts: hosts.clone(),
+        placement: services.placement.clone(),
     };
-    [
-        ("VCPU", inventory(compute.vcpus, compute.cpu_allocation_ratio)),
-        ("MEMORY_MB", inventory(compute.memory_mb, compute.ram_allocation_ratio)),
-        ("DISK_GB", inventory(compute.disk_gb, compute.disk_allocation_ratio)),
-    ]
-    .into_iter()
-    .map(|(class, inventory)| (class.to_owned(), inventory))
-    .collect()
-}
-
-fn whole(amount: u32) -> i32 {
-    i32::try_from(amount).unwrap_or(i32::MAX)
+    let silent = setup.try_now(config.cells.timeout.duration()).await?.map(|reason| {
+        log::error!(cell = name.as_str(); "cell {name} is down, the service starts without it: {reason}");
+        Silent { reason, setup: Arc::new(setup) }
+    });
+    let dir = config.data_dir.join("cells").join(&name);
+    Ok(CellPlan { uuid, name, db, dir, hosts, silent })
 }

@@ -4,7 +4,10 @@
 //! is gone is noticed by the network. A URL that says one of these itself keeps it. A server that is stopped without being gone
 //! keeps the threads that wait for it, at most [`super::POOL_SIZE`], until it goes on.
 
+use std::collections::BTreeSet;
+
 use diesel::connection::SimpleConnection;
+use diesel::migration::{Migration, MigrationSource};
 use diesel::r2d2::{ConnectionManager, CustomizeConnection};
 use diesel::{Connection, PgConnection, SqliteConnection};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
@@ -114,16 +117,16 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, size: u32) -> Result<Poo
         .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })
 }
 
+/// Brings the schema up to date. One that knows changes which this release does not is refused.
 fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
-    let failed = |e: Box<dyn std::error::Error + Send + Sync>| DbError::Defect(format!("the schema cannot be brought up to date: {e}"));
-    match conn {
+    let (migrated, look) = match conn {
         Conn::Pg(conn) => {
             let migrations = match schema {
                 Schema::Api => API_PG,
                 Schema::Cell => CELL_PG,
                 Schema::Services => SERVICES_PG,
             };
-            conn.run_pending_migrations(migrations).map_err(failed)?;
+            (migrate_with(conn, migrations), "SELECT 1 FROM pg_class LIMIT 1")
         }
         Conn::Sqlite(conn) => {
             let migrations = match schema {
@@ -131,9 +134,37 @@ fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
                 Schema::Cell => CELL_SQLITE,
                 Schema::Services => SERVICES_SQLITE,
             };
-            conn.run_pending_migrations(migrations).map_err(failed)?;
+            (migrate_with(conn, migrations), "SELECT 1 FROM sqlite_master LIMIT 1")
         }
+    };
+    migrated.map_err(|error| {
+        let refuses_writes = matches!(
+            error.downcast_ref(),
+            Some(diesel::result::Error::DatabaseError(diesel::result::DatabaseErrorKind::ReadOnlyTransaction, _))
+        );
+        // Whether the database went away or the schema is wrong is told by the database alone.
+        match refuses_writes || conn.batch_execute(look).is_err() {
+            true => DbError::Unavailable { name: String::new(), reason: error.to_string() },
+            false => DbError::Defect(format!("the schema cannot be brought up to date: {error}")),
+        }
+    })
+}
+
+type MigrationError = Box<dyn std::error::Error + Send + Sync>;
+
+fn migrate_with<B, C>(conn: &mut C, migrations: EmbeddedMigrations) -> Result<(), MigrationError>
+where
+    B: diesel::backend::Backend,
+    C: MigrationHarness<B>,
+    EmbeddedMigrations: MigrationSource<B>,
+{
+    let known = MigrationSource::<B>::migrations(&migrations)?;
+    let known: BTreeSet<String> = known.iter().map(|migration| migration.name().version().to_string()).collect();
+    let newer = conn.applied_migrations()?.into_iter().map(|version| version.to_string()).find(|version| !known.contains(version));
+    if let Some(version) = newer {
+        return Err(format!("it has been changed by a newer release ({version})").into());
     }
+    conn.run_pending_migrations(migrations)?;
     Ok(())
 }
 

@@ -12,6 +12,7 @@ pub mod error;
 pub mod fence;
 #[cfg(test)]
 pub mod fixture;
+mod opening;
 pub mod services;
 mod writer;
 
@@ -23,9 +24,11 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::domain::fence::Fence;
-use crate::env::{Blocking, Env, erased};
+use crate::env::{Env, erased};
 pub use connection::{Conn, Schema};
 pub use error::DbError;
+pub use opening::Location;
+use opening::{Access, Opening};
 
 /// How many connections to one database may work at once; calls past it wait their turn without a thread. So a database that
 /// hangs keeps at most so many threads of the blocking pool, whoever has given up waiting for them.
@@ -40,7 +43,7 @@ pub struct Db {
 struct Inner {
     name: String,
     /// Closed before `env` goes: when nobody holds an environment any more, nothing is written any more.
-    access: Arc<Access>,
+    opening: Arc<Opening>,
     env: Env,
     outage: AtomicU8,
     /// Calls that the outage has left to spoil.
@@ -70,13 +73,6 @@ pub struct Calls {
     pub commits: u64,
 }
 
-enum Access {
-    /// A pool; on SQLite all writes go through the one writer.
-    Pooled { pool: connection::Pool, permits: Arc<Semaphore>, writer: Option<writer::Writer> },
-    /// One in-memory SQLite connection, used at once on the caller's thread: a simulation.
-    Inline { conn: Mutex<Conn> },
-}
-
 /// A fault point: what a database does when an experiment or a test says so.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -96,26 +92,40 @@ impl Db {
     /// Opens `url` (`postgres://…` or a SQLite file's path), brings its schema up to date and says under which `name` errors
     /// speak of it.
     pub fn open(name: &str, url: &str, schema: Schema, env: &Env) -> Result<Db, DbError> {
-        let access = match env.blocking() {
-            Blocking::Inline => Access::Inline { conn: Mutex::new(connection::open_in_memory(schema)?) },
-            Blocking::Pool => {
-                let pool = connection::open_pool(name, url, schema, POOL_SIZE)?;
-                let writer = if connection::is_postgres(url) { None } else { Some(writer::Writer::start(name, url)?) };
-                Access::Pooled { pool, permits: Arc::new(Semaphore::new(POOL_SIZE as usize)), writer }
-            }
-        };
-        Ok(Db::over(name, env, Arc::new(access), Arc::default()))
+        let db = Db::unopened(name, Location { url: url.to_owned(), schema, holds_records: false }, env);
+        db.inner.opening.open(name)?;
+        Ok(db)
     }
 
-    fn over(name: &str, env: &Env, access: Arc<Access>, counters: Arc<Counters>) -> Db {
+    /// A database that [`Db::open_now`] opens. Until it has, every call is refused with what the last try met.
+    pub fn unopened(name: &str, location: Location, env: &Env) -> Db {
+        Db::over(name, env, Arc::new(Opening::new(location, env.blocking())), Arc::default())
+    }
+
+    fn over(name: &str, env: &Env, opening: Arc<Opening>, counters: Arc<Counters>) -> Db {
         let (outage, spoils, changed) = (AtomicU8::new(Outage::None as u8), AtomicU32::new(0), Notify::new());
         let (name, env, writes) = (name.to_owned(), env.clone(), AtomicU64::new(0));
-        Db { inner: Arc::new(Inner { name, env, access, outage, spoils, writes, changed, counters }) }
+        Db { inner: Arc::new(Inner { name, env, opening, outage, spoils, writes, changed, counters }) }
+    }
+
+    /// Opens it and brings its schema up to date; fine when it is open. One tries at a time, and goes on when nobody waits for it
+    /// any more. [`DbError::Unavailable`] may pass; a schema that does not fit this release is a [`DbError::Defect`].
+    pub async fn open_now(&self) -> Result<(), DbError> {
+        let (opening, name) = (self.inner.opening.clone(), self.inner.name.clone());
+        let turn = opening.turn.clone().lock_owned().await;
+        let opened = self.inner.env.run_blocking(move || {
+            let _turn = turn;
+            opening.open(&name)
+        });
+        opened.await.map_err(|error| match error {
+            DbError::Unavailable { reason, .. } => self.unavailable(&reason),
+            other => other,
+        })
     }
 
     /// The same database under another name, with outages of its own: one of several services that share it may fail alone.
     pub fn named(&self, name: &str) -> Db {
-        Db::over(name, &self.inner.env, self.inner.access.clone(), self.inner.counters.clone())
+        Db::over(name, &self.inner.env, self.inner.opening.clone(), self.inner.counters.clone())
     }
 
     /// The name given at opening.
@@ -131,8 +141,8 @@ impl Db {
     /// How much was asked through all handles of this database.
     pub fn calls(&self) -> Calls {
         let transactions = self.inner.counters.transactions.load(Ordering::Relaxed);
-        let commits = match &*self.inner.access {
-            Access::Pooled { writer: Some(writer), .. } => writer.commits(),
+        let commits = match self.inner.opening.access() {
+            Ok(Access::Pooled { writer: Some(writer), .. }) => writer.commits(),
             _ => transactions,
         };
         Calls { reads: self.inner.counters.reads.load(Ordering::Relaxed), transactions, commits }
@@ -189,7 +199,7 @@ impl Db {
     async fn read_boxed(&self, work: Work) -> Result<erased::Value, DbError> {
         let outage = self.pass_outage().await?;
         self.inner.counters.reads.fetch_add(1, Ordering::Relaxed);
-        let result = match &*self.inner.access {
+        let result = match self.access()? {
             Access::Inline { conn } => work(&mut lock(conn)),
             Access::Pooled { pool, permits, .. } => self.on_pool(pool, permits, work).await,
         };
@@ -199,7 +209,7 @@ impl Db {
     async fn write_boxed(&self, work: Work) -> Result<erased::Value, DbError> {
         let outage = self.pass_outage().await?;
         self.inner.writes.fetch_add(1, Ordering::Relaxed);
-        let result = match &*self.inner.access {
+        let result = match self.access()? {
             Access::Inline { conn } => lock(conn).transaction(work),
             Access::Pooled { writer: Some(writer), .. } => writer.run(work).await,
             Access::Pooled { writer: None, pool, permits } => self.on_pool(pool, permits, Box::new(|conn| conn.transaction(work))).await,
@@ -208,6 +218,10 @@ impl Db {
             self.inner.counters.transactions.fetch_add(1, Ordering::Relaxed);
         }
         self.answer(outage, result)
+    }
+
+    fn access(&self) -> Result<&Access, DbError> {
+        self.inner.opening.access().map_err(|reason| self.unavailable(&reason))
     }
 
     async fn on_pool(&self, pool: &connection::Pool, permits: &Arc<Semaphore>, work: Work) -> Result<erased::Value, DbError> {

@@ -2,6 +2,7 @@
 //! No actix, no diesel, no HTTP, no clock.
 
 pub mod context;
+pub mod delete_request;
 pub mod fence;
 pub mod flavor;
 pub mod guest;

@@ -12,6 +12,7 @@ use super::refusal::Refusal;
 use super::resize::ignore_missing;
 use super::step::{Step, Table, Undo, work};
 use super::world::World;
+use crate::db::DbError;
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
@@ -89,7 +90,7 @@ async fn disown(world: &World, context: &mut Context, fence: Fence) -> Result<()
 async fn delete_record(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let cell = match find(world, context.server).await {
         Ok((cell, _)) => cell,
-        Err(Refusal::NotFound(_)) => return Ok(world.api.settle_delete(context.server).await?),
+        Err(Refusal::NotFound(_)) => return settle(world, context).await,
         Err(other) => return Err(other.into()),
     };
     if let Some(here) = context.here().cloned() {
@@ -101,5 +102,17 @@ async fn delete_record(world: &World, context: &mut Context, fence: Fence) -> Re
     }
     world.cell(&cell)?.apply(fence, txn.soft_delete_instance(context.server, world.env.now())).await?;
     // Last: until the record is gone, only this keeps a server that was said to be gone from being shown again.
+    settle(world, context).await
+}
+
+/// Nothing waits any more. What waited is told of before: a successor tells the same again.
+async fn settle(world: &World, context: &Context) -> Result<(), StepError> {
+    let queued = match world.api.instance_mapping(context.server).await {
+        Err(DbError::NotFound(_)) => None,
+        mapping => mapping?.delete_request,
+    };
+    if let Some(request) = queued {
+        history::queued_delete(world, context.saga, context.server, &request, None).await;
+    }
     Ok(world.api.settle_delete(context.server).await?)
 }

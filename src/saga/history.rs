@@ -1,5 +1,7 @@
 //! What a saga tells the world of itself: instance actions and events, faults, and notifications (spec §2.3, §2.7, §2.8).
 
+use uuid::Uuid;
+
 use super::context::{Context, Place};
 use super::world::World;
 use crate::db::cell::CellTxn;
@@ -7,6 +9,7 @@ use crate::db::cell::actions::{ActionKey, EventResult};
 use crate::db::cell::faults::Fault;
 use crate::db::cell::instance_list::InstanceView;
 use crate::db::cell::instances::Instance;
+use crate::domain::delete_request::DeleteRequest;
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::notification::instance::{Fault as FaultPayload, InstanceFields, IpAddress};
 use crate::domain::notification::{Event, InstanceAction, Notification, Phase};
@@ -79,6 +82,30 @@ pub async fn emit(world: &World, context: &Context, step: &str, event: Event, pl
     };
     if let Err(error) = world.notifications.emit(notification).await {
         log::warn!(server:% = context.server, migration:% = context.saga; "a notification was not recorded: {error}");
+    }
+}
+
+/// Tells what became of a delete that had to wait: the operation that carried it out, or `refused` and why.
+pub async fn queued_delete(world: &World, operation: Uuid, server: Uuid, request: &DeleteRequest, refused: Option<&str>) {
+    let event = Event::QueuedDelete(if refused.is_some() { Phase::Error } else { Phase::End });
+    let data = serde_json::json!({
+        "uuid": server,
+        "request_id": request.caller.request_id,
+        "action_initiator_user": request.caller.user_id,
+        "action_initiator_project": request.caller.project_id,
+        "asked_at": request.asked_at,
+        "attempts": request.attempts,
+        "reason": refused,
+    });
+    let notification = Notification {
+        operation,
+        step: "queued_delete".to_owned(),
+        event,
+        publisher_id: "nova-conductor:queued-deletes".to_owned(),
+        payload: event.payload(server, data),
+    };
+    if let Err(error) = world.notifications.emit(notification).await {
+        log::warn!(server:% = server; "a notification was not recorded: {error}");
     }
 }
 

@@ -34,6 +34,7 @@ pub struct Cloud {
     http: reqwest::Client,
     /// Of `demo`, a member of project demo.
     member: String,
+    admin: String,
     _dir: TempDir,
 }
 
@@ -96,6 +97,11 @@ impl Life {
 impl Cloud {
     /// A new cloud, on PostgreSQL when `CELLSHIFT_TEST_POSTGRES` names a server.
     pub async fn start() -> Cloud {
+        Cloud::start_with(|_| {}).await
+    }
+
+    /// As [`Cloud::start`], after `configure` has had its say, also about where databases are.
+    pub async fn start_with(configure: impl FnOnce(&mut Config)) -> Cloud {
         let dir = tempfile::tempdir().expect("a directory");
         let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
         config.http.workers = 1;
@@ -104,12 +110,14 @@ impl Cloud {
         // A guest waits for its ports: one whose ports cannot be plugged is given up sooner.
         config.migration.deadlines = ["stop_source_guest", "stop_target_guest"].map(|step| (step.to_owned(), 3)).into();
         databases::place(&mut config);
+        configure(&mut config);
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
         let life = Life::start(config.clone());
         // A connection of its own for each request: the server ends idle ones, at any moment, and so does a restart.
         let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");
-        let mut cloud = Cloud { config, life: Some(life), http, member: String::new(), _dir: dir };
+        let mut cloud = Cloud { config, life: Some(life), http, member: String::new(), admin: String::new(), _dir: dir };
         cloud.member = cloud.sign_in("cellshift").await;
+        cloud.admin = cloud.sign_in("cellshift-admin").await;
         cloud
     }
 
@@ -119,9 +127,15 @@ impl Cloud {
 
     /// The process dies, wherever it is, and another begins over the same files.
     pub fn restart(&mut self) {
+        self.restart_after(|_| {});
+    }
+
+    /// As [`Cloud::restart`], with something done between the two lives.
+    pub fn restart_after(&mut self, between: impl FnOnce(&Config)) {
         if let Some(life) = self.life.take() {
             life.crash();
         }
+        between(&self.config);
         self.life = Some(Life::start(self.config.clone()));
     }
 
@@ -159,11 +173,22 @@ impl Cloud {
         self.try_send(method, path, body).await.expect("an answer")
     }
 
+    /// What an administrator reads; it must be answered.
+    pub async fn look(&self, path: &str) -> Value {
+        let (status, body) = self.send_as(&self.admin, "GET", path, None).await.expect("an answer");
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
     /// [`Cloud::send`], when the process may die before it answers.
     pub async fn try_send(&self, method: &str, path: &str, body: Option<Value>) -> reqwest::Result<(u16, Value)> {
+        self.send_as(&self.member, method, path, body).await
+    }
+
+    async fn send_as(&self, token: &str, method: &str, path: &str, body: Option<Value>) -> reqwest::Result<(u16, Value)> {
         let method = method.parse().expect("a method");
         let url = format!("http://{}{path}", self.life().address);
-        let mut request = self.http.request(method, url).header("X-Auth-Token", &self.member).timeout(PATIENCE);
+        let mut request = self.http.request(method, url).header("X-Auth-Token", token).timeout(PATIENCE);
         request = request.header("OpenStack-API-Version", "compute 2.79");
         if let Some(body) = body {
             request = request.header("Content-Type", "application/json").body(body.to_string());
@@ -191,7 +216,18 @@ impl Cloud {
 
     /// Asks for [`Cloud::new_server`].
     pub async fn ask_for_server(&self) -> Uuid {
-        let (status, body) = self.send("POST", "/compute/v2.1/servers", Some(self.new_server())).await;
+        self.ask_for(self.new_server()).await
+    }
+
+    /// The same in cell2.
+    pub async fn ask_for_server_in_cell2(&self) -> Uuid {
+        let mut new = self.new_server();
+        new["server"]["flavorRef"] = json!("gen2.small");
+        self.ask_for(new).await
+    }
+
+    async fn ask_for(&self, new: Value) -> Uuid {
+        let (status, body) = self.send("POST", "/compute/v2.1/servers", Some(new)).await;
         assert_eq!(status, 202, "{body}");
         id_of(&body["server"])
     }
@@ -213,6 +249,28 @@ impl Cloud {
     /// Waits until no operation holds the server; false when that takes too long.
     pub async fn at_rest(&self, server: Uuid) -> bool {
         matches!(tokio::time::timeout(PATIENCE, self.tree().conductor.until_at_rest(server)).await, Ok(Ok(())))
+    }
+
+    /// The server's status, as the member sees it.
+    pub async fn status(&self, server: Uuid) -> String {
+        let (status, body) = self.send("GET", &format!("/compute/v2.1/servers/{server}"), None).await;
+        assert_eq!(status, 200, "{body}");
+        body["server"]["status"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Waits for a notification about a server or a cell, which may have come in an earlier life, and gives its data.
+    pub async fn told(&self, event_type: &str, subject: Uuid) -> Value {
+        let mut told = self.tree().notifier.subscribe(Some(0));
+        let found = async {
+            while let Some(record) = told.next().await {
+                let envelope: Value = serde_json::from_str(&record.line).expect("an envelope");
+                if envelope["event_type"] == event_type && envelope["payload"]["uuid"] == json!(subject) {
+                    return envelope["payload"]["nova_object.data"].clone();
+                }
+            }
+            panic!("the notifier has gone");
+        };
+        tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("nobody told of {event_type} for {subject}"))
     }
 
     /// Every host has started and has tried to start the guests that ran before the restart.

@@ -92,7 +92,8 @@ fn a_delete_while_the_cell_is_down_is_carried_out_when_it_is_back() {
         carried_out(&stage).await;
         nothing_left(&stage, server).await;
         let notified = stage.notified(server).await;
-        assert!(notified.contains(&"instance.delete.end".to_owned()), "{notified:?}");
+        let ends: Vec<&str> = notified.iter().map(String::as_str).filter(|event| event.contains("delete.end")).collect();
+        assert_eq!(ends, ["instance.delete.end", "instance.queued_delete.end"]);
     });
 }
 
@@ -133,12 +134,8 @@ fn a_queued_delete_survives_the_death_of_the_process() {
         assert_eq!(cloud.send("DELETE", &path, None).await.0, 204);
         cloud.restart();
         assert_eq!(cloud.send("GET", &path, None).await.0, 404, "it is gone for its users in the next life, too");
-        let carried_out = async {
-            while cloud.world().api.count_queued_deletes().await.expect("mappings") > 0 {
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-            }
-        };
-        tokio::time::timeout(crate::client::PATIENCE, carried_out).await.expect("the delete is carried out");
+        let told = cloud.told("instance.queued_delete.end", server).await;
+        assert!(told["request_id"].as_str().is_some_and(|id| id.starts_with("req-")) && told["asked_at"].is_string(), "{told}");
         assert!(cloud.at_rest(server).await);
         assert!(cloud.world().cells["cell1"].db.instance(server).await.is_err());
         assert_eq!(cloud.audit().await, Vec::<String>::new());
@@ -157,6 +154,8 @@ fn a_lock_that_could_not_be_seen_holds() {
         assert_eq!(stage.at_rest(server, "ACTIVE").await["locked"], true);
         assert_eq!(flag(&stage, server).await, Some(false));
         assert_eq!(stage.admin.action(server, "delete").await["message"], "Error");
+        let notified = stage.notified(server).await;
+        assert!(notified.contains(&"instance.queued_delete.error".to_owned()), "{notified:?}");
         assert_eq!(instances_used(&stage.member).await, 1);
         // Who may pass a lock may pass it unseen.
         down(&stage, "cell1");
@@ -188,6 +187,86 @@ fn a_server_that_waits_for_confirm_is_deleted_with_both_its_sides() {
             nothing_left(&stage, server).await;
         });
     }
+}
+
+#[test]
+fn a_server_that_waits_for_confirm_is_deleted_when_the_cell_it_came_from_is_back() {
+    for outage in [Outage::Refuses, Outage::Hangs] {
+        let impatient = |config: &mut Config| {
+            probed_often(config);
+            config.cells.timeout = Seconds::whole(1);
+        };
+        play(impatient, |stage| async move {
+            let server = stage.create(stage.server()).await;
+            let other = stage.create(stage.server().flavor("gen2.small")).await;
+            stage.cross(server).await;
+            stage.member.act(server, json!({"lock": null})).await.expect(202);
+            stage.cell("cell1").db().set_outage(outage);
+            delete(&stage.member, server).await.expect(409);
+            stage.member.act(server, json!({"unlock": null})).await.expect(202);
+
+            delete(&stage.member, server).await.expect(204);
+            assert_eq!(flag(&stage, server).await, Some(true));
+            stage.member.get(&format!("/servers/{server}")).await.expect(404);
+            delete(&stage.member, server).await.expect(404);
+            assert_eq!(listed(&stage.member).await, [other], "its own cell answers, and it is gone all the same");
+            // Others in its cell are deleted meanwhile.
+            delete(&stage.member, other).await.expect(204);
+            stage.gone(other).await;
+            assert!(stage.record("cell2", server).await.is_some(), "it is not begun before it can be ended");
+            let waits = || async {
+                let waiting = stage.admin.get("/ops/v1/queued-deletes").await.expect(200).body["queued_deletes"][0].clone();
+                waiting["last_error"].as_str().is_some_and(|why| why.contains("cell1"))
+            };
+            stage.until("operators see what it waits for", waits).await;
+
+            back(&stage, "cell1").await;
+            carried_out(&stage).await;
+            nothing_left(&stage, server).await;
+        });
+    }
+}
+
+#[test]
+fn operators_see_which_deletes_wait_for_what_since_when() {
+    play(probed_often, |stage| async move {
+        let mut servers = Vec::new();
+        for _ in 0..3 {
+            servers.push(stage.create(stage.server()).await);
+        }
+        servers.sort();
+        assert_eq!(stage.admin.get("/ops/v1/queued-deletes").await.expect(200).body, json!({"queued_deletes": []}));
+        down(&stage, "cell1");
+        let mut request_ids = Vec::new();
+        for server in &servers {
+            let answer = delete(&stage.member, *server).await.expect(204);
+            request_ids.push(answer.headers["x-openstack-request-id"].to_str().expect("an id").to_owned());
+        }
+        let first = stage.admin.get("/ops/v1/queued-deletes?limit=2").await.expect(200).body;
+        let next = first["queued_deletes_links"][0]["href"].as_str().expect("a link");
+        let second = stage.admin.get(&next[next.find("/ops").expect("a path")..]).await.expect(200).body;
+        assert!(second.get("queued_deletes_links").is_none(), "{second}");
+        let pages = [&first, &second].map(|page| page["queued_deletes"].as_array().expect("a list").clone()).concat();
+        assert_eq!(
+            pages.iter().map(|entry| entry["server"].clone()).collect::<Vec<_>>(),
+            servers.iter().map(|id| json!(id)).collect::<Vec<_>>()
+        );
+        assert_eq!(pages.iter().map(|entry| entry["request_id"].clone()).collect::<Vec<_>>(), request_ids);
+        let entry = &pages[0];
+        assert_eq!((&entry["cell"], &entry["attempts"], &entry["last_error"]), (&json!("cell1"), &json!(0), &Value::Null));
+        assert_eq!((&entry["user_id"], &entry["project_id"]), (&json!(stage.member.user_id), &json!(project(&stage).await)));
+        assert!(["down", "probing"].contains(&entry["cell_health"].as_str().unwrap_or_default()), "{entry}");
+        assert!(entry["cell_reason"].is_string() && entry["since"].as_str().is_some_and(|since| since.ends_with('Z')), "{entry}");
+        stage.member.get("/ops/v1/queued-deletes").await.expect(403);
+        stage.admin.get("/ops/v1/queued-deletes?colour=red").await.expect(400);
+
+        back(&stage, "cell1").await;
+        carried_out(&stage).await;
+        assert_eq!(stage.admin.get("/ops/v1/queued-deletes").await.expect(200).body["queued_deletes"], json!([]));
+        for server in servers {
+            nothing_left(&stage, server).await;
+        }
+    });
 }
 
 #[test]

@@ -88,10 +88,10 @@ fn a_delete_while_the_sources_cell_is_down() {
         let server = stage.create(stage.server()).await;
         stage.cross(server).await;
         outage(&stage, "cell1", Outage::Refuses);
-        let answer = stage.member.delete(&format!("/servers/{server}")).await;
-        if !was_done(&stage, server, answer, 204).await {
-            stage.member.delete(&format!("/servers/{server}")).await.expect(204);
-        }
+        stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+        back(&stage, "cell1").await;
+        let none = || async { stage.world().api.count_queued_deletes().await.expect("mappings") == 0 };
+        stage.until("the delete is carried out", none).await;
         stage.gone(server).await;
         paid(&stage, server).await;
         for cell in ["cell1", "cell2"] {

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use cellshift::env::Env;
+use diesel::Connection;
+use diesel::connection::SimpleConnection;
 
 pub struct PostgresServer {
     dir: tempfile::TempDir,
@@ -38,13 +40,20 @@ impl PostgresServer {
         format!("postgres://postgres:{}@{address}/postgres", self.password)
     }
 
+    /// A database that nobody has used, as one reaches it at this address.
+    pub fn fresh_database_at(&self, address: SocketAddr) -> String {
+        let name = format!("test_{}", Env::system().uuid().simple());
+        let mut admin = diesel::PgConnection::establish(&self.url_at(self.address)).expect("it answers");
+        admin.batch_execute(&format!("CREATE DATABASE {name}")).expect("a database");
+        format!("postgres://postgres:{}@{address}/{name}", self.password)
+    }
+
     /// Starts it when it has been stopped.
     pub fn go(&self) {
         let socket = self.dir.path().display();
-        let options = format!(
-            "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={socket} -c fsync=off -c synchronous_commit=off",
-            self.address.port()
-        );
+        // A crash of the server alone loses nothing that it has acknowledged; one of the machine is not made here.
+        let options =
+            format!("-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={socket} -c fsync=off", self.address.port());
         run(self.program("pg_ctl").args(["-D", "data", "-l", "log", "-w", "-t", "60", "-o"]).arg(options).arg("start"));
     }
 

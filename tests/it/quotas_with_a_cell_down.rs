@@ -114,7 +114,9 @@ fn counted_in_cells_creates_need_a_rule_while_a_cell_with_servers_is_down() {
 
 #[test]
 fn the_rule_may_be_opened() {
-    matrix(false, true);
+    for from_placement in [false, true] {
+        matrix(from_placement, true);
+    }
 }
 
 #[test]

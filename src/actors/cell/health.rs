@@ -51,16 +51,22 @@ struct State {
     /// Failures in a row, and the moment of the first.
     failures: u32,
     failing_since: Option<DateTime<Utc>>,
-    /// Since when the standing is that was announced last.
-    announced: DateTime<Utc>,
+    /// Since when the standing is that was announced last, if any was.
+    announced: Option<DateTime<Utc>>,
 }
 
 impl CellHealth {
     /// Up until calls say otherwise.
     pub fn new(name: &str, env: &Env) -> CellHealth {
         let report = HealthReport { standing: Standing::Up, since: env.now(), reason: None };
-        let state = State { announced: report.since, report, failures: 0, failing_since: None };
+        let state = State { announced: Some(report.since), report, failures: 0, failing_since: None };
         CellHealth { name: name.to_owned(), env: env.clone(), state: Arc::new(Mutex::new(state)), changed: Arc::default() }
+    }
+
+    /// Down from the beginning, which is still to be announced.
+    pub(super) fn begin_down(&self, reason: &str) {
+        let report = HealthReport { standing: Standing::Down, since: self.env.now(), reason: Some(reason.to_owned()) };
+        *self.state() = State { announced: None, failures: FAILURES_MAX, failing_since: Some(report.since), report };
     }
 
     /// What is known now.
@@ -150,12 +156,12 @@ impl CellHealth {
     /// The standing that nobody has announced yet.
     pub(super) fn unannounced(&self) -> Option<HealthReport> {
         let state = self.state();
-        (state.report.since != state.announced).then(|| state.report.clone())
+        (Some(state.report.since) != state.announced).then(|| state.report.clone())
     }
 
     /// The standing since then has been announced.
     pub(super) fn announced(&self, since: DateTime<Utc>) {
-        self.state().announced = since;
+        self.state().announced = Some(since);
     }
 
     /// Waits until the cell goes down or comes back; for one waiter, which misses none that came before it waits.

@@ -7,6 +7,7 @@ mod announce;
 mod directory;
 mod health;
 pub mod request_clock;
+mod setup;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +34,7 @@ use crate::virt::{HostUnreachable, Hypervisor, VirtError};
 use announce::announce;
 pub use directory::{CellHosts, HostDirectory};
 pub use health::{CellHealth, HealthReport, Standing};
+pub use setup::{CellSetup, Silent};
 
 /// The power of a host goes off, for tests, the demo and experiments: its actor ends, and no guest runs when this is answered.
 #[derive(Message, Clone, Debug)]
@@ -121,6 +123,8 @@ struct Kept {
     sites: BTreeMap<String, Arc<HostSite>>,
     powered_off: BTreeSet<String>,
     actor: Option<WeakAddr<Cell>>,
+    /// What the start has left to do in the cell's database.
+    setup: Option<Arc<dyn CellSetup>>,
 }
 
 impl CellHandle {
@@ -299,10 +303,7 @@ impl Cell {
     fn probe(&self, ctx: &mut Context<Self>) {
         // No longer than the first call of a request would get.
         let (handle, deadline) = (self.parts.handle.clone(), self.parts.options.database_deadline / 2);
-        let probing = async move {
-            // A statement that reads a table: that a connection is there says nothing of a file.
-            handle.health.probe(deadline, async { handle.db.services().await.map(drop) }).await;
-        };
+        let probing = async move { handle.probe(deadline).await };
         ctx.spawn(probing.into_actor(self));
     }
 }

@@ -10,7 +10,7 @@ use super::ApiDb;
 use super::schema::{build_requests, instance_mappings as mappings, request_specs, server_group_members};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
-use crate::domain::context::RequestContext;
+use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
 
 /// Uuids in one statement at most.
@@ -29,8 +29,8 @@ pub struct InstanceMapping {
     pub user_id: Option<String>,
     /// Delete was asked for; none means unknown: "no" for lists, "do not trust" for quota (down-cell A1).
     pub queued_for_delete: Option<bool>,
-    /// Who asked for its delete while nobody could carry it out; until that is done the server is not shown.
-    pub delete_request: Option<RequestContext>,
+    /// A delete that nobody could carry out when it was asked for; until that is done the server is not shown.
+    pub delete_request: Option<DeleteRequest>,
     #[diesel(serialize_as = Sql<DateTime<Utc>>)]
     pub created_at: DateTime<Utc>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]

@@ -10,6 +10,7 @@ use super::schema::instance_mappings as mappings;
 use crate::db::DbError;
 use crate::db::columns::Sql;
 use crate::domain::context::RequestContext;
+use crate::domain::delete_request::DeleteRequest;
 
 impl ApiDb {
     /// Queues the delete of a server; of several requests the first is kept. [`DbError::NotFound`] when there is no such server.
@@ -18,10 +19,24 @@ impl ApiDb {
         self.db
             .write(move |conn| {
                 let mut queued = super::instance_mappings::get(conn, instance)?.delete_request;
-                let request = queued.get_or_insert(caller);
+                let request = queued.get_or_insert(DeleteRequest::new(caller, now));
                 let set =
                     (mappings::queued_for_delete.eq(true), mappings::delete_request.eq(&*request), mappings::updated_at.eq(Sql(Some(now))));
                 diesel::update(mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)))).set(set).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// What keeps a queued delete waiting; `attempted` when it was tried and refused. Fine when none waits any more.
+    pub async fn note_queued_delete(&self, instance: Uuid, why: String, attempted: bool) -> Result<(), DbError> {
+        self.db
+            .write(move |conn| {
+                let Some(mut request) = super::instance_mappings::get(conn, instance)?.delete_request else { return Ok(()) };
+                request.attempts = request.attempts.saturating_add(u32::from(attempted));
+                request.last_error = Some(why);
+                let row = mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)));
+                diesel::update(row).set(mappings::delete_request.eq(&request)).execute(conn)?;
                 Ok(())
             })
             .await
@@ -43,7 +58,7 @@ impl ApiDb {
             .write(move |conn| {
                 let set = (
                     mappings::queued_for_delete.eq(queued),
-                    mappings::delete_request.eq(None::<RequestContext>),
+                    mappings::delete_request.eq(None::<DeleteRequest>),
                     mappings::updated_at.eq(Sql(Some(now))),
                 );
                 diesel::update(mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)))).set(set).execute(conn)?;
@@ -63,14 +78,14 @@ impl ApiDb {
             .await
     }
 
-    /// A page of a cell's servers whose deletes wait, by uuid, those after `marker`.
-    pub async fn queued_deletes(&self, cell: Uuid, marker: Option<Uuid>, limit: i64) -> Result<Vec<InstanceMapping>, DbError> {
+    /// A page of the servers whose deletes wait, those of a cell or all, by uuid, those after `marker`.
+    pub async fn queued_deletes(&self, cell: Option<Uuid>, marker: Option<Uuid>, limit: i64) -> Result<Vec<InstanceMapping>, DbError> {
         self.db
             .read(move |conn| {
-                let mut waiting = mappings::table
-                    .filter(mappings::delete_request.is_not_null())
-                    .filter(mappings::cell_uuid.eq(Sql(Some(cell))))
-                    .into_boxed();
+                let mut waiting = mappings::table.filter(mappings::delete_request.is_not_null()).into_boxed();
+                if let Some(cell) = cell {
+                    waiting = waiting.filter(mappings::cell_uuid.eq(Sql(Some(cell))));
+                }
                 if let Some(marker) = marker {
                     waiting = waiting.filter(mappings::instance_uuid.gt(Sql(marker)));
                 }

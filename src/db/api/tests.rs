@@ -285,9 +285,18 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
             api.queue_delete(id(n), asked_by(name)).await.unwrap();
         }
         assert_eq!(api.cells_with_queued_deletes().await.unwrap(), [id(2)], "what no cell has waits for one");
-        let waiting = api.queued_deletes(id(2), None, 10).await.unwrap();
-        assert!(matches!(&waiting[..], [one] if one.instance_uuid == id(12) && one.delete_request == Some(asked_by("first"))));
-        assert!(api.queued_deletes(id(2), Some(id(12)), 10).await.unwrap().is_empty());
+        let waiting = api.queued_deletes(Some(id(2)), None, 10).await.unwrap();
+        assert!(
+            matches!(&waiting[..], [one] if one.instance_uuid == id(12) && one.delete_request.as_ref().is_some_and(|request| request.caller == asked_by("first")))
+        );
+        let queued = |waiting: &[InstanceMapping]| waiting[0].delete_request.clone().map(|request| (request.attempts, request.last_error));
+        api.note_queued_delete(id(12), "its source is silent".into(), false).await.unwrap();
+        api.note_queued_delete(id(12), "busy".into(), true).await.unwrap();
+        let waiting = api.queued_deletes(Some(id(2)), None, 10).await.unwrap();
+        assert_eq!(queued(&waiting), Some((1, Some("busy".to_owned()))));
+        let everywhere = api.queued_deletes(None, None, 10).await.unwrap();
+        assert_eq!(everywhere.iter().map(|mapping| mapping.instance_uuid).collect::<Vec<_>>(), [id(12), id(13)]);
+        assert!(api.queued_deletes(Some(id(2)), Some(id(12)), 10).await.unwrap().is_empty());
         assert_eq!(api.count_queued_deletes().await.unwrap(), 2);
         let known = api.project_servers("p1", None).await.unwrap();
         assert_eq!((known.living, known.leaving, known.building.len()), (2, [id(12), id(13)].into(), 0));

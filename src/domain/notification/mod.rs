@@ -83,6 +83,8 @@ pub enum Event {
     CellDown,
     /// `cell.up`: it answers again.
     CellUp,
+    /// `instance.queued_delete.<phase>`: a delete that had to wait was carried out (end), or refused after all (error).
+    QueuedDelete(Phase),
     /// `chaos.fault.<phase>`: an experiment does something on purpose.
     ChaosFault(Phase),
 }
@@ -98,6 +100,7 @@ impl Event {
             Event::ComputeException => "compute.exception".to_owned(),
             Event::CellDown => "cell.down".to_owned(),
             Event::CellUp => "cell.up".to_owned(),
+            Event::QueuedDelete(phase) => format!("instance.queued_delete.{phase}"),
             Event::ChaosFault(phase) => format!("chaos.fault.{phase}"),
         }
     }
@@ -105,7 +108,9 @@ impl Event {
     /// How urgent it is.
     pub fn priority(self) -> Priority {
         match self {
-            Event::Instance(_, Phase::Error) | Event::SelectDestinations(Phase::Error) => Priority::Error,
+            Event::Instance(_, Phase::Error) | Event::SelectDestinations(Phase::Error) | Event::QueuedDelete(Phase::Error) => {
+                Priority::Error
+            }
             Event::MigrateServerError | Event::ComputeException | Event::CellDown => Priority::Error,
             _ => Priority::Info,
         }
@@ -124,6 +129,7 @@ impl Event {
             Event::MigrateServerError => ("ComputeTaskPayload", "1.0"),
             Event::ComputeException => ("ExceptionPayload", "1.1"),
             Event::CellDown | Event::CellUp => ("CellHealthPayload", "1.0"),
+            Event::QueuedDelete(_) => ("QueuedDeletePayload", "1.0"),
             Event::ChaosFault(_) => ("ChaosFaultPayload", "1.0"),
         }
     }

@@ -311,6 +311,7 @@ const GROUPS: &[Group] = &[
             ("ops:audit", "rule:admin_api"),
             ("ops:migrations", "rule:admin_api"),
             ("ops:notifications", "rule:admin_api"),
+            ("ops:queued_deletes", "rule:admin_api"),
             ("ops:chaos", "rule:admin_api"),
         ],
     ),

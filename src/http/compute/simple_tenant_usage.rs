@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use actix_web::{HttpRequest, web};
 use chrono::{DateTime, TimeDelta, Utc};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::answer::{Answer, bad_request, moment, moment_or_null, ok};
 use super::catalog::{Catalog, Gathered};
 use super::query::{Page, Query, parse_moment};
 use super::quota_usage::tell_missing;
+use crate::actors::cell_registry::SilentCell;
+use crate::db::DbError;
 use crate::db::cell::instances::Instance;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -56,14 +59,14 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     let period = Period::of(&query, api.env.now())?;
     let page = page_of(&api, &query, version)?;
     let (servers, missing) = servers(&api, &period, None).await?;
-    let servers = page.cut(servers, |server| server.uuid.to_string())?;
+    let servers = cut(&api, &page, servers, &missing, None).await?;
     let detailed = query.get("detailed") == Some("1");
     let usages: Vec<Value> = reports(&api, &period, &servers, detailed).into_values().collect();
     let mut body = json!({"tenant_usages": usages});
     if let Some(next) = next(&page, &request, &query, "os-simple-tenant-usage", &servers, version) {
         body["tenant_usages_links"] = next;
     }
-    tell_missing(ok(&body), &missing)
+    tell_missing(ok(&body), &names(missing))
 }
 
 async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, project: web::Path<String>) -> Answer {
@@ -72,13 +75,13 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     let period = Period::of(&query, api.env.now())?;
     let page = page_of(&api, &query, version)?;
     let (servers, missing) = servers(&api, &period, Some(&project)).await?;
-    let servers = page.cut(servers, |server| server.uuid.to_string())?;
+    let servers = cut(&api, &page, servers, &missing, Some(&project)).await?;
     let usage = reports(&api, &period, &servers, true).remove(project.as_str()).unwrap_or_else(|| json!({}));
     let mut body = json!({"tenant_usage": usage});
     if let Some(next) = next(&page, &request, &query, &format!("os-simple-tenant-usage/{project}"), &servers, version) {
         body["tenant_usage_links"] = next;
     }
-    tell_missing(ok(&body), &missing)
+    tell_missing(ok(&body), &names(missing))
 }
 
 fn checked(request: &HttpRequest, version: ApiVersion, known: &[&str]) -> Result<Query, ApiError> {
@@ -100,9 +103,9 @@ fn next(page: &Page, request: &HttpRequest, query: &Query, path: &str, servers: 
 }
 
 /// The servers of the period, once each, by uuid; and the silent cells that may have had more.
-async fn servers(api: &Catalog, period: &Period, project: Option<&str>) -> Result<(Vec<Instance>, Vec<String>), ApiError> {
+async fn servers(api: &Catalog, period: &Period, project: Option<&str>) -> Result<(Vec<Instance>, Vec<SilentCell>), ApiError> {
     let Gathered { found, mut silent } = api.gather_named(|cell| cell.servers_between(period.start, period.stop, project)).await;
-    let mut once: BTreeMap<uuid::Uuid, Instance> = BTreeMap::new();
+    let mut once: BTreeMap<Uuid, Instance> = BTreeMap::new();
     for (_, server) in found {
         once.entry(server.uuid).or_insert(server);
     }
@@ -110,7 +113,39 @@ async fn servers(api: &Catalog, period: &Period, project: Option<&str>) -> Resul
         let used = api.api.cells_of_project(project, true).await?;
         silent.retain(|cell| used.contains(&cell.uuid));
     }
-    Ok((once.into_values().collect(), silent.into_iter().map(|cell| cell.name).collect()))
+    Ok((once.into_values().collect(), silent))
+}
+
+fn names(cells: Vec<SilentCell>) -> Vec<String> {
+    cells.into_iter().map(|cell| cell.name).collect()
+}
+
+/// The page's part. The order is that of the servers' ids, so the page after a server of a silent cell is known, too.
+async fn cut(
+    api: &Catalog,
+    page: &Page,
+    servers: Vec<Instance>,
+    silent: &[SilentCell],
+    project: Option<&str>,
+) -> Result<Vec<Instance>, ApiError> {
+    let marker = page.marker.as_deref().and_then(|marker| Uuid::parse_str(marker).ok());
+    if let Some(marker) = marker
+        && !silent.is_empty()
+        && servers.iter().all(|server| server.uuid != marker)
+    {
+        let is_in_silence = match api.api.instance_mapping(marker).await {
+            Err(DbError::NotFound(_)) => false,
+            mapping => {
+                let mapping = mapping?;
+                let asked_for = project.is_none_or(|project| mapping.project_id == project);
+                asked_for && silent.iter().any(|cell| Some(cell.uuid) == mapping.cell_uuid)
+            }
+        };
+        if is_in_silence {
+            return Ok(servers.into_iter().filter(|server| server.uuid > marker).take(page.limit).collect());
+        }
+    }
+    page.cut(servers, |server| server.uuid.to_string())
 }
 
 /// One report per project.

@@ -48,20 +48,24 @@ async fn hosts_of(db: &CellDb) -> Result<Vec<(Service, usize)>, DbError> {
 /// A cell that did not answer this question in time is not yet known to be down, but operators should see why.
 fn cell(cell: &CellHandle, error: Option<&DbError>, disabled: bool, hosts: Vec<Value>) -> Value {
     let report = cell.health.report();
-    let health = match report.standing {
-        Standing::Up => "up",
-        Standing::Down => "down",
-        Standing::Probing => "probing",
-    };
     json!({
         "uuid": cell.uuid,
         "name": cell.name,
-        "health": health,
+        "health": health(report.standing),
         "since": instant(report.since),
         "reason": report.reason.or_else(|| error.map(ToString::to_string)),
         "disabled": disabled,
         "hosts": hosts,
     })
+}
+
+/// A cell's standing as these resources write it.
+pub(super) fn health(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Up => "up",
+        Standing::Down => "down",
+        Standing::Probing => "probing",
+    }
 }
 
 fn host(catalog: &Catalog, zones: &Zones, cell: &CellHandle, service: &Service, servers: usize) -> Value {
@@ -82,6 +86,6 @@ fn unknown_host(zones: &Zones, name: &str) -> Value {
 }
 
 /// A moment as these resources write it.
-fn instant(at: DateTime<Utc>) -> String {
+pub(super) fn instant(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, true)
 }

@@ -1,11 +1,12 @@
-//! The operators' API, `/ops/v1` (spec ops-api.md): cells, migrations with their journals, the invariant audit,
-//! notifications as they happen, and chaos experiments where they are enabled.
+//! The operators' API, `/ops/v1` (spec ops-api.md): cells, deletes that wait for one, migrations with their journals, the invariant
+//! audit, notifications as they happen, and chaos experiments where they are enabled.
 
 mod audit;
 mod cells;
 mod chaos;
 mod migrations;
 mod notifications;
+mod queued_deletes;
 
 use std::sync::Arc;
 
@@ -49,6 +50,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/migrations").route(web::get().to(migrations::list)))
             .service(web::resource("/migrations/{uuid}").route(web::get().to(migrations::show)))
             .service(web::resource("/notifications").route(web::get().to(notifications::follow)))
+            .service(web::resource("/queued-deletes").route(web::get().to(queued_deletes::list)))
             .service(web::resource("/openapi.json").route(web::get().to(openapi))),
     );
 }

@@ -19,6 +19,7 @@ fn the_document_describes_what_is_served_and_refers_to_what_it_has() {
         "/ops/v1/migrations/{uuid}",
         "/ops/v1/notifications",
         "/ops/v1/openapi.json",
+        "/ops/v1/queued-deletes",
     ];
     assert_eq!(paths, served);
     let schemas = document["components"]["schemas"].as_object().unwrap();

@@ -130,7 +130,21 @@ fn zones_migrations_usage_and_groups() {
         };
         assert_eq!((available("cell1"), available("cell2")), (Some(json!(true)), Some(json!(false))));
         stage.admin.get("/os-availability-zone/detail").await.expect(200);
-        stage.admin.get("/os-simple-tenant-usage?start=2020-01-01T00:00:00&detailed=1").await.expect(200);
+        let usage = "/os-simple-tenant-usage?start=2020-01-01T00:00:00&detailed=1";
+        let used = stage.admin.get(usage).await.expect(200);
+        assert_eq!(used.headers["X-Cellshift-Incomplete"], "cell2");
+        // Pages are in the order of ids: which one follows is known although the marker's server is not.
+        for marker in [server, well] {
+            let page = stage.admin.get(&format!("{usage}&marker={marker}")).await.expect(200).body;
+            let told = page["tenant_usages"].as_array().expect("usages").iter().flat_map(|one| one["server_usages"].as_array().cloned());
+            let ids: Vec<String> = told.flatten().map(|one| one["instance_id"].as_str().unwrap_or_default().to_owned()).collect();
+            let all =
+                used.body["tenant_usages"].as_array().expect("usages").iter().flat_map(|one| one["server_usages"].as_array().cloned());
+            let mut wanted: Vec<String> = all.flatten().map(|one| one["instance_id"].as_str().unwrap_or_default().to_owned()).collect();
+            wanted.retain(|id| *id > marker.to_string());
+            assert_eq!(ids, wanted, "after {marker}");
+        }
+        stage.admin.get(&format!("{usage}&marker={}", stage.world().env.uuid())).await.expect(400);
         let shown = stage.member.get(&format!("/os-server-groups/{group}")).await.expect(200).body;
         assert_eq!(shown["server_group"]["members"], json!([server]));
         stage.member.get("/os-server-groups").await.expect(200);

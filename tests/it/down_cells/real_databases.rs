@@ -11,7 +11,7 @@ use futures::future::join_all;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{entries, listed, not_now, quick};
+use super::{entries, keys, listed, not_now, quick};
 use crate::chaos_proxy::{ChaosProxy, Mode};
 use crate::databases;
 use crate::postgres_server::PostgresServer;
@@ -82,9 +82,32 @@ async fn goes_on(stage: &Stage, servers: &Servers, what: &str) {
     assert!(list.took < Duration::from_secs(1), "{what}: {:?}", list.took);
     assert_eq!(stage.member.status(servers.here).await, "UNKNOWN", "{what}");
     not_now(stage.member.act(servers.here, json!({"os-stop": null})).await, "cell1");
+    said_without_the_cell(stage, servers, what).await;
     for (action, status) in [("os-stop", "SHUTOFF"), ("os-start", "ACTIVE")] {
         stage.member.act(servers.there, json!({ action: null })).await.expect(202);
         stage.at_rest(servers.there, status).await;
+    }
+}
+
+/// What is said of its servers and hosts is what a fault point makes of it.
+async fn said_without_the_cell(stage: &Stage, servers: &Servers, what: &str) {
+    let list = stage.member.get("/servers").await.expect(200).body;
+    assert_eq!(keys(&list["servers"][0]), ["id", "links", "status"], "{what}");
+    let detailed = stage.member.get("/servers/detail").await.expect(200).body;
+    let wanted = ["created", "id", "links", "security_groups", "status", "tenant_id"];
+    assert_eq!(keys(&detailed["servers"][0]), wanted, "{what}");
+    for left_out in ["/servers?limit=5", "/servers/detail?status=ACTIVE", "/servers?sort_key=created_at"] {
+        assert_eq!(listed(&stage.member, left_out).await, [servers.there], "{what} {left_out}");
+    }
+    assert_eq!(listed(&stage.member.speaking("2.68"), "/servers").await, [servers.there], "{what}");
+    not_now(stage.member.get(&format!("/servers?marker={}", servers.here)).await, "cell1");
+    not_now(stage.member.speaking("2.68").get(&format!("/servers/{}", servers.here)).await, "cell1");
+    let services = stage.admin.get("/os-services?host=cell1-host1").await.expect(200).body;
+    assert_eq!(services["services"], json!([{"binary": "nova-compute", "host": "cell1-host1", "status": "UNKNOWN"}]), "{what}");
+    for path in
+        ["/os-hypervisors", "/os-migrations", "/os-availability-zone", "/os-simple-tenant-usage?start=2020-01-01T00:00:00", "/ops/v1/cells"]
+    {
+        stage.admin.get(path).await.expect(200);
     }
 }
 

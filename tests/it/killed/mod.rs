@@ -4,6 +4,7 @@
 //!
 //! `CELLSHIFT_KILLS=200` kills so often, `CELLSHIFT_SEED=7` at other moments; each run prints how long recoveries took.
 
+mod cell_down;
 mod client;
 mod history;
 
@@ -57,6 +58,10 @@ fn configure(data: &Path) {
     let mut config = Config { data_dir: data.to_owned(), ..Config::default() };
     config.quota.cores = -1;
     databases::place(&mut config);
+    write_configuration(data, &config);
+}
+
+fn write_configuration(data: &Path, config: &Config) {
     std::fs::write(config_file(data), config.to_toml().expect("TOML")).expect("the configuration");
     std::fs::write(data.join("policy.yaml"), "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n")
         .expect("the policy");

@@ -6,9 +6,12 @@ use uuid::Uuid;
 
 use super::ComputeApi;
 use super::access::{knows_project, no_such_server};
+use crate::actors::cell_registry::Located;
 use crate::db::DbError;
 use crate::domain::context::RequestContext;
+use crate::domain::migration::MigrationStatus;
 use crate::domain::policy::Target;
+use crate::domain::server::VmState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, empty};
 use crate::http::error::ApiError;
@@ -16,12 +19,12 @@ use crate::saga::context::{Kind, Request};
 
 const RULE: &str = "os_compute_api:servers:delete";
 
-/// The handler. What cannot be begun now because the server's cell does not answer, or because the server is still being made,
-/// is queued: it is gone for its users at once, and deleted as soon as it can be reached.
+/// The handler. What cannot be begun now because the server's cell does not answer, or the one that a server in VERIFY_RESIZE came
+/// from, or because the server is still being made, is queued: it is gone for its users at once, and deleted as soon as it can be reached.
 pub async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path<String>) -> Answer {
     match api.locate_unlocked(&caller, &id, RULE).await {
         Ok(located) if located.cell.is_none() => api.registry.api().queue_delete(located.instance.uuid, caller).await?,
-        Ok(located) => drop(api.begin(&caller, Kind::Delete, &located.instance, Request::Delete).await?),
+        Ok(located) => api.delete_found(caller, &located).await?,
         Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE => api.queue_out_of_sight(caller, &id).await?,
         Err(error) => return Err(error),
     }
@@ -29,6 +32,34 @@ pub async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web:
 }
 
 impl ComputeApi {
+    /// Begins the delete of a server whose cell answers, or queues it while the other cell that it ends in does not.
+    async fn delete_found(&self, caller: RequestContext, located: &Located) -> Result<(), ApiError> {
+        let server = &located.instance;
+        if !self.source_is_silent(located).await? {
+            match self.begin(&caller, Kind::Delete, server, Request::Delete).await {
+                // It may have gone down in between.
+                Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE && self.source_is_silent(located).await? => {}
+                begun => return begun.map(drop),
+            }
+        }
+        Ok(self.registry.api().queue_delete(server.uuid, caller).await?)
+    }
+
+    /// Whether a server in VERIFY_RESIZE came from a cell that does not answer: its delete confirms the move on the way.
+    async fn source_is_silent(&self, located: &Located) -> Result<bool, ApiError> {
+        let (Some(here), VmState::Resized) = (&located.cell, located.instance.vm_state) else { return Ok(false) };
+        let server = located.instance.uuid;
+        let latest = self.registry.ask(here, |db| async move { db.latest_migration(server, &MigrationStatus::LIVE).await }).await?;
+        let Some(migration) = latest else { return Ok(false) };
+        match self.registry.cell_of_host(&migration.source_compute).await? {
+            Some(source) if source != *here => {
+                let asked = self.registry.ask(&source, |db| async move { db.services().await }).await;
+                Ok(asked.is_err_and(|error| error.is_unavailable()))
+            }
+            _ => Ok(false),
+        }
+    }
+
     /// Queues the delete of a server of which only the mapping can be read. Whether it is locked is found out when its cell is back.
     async fn queue_out_of_sight(&self, caller: RequestContext, id: &str) -> Result<(), ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;

@@ -1,0 +1,148 @@
+//! What every start does in a cell's database: the schema is brought up to date, and the cell's hosts are recorded in it and in
+//! placement. A cell whose database does not answer then is down, and gets it when it answers.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use super::BootstrapError;
+use crate::actors::cell::CellSetup;
+use crate::config::Compute;
+use crate::db::DbError;
+use crate::db::cell::compute_nodes::ComputeNode;
+use crate::db::cell::services::Service;
+use crate::db::cell::{CellDb, CellTxn};
+use crate::env::Env;
+use crate::services::placement::{Inventory, PlacementService};
+
+/// What a compute service of this program is: old enough ones would bar cross-cell moves (spec §3).
+const COMPUTE_SERVICE_VERSION: i32 = 70;
+/// The simulated hypervisor's version, in libvirt's way of counting.
+const HYPERVISOR_VERSION: i32 = 1_000_000;
+
+/// One cell's part of a start. It may be done again, wholly or half done before.
+pub(super) struct Setup {
+    pub env: Env,
+    pub compute: Compute,
+    /// The cell's name.
+    pub cell: String,
+    pub db: CellDb,
+    /// Its hosts, all mapped.
+    pub hosts: Vec<String>,
+    pub placement: Arc<dyn PlacementService>,
+}
+
+impl Setup {
+    /// Does it now; the reason when the database does not answer in time, and then it is to be done later.
+    pub(super) async fn try_now(&self, patience: Duration) -> Result<Option<String>, BootstrapError> {
+        match tokio::time::timeout(patience, self.run()).await {
+            Ok(Ok(())) => Ok(None),
+            Ok(Err(BootstrapError::Database(DbError::Unavailable { reason, .. }))) => Ok(Some(reason)),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Ok(Some(format!("no answer within {patience:?}"))),
+        }
+    }
+
+    async fn run(&self) -> Result<(), BootstrapError> {
+        self.db.db().open_now().await?;
+        // The first host comes last, as it is mapped.
+        for host in self.hosts.iter().rev() {
+            self.ensure_records(host).await?;
+        }
+        for node in self.db.compute_nodes().await? {
+            self.placement.ensure_provider(node.uuid, &node.host, inventories(&self.compute), Vec::new()).await?;
+        }
+        Ok(())
+    }
+
+    /// The host's service and compute node.
+    async fn ensure_records(&self, host: &str) -> Result<(), BootstrapError> {
+        let now = self.env.now();
+        let service = Service {
+            id: 0,
+            uuid: self.env.uuid(),
+            created_at: now,
+            updated_at: None,
+            host: host.to_owned(),
+            binary: "nova-compute".into(),
+            topic: "compute".into(),
+            availability_zone: self.cell.clone(),
+            disabled: false,
+            disabled_reason: None,
+            forced_down: false,
+            last_seen_up: None,
+            report_count: 0,
+            version: COMPUTE_SERVICE_VERSION,
+        };
+        self.db.apply_unfenced(CellTxn::new().register_service(service)).await?;
+        let service = self.db.service_on(host, "nova-compute").await?.uuid;
+        let node = compute_node(&self.compute, now, host, self.env.uuid(), service);
+        self.db.apply_unfenced(CellTxn::new().save_compute_node(node)).await?;
+        Ok(self.db.recount_usage(host).await?)
+    }
+}
+
+#[async_trait]
+impl CellSetup for Setup {
+    async fn set_up(&self) -> Result<(), DbError> {
+        self.run().await.map_err(|error| match error {
+            BootstrapError::Database(error @ DbError::Unavailable { .. }) => error,
+            // The service runs: whatever it is, this cell alone waits for it.
+            other => DbError::Unavailable { name: self.cell.clone(), reason: other.to_string() },
+        })
+    }
+}
+
+fn compute_node(compute: &Compute, now: chrono::DateTime<chrono::Utc>, host: &str, uuid: Uuid, service: Uuid) -> ComputeNode {
+    ComputeNode {
+        id: 0,
+        uuid,
+        created_at: now,
+        updated_at: None,
+        host: host.to_owned(),
+        hypervisor_hostname: host.to_owned(),
+        hypervisor_type: "simulated".into(),
+        hypervisor_version: HYPERVISOR_VERSION,
+        host_ip: "127.0.0.1".into(),
+        vcpus: whole(compute.vcpus),
+        memory_mb: whole(compute.memory_mb),
+        local_gb: whole(compute.disk_gb),
+        vcpus_used: 0,
+        memory_mb_used: 0,
+        local_gb_used: 0,
+        running_vms: 0,
+        current_workload: 0,
+        cpu_allocation_ratio: compute.cpu_allocation_ratio,
+        ram_allocation_ratio: compute.ram_allocation_ratio,
+        disk_allocation_ratio: compute.disk_allocation_ratio,
+        cpu_info: "{}".into(),
+        service_id: service,
+        mapped: true,
+    }
+}
+
+fn inventories(compute: &Compute) -> BTreeMap<String, Inventory> {
+    let inventory = |total: u32, allocation_ratio| Inventory {
+        total: total.into(),
+        reserved: 0,
+        min_unit: 1,
+        max_unit: total.into(),
+        step_size: 1,
+        allocation_ratio,
+    };
+    [
+        ("VCPU", inventory(compute.vcpus, compute.cpu_allocation_ratio)),
+        ("MEMORY_MB", inventory(compute.memory_mb, compute.ram_allocation_ratio)),
+        ("DISK_GB", inventory(compute.disk_gb, compute.disk_allocation_ratio)),
+    ]
+    .into_iter()
+    .map(|(class, inventory)| (class.to_owned(), inventory))
+    .collect()
+}
+
+fn whole(amount: u32) -> i32 {
+    i32::try_from(amount).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,89 @@
+//! How a database is reached: opened, or still to be opened because it did not answer when the service started.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use tokio::sync::Semaphore;
+
+use super::connection::{self, Conn, Schema};
+use super::error::DbError;
+use super::{POOL_SIZE, writer};
+use crate::env::Blocking;
+
+/// An opened database.
+pub(super) enum Access {
+    /// A pool; on SQLite all writes go through the one writer.
+    Pooled { pool: connection::Pool, permits: Arc<Semaphore>, writer: Option<writer::Writer> },
+    /// One in-memory SQLite connection, used at once on the caller's thread: a simulation.
+    Inline { conn: Mutex<Conn> },
+}
+
+/// Where a database is, and what is there.
+#[derive(Clone, Debug)]
+pub struct Location {
+    /// `postgres://…`, or a SQLite file's path.
+    pub url: String,
+    /// Its tables.
+    pub schema: Schema,
+    /// Records are known to be in it: a SQLite file that is not there is not made anew.
+    pub holds_records: bool,
+}
+
+/// A database, from before it is opened.
+pub(super) struct Opening {
+    location: Location,
+    blocking: Blocking,
+    access: OnceLock<Access>,
+    /// What the last try met.
+    failed: Mutex<String>,
+    /// Who tries; the others wait.
+    pub(super) turn: Arc<tokio::sync::Mutex<()>>,
+}
+
+impl Opening {
+    pub(super) fn new(location: Location, blocking: Blocking) -> Opening {
+        let failed = Mutex::new("it has not been opened yet".to_owned());
+        Opening { location, blocking, access: OnceLock::new(), failed, turn: Arc::default() }
+    }
+
+    /// The database, or why it is not open.
+    pub(super) fn access(&self) -> Result<&Access, String> {
+        self.access.get().ok_or_else(|| self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    /// Opens it and brings its schema up to date, unless that is done. Blocks; `name` is for messages and the writer's thread.
+    pub(super) fn open(&self, name: &str) -> Result<(), DbError> {
+        if self.access.get().is_some() {
+            return Ok(());
+        }
+        match self.reach(name) {
+            Ok(access) => {
+                // Whoever was faster has opened the same.
+                let _ = self.access.set(access);
+                Ok(())
+            }
+            Err(error) => {
+                let reason = match &error {
+                    DbError::Unavailable { reason, .. } => reason.clone(),
+                    other => other.to_string(),
+                };
+                *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+                Err(error)
+            }
+        }
+    }
+
+    fn reach(&self, name: &str) -> Result<Access, DbError> {
+        let Location { url, schema, holds_records } = &self.location;
+        if self.blocking == Blocking::Inline {
+            return Ok(Access::Inline { conn: Mutex::new(connection::open_in_memory(*schema)?) });
+        }
+        let is_file = !connection::is_postgres(url);
+        if is_file && *holds_records && !Path::new(url).exists() {
+            return Err(DbError::Unavailable { name: name.to_owned(), reason: format!("there is no file {url}") });
+        }
+        let pool = connection::open_pool(name, url, *schema, POOL_SIZE)?;
+        let writer = if is_file { Some(writer::Writer::start(name, url)?) } else { None };
+        Ok(Access::Pooled { pool, permits: Arc::new(Semaphore::new(POOL_SIZE as usize)), writer })
+    }
+}

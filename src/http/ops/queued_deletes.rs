@@ -1,0 +1,58 @@
+//! `GET /ops/v1/queued-deletes`: deletes that were accepted and are not carried out yet, with what they wait for.
+
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::cells::{health, instant};
+use super::{Catalog, Operators, Shared};
+use crate::db::api::instance_mappings::InstanceMapping;
+use crate::http::auth::Caller;
+use crate::http::base_url;
+use crate::http::error::ApiError;
+
+/// Which page is wanted.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListQuery {
+    limit: Option<u32>,
+    marker: Option<Uuid>,
+}
+
+pub async fn list(
+    request: HttpRequest,
+    caller: Caller,
+    query: web::Query<ListQuery>,
+    catalog: Shared<Catalog>,
+    operators: Shared<Operators>,
+) -> Result<HttpResponse, ApiError> {
+    catalog.allow(&caller, "ops:queued_deletes")?;
+    let limit = query.limit.unwrap_or(operators.max_limit).clamp(1, operators.max_limit);
+    let page = catalog.api.queued_deletes(None, query.marker, limit.into()).await?;
+    let next = (page.len() == limit as usize).then(|| page.last().map(|last| last.instance_uuid)).flatten();
+    let entries: Vec<Value> = page.iter().map(|mapping| entry(&catalog, mapping)).collect();
+    let mut body = json!({ "queued_deletes": entries });
+    if let Some(marker) = next {
+        let href = format!("{}{}?limit={limit}&marker={marker}", base_url::of(&request), request.path());
+        body["queued_deletes_links"] = json!([{"rel": "next", "href": href}]);
+    }
+    Ok(HttpResponse::Ok().json(body))
+}
+
+fn entry(catalog: &Catalog, mapping: &InstanceMapping) -> Value {
+    let cell = catalog.cells.iter().find(|cell| Some(cell.uuid) == mapping.cell_uuid);
+    let request = mapping.delete_request.as_ref();
+    json!({
+        "server": mapping.instance_uuid,
+        "project_id": mapping.project_id,
+        "cell": cell.map(|cell| &cell.name),
+        "cell_health": cell.map(|cell| health(cell.health.report().standing)),
+        "cell_reason": cell.and_then(|cell| cell.health.report().reason),
+        "since": request.and_then(|request| request.asked_at).or(mapping.updated_at).map(instant),
+        "request_id": request.map(|request| &request.caller.request_id),
+        "user_id": request.map(|request| &request.caller.user_id),
+        "attempts": request.map_or(0, |request| request.attempts),
+        "last_error": request.and_then(|request| request.last_error.as_ref()),
+    })
+}

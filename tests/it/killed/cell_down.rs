@@ -1,0 +1,112 @@
+//! `kill -9` in the middle of a move, and a start without one of its two cells: the rest is served, and the move ends well when the
+//! cell comes.
+
+use std::path::Path;
+use std::time::Duration;
+
+use cellshift::config::{Config, Seconds};
+use cellshift::virt::hypervisor::Operation;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::config_file;
+use crate::client::{NewServer, PATIENCE, User, id_of};
+use crate::database_trouble::Trouble;
+use crate::databases;
+use crate::service::{self, Service};
+
+/// How long a copy of disks takes: the kill comes within it.
+const COPY_MS: u64 = 1500;
+
+struct Life {
+    service: Service,
+    member: User,
+    admin: User,
+}
+
+async fn start(data: &Path) -> Life {
+    let service = Service::start(data, &["--config", &config_file(data)]);
+    let (member, admin) = (service.user(data, "cellshift").await, service.user(data, "cellshift-admin").await);
+    Life { service, member, admin }
+}
+
+fn configure(data: &Path, trouble: &Trouble) -> Config {
+    let mut config = Config { data_dir: data.to_owned(), ..Config::default() };
+    (config.cells.probe_interval, config.cells.timeout) = (Seconds::millis(50), Seconds::whole(2));
+    config.compute.latency_ms.insert(Operation::CopyDisks, COPY_MS);
+    databases::place(&mut config);
+    trouble.place(&mut config);
+    super::write_configuration(data, &config);
+    config
+}
+
+/// Waits for a notification of this type about a server, or about whatever it is about.
+async fn told(admin: &User, event_type: &str, server: Option<Uuid>) {
+    let mut last = 0;
+    loop {
+        let (sequence, event) = admin.events("/ops/v1/notifications", last, 1).await.remove(0);
+        let is_about = server.is_none_or(|server| event["payload"]["uuid"] == json!(server));
+        if event["event_type"] == event_type && is_about {
+            return;
+        }
+        last = sequence;
+    }
+}
+
+async fn create(life: &Life, flavor: &str) -> Uuid {
+    let image = id_of(&life.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
+    let server = id_of(&NewServer::of_image(image).flavor(flavor).ask(&life.member).await.expect(202).body["server"]);
+    told(&life.admin, "instance.create.end", Some(server)).await;
+    quiet(life, server).await;
+    server
+}
+
+/// No operation and no debt is left of the server.
+async fn quiet(life: &Life, server: Uuid) {
+    let path = format!("/ops/v1/migrations?server={server}");
+    let ended = async {
+        loop {
+            let all = life.admin.get(&path).await.expect(200).body["migrations"].as_array().cloned().unwrap_or_default();
+            let is_over =
+                |one: &Value| ["done", "unwound"].contains(&one["state"].as_str().unwrap_or_default()) && one["debts"] == json!([]);
+            if all.iter().all(is_over) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, ended).await.expect("its operations end");
+}
+
+#[test]
+fn a_move_that_was_killed_half_way_survives_a_start_without_either_of_its_cells() {
+    for (cell, other_flavor) in [("cell1", "gen2.small"), ("cell2", "gen1.small")] {
+        let trouble = Trouble::first_of(cell);
+        let dir = tempfile::tempdir().expect("a directory");
+        let config = configure(dir.path(), &trouble);
+        actix_rt::System::new().block_on(async {
+            let life = start(dir.path()).await;
+            let (server, other) = (create(&life, "gen1.small").await, create(&life, other_flavor).await);
+            life.member.resize(server, "gen2.small").await.expect(202);
+            told(&life.admin, "instance.resize.start", Some(server)).await;
+            drop(life.service);
+            trouble.begin(&config);
+
+            let life = start(dir.path()).await;
+            told(&life.admin, "cell.down", None).await;
+            assert_eq!(life.member.status(other).await, "ACTIVE", "{cell}");
+            life.member.act(other, json!({"reboot": {"type": "HARD"}})).await.expect(202);
+            quiet(&life, other).await;
+            assert_eq!(life.member.status(other).await, "ACTIVE", "{cell}");
+
+            trouble.end(&config);
+            told(&life.admin, "cell.up", None).await;
+            quiet(&life, server).await;
+            let status = life.member.status(server).await;
+            assert!(["ACTIVE", "VERIFY_RESIZE"].contains(&status.as_str()), "{cell}: {status}");
+            life.service.stop();
+        });
+        let audit = service::run(&["audit", "--config", &config_file(dir.path())]);
+        assert_eq!(audit.code, Some(0), "{cell}: {}{}", audit.stdout, audit.stderr);
+    }
+}
