@@ -159,7 +159,10 @@ async fn a_fence_outlives_the_host_that_has_given_no_reply_under_it() {
 #[actix::test]
 async fn a_reboot_that_is_asked_for_again_and_again_under_one_fence_is_one() {
     let world = world().await;
-    let (cell, _a) = world.cell("cell1", options()).await;
+    let mut options = options();
+    // So that the second comes while the first is at it.
+    options.hosts.latencies.insert(Operation::PowerOff, Duration::from_millis(50));
+    let (cell, _a) = world.cell("cell1", options).await;
     world.run_guest(&cell.hosts, H1, SERVER).await;
     let reboot = world.request(SERVER, HostCommand::RebootGuest { grace_ms: 0 });
     let ask = || cell.hosts.request(H1, reboot.clone(), DEADLINE);

@@ -283,7 +283,12 @@ async fn who_names_an_owner_has_the_lease_and_knows_the_one_before() {
         assert!(matches!(overtaken, Err(DbError::Conflict(_))), "another life has the saga: {overtaken:?}");
         named(2, known, "host2").await.unwrap();
         let row = operations.ownership(id(1)).await.unwrap().unwrap();
-        assert_eq!((row.epoch, row.owner), (2, Some(("cell1".into(), "host2".into()))));
+        assert_eq!((row.epoch, row.owner.clone()), (2, Some(("cell1".into(), "host2".into()))));
+        let may_run = |host: &str| operations.may_run(id(1), "cell1".into(), host.into());
+        assert_eq!(may_run("host2").await.unwrap(), None, "an operation has the server");
+        operations.release(id(7)).await.unwrap();
+        assert_eq!(may_run("host2").await.unwrap(), Some((2, row.attempt)));
+        assert_eq!(may_run("host1").await.unwrap(), None, "it is another's now");
     }
 }
 

@@ -115,6 +115,8 @@ impl Client {
         loop {
             let member = reach(&mut self.life).await.member;
             match member.try_get(&self.path()).await {
+                // Its cell does not answer: nothing is seen of it but that it is there.
+                Some(answer) if answer.status == 200 && answer.body["server"]["status"] == "UNKNOWN" => {}
                 Some(answer) if answer.status == 200 => {
                     let server = &answer.body["server"];
                     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
