@@ -30,6 +30,9 @@ pub struct Batch {
     random: StdRng,
     lives: watch::Sender<Option<Life>>,
     actions: watch::Receiver<usize>,
+    /// Servers that have been made and were seen at rest.
+    made: watch::Receiver<usize>,
+    outages: bool,
     stop: Stop,
     clients: Vec<JoinHandle<History>>,
 }
@@ -55,10 +58,11 @@ impl Batch {
     pub fn begin(data: &Path, seed: u64) -> Batch {
         let (lives, life) = watch::channel(None);
         let (accepted, actions) = watch::channel(0);
+        let (making, made) = watch::channel(0);
         let stop = Stop::default();
-        let live = |number| client::live(number, seed + number as u64, life.clone(), accepted.clone(), stop.clone());
+        let live = |number| client::live(number, seed + number as u64, life.clone(), accepted.clone(), making.clone(), stop.clone());
         let clients = (0..SERVERS).map(|number| actix_rt::spawn(live(number))).collect();
-        Batch { data: data.to_owned(), seed, random: StdRng::seed_from_u64(seed), lives, actions, stop, clients }
+        Batch { data: data.to_owned(), seed, random: StdRng::seed_from_u64(seed), lives, actions, made, outages: false, stop, clients }
     }
 
     /// Starts the service and lets the clients know.
@@ -72,6 +76,14 @@ impl Batch {
     /// The present life of the service.
     pub fn life(&self) -> Life {
         self.lives.borrow().clone().expect("it lives")
+    }
+
+    /// Waits until every client has its server: what a create that fails in an outage leaves is in ERROR for good. From here on there
+    /// are outages.
+    pub async fn everyone(&mut self) {
+        let all = tokio::time::timeout(PATIENCE, self.made.wait_for(|made| *made == SERVERS)).await;
+        drop(all.expect("servers are made").expect("clients live"));
+        self.outages = true;
     }
 
     /// Waits for the next fault's moment, which the seed chooses.
@@ -94,7 +106,8 @@ impl Batch {
         self.stop.now();
         let mut histories = Vec::new();
         for client in self.clients {
-            histories.push(tokio::time::timeout(REST, client).await.expect("every operation ends").expect("no panic"));
+            let history = tokio::time::timeout(REST, client).await.expect("every operation ends").expect("no panic");
+            histories.push(History { outages: self.outages, ..history });
         }
         println!("{what} (seed {}): at rest after {:?}", self.seed, began.elapsed());
         self.lives.send_replace(None);

@@ -56,12 +56,17 @@ pub async fn live(
     seed: u64,
     mut life: watch::Receiver<Option<Life>>,
     accepted: watch::Sender<usize>,
+    made: watch::Sender<usize>,
     stop: Stop,
 ) -> History {
     let server = create(number, &mut life).await;
     accepted.send_modify(|actions| *actions += 1);
-    let mut client = Client { life, server, history: History { number, events: Vec::new() }, written: 0, accepted };
+    let mut client = Client { life, server, history: History { number, events: Vec::new(), outages: false }, written: 0, accepted };
     let mut random = StdRng::seed_from_u64(seed);
+    while !client.look().await.rests {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    made.send_modify(|servers| *servers += 1);
     loop {
         let (stopping, seen) = (stop.asked(), client.look().await);
         if stopping && seen.rests && client.nothing_runs().await {

@@ -85,6 +85,7 @@ fn live_through<S>(place: impl FnOnce(&mut Config), setting: &S, kinds: &[Troubl
     actix_rt::System::new().block_on(async {
         let mut batch = Batch::begin(dir.path(), seed());
         let service = batch.start().await;
+        batch.everyone().await;
         for nth in 0..times {
             let trouble = kinds.get(nth).or_else(|| kinds.choose(&mut random)).expect("a kind");
             batch.moment().await;
