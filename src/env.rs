@@ -3,6 +3,8 @@
 //! Everything that needs the time, a new id or a blocking call takes an [`Env`]; nothing else in the crate asks the
 //! operating system for them (`clippy.toml` refuses it), so a run under a seed and tokio's paused clock replays exactly.
 
+pub mod guard;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

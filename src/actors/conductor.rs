@@ -21,6 +21,7 @@ use super::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdow
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
 use crate::db::api::operations::TakeOver;
+use crate::env::guard::{Guard, stands};
 use crate::saga::debt;
 use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
@@ -102,7 +103,7 @@ impl ConductorParts {
 
     /// The refusal when as many operations are in progress as there may be.
     pub(super) fn check_room(&self) -> Result<(), Refusal> {
-        if self.in_flight.load(Ordering::Relaxed) >= self.max_in_flight {
+        if stands(Guard::OperationsLimit) && self.in_flight.load(Ordering::Relaxed) >= self.max_in_flight {
             return Err(Refusal::Unavailable(format!("{} operations are in progress, which is the limit", self.max_in_flight)));
         }
         Ok(())

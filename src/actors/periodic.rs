@@ -21,6 +21,7 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{PowerState, VmState};
+use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Context as SagaContext, Kind, Request};
 use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
@@ -176,7 +177,7 @@ async fn follow_one(world: &World, cell_name: &str, host: &str, server: Uuid) {
         return;
     }
     let Ok(Some((epoch, attempt))) = world.operations.may_run(server, cell_name.to_owned(), host.to_owned()).await else { return };
-    if guests_off(world, cell_name, host).await.contains(&server) {
+    if !stands(Guard::PowerFence) || guests_off(world, cell_name, host).await.contains(&server) {
         record_off(cell, Fence { server, epoch, attempt }, host).await;
     }
 }

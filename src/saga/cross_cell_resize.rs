@@ -25,6 +25,7 @@ use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, TaskState, VmState};
+use crate::env::guard::{Guard, stands};
 use crate::services::image::Image;
 
 /// The saga.
@@ -90,7 +91,7 @@ async fn delete_target_records(world: &World, context: &mut Context, fence: Fenc
 /// Removes the server's record from a cell that the mapping does not name. The visible record is never removed (L1).
 pub async fn delete_hidden_records(world: &World, context: &Context, fence: Fence, cell: &str) -> Result<(), StepError> {
     match world.api.instance_mapping(context.server).await {
-        Ok(mapping) if mapping.cell_uuid == Some(world.cell_uuid(cell)?) => return Ok(()),
+        Ok(mapping) if stands(Guard::VisibleRecord) && mapping.cell_uuid == Some(world.cell_uuid(cell)?) => return Ok(()),
         Ok(_) | Err(DbError::NotFound(_)) => {}
         Err(error) => return Err(error.into()),
     }

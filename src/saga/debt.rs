@@ -13,6 +13,7 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{PowerState, VmState};
+use crate::env::guard::{Guard, stands};
 
 /// Tries after which a debt that is refused (not merely unanswered) asks for an operator.
 const REFUSALS_BEFORE_OPERATOR: i64 = 10;
@@ -20,7 +21,7 @@ const REFUSALS_BEFORE_OPERATOR: i64 = 10;
 /// While a debt is paid: true when the server has come to that place again since, so that nothing there may be removed.
 /// Within a live saga the place is the saga's own.
 pub async fn in_use_again(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
-    if !context.settling {
+    if !context.settling || !stands(Guard::InUseAgain) {
         return Ok(false);
     }
     let owner = world.operations.ownership(context.server).await?.and_then(|row| row.owner);
@@ -37,7 +38,7 @@ pub async fn in_use_again(world: &World, context: &Context, place: &Place) -> Re
 
 /// While a debt is paid: true when the server is no longer this place's to run, so that nothing there is to be restored.
 pub async fn lost_ownership(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
-    if !context.settling {
+    if !context.settling || !stands(Guard::LostOwnership) {
         return Ok(false);
     }
     let owner = world.operations.ownership(context.server).await?.and_then(|row| row.owner);
@@ -70,7 +71,7 @@ async fn cell_of(world: &World, context: &Context) -> Result<Option<String>, Ste
 
 /// While a debt is paid: true when the server is no longer in the ERROR in which the owing operation left it.
 pub async fn was_mended(world: &World, context: &Context) -> Result<bool, StepError> {
-    if !context.settling {
+    if !context.settling || !stands(Guard::MendedServer) {
         return Ok(false);
     }
     let (_, instance) = super::accept::find(world, context.server).await.map_err(StepError::from)?;
@@ -150,7 +151,7 @@ fn read(debt: &Debt) -> Result<(Context, Step), StepError> {
 /// When the last debt on which a server in ERROR depended is paid, the server is what it was (rule 7).
 async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
     let (context, step) = read(debt)?;
-    if !step.service_depends || context.guest_lost || depends_on_others(world, debt).await? {
+    if !step.service_depends || context.guest_lost || (stands(Guard::OtherDebts) && depends_on_others(world, debt).await?) {
         return Ok(());
     }
     let Some(cell) = cell_of(world, &context).await? else { return Ok(()) };

@@ -16,6 +16,7 @@ use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, TaskState};
+use crate::env::guard::{Guard, stands};
 
 /// The host takes room for the flavor that is wanted.
 pub async fn claim(world: &World, context: &Context, fence: Fence, place: &Place) -> Result<(), StepError> {
@@ -209,7 +210,7 @@ async fn complete_attachments(world: &World, context: &Context, fence: Fence) ->
 pub async fn fence_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     match world.ask(context, &target, fence, HostCommand::Fence).await {
-        Ok(HostReply::Stopped { was_running: true }) => {
+        Ok(HostReply::Stopped { was_running: true }) if stands(Guard::RunningTarget) => {
             complete_attachments(world, context, fence).await?;
             Err(StepError::GoForward(format!("the guest runs on {}", target.host)))
         }

@@ -16,6 +16,7 @@ use crate::domain::fence::Fence;
 use crate::domain::migration::{MigrationStatus, MigrationType};
 use crate::domain::notification::{Event, InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;
+use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::services::placement::Allocations;
 
@@ -69,7 +70,9 @@ pub async fn fail_migration(world: &World, context: &mut Context, fence: Fence) 
     let cell = context.source()?.cell.clone();
     let db = world.cell(&cell)?;
     // The fence first: an act that comes late could record the migration after it was looked for.
-    db.apply(fence, CellTxn::new()).await?;
+    if stands(Guard::TombstoneOfMigration) {
+        db.apply(fence, CellTxn::new()).await?;
+    }
     ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, MigrationStatus::Error)).await)
 }
 

@@ -32,6 +32,7 @@ struct Shared {
 struct State {
     mode: Mode,
     closed: bool,
+    /// Clients' and servers' in turn.
     connections: Vec<TcpStream>,
 }
 
@@ -65,6 +66,14 @@ impl ChaosProxy {
             self.break_connections();
         }
         self.shared.changed.notify_all();
+    }
+
+    /// Tells the clients of every connection that nothing more comes; what they send still passes.
+    pub fn half_close(&self) {
+        for client in self.shared.state().connections.iter().step_by(2) {
+            // It may have ended by itself.
+            let _ = client.shutdown(Shutdown::Write);
+        }
     }
 
     /// Ends every connection that there is.

@@ -16,11 +16,17 @@ pub fn on_postgres() -> bool {
 
 /// Puts the databases of a cloud, whose number of cells is settled, where this run wants them.
 pub fn place(config: &mut Config) {
-    let Ok(server) = std::env::var("CELLSHIFT_TEST_POSTGRES") else { return };
+    if let Ok(server) = std::env::var("CELLSHIFT_TEST_POSTGRES") {
+        place_on(config, &server);
+    }
+}
+
+/// The same on the PostgreSQL server of this URL.
+pub fn place_on(config: &mut Config, server: &str) {
     let cells = (0..=config.cells.count.unwrap_or(CELLS)).map(|number| format!("cell{number}"));
-    config.database.api = Some(fresh_postgres(&server));
-    config.database.services = Some(fresh_postgres(&server));
-    config.database.cells = cells.map(|cell| (cell, fresh_postgres(&server))).collect();
+    config.database.api = Some(fresh_postgres(server));
+    config.database.services = Some(fresh_postgres(server));
+    config.database.cells = cells.map(|cell| (cell, fresh_postgres(server))).collect();
 }
 
 fn fresh_postgres(server: &str) -> String {

@@ -51,9 +51,11 @@ impl PostgresServer {
     /// Starts it when it has been stopped.
     pub fn go(&self) {
         let socket = self.dir.path().display();
-        // A crash of the server alone loses nothing that it has acknowledged; one of the machine is not made here.
-        let options =
-            format!("-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={socket} -c fsync=off", self.address.port());
+        // Not without synchronous commits: what it has acknowledged is to outlive its crash, if not the machine's.
+        let options = format!(
+            "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={socket} -c max_connections=300 -c fsync=off",
+            self.address.port()
+        );
         run(self.program("pg_ctl").args(["-D", "data", "-l", "log", "-w", "-t", "60", "-o"]).arg(options).arg("start"));
     }
 

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
 
 use serde_json::Value;
 
@@ -59,10 +59,20 @@ impl Service {
         User::sign_in_at(self.address, word("username"), word("password"), word("project_name")).await
     }
 
+    /// Sends it a signal.
+    pub fn signal(&self, signal: &str) {
+        let told = Command::new("kill").args([signal, &self.process.id().to_string()]).status().expect("kill runs");
+        assert!(told.success());
+    }
+
+    /// Waits until it ends by itself.
+    pub fn death(mut self) -> ExitStatus {
+        self.process.wait().expect("it ends")
+    }
+
     /// Tells it to stop, and waits until it has.
     pub fn stop(mut self) {
-        let told = Command::new("kill").args(["-TERM", &self.process.id().to_string()]).status().expect("kill runs");
-        assert!(told.success());
+        self.signal("-TERM");
         let status = self.process.wait().expect("it ends");
         assert!(status.success(), "{status}");
     }

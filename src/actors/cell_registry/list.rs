@@ -22,6 +22,7 @@ use crate::db::cell::instance_filter::InstanceFilter;
 use crate::db::cell::instance_list::InstanceDetails;
 use crate::db::cell::instance_sort::{SortSpec, SortValue};
 use crate::db::cell::instances::Instance;
+use crate::env::guard::{Guard, stands};
 
 /// Clocks of several controllers may differ by this much.
 const CLOCK_MARGIN_SECONDS: i64 = 5;
@@ -117,7 +118,9 @@ impl CellRegistry {
         };
         let mut builds_by_id = merge.run(builds).await?;
         merge.elsewhere.extend(self.inner.api.mappings_changed_since(began, query.filter.project_id.as_deref()).await?);
-        merge.add_moved().await?;
+        if stands(Guard::MovedMeanwhile) {
+            merge.add_moved().await?;
+        }
         let is_full = merge.page.len() == query.limit;
         let mut loaded = if query.details { merge.details().await? } else { BTreeMap::new() };
         let Merge { page, silent, .. } = merge;
@@ -250,7 +253,7 @@ impl Merge<'_> {
         mappings.retain(|mapping| mapping.delete_request.is_none());
         let cells: BTreeMap<Uuid, Option<Uuid>> = mappings.into_iter().map(|mapping| (mapping.instance_uuid, mapping.cell_uuid)).collect();
         let (here, other): (Vec<Entry>, Vec<Entry>) =
-            entries.into_iter().partition(|entry| cells.get(&entry.instance.uuid) == Some(&entry.cell));
+            entries.into_iter().partition(|entry| cells.get(&entry.instance.uuid) == Some(&entry.cell) || !stands(Guard::MappingAuthority));
         self.elsewhere.extend(other.iter().map(|entry| entry.instance.uuid));
         Ok(here)
     }

@@ -1,11 +1,13 @@
 //! The merge of all cells' servers against a simple oracle, with random servers, orders, pages, moves and silent cells.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
+use tokio::sync::oneshot;
 
 use super::*;
 use crate::db::api::cell_mappings::CellMapping;
@@ -13,11 +15,11 @@ use crate::db::api::publications::NewServer;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_sort::{Direction, SortKey, SortSpec};
 use crate::db::fixture::fresh_postgres;
-use crate::db::{Db, Outage, Schema};
+use crate::db::{Db, Outage, POOL_SIZE, Schema};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::request_spec::RequestSpec;
-use crate::env::{Blocking, Clock, Env, RandomIds};
+use crate::env::{Blocking, Clock, Env, IdSource, RandomIds};
 
 const CELLS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -235,4 +237,74 @@ fn pages_over_all_cells_are_what_an_oracle_sorts() {
     if fresh_postgres().is_some() {
         merges_as_the_oracle_sorts(Blocking::Pool, || fresh_postgres().unwrap(), 10);
     }
+}
+
+#[tokio::test]
+async fn of_a_server_and_its_copy_the_mapping_says_which_is_listed() {
+    let world = World::on(Blocking::Inline, String::new).await;
+    // Whichever cell is read first, and whichever name is sorted first.
+    for (cell, copy) in [(0, 1), (1, 0)] {
+        let project = world.env.uuid().to_string();
+        let made = Made { cell, copy: Some(copy), created: 0, name: 0, host: None, progress: 0 };
+        world.store(&project, &[made]).await;
+        for direction in [Direction::Asc, Direction::Desc] {
+            let sort = SortSpec::new(vec![(SortKey::DisplayName, direction)]);
+            let mut query = ListQuery { sort, limit: 10, ..ListQuery::default() };
+            query.filter.project_id = Some(project.clone());
+            let names: Vec<String> =
+                world.registry.list_servers(query).await.unwrap().servers.into_iter().map(|server| server.instance.display_name).collect();
+            assert_eq!(names, ["name0"]);
+        }
+    }
+}
+
+/// Takes so many of a database's readers until what this gives is dropped.
+async fn occupy(cell: &CellHandle, readers: u32) -> Vec<mpsc::Sender<()>> {
+    let mut held = Vec::new();
+    for _ in 0..readers {
+        let ((keep, kept), (began, begins)) = (mpsc::channel::<()>(), oneshot::channel());
+        let db = cell.db.db().clone();
+        tokio::spawn(async move {
+            let reading = db.read(move |_| {
+                let _ = began.send(());
+                // It ends when the other end is dropped.
+                let _ = kept.recv();
+                Ok(())
+            });
+            reading.await
+        });
+        begins.await.unwrap();
+        held.push(keep);
+    }
+    held
+}
+
+/// Its old cell is read when it has left, its new one was read before it came.
+#[tokio::test]
+async fn a_server_that_moves_between_the_reads_of_two_cells_is_listed() {
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::on(Blocking::Pool, || dir.path().join(format!("{}.db", RandomIds.uuid())).display().to_string()).await;
+    let made = Made { cell: 0, copy: None, created: 0, name: 0, host: None, progress: 0 };
+    let (_, record) = world.store("p", &[made]).await.remove(0);
+    world.clock.0.fetch_add(1, Ordering::Relaxed);
+    let (old, new) = (&world.cells[0], &world.cells[1]);
+    let readers_of_old = occupy(old, POOL_SIZE).await;
+    // One is left, so that whoever comes next waits until the list has read.
+    let _readers_of_new = occupy(new, POOL_SIZE - 1).await;
+    let before = new.db.db().calls().reads;
+    let moving = async {
+        while new.db.db().calls().reads == before {
+            tokio::task::yield_now().await;
+        }
+        new.db.services().await.unwrap();
+        let fence = Fence { server: record.uuid, epoch: 2, attempt: 2 };
+        new.db.create_instance(fence, InstanceBundle::new(record.clone())).await.unwrap();
+        world.registry.inner.api.publish_move(fence, record.uuid, new.uuid, spec_of(&record)).await.unwrap();
+        old.db.hard_delete_instance(fence, record.uuid).await.unwrap();
+        drop(readers_of_old);
+    };
+    let listing = world.registry.list_servers(ListQuery { limit: 10, ..ListQuery::default() });
+    let (list, ()) = futures::join!(listing, moving);
+    let listed: Vec<(Option<String>, Uuid)> = list.unwrap().servers.into_iter().map(|server| (server.cell, server.instance.uuid)).collect();
+    assert_eq!(listed, [(Some(new.name.clone()), record.uuid)]);
 }

@@ -8,6 +8,7 @@ use super::core::{CommandError, Core, unless_overtaken};
 use super::lanes::Admission;
 use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::domain::host_protocol::{HostCommand, HostReply};
+use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::virt::{GuestRecord, Operation, StopCause};
 
@@ -119,7 +120,7 @@ impl Core {
         if spec.server != server {
             return Err(CommandError::Refused(format!("the guest is for server {} and the request for server {server}", spec.server)));
         }
-        if self.guest(server).await?.is_some_and(|guest| guest.runs()) {
+        if stands(Guard::RunningGuest) && self.guest(server).await?.is_some_and(|guest| guest.runs()) {
             return Err(CommandError::Refused(format!("the guest of server {server} runs")));
         }
         self.latency(admission, Operation::Define).await?;

@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::lanes::hex;
 use crate::domain::guest::{DiskManifest, DiskPart};
+use crate::env::guard::{Guard, stands};
 use crate::virt::DiskFile;
 
 /// Bytes per read; a higher fence is noticed between two.
@@ -165,7 +166,7 @@ impl DiskWriter {
         }
         let arrived = hex(&disk.digest.finalize());
         match expected.sha256 {
-            Some(sent) if sent != arrived => {
+            Some(sent) if stands(Guard::DiskChecksum) && sent != arrived => {
                 Err(CopyError::Mismatch(format!("the checksum of {} does not match: sent {sent}, arrived {arrived}", disk.name)))
             }
             _ => Ok(()),

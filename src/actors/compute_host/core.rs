@@ -1,6 +1,7 @@
 //! A host's way of obeying: from a request through its lane to a reply. No mailbox here; the actor only carries messages
 //! in and replies out.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,13 +11,14 @@ use tokio::sync::RwLock;
 use uuid::Uuid;
 
 use super::lanes::{Admission, Entry, Lanes, digest};
-use super::memory::MemoryStore;
+use super::memory::{MemoryStore, ServerMemory};
 use super::{HostParts, HostPlace};
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::virt::files::Durability;
-use crate::virt::{Hypervisor, Operation, StopCause, VirtError};
+use crate::virt::{GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
 /// What the incarnations of one host share: its place, its driver, and the gate that keeps a dead incarnation's last
 /// blocking calls from overlapping with its successor's first.
@@ -95,6 +97,7 @@ impl Core {
             Ok::<_, String>(opened)
         });
         let (store, memories) = opened.await?;
+        let memories = if stands(Guard::HostMemory) { memories } else { forgetful(memories) };
         let lanes = Lanes::new(parts.options.claimable(&parts.capacity), memories);
         Ok(Core { parts, lanes, store: Arc::new(store), generation })
     }
@@ -212,6 +215,7 @@ impl Core {
     pub async fn raise(&self, server: Uuid) -> Result<(), CommandError> {
         match self.lanes.memory(server) {
             (_, false) => Ok(()),
+            (_, true) if !stands(Guard::DurableFence) => Ok(()),
             (_, true) => self.record(server, true).await,
         }
     }
@@ -231,7 +235,7 @@ impl Core {
     pub async fn blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, CommandError> {
         let site = &self.parts.site;
         let permit = site.gate.clone().read_owned().await;
-        if site.generation.load(Ordering::SeqCst) != self.generation {
+        if stands(Guard::HostLife) && site.generation.load(Ordering::SeqCst) != self.generation {
             return Err(CommandError::Failed("the host was restarted meanwhile".into()));
         }
         let work = move || {
@@ -275,7 +279,7 @@ impl Core {
             }
             Err(CommandError::Overtaken) => return,
         };
-        let interrupted = guests.into_iter().filter(|guest| guest.defined && guest.stopped_by == Some(StopCause::HostDown));
+        let interrupted = guests.into_iter().filter(|guest| guest.defined && was_interrupted(guest));
         for guest in interrupted {
             let server = guest.spec.server;
             let place = &self.parts.site.place;
@@ -304,7 +308,7 @@ impl Core {
         let started = async {
             self.raise(fence.server).await?;
             let guest = self.guest(fence.server).await?;
-            match guest.filter(|guest| guest.defined && guest.stopped_by == Some(StopCause::HostDown)) {
+            match guest.filter(|guest| guest.defined && was_interrupted(guest)) {
                 None => Ok(()),
                 Some(guest) => self.power_on(&admission, guest).await,
             }
@@ -317,6 +321,16 @@ impl Core {
             Err(CommandError::Overtaken) => {}
         }
     }
+}
+
+/// It ran when its host went away, and nobody has stopped it since.
+fn was_interrupted(guest: &GuestRecord) -> bool {
+    guest.stopped_by == Some(StopCause::HostDown) || !stands(Guard::InterruptedGuest)
+}
+
+/// What a host would know that remembers no fence.
+fn forgetful(memories: BTreeMap<Uuid, ServerMemory>) -> BTreeMap<Uuid, ServerMemory> {
+    memories.into_iter().map(|(server, memory)| (server, ServerMemory { claims: memory.claims, ..ServerMemory::default() })).collect()
 }
 
 /// Runs `work` to its end unless a higher fence overtakes the request; then the work is dropped where it stands.

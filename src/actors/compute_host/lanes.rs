@@ -14,6 +14,7 @@ use super::memory::ServerMemory;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::host_protocol::{HostCommand, HostReply};
+use crate::env::guard::{Guard, stands};
 
 /// How far a copy is.
 #[derive(Default)]
@@ -121,20 +122,24 @@ impl Lanes {
         let mut inner = self.inner();
         let Inner { lanes, next_ticket } = &mut *inner;
         let lane = lanes.entry(fence.server).or_default();
-        if fence.is_below(lane.memory.fence) {
+        if stands(Guard::HostFence) && fence.is_below(lane.memory.fence) {
             return Entry::Answer(stale(lane.memory.fence));
         }
         if fence.pair() == lane.memory.fence {
-            if let Some(same) = lane.tickets.iter().find(|ticket| ticket.fence == fence.pair() && ticket.digest == digest) {
+            if stands(Guard::JoinedRequest)
+                && let Some(same) = lane.tickets.iter().find(|ticket| ticket.fence == fence.pair() && ticket.digest == digest)
+            {
                 return Entry::Join(same.reply.clone());
             }
-            if let Some(reply) = lane.memory.replies.get(&digest) {
+            if stands(Guard::RememberedReply)
+                && let Some(reply) = lane.memory.replies.get(&digest)
+            {
                 return Entry::Answer(reply.clone());
             }
-        } else {
+        } else if lane.memory.fence < fence.pair() {
             lane.memory.fence = fence.pair();
             lane.memory.replies.clear();
-            for ticket in &lane.tickets {
+            for ticket in lane.tickets.iter().filter(|_| stands(Guard::Overtaking)) {
                 ticket.overtaken.send_replace(true);
             }
         }
@@ -167,7 +172,9 @@ impl Lanes {
             ("MEMORY_MB", wanted.memory_mb, limit.memory_mb - held.memory_mb),
             ("DISK_GB", wanted.disk_gb, limit.disk_gb - held.disk_gb),
         ];
-        if let Some((class, wanted, free)) = classes.into_iter().find(|(_, wanted, free)| *wanted > 0 && wanted > free) {
+        if stands(Guard::HostRoom)
+            && let Some((class, wanted, free)) = classes.into_iter().find(|(_, wanted, free)| *wanted > 0 && wanted > free)
+        {
             return Err(format!("the claim does not fit: {wanted} {class} are wanted and {} are free", free.max(0)));
         }
         Ok(inner.lanes.entry(server).or_default().memory.claims.insert(holder, wanted))
@@ -222,7 +229,8 @@ impl Admission {
     /// The refusal for this request when a higher fence has overtaken it.
     pub fn stale(&self) -> Option<HostReply> {
         let highest = self.lanes.fence(self.fence.server);
-        self.fence.is_below(highest).then(|| stale(highest))
+        let counts = stands(Guard::HostFence) && stands(Guard::HostTurn);
+        (counts && self.fence.is_below(highest)).then(|| stale(highest))
     }
 
     /// True once a higher fence has overtaken this request.

@@ -9,6 +9,7 @@ use super::core::{CommandError, Core};
 use super::transfer::EXPORTED_BY;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReport};
 use crate::domain::server::PowerState;
+use crate::env::guard::{Guard, stands};
 use crate::virt::{GuestRecord, StopCause, files};
 
 impl Core {
@@ -73,8 +74,8 @@ pub(super) fn guest_report(server: Uuid, guest: Option<&GuestRecord>, fence: (i6
 /// nobody shall take the guest for one that was switched off.
 fn power_state(guest: &GuestRecord) -> PowerState {
     match guest.stopped_by {
-        Some(StopCause::HostDown) => PowerState::NoState,
-        Some(StopCause::Operation(_)) | None => guest.power_state,
+        Some(StopCause::HostDown) if stands(Guard::LostPower) => PowerState::NoState,
+        Some(StopCause::HostDown | StopCause::Operation(_)) | None => guest.power_state,
     }
 }
 

@@ -1,10 +1,13 @@
 //! A host by its messages: what its files hold and what it answers, when requests are late, repeated, at once, broken off.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
 use uuid::Uuid;
 
+use super::core::{Core, HostSite};
+use super::{HostParts, HostPlace};
 use crate::actors::fixture::{DEADLINE, IMAGE, World, files_below, options, until, world, world_on};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
@@ -13,6 +16,8 @@ use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 use crate::domain::server::PowerState;
 use crate::env::Env;
 use crate::services::network::NetworkService;
+use crate::virt::files::Durability;
+use crate::virt::simulated::Simulated;
 use crate::virt::{HostUnreachable, Hypervisor, Operation};
 
 const H1: &str = "cell1-host1";
@@ -133,6 +138,82 @@ async fn disks_that_do_not_match_are_refused_and_nothing_is_left() {
     }
     world.ask(&cell.hosts, H1, SERVER, HostCommand::DropExport).await;
     assert!(world.only_guest(&cell.hosts, H1).await.unwrap().leftovers.is_empty());
+    let image_id = world.image().await;
+    let reply = world.ask(&cell.hosts, H1, SERVER, HostCommand::UploadSnapshot { image_id }).await;
+    assert!(matches!(reply, HostReply::Refused { .. }), "the bytes that are there are not its disks': {reply:?}");
+}
+
+#[actix::test]
+async fn a_fence_outlives_the_host_that_has_given_no_reply_under_it() {
+    let world = world().await;
+    let (cell, _a) = world.cell("cell1", options()).await;
+    let late = world.request(SERVER, HostCommand::RemoveGuest);
+    // The last thing that it did is a start, whose reply is not remembered.
+    world.run_guest(&cell.hosts, H1, SERVER).await;
+    cell.power_off_host(H1, true).await.unwrap();
+    cell.power_on_host(H1).await.unwrap();
+    let reply = cell.hosts.request(H1, late.clone(), DEADLINE).await;
+    assert_eq!(reply, Ok(HostReply::Stale { epoch: 1, attempt: world.fence(SERVER, 1).attempt - 1 }));
+}
+
+#[actix::test]
+async fn a_reboot_that_is_asked_for_again_and_again_under_one_fence_is_one() {
+    let world = world().await;
+    let mut options = options();
+    // So that the second comes while the first is at it.
+    options.hosts.latencies.insert(Operation::PowerOff, Duration::from_millis(50));
+    let (cell, _a) = world.cell("cell1", options).await;
+    world.run_guest(&cell.hosts, H1, SERVER).await;
+    let reboot = world.request(SERVER, HostCommand::RebootGuest { grace_ms: 0 });
+    let ask = || cell.hosts.request(H1, reboot.clone(), DEADLINE);
+    let (first, second) = futures::join!(ask(), ask());
+    assert_eq!((first, second, ask().await), (Ok(HostReply::Done), Ok(HostReply::Done), Ok(HostReply::Done)));
+    let disk = world.disk("cell1", H1, SERVER, "disk");
+    let boots = String::from_utf8_lossy(&disk).lines().filter(|line| line.ends_with("boot")).count();
+    assert_eq!(boots, 2, "its start and its reboot");
+}
+
+#[actix::test]
+async fn what_is_overtaken_while_it_waits_for_its_turn_does_nothing() {
+    let world = world().await;
+    let mut options = options();
+    options.hosts.latencies.insert(Operation::CopyDisks, Duration::from_secs(3600));
+    let (cell, _a) = world.cell("cell1", options).await;
+    let hosts = &cell.hosts;
+    let source = DiskSource::Image { image_id: world.image().await };
+    let slow = world.request(SERVER, prepare(&world, source));
+    let claim = HostCommand::Claim { holder: SERVER, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 } };
+    let (waiting, last) = (world.request(SERVER, claim), world.request(SERVER, HostCommand::Fence));
+    let highest = HostReply::Stale { epoch: 1, attempt: last.fence.attempt };
+    // All three are there before the first learns that it is overtaken.
+    let (slow, waiting, last) =
+        futures::join!(hosts.request(H1, slow, DEADLINE), hosts.request(H1, waiting, DEADLINE), hosts.request(H1, last, DEADLINE));
+    assert_eq!((slow, waiting), (Ok(highest.clone()), Ok(highest)));
+    assert_eq!(last, Ok(HostReply::Stopped { was_running: false }));
+    assert!(world.report(hosts, H1).await.claims.is_empty(), "the claim took no room");
+}
+
+#[actix::test]
+async fn an_earlier_life_of_a_host_begins_nothing_more() {
+    let world = world().await;
+    let place = HostPlace { cell: "cell1".into(), host: H1.into(), cell_dir: world.cell_dir("cell1") };
+    let hypervisor = Arc::new(Simulated::open(&place.guests_dir(), Durability::of(&world.env)).unwrap());
+    let parts = HostParts {
+        env: world.env.clone(),
+        site: HostSite::new(place, hypervisor),
+        capacity: Resources { vcpu: 4, memory_mb: 8192, disk_gb: 100 },
+        options: options().hosts,
+        images: world.images.clone(),
+        network: world.network.clone(),
+        oracle: world.oracle.clone(),
+    };
+    let earlier = Core::start(parts.clone()).await.unwrap_or_else(|why| panic!("{why}"));
+    let claim = HostCommand::Claim { holder: SERVER, resources: Resources { vcpu: 1, memory_mb: 1, disk_gb: 1 } };
+    assert_eq!(earlier.obey(world.request(SERVER, claim.clone())).await, HostReply::Done);
+    let later = Core::start(parts).await.unwrap_or_else(|why| panic!("{why}"));
+    let refused = earlier.obey(world.request(SERVER, HostCommand::DropClaim { holder: SERVER })).await;
+    assert_eq!(refused, HostReply::Failed { reason: "the host was restarted meanwhile".into() });
+    assert_eq!(later.obey(world.request(SERVER, claim)).await, HostReply::Done);
 }
 
 #[actix::test]

@@ -13,6 +13,7 @@ use super::lanes::{Admission, Progress};
 use crate::domain::guest::{DiskManifest, DiskSource, GuestSpec};
 use crate::domain::host_protocol::HostReply;
 use crate::env::Env;
+use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::Gathered;
 use crate::services::image::ImageData;
@@ -48,7 +49,9 @@ impl Core {
     async fn uploaded_before(&self, admission: &Admission, image: Uuid, disks: Vec<DiskFile>, reason: String) -> Outcome {
         let (manifest, sha256) = self.checksums(Some(admission), disks).await?;
         match self.parts.images.image(image).await {
-            Ok(known) if known.os_hash_value.as_ref() == Some(&sha256) => Ok(HostReply::Exported { manifest }),
+            Ok(known) if known.os_hash_value.as_ref() == Some(&sha256) || !stands(Guard::UploadedBefore) => {
+                Ok(HostReply::Exported { manifest })
+            }
             _ => Err(CommandError::Refused(reason)),
         }
     }
@@ -131,7 +134,7 @@ impl Core {
         let server = admission.fence.server;
         match self.guest(server).await? {
             None => return Err(CommandError::Refused(format!("server {server} has no guest on host {}", self.host()))),
-            Some(guest) if guest.runs() => {
+            Some(guest) if stands(Guard::DisksAtRest) && guest.runs() => {
                 return Err(CommandError::Refused(format!("the guest of server {server} runs; its disks are not at rest")));
             }
             Some(_) => {}
@@ -201,8 +204,7 @@ impl Core {
                 return self.close(&what, writer).await;
             }
             progress.advance(bytes.len());
-            let (stored, following) =
-                futures::join!(self.store(&what, writer, bytes), unless_overtaken(admission, arriving.next()));
+            let (stored, following) = futures::join!(self.store(&what, writer, bytes), unless_overtaken(admission, arriving.next()));
             (writer, next) = (stored?, following?);
         }
     }

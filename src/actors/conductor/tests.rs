@@ -9,9 +9,13 @@ use crate::actors::played::{Played, play};
 use crate::db::Outage;
 use crate::db::api::debts::NewDebt;
 use crate::db::api::operations::Append;
+use crate::db::cell::CellTxn;
+use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::server::{PowerState, VmState};
-use crate::saga::context::{Kind, Prior, Request};
+use crate::saga::context::{Kind, Place, Prior, Request};
+use crate::saga::cross_cell_resize::delete_hidden_records;
+use crate::saga::resize::fail_migration;
 
 fn conductor(played: &Played, max_in_flight: usize) -> ConductorHandle {
     let controller = Controller { name: "test".into(), lease: Duration::from_secs(30) };
@@ -114,8 +118,7 @@ async fn owed(played: &Played, steps: &[&str]) -> Uuid {
     let (cell, instance) = crate::saga::accept::find(&played.world, server).await.unwrap();
     let node = played.world.node_on(&cell, instance.host.as_deref().unwrap()).await.unwrap();
     context.prior = Some(Prior { vm_state: VmState::Active, running: true, launched: true });
-    context.source =
-        Some(crate::saga::context::Place { cell, host: node.host.clone(), node: node.host, provider: node.uuid, availability_zone: None });
+    context.source = Some(Place { cell, host: node.host.clone(), node: node.host, provider: node.uuid, availability_zone: None });
     let json = serde_json::to_string(&context).unwrap();
     let debt = |(seq, step): (usize, &&str)| NewDebt {
         owed_seq: i64::try_from(seq).unwrap(),
@@ -163,6 +166,21 @@ async fn a_server_is_back_when_the_last_debt_it_depends_on_is_paid() {
 }
 
 #[actix::test]
+async fn a_server_is_not_back_while_another_debt_that_it_depends_on_stands() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    let server = owed(&played, &["stop_guest", "start_guest"]).await;
+    let paying = actix::spawn(conductor.addr().send(PayDebts));
+    played.asked().await.done();
+    played.asked().await.refused("not yet");
+    tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the debts were not tried").unwrap().unwrap();
+    assert_eq!(played.world.operations.debts(Some(server)).await.unwrap().len(), 1);
+    assert_eq!(played.record(server).await.vm_state, VmState::Error, "its guest has not been started");
+    pay(&mut played, &conductor, 1).await;
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
 async fn a_debt_stands_until_the_servers_record_is_right_too() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);
@@ -177,4 +195,39 @@ async fn a_debt_stands_until_the_servers_record_is_right_too() {
     pay(&mut played, &conductor, 1).await;
     assert!(played.world.operations.debts(Some(server)).await.unwrap().is_empty());
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
+async fn a_debt_that_is_paid_late_touches_only_what_is_still_the_debtors() {
+    let played = play().await;
+    let (world, server) = (&played.world, played.server(VmState::Active).await);
+    let mut context = played.context(server, Kind::Delete, Request::Delete);
+    context.settling = true;
+    let (cell, instance) = crate::saga::accept::find(world, server).await.unwrap();
+    let node = world.node_on(&cell, instance.host.as_deref().unwrap()).await.unwrap();
+    let here = Place { cell, host: node.host.clone(), node: node.host, provider: node.uuid, availability_zone: None };
+    let elsewhere = Place { host: "host2".into(), ..here.clone() };
+    for (place, is_its) in [(&here, true), (&elsewhere, false)] {
+        assert_eq!(debt::in_use_again(world, &context, place).await, Ok(is_its), "what is there may be removed only if it has left");
+        assert_eq!(debt::lost_ownership(world, &context, place).await, Ok(!is_its), "what is to run there is its to restore");
+    }
+    assert_eq!(debt::was_mended(world, &context).await, Ok(true), "its user has it running");
+    // A copy is owed to be removed from the cell where the server is by now.
+    delete_hidden_records(world, &context, played.fence(server).await, &here.cell).await.unwrap();
+    assert_eq!(played.record(server).await.uuid, server);
+}
+
+#[actix::test]
+async fn a_record_of_a_move_that_comes_after_its_undo_is_refused() {
+    let played = play().await;
+    let (world, server) = (&played.world, played.server(VmState::Active).await);
+    let mut context = played.context(server, Kind::Delete, Request::Delete);
+    context.source =
+        Some(Place { cell: "cell1".into(), host: "host1".into(), node: "host1".into(), provider: server, availability_zone: None });
+    let act = played.fence(server).await;
+    let undo = Fence { attempt: act.attempt + 1, ..act };
+    // Nothing was recorded, and nothing may be any more.
+    fail_migration(world, &mut context, undo).await.unwrap();
+    let late = world.cells["cell1"].db.apply(act, CellTxn::new()).await;
+    assert!(matches!(late, Err(DbError::Stale(..))), "{late:?}");
 }

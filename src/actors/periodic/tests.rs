@@ -145,3 +145,13 @@ async fn word_of_a_host_that_an_operation_has_outdated_changes_nothing() {
     record_off(cell, outdated, "host1").await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }
+
+/// The operation ended between the two looks at the host: what the first one saw was its doing.
+#[actix::test]
+async fn a_guest_that_runs_again_when_its_fence_is_known_is_not_taken_for_one_that_went_off() {
+    let played = play().await;
+    let server = played.server(VmState::Active).await;
+    *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::Running)];
+    follow_one(&played.world, "cell1", "host1", server).await;
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}

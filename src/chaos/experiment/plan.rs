@@ -30,6 +30,8 @@ pub struct Plan {
     /// Where faults go: those that are not a step's own, to be made to happen; all, to be told of.
     elsewhere: mpsc::UnboundedSender<Call>,
     healed: AtomicBool,
+    /// How this process ends where it is to be killed at a step; none where whoever runs it is told to.
+    end: Option<fn()>,
 }
 
 struct Armed {
@@ -63,7 +65,12 @@ impl Plan {
             When::Step(at) => Some(Armed { number, at: at.clone(), what: fault.what.clone(), times: fault.times, seen: AtomicU32::new(0) }),
             When::At(_) | When::Between(..) => None,
         });
-        Plan { witness, record, faults: armed.collect(), elsewhere, healed: AtomicBool::new(false) }
+        Plan { witness, record, faults: armed.collect(), elsewhere, healed: AtomicBool::new(false), end: None }
+    }
+
+    /// For a process that is to be killed at the very point: `end` does not return.
+    pub fn ending_the_process(self, end: fn()) -> Plan {
+        Plan { end: Some(end), ..self }
     }
 
     /// Nothing more goes wrong; the witness goes on looking.
@@ -102,6 +109,9 @@ impl FaultPlan for Plan {
             let place = self.happens(armed, point, &title);
             if let What::Step(fault) = &armed.what {
                 own = *fault;
+            }
+            if let (What::Restart, Some(end)) = (&armed.what, self.end) {
+                end();
             }
             // The run has ended when nobody listens.
             let _ = self.elsewhere.send(Call { place, what: armed.what.clone(), saga: Some(point.id) });

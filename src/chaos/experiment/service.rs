@@ -17,7 +17,7 @@ use self::loaded::Loaded;
 use self::told::Told;
 use super::Witness;
 use super::check::{self, Complaint};
-use super::fault::What;
+use super::fault::{PlannedFault, What, When};
 use super::injector::{Begun, Injector};
 use super::plan::Call;
 use super::post::Post;
@@ -236,7 +236,7 @@ impl Keeper {
     }
 
     async fn inject(&mut self, what: What) -> Result<HandFault, Refused> {
-        refuse(&possible("what", &what, true).into_iter().collect::<Vec<_>>())?;
+        refuse(&possible("what", &what, false).into_iter().collect::<Vec<_>>())?;
         let id = self.tree.world.env.uuid();
         let begun = self.injector.begin(&Call { place: 0, what: what.clone(), saga: None }).await.map_err(Refused::Conflict)?;
         self.told.begun(id, &what.to_string(), None).await;
@@ -399,11 +399,11 @@ fn complaint(key: &str, message: &str) -> Complaint {
 }
 
 /// Why a fault cannot be done to a running service.
-fn possible(key: &str, what: &What, by_hand: bool) -> Option<Complaint> {
+fn possible(key: &str, what: &What, at_step: bool) -> Option<Complaint> {
     match what {
-        What::Restart => Some(complaint(key, "a service does not end itself: kill its process")),
+        What::Restart if !at_step => Some(complaint(key, "a service ends itself only at a step: kill its process")),
         What::Clock { .. } => Some(complaint(key, "the clock of a running service does not jump")),
-        What::Step(_) if by_hand => Some(complaint(key, "it happens at a step: load an experiment that says which")),
+        What::Step(_) if !at_step => Some(complaint(key, "it happens at a step: load an experiment that says which")),
         _ => None,
     }
 }
@@ -422,6 +422,9 @@ fn unfit(scenario: &Scenario) -> Vec<Complaint> {
         complaints.push(complaint("abort", "in a running service there is only `after_seconds`"));
     }
     let faults = scenario.faults.iter().flatten().enumerate();
-    complaints.extend(faults.filter_map(|(number, fault)| possible(&format!("faults[{number}].what"), &fault.what, false)));
+    let impossible = |(number, fault): (usize, &PlannedFault)| {
+        possible(&format!("faults[{number}].what"), &fault.what, matches!(fault.when, When::Step(_)))
+    };
+    complaints.extend(faults.filter_map(impossible));
     complaints
 }

@@ -9,8 +9,10 @@ use super::virtual_env::{RunClock, env};
 use super::watch::Watch;
 use super::*;
 use crate::actors::compute_host::HostPlace;
-use crate::chaos::experiment::fault::{What, When};
+use crate::chaos::experiment::fault::{AtStep, What, When};
+use crate::chaos::experiment::journey::{Deed, Journey};
 use crate::chaos::experiment::scenario::Workload;
+use crate::chaos::point::{Fault, Moment};
 use crate::db::{Db, Outage, Schema};
 use crate::domain::flavor::Flavor;
 use crate::domain::guest::{DiskSource, GuestSpec};
@@ -98,6 +100,20 @@ fn a_controller_that_starts_while_the_journal_is_away_goes_on_when_it_returns() 
     let outcome = run_with(5, &small(), &[fault(6000, away), fault(6001, What::Restart)], &Options::default()).unwrap();
     assert!(outcome.is_good(), "{:#?}\n{}", outcome.findings.violations, outcome.trace.join("\n"));
     assert_eq!(outcome.findings.lives, 2, "the second life lasts");
+}
+
+/// The start is there, and the step says that it failed: going back would leave a guest that runs where nobody owns it.
+#[test]
+fn a_target_whose_guest_runs_is_not_left() {
+    let acts = vec![Deed::Resize("gen2.small".into())];
+    let workload = Workload { servers: 0, journeys: vec![Journey { acts, ..Journey::default() }], ..Workload::default() };
+    let scenario = Scenario { workload, ..Scenario::default() };
+    let at = AtStep { step: "start_at_target".into(), saga: None, side: "act".into(), moment: Moment::AfterEffect, occurrence: 1 };
+    let faults = [PlannedFault::once(When::Step(at), What::Step(Fault::Refuse))];
+    let outcome = run_with(1, &scenario, &faults, &Options::default()).unwrap();
+    assert!(outcome.is_good(), "{:#?}\n{}", outcome.findings.violations, outcome.trace.join("\n"));
+    let moves: Vec<bool> = outcome.findings.migrations.iter().filter(|one| one.is_move()).map(|one| one.arrived()).collect();
+    assert_eq!((outcome.findings.injected.len(), moves), (1, vec![true]), "it goes forward");
 }
 
 fn conductor() -> What {

@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::ownership;
 use crate::db::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
+use crate::env::guard::{Guard, stands};
 
 diesel::table! {
     sagas (id) {
@@ -214,9 +215,7 @@ impl Operations {
         };
         self.db
             .write(move |conn| {
-                diesel::insert_into(operations::table)
-                    .values((operations::server_uuid.eq(&row.server_uuid), operations::saga_id.eq(&row.id), operations::started_at.eq(now)))
-                    .execute(conn)?;
+                occupy(conn, &row.server_uuid, &row.id, now)?;
                 let fence = ownership::take_attempt(conn, server)?;
                 diesel::insert_into(sagas::table).values(&row).execute(conn)?;
                 let first = JournalEntry {
@@ -280,13 +279,7 @@ impl Operations {
         let held = self
             .db
             .write(move |conn| {
-                diesel::insert_into(operations::table)
-                    .values((
-                        operations::server_uuid.eq(server.to_string()),
-                        operations::saga_id.eq(saga.to_string()),
-                        operations::started_at.eq(now),
-                    ))
-                    .execute(conn)?;
+                occupy(conn, &server.to_string(), &saga.to_string(), now)?;
                 ownership::take_attempt(conn, server)
             })
             .await;
@@ -315,6 +308,7 @@ impl Operations {
     {
         self.db
             .write(move |conn| {
+                let lease_epoch = believed(conn, Guard::OwnershipLease, &saga.to_string(), lease_epoch)?;
                 // An update, not a read: on PostgreSQL it also waits for a take-over that is about to commit.
                 let held = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
                     .set(sagas::lease_epoch.eq(lease_epoch))
@@ -348,7 +342,7 @@ impl Operations {
                     return Ok(TakeOver::Over);
                 }
                 let row = sagas::table.find(saga.to_string()).first::<SagaRow>(conn)?;
-                if row.lease_owner != owner && row.lease_until > now {
+                if stands(Guard::LeaseTerm) && row.lease_owner != owner && row.lease_until > now {
                     return Ok(TakeOver::Held((row.lease_until - now).to_std().unwrap_or_default()));
                 }
                 let taken = diesel::update(sagas::table.find(&row.id).filter(sagas::lease_epoch.eq(row.lease_epoch)))
@@ -461,15 +455,37 @@ impl Operations {
             .read(move |conn| {
                 let held: i64 = operations::table.filter(operations::server_uuid.eq(server.to_string())).count().get_result(conn)?;
                 let row = ownership::find(conn, server)?;
-                Ok(row.filter(|row| held == 0 && row.owner == Some((cell, host))).map(|row| (row.epoch, row.attempt)))
+                let rests = held == 0 || !stands(Guard::OwnerAtRest);
+                let owns = |row: &ownership::Ownership| row.owner == Some((cell, host)) || !stands(Guard::OwnerCheck);
+                Ok(row.filter(|row| rests && owns(row)).map(|row| (row.epoch, row.attempt)))
             })
             .await
     }
 }
 
+/// Gives the server to an operation. Conflict when another has it: the server is the table's key.
+fn occupy(conn: &mut Conn, server: &str, saga: &str, now: NaiveDateTime) -> Result<(), DbError> {
+    if !stands(Guard::OneOperation) {
+        diesel::delete(operations::table.find(server)).execute(conn)?;
+    }
+    diesel::insert_into(operations::table)
+        .values((operations::server_uuid.eq(server), operations::saga_id.eq(saga), operations::started_at.eq(now)))
+        .execute(conn)?;
+    Ok(())
+}
+
+/// The lease's present epoch, when a guard against an old owner is left out; else the epoch that the caller has.
+fn believed(conn: &mut Conn, guard: Guard, saga: &str, lease_epoch: i64) -> Result<i64, DbError> {
+    if stands(guard) {
+        return Ok(lease_epoch);
+    }
+    Ok(sagas::table.find(saga).select(sagas::lease_epoch).first(conn).optional()?.unwrap_or(lease_epoch))
+}
+
 fn append_in(conn: &mut Conn, append: Append, now: NaiveDateTime, until: NaiveDateTime) -> Result<Fence, DbError> {
     let id = append.saga.to_string();
-    let held = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(append.lease_epoch)))
+    let epoch = believed(conn, Guard::JournalLease, &id, append.lease_epoch)?;
+    let held = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(epoch)))
         .set((
             sagas::state.eq(&append.state),
             sagas::step.eq(&append.step),
@@ -482,7 +498,7 @@ fn append_in(conn: &mut Conn, append: Append, now: NaiveDateTime, until: NaiveDa
     if held == 0 {
         return Err(lease_lost(append.saga));
     }
-    let fence = if append.begins {
+    let fence = if append.begins && stands(Guard::FreshAttempt) {
         ownership::take_attempt(conn, append.server)?
     } else {
         let row = ownership::find(conn, append.server)?;

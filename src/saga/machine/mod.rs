@@ -1,6 +1,7 @@
 //! The pure core of the saga runner: where a saga stands, and what an outcome makes of it. No input or output, no clock;
 //! the journal's entries replayed through it give the same state (reliability §4, layer 1).
 
+use crate::env::guard::{Guard, stands};
 use crate::saga::step::{Class, Table, Undo};
 
 /// Tries of an undo or of a clean-up before it is owed as a debt.
@@ -160,9 +161,13 @@ impl Machine {
             Class::Reversible if !definite && self.tries + 1 < row.tries => self.tries += 1,
             Class::Reversible => {
                 let another = matches!(outcome, Outcome::NextCandidate(_)) && chooses_before(table, step);
-                self.back_from(table, step, if another { Back::NextCandidate } else { Back::Unwind }, why);
+                let back = if another { Back::NextCandidate } else { Back::Unwind };
+                self.back_from(table, step, back, why);
+                if !definite && !stands(Guard::DoubtfulStep) && self.cursor == Cursor::Undo(step, back) {
+                    self.undone(table, step, back);
+                }
             }
-            Class::Pivot if definite => self.back_from(table, step, Back::Unwind, why),
+            Class::Pivot if definite || !stands(Guard::DoubtfulPivot) => self.back_from(table, step, Back::Unwind, why),
             Class::Forward if row.undo.work().is_some() && (definite || self.tries + 1 >= TRIES_BEFORE_HAND_BACK) => {
                 self.back_from(table, step, Back::Unwind, why);
             }
@@ -184,6 +189,7 @@ impl Machine {
             }
             Outcome::Refused(_) | Outcome::NextCandidate(_) | Outcome::Unknown(_) | Outcome::TimedOut(_) => match table.steps[step].class {
                 // Past the pivot nothing may be skipped: as long as the target cannot say that it is fenced, go forward again.
+                Class::Forward if !stands(Guard::TargetsWord) => self.undone(table, step, back),
                 Class::Forward | Class::Cleanup => {
                     self.error = None;
                     self.cursor = Cursor::Act(step);

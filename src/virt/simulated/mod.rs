@@ -16,6 +16,7 @@ use super::files::{self, Durability};
 use super::hypervisor::{DISK_NAMES, DiskFile, GuestRecord, Hypervisor, Operation, ROOT, StopCause, VirtError};
 use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
 use crate::domain::server::PowerState;
+use crate::env::guard::{Guard, stands};
 
 const DEFINITION: &str = "guest.json";
 const INCOMING: &str = "incoming";
@@ -160,7 +161,7 @@ impl Hypervisor for Simulated {
     fn define(&self, spec: &GuestSpec) -> Result<(), VirtError> {
         self.pass_fault(Operation::Define)?;
         let existing = self.find(spec.server);
-        if existing.as_ref().is_some_and(|guest| lock(guest).record.runs()) {
+        if stands(Guard::RunningGuest) && existing.as_ref().is_some_and(|guest| lock(guest).record.runs()) {
             return Err(VirtError::Refused(format!("the guest of server {} runs", spec.server)));
         }
         for volume in &spec.volumes {
@@ -218,7 +219,7 @@ impl Hypervisor for Simulated {
         if !guest.record.runs() {
             return match guest.record.stopped_by {
                 Some(StopCause::HostDown) => self.save(&mut guest, |record| record.stopped_by = Some(cause)).map(|()| true),
-                known => Ok(known == Some(cause)),
+                known => Ok(stands(Guard::StopCause) && known == Some(cause)),
             };
         }
         if orderly {

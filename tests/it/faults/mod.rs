@@ -4,7 +4,8 @@
 //! A plain run on SQLite takes every single fault of every saga, in its first scenario, and refusals and lost replies in its
 //! others; on PostgreSQL it takes refusals and lost replies. `CELLSHIFT_FAULTS=words` runs the cases whose name
 //! (`step/side/moment/fault/times`) contains the words, `CELLSHIFT_FAULTS=all` every single fault in every scenario, and
-//! `CELLSHIFT_FAULTS=pairs` the pairs: a second fault while the first is undone. `CELLSHIFT_FAULTS_TABLE=DIR` has each scenario's
+//! `CELLSHIFT_FAULTS=pairs` the pairs: a second fault while the first is undone. `CELLSHIFT_FAULTS_PART=2/4` takes the second quarter of
+//! whatever is asked for. `CELLSHIFT_FAULTS_TABLE=DIR` has each scenario's
 //! cases and how many held written there as a table.
 
 mod plan;
@@ -30,6 +31,8 @@ use plan::{Armed, Case, End};
 use scenario::{Asked, Beginning, Begun, Scenario};
 use view::{View, gist};
 
+/// The environment variable that takes a part of the cases: `1/4` is every fourth, from the first.
+const PART: &str = "CELLSHIFT_FAULTS_PART";
 /// Cases after which a fresh cloud costs less than what the audit reads of those before.
 const CASES_OF_A_CLOUD: usize = 30;
 
@@ -81,12 +84,21 @@ fn wanted_cases(scenario: &Scenario, table: &Table) -> Vec<Case> {
     let words = std::env::var("CELLSHIFT_FAULTS").ok();
     let is_first = scenario::ALL.iter().find(|other| other.saga == scenario.saga).is_some_and(|first| first.name == scenario.name);
     let whole = is_first && !databases::on_postgres();
-    match words.as_deref() {
+    let cases: Vec<Case> = match words.as_deref() {
         Some("pairs") => plan::pairs(table),
         Some("all") => plan::cases(table),
         Some(words) => plan::cases(table).into_iter().filter(|case| case.to_string().contains(words)).collect(),
         None => plan::cases(table).into_iter().filter(|case| whole || is_of_the_first_rank(case)).collect(),
-    }
+    };
+    in_part(cases)
+}
+
+/// The cases of this run's part, when it is one of several: every nth of them, so that the parts take as long as each other.
+fn in_part(cases: Vec<Case>) -> Vec<Case> {
+    let Ok(text) = std::env::var(PART) else { return cases };
+    let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse::<usize>().ok()?, of.parse::<usize>().ok()?)));
+    let Some((part, of)) = numbers.filter(|(part, of)| (1..=*of).contains(part)) else { panic!("{PART} is k/n, such as 1/4, not {text}") };
+    cases.into_iter().skip(part - 1).step_by(of).collect()
 }
 
 /// What a plain run takes everywhere.
@@ -164,7 +176,7 @@ impl Run {
         }
         if done {
             self.check_success(&after)?;
-        } else if demanded == End::NeverBegun {
+        } else if demanded == End::NeverBegun || case.comes_late_by_its_lead() {
             as_before(&before, &after)?;
         } else {
             self.check_failure(&case, server, &saga, &before, &after).await?;
@@ -193,7 +205,7 @@ impl Run {
         if !armed.happened() {
             return Err("the saga never came to this point".to_owned());
         }
-        if matches!(case.fault, Fault::CompleteLate | Fault::CompleteAfterEnd) {
+        if case.comes_late() {
             tokio::time::timeout(PATIENCE, armed.over()).await.map_err(|_| "the late effect does not end")?;
         }
         self.cloud.tree().faults.arm(None);

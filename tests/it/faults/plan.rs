@@ -19,13 +19,15 @@ pub enum Lead {
     Failed(&'static str),
     /// The first step is done, the request's caller is told that nobody knows, and the successor's try is refused.
     Forgotten(&'static str),
+    /// The first step hangs, the successor's try is refused, and it comes when all is over.
+    Hung(&'static str),
 }
 
 impl Lead {
     /// The step whose act does not succeed.
     pub fn step(self) -> &'static str {
         match self {
-            Lead::Refused(step) | Lead::Failed(step) | Lead::Forgotten(step) => step,
+            Lead::Refused(step) | Lead::Failed(step) | Lead::Forgotten(step) | Lead::Hung(step) => step,
         }
     }
 
@@ -34,7 +36,8 @@ impl Lead {
         match (self, moment) {
             (Lead::Refused(_), Moment::BeforeEffect) | (Lead::Failed(_), Moment::AfterEffect) => Fault::Refuse,
             (Lead::Forgotten(_), Moment::BeforeEffect) if before == 0 => Fault::LoseReply,
-            (Lead::Forgotten(_), Moment::BeforeEffect) => Fault::Refuse,
+            (Lead::Hung(_), Moment::BeforeEffect) if before == 0 => Fault::CompleteAfterEnd,
+            (Lead::Forgotten(_) | Lead::Hung(_), Moment::BeforeEffect) => Fault::Refuse,
             _ => Fault::None,
         }
     }
@@ -53,6 +56,16 @@ pub struct Case {
 }
 
 impl Case {
+    /// Something of it happens after the saga's end, or while it is undone.
+    pub fn comes_late(&self) -> bool {
+        matches!(self.fault, Fault::CompleteLate | Fault::CompleteAfterEnd) || self.comes_late_by_its_lead()
+    }
+
+    /// The operation was never accepted: what is undone is a beginning of which nobody knew.
+    pub fn comes_late_by_its_lead(&self) -> bool {
+        matches!(self.undo, Some(Lead::Hung(_)))
+    }
+
     /// The act that does not succeed; none when the fault meets an act and that may succeed all the same.
     pub fn failing(&self) -> &'static str {
         self.undo.map_or(self.step, Lead::step)
@@ -141,6 +154,9 @@ fn of_undo(step: &Step, lead: Lead) -> Vec<Case> {
     if lead != Lead::Forgotten(step.name) && step.name == "accept" {
         cases.push(Case { undo: Some(Lead::Forgotten(step.name)), ..case(Moment::BeforeEffect, Fault::LoseReply, 1) });
     }
+    if step.name == "accept" {
+        cases.push(Case { undo: Some(Lead::Hung(step.name)), ..case(Moment::BeforeEffect, Fault::Repeat, 1) });
+    }
     cases
 }
 
@@ -189,6 +205,11 @@ impl Armed {
     fn is_here(&self, point: &Point<'_>) -> bool {
         point.step == self.case.step && (point.side == "undo") == self.case.undo.is_some() && point.moment == self.case.moment
     }
+
+    /// The lead's own late effect.
+    fn is_late_lead(&self, point: &Point<'_>) -> bool {
+        matches!(self.case.undo, Some(Lead::Hung(step)) if step == point.step) && point.side == "act"
+    }
 }
 
 impl FaultPlan for Armed {
@@ -209,7 +230,7 @@ impl FaultPlan for Armed {
     }
 
     fn over(&self, point: &Point<'_>) {
-        if self.is_here(point) {
+        if self.is_late_lead(point) || (self.is_here(point) && !self.case.comes_late_by_its_lead()) {
             self.over.notify_one();
         }
     }
@@ -259,7 +280,7 @@ pub fn demanded(table: &Table, case: &Case) -> End {
 /// What the caller of the request must be told; none when that depends.
 pub fn answer(table: &Table, case: &Case) -> Option<std::ops::Range<u16>> {
     let first = table.steps[0].name;
-    if case.undo == Some(Lead::Forgotten(first)) {
+    if matches!(case.undo, Some(Lead::Forgotten(_) | Lead::Hung(_))) {
         return Some(503..504);
     }
     if case.undo.is_some() || case.step != first || case.moment == Moment::AfterJournal || case.fault == Fault::Repeat {

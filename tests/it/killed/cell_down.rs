@@ -9,7 +9,7 @@ use cellshift::virt::hypervisor::Operation;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::config_file;
+use super::batch::{self, config_file};
 use crate::client::{NewServer, PATIENCE, User, id_of};
 use crate::database_trouble::Trouble;
 use crate::databases;
@@ -30,14 +30,14 @@ async fn start(data: &Path) -> Life {
     Life { service, member, admin }
 }
 
+/// The configuration of a service, one of whose cells may be in trouble.
 fn configure(data: &Path, trouble: &Trouble) -> Config {
-    let mut config = Config { data_dir: data.to_owned(), ..Config::default() };
-    (config.cells.probe_interval, config.cells.timeout) = (Seconds::millis(50), Seconds::whole(2));
-    config.compute.latency_ms.insert(Operation::CopyDisks, COPY_MS);
-    databases::place(&mut config);
-    trouble.place(&mut config);
-    super::write_configuration(data, &config);
-    config
+    batch::configure(data, |config| {
+        (config.cells.probe_interval, config.cells.timeout) = (Seconds::millis(50), Seconds::whole(2));
+        config.compute.latency_ms.insert(Operation::CopyDisks, COPY_MS);
+        databases::place(config);
+        trouble.place(config);
+    })
 }
 
 /// Waits for a notification of this type about a server, or about whatever it is about.

@@ -56,12 +56,17 @@ pub async fn live(
     seed: u64,
     mut life: watch::Receiver<Option<Life>>,
     accepted: watch::Sender<usize>,
+    made: watch::Sender<usize>,
     stop: Stop,
 ) -> History {
     let server = create(number, &mut life).await;
     accepted.send_modify(|actions| *actions += 1);
-    let mut client = Client { life, server, history: History { number, events: Vec::new() }, written: 0, accepted };
+    let mut client = Client { life, server, history: History { number, events: Vec::new(), outages: false }, written: 0, accepted };
     let mut random = StdRng::seed_from_u64(seed);
+    while !client.look().await.rests {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    made.send_modify(|servers| *servers += 1);
     loop {
         let (stopping, seen) = (stop.asked(), client.look().await);
         if stopping && seen.rests && client.nothing_runs().await {
@@ -115,6 +120,8 @@ impl Client {
         loop {
             let member = reach(&mut self.life).await.member;
             match member.try_get(&self.path()).await {
+                // Its cell does not answer: nothing is seen of it but that it is there.
+                Some(answer) if answer.status == 200 && answer.body["server"]["status"] == "UNKNOWN" => {}
                 Some(answer) if answer.status == 200 => {
                     let server = &answer.body["server"];
                     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

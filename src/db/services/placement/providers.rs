@@ -4,6 +4,7 @@ use diesel::prelude::*;
 
 use super::schema::{allocations, inventories, provider_aggregates, provider_traits, resource_providers};
 use crate::db::{Conn, DbError};
+use crate::env::guard::{Guard, stands};
 
 /// A provider without what hangs on it.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Insertable)]
@@ -64,7 +65,7 @@ pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<ProviderRow>, DbError> {
 pub fn bump(conn: &mut Conn, uuid: &str, expected: Option<i64>) -> Result<bool, DbError> {
     let target = resource_providers::table.find(uuid);
     let raised = resource_providers::generation.eq(resource_providers::generation + 1);
-    let rows = match expected {
+    let rows = match expected.filter(|_| stands(Guard::ProviderGeneration)) {
         None => diesel::update(target).set(raised).execute(conn)?,
         Some(generation) => diesel::update(target.filter(resource_providers::generation.eq(generation))).set(raised).execute(conn)?,
     };

@@ -111,6 +111,21 @@ async fn an_image_that_is_deleted_during_its_upload_leaves_no_file() {
 }
 
 #[tokio::test]
+async fn of_two_uploads_at_once_the_first_to_end_gives_the_bytes() {
+    let world = world().await;
+    let image = world.queued("p1").await;
+    let (db, now) = (world.db.clone(), world.env.now().naive_utc());
+    let late = async move {
+        db.write(move |conn| rows::activate(conn, &image.id.to_string(), 5, "of the other's", now)).await.unwrap();
+        Ok(Bytes::from("late"))
+    };
+    let answer = world.images.upload(image.id, Box::pin(futures::stream::once(late))).await;
+    assert!(matches!(answer, Err(ServiceError::Conflict(_))), "{answer:?}");
+    assert_eq!(world.images.image(image.id).await.unwrap().os_hash_value.as_deref(), Some("of the other's"));
+    assert_eq!(world.files(), Vec::<String>::new(), "nothing is left of the late one");
+}
+
+#[tokio::test]
 async fn effects_are_idempotent_and_late_ones_are_refused() {
     let world = world().await;
     let image = world.queued("p1").await;

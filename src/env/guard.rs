@@ -1,0 +1,205 @@
+//! The guards: the checks that keep a late, repeated, doubled or foreign effect from doing harm. Each has a name, and a build with
+//! the feature `mutations` can be run without one of them, so that it is seen that the tests would notice (reliability §4, layer 5).
+//! `scripts/mutations` does that for each; in any other build a guard's switch is a constant and costs nothing.
+//!
+//! A guard is named by what it protects. Its switch stands where the check is made, as `stands(Guard::X) && …`.
+
+/// The environment variable that names the guard to go without, in a build with the feature `mutations`.
+pub const SWITCH: &str = "CELLSHIFT_MUTATION";
+
+macro_rules! guards {
+    ($($(#[doc = $what:literal])+ $guard:ident = $name:literal,)+) => {
+        /// A check without which some fault does harm.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Guard {
+            $($(#[doc = $what])+ $guard,)+
+        }
+
+        impl Guard {
+            /// Every guard there is.
+            pub const ALL: &[Guard] = &[$(Guard::$guard),+];
+
+            /// The name in [`SWITCH`], in `scripts/mutations` and in docs/FAULT-MODEL.md.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Guard::$guard => $name,)+
+                }
+            }
+        }
+    };
+}
+
+guards! {
+    /// A database refuses what comes under a fence below the highest that has written there.
+    DatabaseFence = "database-fence",
+    /// A host refuses a request whose fence is below the highest it has obeyed.
+    HostFence = "host-fence",
+    /// … also when it was overtaken while it waited for its turn.
+    HostTurn = "host-turn",
+    /// A higher fence cancels what runs for the server.
+    Overtaking = "overtaking",
+    /// A host makes a fence durable before it acts under it.
+    DurableFence = "durable-fence",
+    /// A host remembers fences when its guest is gone and it starts again.
+    HostMemory = "host-memory",
+    /// A host answers a repeated request from its memory.
+    RememberedReply = "remembered-reply",
+    /// A repeated request joins the one that runs.
+    JoinedRequest = "joined-request",
+    /// An earlier life of a host begins nothing more.
+    HostLife = "host-life",
+    /// The operation that stopped a guest learns again that it ran.
+    StopCause = "stop-cause",
+    /// A host claims no more room than it has.
+    HostRoom = "host-room",
+    /// Disks are read only while their guest is off.
+    DisksAtRest = "disks-at-rest",
+    /// A guest that runs is not defined anew.
+    RunningGuest = "running-guest",
+    /// Disks that arrive are those that were sent.
+    DiskChecksum = "disk-checksum",
+    /// Bytes that a repeated upload finds are those of the disks.
+    UploadedBefore = "uploaded-before",
+    /// After its host was away, a guest is started on its owner alone.
+    OwnerCheck = "owner-check",
+    /// … and not while an operation has the server.
+    OwnerAtRest = "owner-at-rest",
+    /// … and only if it ran.
+    InterruptedGuest = "interrupted-guest",
+    /// At most one operation has a server.
+    OneOperation = "one-operation",
+    /// The journal is written under the present lease alone.
+    JournalLease = "journal-lease",
+    /// An owner is named under the present lease alone.
+    OwnershipLease = "ownership-lease",
+    /// A lease that another controller renews is not taken over.
+    LeaseTerm = "lease-term",
+    /// An owner is named only over the one that is known.
+    OwnershipEpoch = "ownership-epoch",
+    /// Each side that begins takes an attempt of its own.
+    FreshAttempt = "fresh-attempt",
+    /// A step in doubt counts as begun: it is undone.
+    DoubtfulStep = "doubtful-step",
+    /// A pivot in doubt is tried again, not undone.
+    DoubtfulPivot = "doubtful-pivot",
+    /// Past the pivot no undo is skipped.
+    TargetsWord = "targets-word",
+    /// A target whose guest runs is not left.
+    RunningTarget = "running-target",
+    /// An undone record of a move leaves its fence behind: one that comes late changes nothing.
+    TombstoneOfMigration = "tombstone-of-migration",
+    /// … so does an undone build request.
+    TombstoneOfBuild = "tombstone-of-build",
+    /// An operation begins only in a state that allows it.
+    ExpectedState = "expected-state",
+    /// The record that users see is never removed as a copy.
+    VisibleRecord = "visible-record",
+    /// Users' lists of one cell leave copies out.
+    HiddenFilter = "hidden-filter",
+    /// Of a server's two records lists show the one that the mapping names.
+    MappingAuthority = "mapping-authority",
+    /// What moved while a list was read is looked up.
+    MovedMeanwhile = "moved-meanwhile",
+    /// A debt removes nothing where the server has come again.
+    InUseAgain = "in-use-again",
+    /// A debt restores nothing where the server is no longer to run.
+    LostOwnership = "lost-ownership",
+    /// A debt changes no guest that its user has mended.
+    MendedServer = "mended-server",
+    /// A server is back only when nothing it depends on is owed.
+    OtherDebts = "other-debts",
+    /// A host's word of a guest's power counts under the fence that was read before it.
+    PowerFence = "power-fence",
+    /// A guest that its host has lost is not one that went off.
+    LostPower = "lost-power",
+    /// Placement allocates no more than there is.
+    Capacity = "capacity",
+    /// A consumer that changed meanwhile is not overwritten.
+    ConsumerGeneration = "consumer-generation",
+    /// A provider that changed meanwhile is not overwritten.
+    ProviderGeneration = "provider-generation",
+    /// A repeated change of allocations is done already.
+    RepeatedAllocation = "repeated-allocation",
+    /// A volume is one server's, unless it is for several.
+    VolumeHolder = "volume-holder",
+    /// A server reaches a volume from a host through one attachment.
+    OneConnector = "one-connector",
+    /// An image gets its bytes once.
+    ImageOnce = "image-once",
+    /// A quota is looked at again in the commit that takes of it.
+    QuotaRecheck = "quota-recheck",
+    /// No more operations run at once than may.
+    OperationsLimit = "operations-limit",
+}
+
+/// Whether a guard is in force: always, but for the one that [`SWITCH`] names in a build for that.
+#[cfg(not(feature = "mutations"))]
+pub const fn stands(_: Guard) -> bool {
+    true
+}
+
+/// Whether a guard is in force: all but the one that [`SWITCH`] names. It panics on a name that no guard has, with all that are.
+#[cfg(feature = "mutations")]
+pub fn stands(guard: Guard) -> bool {
+    use std::sync::OnceLock;
+    static LEFT_OUT: OnceLock<Option<Guard>> = OnceLock::new();
+    let left_out = LEFT_OUT.get_or_init(|| std::env::var(SWITCH).ok().filter(|name| !name.is_empty()).map(|name| named(&name)));
+    *left_out != Some(guard)
+}
+
+#[cfg(feature = "mutations")]
+fn named(name: &str) -> Guard {
+    let names: Vec<&str> = Guard::ALL.iter().map(|guard| guard.name()).collect();
+    let found = Guard::ALL.iter().find(|guard| guard.name() == name);
+    *found.unwrap_or_else(|| panic!("{SWITCH} names no guard: {name}; there are {}", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    fn read(file: &str) -> String {
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
+    }
+
+    /// What stands between two marks on lines of their own.
+    fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
+        let (_, rest) = text.split_once(begin).unwrap();
+        rest.split_once(end).unwrap().0
+    }
+
+    #[test]
+    fn each_guard_is_left_out_by_the_script_and_told_of_in_the_fault_model() {
+        let names: Vec<&str> = Guard::ALL.iter().map(|guard| guard.name()).collect();
+        assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "each has a name of its own");
+        let script = read("scripts/mutations");
+        let table = between(&script, "<<'GUARDS'\n", "\nGUARDS\n");
+        let tested: Vec<&str> = table.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(tested, names);
+        let page = read("docs/FAULT-MODEL.md");
+        let told: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` |")).map(|(name, _)| name).collect();
+        assert_eq!(told, names);
+    }
+
+    #[test]
+    fn each_guard_is_asked_for_somewhere() {
+        let mut sources = String::new();
+        let mut directories = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+        while let Some(directory) = directories.pop() {
+            for entry in std::fs::read_dir(directory).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    directories.push(path);
+                } else if !path.ends_with("env/guard.rs") {
+                    sources += &std::fs::read_to_string(path).unwrap();
+                }
+            }
+        }
+        let is_named = |guard: &Guard| [")", ","].iter().any(|end| sources.contains(&format!("Guard::{guard:?}{end}")));
+        let absent: Vec<&Guard> = Guard::ALL.iter().filter(|guard| !is_named(guard)).collect();
+        assert!(absent.is_empty(), "{absent:?} protect nothing");
+    }
+}

@@ -1,0 +1,124 @@
+//! A batch of moves: clients that outlive the service, each with its server and its history, and what is judged when it is over.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use cellshift::config::Config;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::client::{self, Life, Stop};
+use super::history::History;
+use crate::client::PATIENCE;
+use crate::service::{self, Service};
+
+/// Servers that move at once.
+const SERVERS: usize = 6;
+/// A fault comes after so many further accepted actions …
+const ACTIONS: std::ops::Range<usize> = 2..9;
+/// … and so many milliseconds.
+const AND_MS: std::ops::Range<u64> = 0..60;
+/// How long everything may take to come to rest, an outage of seconds included.
+const REST: Duration = Duration::from_secs(120);
+
+/// Clients at work, and the lives of the service that they know of.
+pub struct Batch {
+    data: PathBuf,
+    seed: u64,
+    random: StdRng,
+    lives: watch::Sender<Option<Life>>,
+    actions: watch::Receiver<usize>,
+    /// Servers that have been made and were seen at rest.
+    made: watch::Receiver<usize>,
+    outages: bool,
+    stop: Stop,
+    clients: Vec<JoinHandle<History>>,
+}
+
+/// Where the configuration of the service over this directory is.
+pub fn config_file(data: &Path) -> String {
+    data.join("cellshift.toml").to_string_lossy().into_owned()
+}
+
+/// A service over this directory: its databases and whatever else is placed, and members whose moves may leave their cell.
+pub fn configure(data: &Path, place: impl FnOnce(&mut Config)) -> Config {
+    let mut config = Config { data_dir: data.to_owned(), ..Config::default() };
+    config.quota.cores = -1;
+    config.chaos.enabled = true;
+    place(&mut config);
+    std::fs::write(config_file(data), config.to_toml().expect("TOML")).expect("the configuration");
+    std::fs::write(data.join("policy.yaml"), "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n")
+        .expect("the policy");
+    config
+}
+
+impl Batch {
+    /// Clients that wait for a service.
+    pub fn begin(data: &Path, seed: u64) -> Batch {
+        let (lives, life) = watch::channel(None);
+        let (accepted, actions) = watch::channel(0);
+        let (making, made) = watch::channel(0);
+        let stop = Stop::default();
+        let live = |number| client::live(number, seed + number as u64, life.clone(), accepted.clone(), making.clone(), stop.clone());
+        let clients = (0..SERVERS).map(|number| actix_rt::spawn(live(number))).collect();
+        Batch { data: data.to_owned(), seed, random: StdRng::seed_from_u64(seed), lives, actions, made, outages: false, stop, clients }
+    }
+
+    /// Starts the service and lets the clients know.
+    pub async fn start(&self) -> Service {
+        let service = Service::start(&self.data, &["--config", &config_file(&self.data)]);
+        let (member, admin) = (service.user(&self.data, "cellshift").await, service.user(&self.data, "cellshift-admin").await);
+        self.lives.send_replace(Some(Life { member, admin }));
+        service
+    }
+
+    /// The present life of the service.
+    pub fn life(&self) -> Life {
+        self.lives.borrow().clone().expect("it lives")
+    }
+
+    /// Waits until every client has its server: what a create that fails in an outage leaves is in ERROR for good. From here on there
+    /// are outages.
+    pub async fn everyone(&mut self) {
+        let all = tokio::time::timeout(PATIENCE, self.made.wait_for(|made| *made == SERVERS)).await;
+        drop(all.expect("servers are made").expect("clients live"));
+        self.outages = true;
+    }
+
+    /// Waits for the next fault's moment, which the seed chooses.
+    pub async fn moment(&mut self) {
+        let enough = *self.actions.borrow() + self.random.random_range(ACTIONS);
+        let asked = tokio::time::timeout(PATIENCE, self.actions.wait_for(|so_far| *so_far >= enough)).await;
+        drop(asked.expect("clients are answered").expect("clients live"));
+        // Not a wait for anything: it is the moment of the fault.
+        tokio::time::sleep(Duration::from_millis(self.random.random_range(AND_MS))).await;
+    }
+
+    /// The service is gone: clients wait for its next life.
+    pub fn gone(&self) {
+        self.lives.send_replace(None);
+    }
+
+    /// Lets every client see its server at rest; then the service, which lives, is stopped. What must not be fails the test.
+    pub async fn end(self, service: Service, what: &str) {
+        let began = Instant::now();
+        self.stop.now();
+        let mut histories = Vec::new();
+        for client in self.clients {
+            let history = tokio::time::timeout(REST, client).await.expect("every operation ends").expect("no panic");
+            histories.push(History { outages: self.outages, ..history });
+        }
+        println!("{what} (seed {}): at rest after {:?}", self.seed, began.elapsed());
+        self.lives.send_replace(None);
+        service.stop();
+        let seed = self.seed;
+        for history in &histories {
+            assert_eq!(history.violations(), Vec::<String>::new(), "{what}, seed {seed}: {history}");
+        }
+        assert!(histories.iter().any(|history| history.moves() > 0), "{what}: they moved: {histories:?}");
+        let audit = service::run(&["audit", "--config", &config_file(&self.data)]);
+        assert_eq!(audit.code, Some(0), "{what}, seed {seed}: {}{}", audit.stdout, audit.stderr);
+    }
+}

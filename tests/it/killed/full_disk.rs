@@ -1,0 +1,75 @@
+//! A disk that is full when the process is killed: the data lie on a small file system of their own, which the test fills.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::batch::{Batch, configure};
+use super::{from_environment, seed};
+
+/// Times that the disk is filled and the process killed.
+const TIMES: u64 = 2;
+/// Of the file system.
+const SIZE: &str = "size=96m";
+
+/// A small file system in memory, gone when it is dropped.
+struct SmallDisk {
+    at: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    /// None for those who may not mount one.
+    fn mount() -> Option<SmallDisk> {
+        let at = tempfile::tempdir().expect("a directory");
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", SIZE, "none"]).arg(at.path()).stderr(Stdio::null()).status();
+        mount.is_ok_and(|status| status.success()).then_some(SmallDisk { at })
+    }
+
+    fn path(&self) -> &Path {
+        self.at.path()
+    }
+
+    /// Takes all the space that there is, until [`SmallDisk::free`].
+    fn fill(&self) {
+        let mut ballast = File::create(self.path().join("ballast")).expect("a file");
+        for chunk in [1 << 20, 1 << 12, 1] {
+            let bytes = vec![7; chunk];
+            while ballast.write_all(&bytes).is_ok() {}
+        }
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.path().join("ballast")).expect("the ballast goes");
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Also while something in it is open: a panic must not leave it behind.
+        let _ = Command::new("umount").arg("-l").arg(self.path()).status();
+    }
+}
+
+/// Nothing for those who may not mount a file system.
+#[test]
+fn a_service_that_is_killed_while_its_disk_is_full_loses_nothing() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    configure(disk.path(), |_| {});
+    let times = from_environment("CELLSHIFT_KILLS", TIMES);
+    actix_rt::System::new().block_on(async {
+        let mut batch = Batch::begin(disk.path(), seed());
+        for _ in 0..times {
+            let service = batch.start().await;
+            batch.moment().await;
+            disk.fill();
+            // Not a wait for anything: so long the service meets the full disk before it dies.
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            batch.gone();
+            drop(service);
+            disk.free();
+        }
+        let service = batch.start().await;
+        batch.end(service, &format!("{times} kills with a full disk")).await;
+    });
+}
