@@ -222,9 +222,24 @@ pub async fn open_folder(
 }
 
 fn read_chunk(mut file: File) -> std::io::Result<(File, Bytes)> {
-    let mut chunk = Vec::with_capacity(CHUNK);
-    (&mut file).take(CHUNK as u64).read_to_end(&mut chunk)?;
-    Ok((file, chunk.into()))
+    let chunk = next_chunk(&mut file)?;
+    Ok((file, chunk))
+}
+
+/// The next [`CHUNK`] bytes, fewer at the end, none behind it. Asked for at once: `read_to_end` would feel its way in small reads.
+pub fn next_chunk(from: &mut impl Read) -> std::io::Result<Bytes> {
+    let mut chunk = vec![0; CHUNK];
+    let mut filled = 0;
+    while filled < CHUNK {
+        match from.read(&mut chunk[filled..]) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    chunk.truncate(filled);
+    Ok(chunk.into())
 }
 
 /// What the disk said, as the service's callers see it.

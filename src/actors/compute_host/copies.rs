@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use bytes::Bytes;
@@ -12,12 +12,10 @@ use sha2::{Digest, Sha256};
 use super::lanes::hex;
 use crate::domain::guest::{DiskManifest, DiskPart};
 use crate::env::guard::{Guard, stands};
+use crate::services::bytes_on_disk::next_chunk;
 use crate::virt::DiskFile;
 
-/// Bytes per read; a higher fence is noticed between two.
-const CHUNK: usize = 1 << 20;
-
-/// Reads disks one after another.
+/// Reads disks one after another, in chunks: a higher fence is noticed between two.
 pub(super) struct DiskReader {
     waiting: VecDeque<DiskFile>,
     current: Option<OpenDisk>,
@@ -50,8 +48,7 @@ impl DiskReader {
                     self.current.insert(OpenDisk { name: next.name, file, digest: Sha256::new(), size: 0 })
                 }
             };
-            let mut chunk = Vec::with_capacity(CHUNK);
-            (&mut disk.file).take(CHUNK as u64).read_to_end(&mut chunk)?;
+            let chunk = next_chunk(&mut disk.file)?;
             if chunk.is_empty() {
                 if let Some(done) = self.current.take() {
                     self.parts.push(DiskPart { name: done.name, size: done.size, sha256: hex(&done.digest.finalize()) });
@@ -63,7 +60,7 @@ impl DiskReader {
             if let Some(all) = &mut self.all {
                 all.update(&chunk);
             }
-            return Ok(Some((disk.name.clone(), Bytes::from(chunk))));
+            return Ok(Some((disk.name.clone(), chunk)));
         }
     }
 
@@ -177,6 +174,7 @@ impl DiskWriter {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::services::bytes_on_disk::CHUNK;
 
     #[test]
     fn disks_arrive_as_they_were_sent_or_not_at_all() {

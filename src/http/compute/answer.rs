@@ -78,7 +78,7 @@ impl From<LookupError> for ApiError {
 }
 
 /// 200 with a body.
-pub fn ok(body: &Value) -> Answer {
+pub fn ok(body: &(impl serde::Serialize + ?Sized)) -> Answer {
     Ok(HttpResponse::Ok().json(body))
 }
 

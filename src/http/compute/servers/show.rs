@@ -1,7 +1,8 @@
 //! `GET /servers/{id}`.
 
+use std::collections::BTreeMap;
+
 use actix_web::{HttpRequest, web};
-use serde_json::json;
 use uuid::Uuid;
 
 use super::view::{self, Extras, Frame, Purpose};
@@ -40,7 +41,7 @@ pub async fn show(
             api.view(&caller, &base, version, Purpose::Show, &server).await?
         }
     };
-    ok(&json!({"server": view}))
+    ok(&BTreeMap::from([("server", view)]))
 }
 
 const RULE: &str = "os_compute_api:servers:show";
