@@ -321,12 +321,13 @@ fn the_mapping_says_so_at_every_delete() {
         // In a cell, with its host off, and where no host was found.
         let plain = stage.create(stage.server()).await;
         let off = stage.create(stage.server()).await;
+        let forced = stage.create(stage.server()).await;
         stage.make_flavor("huge", 1, 40_000, 1).await;
         let nowhere = id_of(&stage.server().flavor("huge").ask(&stage.member).await.expect(202).body["server"]);
         stage.at_rest(nowhere, "ERROR").await;
         let host = stage.runs_on(off).await.pop_first().expect("a host");
         let api = &stage.world().api;
-        for server in [plain, off, nowhere] {
+        for server in [plain, off, forced, nowhere] {
             let mapping = api.instance_mapping(server).await.expect("a mapping");
             assert_eq!((mapping.queued_for_delete, mapping.user_id), (Some(false), Some(stage.member.user_id.clone())));
         }
@@ -337,7 +338,13 @@ fn the_mapping_says_so_at_every_delete() {
         stage.gone(off).await;
         delete(&stage.member, nowhere).await.expect(204);
         stage.gone(nowhere).await;
-        for server in [plain, off, nowhere] {
+        // Nothing is ever deferred: there is nothing to restore, and force makes no difference.
+        let refused = stage.member.act(forced, json!({"restore": null})).await.expect(409);
+        assert_eq!(refused.message(), format!("Cannot 'restore' instance {forced} while it is in vm_state active"));
+        assert_eq!(flag(&stage, forced).await, Some(false));
+        stage.member.act(forced, json!({"forceDelete": null})).await.expect(202);
+        stage.gone(forced).await;
+        for server in [plain, off, forced, nowhere] {
             assert_eq!(flag(&stage, server).await, Some(true));
         }
         stage.power(&host, true).await;

@@ -17,21 +17,25 @@ use crate::http::compute::answer::{Answer, empty};
 use crate::http::error::ApiError;
 use crate::saga::context::{Kind, Request};
 
-const RULE: &str = "os_compute_api:servers:delete";
-
-/// The handler. What cannot be begun now because the server's cell does not answer, or the one that a server in VERIFY_RESIZE came
-/// from, or because the server is still being made, is queued: it is gone for its users at once, and deleted as soon as it can be reached.
+/// The handler.
 pub async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path<String>) -> Answer {
-    match api.locate_unlocked(&caller, &id, RULE).await {
-        Ok(located) if located.cell.is_none() => api.registry.api().queue_delete(located.instance.uuid, caller).await?,
-        Ok(located) => api.delete_found(caller, &located).await?,
-        Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE => api.queue_out_of_sight(caller, &id).await?,
-        Err(error) => return Err(error),
-    }
+    api.delete(caller, &id, "os_compute_api:servers:delete").await?;
     empty(StatusCode::NO_CONTENT)
 }
 
 impl ComputeApi {
+    /// Deletes a server for whom `rule` lets. What cannot be begun now because the server's cell does not answer, or the one that a
+    /// server in VERIFY_RESIZE came from, or because the server is still being made, is queued: it is gone for its users at once, and
+    /// deleted as soon as it can be reached.
+    pub(super) async fn delete(&self, caller: RequestContext, id: &str, rule: &str) -> Result<(), ApiError> {
+        match self.locate_unlocked(&caller, id, rule).await {
+            Ok(located) if located.cell.is_none() => Ok(self.registry.api().queue_delete(located.instance.uuid, caller).await?),
+            Ok(located) => self.delete_found(caller, &located).await,
+            Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE => self.queue_out_of_sight(caller, id, rule).await,
+            Err(error) => Err(error),
+        }
+    }
+
     /// Begins the delete of a server whose cell answers, or queues it while the other cell that it ends in does not.
     async fn delete_found(&self, caller: RequestContext, located: &Located) -> Result<(), ApiError> {
         let server = &located.instance;
@@ -61,7 +65,7 @@ impl ComputeApi {
     }
 
     /// Queues the delete of a server of which only the mapping can be read. Whether it is locked is found out when its cell is back.
-    async fn queue_out_of_sight(&self, caller: RequestContext, id: &str) -> Result<(), ApiError> {
+    async fn queue_out_of_sight(&self, caller: RequestContext, id: &str, rule: &str) -> Result<(), ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
         let mapping = match self.registry.api().instance_mapping(uuid).await {
             Ok(mapping) if knows_project(&caller, &mapping.project_id) && mapping.queued_for_delete != Some(true) => mapping,
@@ -69,7 +73,7 @@ impl ComputeApi {
             Err(error) => return Err(error.into()),
         };
         let target = Target { project_id: &mapping.project_id, user_id: mapping.user_id.as_deref().unwrap_or_default() };
-        self.policy.authorize(RULE, &caller, &target)?;
+        self.policy.authorize(rule, &caller, &target)?;
         Ok(self.registry.api().queue_delete(uuid, caller).await?)
     }
 }

@@ -1,6 +1,7 @@
 //! `POST /servers/{id}/action`: the body's one key names the action.
 
 mod admin;
+mod deferred_delete;
 mod lock;
 mod power;
 mod rebuild;
@@ -62,6 +63,8 @@ pub async fn action(
         "unlock" => lock::unlock(&asked).await,
         "addSecurityGroup" => security_group::add(&asked).await,
         "removeSecurityGroup" => security_group::remove(&asked).await,
+        "forceDelete" => deferred_delete::force_delete(&asked).await,
+        "restore" => deferred_delete::restore(&asked).await,
         "os-resetState" => admin::reset_state(&asked).await,
         "os-getConsoleOutput" => admin::console_output(&asked).await,
         unknown => Err(bad_request(format!("There is no such action: {unknown}"))),
