@@ -291,13 +291,15 @@ async fn create_record(world: &World, context: &mut Context, fence: Fence) -> Re
     if !matches!(known, Ok(ref instance) if !instance.hidden) {
         world.cell(&target.cell)?.apply(fence, txn).await?;
     }
-    history::notify(world, context, "create_record", InstanceAction::Create, Phase::End, &target).await;
     Ok(())
 }
 
+/// The user sees the server in its cell; who is told of it finds it there.
 async fn publish_build(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let cell = world.cell_uuid(&context.target()?.cell)?;
-    Ok(world.api.publish_build(fence, context.server, cell).await?)
+    let target = context.target()?.clone();
+    world.api.publish_build(fence, context.server, world.cell_uuid(&target.cell)?).await?;
+    history::notify(world, context, "publish_build", InstanceAction::Create, Phase::End, &target).await;
+    Ok(())
 }
 
 async fn block_devices(world: &World, context: &Context, request: &CreateRequest) -> Result<Vec<BlockDevice>, StepError> {

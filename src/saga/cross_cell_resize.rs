@@ -215,15 +215,15 @@ async fn finish_target_record(world: &World, context: &mut Context, fence: Fence
         .migration_status(context.saga, MigrationStatus::Finished)
         .merge_actions(context.server, history_so_far);
     txn = guest_move::attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
-    world.cell(&target.cell)?.apply(fence, history::succeeded(txn, context, None)).await?;
-    history::notify(world, context, "finish_target_record", InstanceAction::ResizeFinish, Phase::End, &target).await;
-    Ok(())
+    Ok(world.cell(&target.cell)?.apply(fence, history::succeeded(txn, context, None)).await?)
 }
 
-/// The user sees the target, all at once: the mapping is the only authority (spec §5.5).
+/// The user sees the target, all at once: the mapping is the only authority (spec §5.5). Who is told of it finds it so.
 async fn publish(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     world.cell(&target.cell)?.set_hidden(fence, context.server, false).await?;
     world.api.publish_move(fence, context.server, world.cell_uuid(&target.cell)?, wanted_spec(context)?).await?;
-    Ok(world.cell(&source.cell)?.set_hidden(fence, context.server, true).await?)
+    world.cell(&source.cell)?.set_hidden(fence, context.server, true).await?;
+    history::notify(world, context, "publish", InstanceAction::ResizeFinish, Phase::End, &target).await;
+    Ok(())
 }
