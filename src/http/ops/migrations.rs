@@ -8,14 +8,13 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::{Catalog, Operators, Shared};
+use super::{Catalog, Operators, Shared, next_page};
 use crate::actors::migration_view::MigrationView;
 use crate::db::DbError;
 use crate::db::api::debts::Debt;
 use crate::db::api::operations::{SagaFilter, SagaRecord};
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::http::auth::Caller;
-use crate::http::base_url;
 use crate::http::compute::answer::{bad_request, not_found};
 use crate::http::error::ApiError;
 use crate::saga::context::Context;
@@ -47,20 +46,18 @@ pub async fn list(
     if let Some(status) = query.status.as_deref().filter(|status| !STATES.contains(status)) {
         return Err(bad_request(format!("{status:?} is no state of a migration: it must be one of {}", STATES.join(", "))));
     }
-    let limit = query.limit.unwrap_or(operators.max_limit).clamp(1, operators.max_limit);
+    let size = operators.page_size(query.limit);
     let debts = operators.operations.debts(None).await?;
-    let page = page(&operators, &query, &debts, limit).await?;
-    let next = (page.len() == limit as usize).then(|| page.last().map(|last| last.id)).flatten();
+    let page = page(&operators, &query, &debts, size).await?;
+    let ids: Vec<Uuid> = page.iter().map(|saga| saga.id).collect();
     let views = join_all(page.iter().map(|saga| view(&operators, saga, &debts, false))).await;
     let views = views.into_iter().collect::<Result<Vec<_>, _>>()?;
     // A saga that needs an operator is in no other state, whatever its record says.
     let views: Vec<_> = views.into_iter().filter(|view| query.status.as_ref().is_none_or(|status| *status == view.state)).collect();
     let mut body = json!({ "migrations": views });
-    if let Some(marker) = next {
-        let mut href = format!("{}{}?limit={limit}&marker={marker}", base_url::of(&request), request.path());
-        href.extend(query.status.iter().map(|status| format!("&status={status}")));
-        href.extend(query.server.iter().map(|server| format!("&server={server}")));
-        body["migrations_links"] = json!([{"rel": "next", "href": href}]);
+    let narrowed = [("status", query.status.clone()), ("server", query.server.map(|server| server.to_string()))];
+    if let Some(next) = next_page(&request, size, &ids, &narrowed) {
+        body["migrations_links"] = next;
     }
     Ok(HttpResponse::Ok().json(body))
 }

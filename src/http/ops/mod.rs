@@ -10,9 +10,12 @@ mod queued_deletes;
 
 use std::sync::Arc;
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
+use serde_json::{Value, json};
 use tokio::sync::watch;
+use uuid::Uuid;
 
+use super::base_url;
 use super::compute::catalog::Catalog;
 use crate::actors::notifier::NotifierHandle;
 use crate::chaos::experiment::service::Chaos;
@@ -30,6 +33,23 @@ pub struct Operators {
     pub max_limit: u32,
     /// None unless the configuration enables it.
     pub chaos: Option<Chaos>,
+}
+
+impl Operators {
+    /// How many entries a page has when so many are asked for.
+    fn page_size(&self, asked: Option<u32>) -> u32 {
+        asked.unwrap_or(self.max_limit).clamp(1, self.max_limit)
+    }
+}
+
+/// The link to the page behind one of these ids, which has the same size and is `narrowed` as this one; none behind one that is not full.
+fn next_page(request: &HttpRequest, size: u32, ids: &[Uuid], narrowed: &[(&str, Option<String>)]) -> Option<Value> {
+    let marker = ids.last().filter(|_| ids.len() == size as usize)?;
+    let mut href = format!("{}{}?limit={size}&marker={marker}", base_url::of(request), request.path());
+    for (key, value) in narrowed {
+        href.extend(value.iter().map(|value| format!("&{key}={value}")));
+    }
+    Some(json!([{"rel": "next", "href": href}]))
 }
 
 /// Registers the API. It takes [`Operators`], [`Catalog`] and, for the audit, [`crate::saga::world::World`] as `web::Data`.

@@ -6,10 +6,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::cells::{health, instant};
-use super::{Catalog, Operators, Shared};
+use super::{Catalog, Operators, Shared, next_page};
 use crate::db::api::instance_mappings::InstanceMapping;
 use crate::http::auth::Caller;
-use crate::http::base_url;
 use crate::http::error::ApiError;
 
 /// Which page is wanted.
@@ -28,14 +27,13 @@ pub async fn list(
     operators: Shared<Operators>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:queued_deletes")?;
-    let limit = query.limit.unwrap_or(operators.max_limit).clamp(1, operators.max_limit);
-    let page = catalog.api.queued_deletes(None, query.marker, limit.into()).await?;
-    let next = (page.len() == limit as usize).then(|| page.last().map(|last| last.instance_uuid)).flatten();
+    let size = operators.page_size(query.limit);
+    let page = catalog.api.queued_deletes(None, query.marker, size.into()).await?;
+    let servers: Vec<Uuid> = page.iter().map(|mapping| mapping.instance_uuid).collect();
     let entries: Vec<Value> = page.iter().map(|mapping| entry(&catalog, mapping)).collect();
     let mut body = json!({ "queued_deletes": entries });
-    if let Some(marker) = next {
-        let href = format!("{}{}?limit={limit}&marker={marker}", base_url::of(&request), request.path());
-        body["queued_deletes_links"] = json!([{"rel": "next", "href": href}]);
+    if let Some(next) = next_page(&request, size, &servers, &[]) {
+        body["queued_deletes_links"] = next;
     }
     Ok(HttpResponse::Ok().json(body))
 }
