@@ -1,7 +1,6 @@
 //! `cellshift audit` as operators run it: on a running service, on a stopped one's data, on data that is broken, and on no data.
 
 use std::path::Path;
-use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, SqliteConnection};
@@ -11,35 +10,33 @@ use uuid::Uuid;
 use crate::client::{NewServer, PATIENCE, User, id_of};
 use crate::service::{self, Service};
 
-async fn until_status(user: &User, server: Uuid, status: &str) {
-    let waiting = async {
-        while user.status(server).await != status {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("server {server} never is {status}"));
+/// Those who use a service.
+struct Users {
+    member: User,
+    admin: User,
 }
 
-async fn make(user: &User, image: Uuid) -> Uuid {
-    let server = id_of(&NewServer::of_image(image).ask(user).await.expect(202).body["server"]);
-    until_status(user, server, "ACTIVE").await;
+async fn make(users: &Users, image: Uuid) -> Uuid {
+    let server = id_of(&NewServer::of_image(image).ask(&users.member).await.expect(202).body["server"]);
+    users.admin.told("instance.create.end", Some(server)).await;
+    assert_eq!(users.member.status(server).await, "ACTIVE");
     server
 }
 
 /// One server that runs, one in VERIFY_RESIZE and one that is deleted.
 async fn fill(service: &Service, data: &Path) -> [Uuid; 3] {
-    let member = service.user(data, "cellshift").await;
+    let users = Users { member: service.user(data, "cellshift").await, admin: service.user(data, "cellshift-admin").await };
+    let Users { member, admin } = &users;
     let images = member.get("/image/v2/images?name=tiny").await.expect(200);
     let image = id_of(&images.body["images"][0]);
-    let [running, resized, deleted] = [make(&member, image).await, make(&member, image).await, make(&member, image).await];
+    let [running, resized, deleted] = [make(&users, image).await, make(&users, image).await, make(&users, image).await];
     member.resize(resized, "gen2.small").await.expect(202);
-    until_status(&member, resized, "VERIFY_RESIZE").await;
+    admin.told("instance.resize_finish.end", Some(resized)).await;
+    assert_eq!(member.status(resized).await, "VERIFY_RESIZE");
     member.delete(&format!("/servers/{deleted}")).await.expect(204);
-    let gone = async {
-        while member.get(&format!("/servers/{deleted}")).await.status != 404 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
+    admin.told("instance.delete.end", Some(deleted)).await;
+    // It is told of while the record is there to be told of.
+    let gone = async { while member.get(&format!("/servers/{deleted}")).await.status != 404 {} };
     tokio::time::timeout(PATIENCE, gone).await.expect("it is deleted");
     [running, resized, deleted]
 }

@@ -150,6 +150,23 @@ impl User {
         events.take(count).collect()
     }
 
+    /// As an administrator: waits for a notification of this type about a server, or about whatever it is about, which may have come
+    /// before.
+    pub async fn told(&self, event_type: &str, server: Option<Uuid>) {
+        let mut last = 0;
+        let told = async {
+            loop {
+                let (sequence, event) = self.events("/ops/v1/notifications", last, 1).await.remove(0);
+                let is_about = server.is_none_or(|server| event["payload"]["uuid"] == json!(server));
+                if event["event_type"] == event_type && is_about {
+                    return;
+                }
+                last = sequence;
+            }
+        };
+        tokio::time::timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("nobody told of {event_type} for {server:?}"));
+    }
+
     /// `POST` of a body that may be no JSON at all.
     pub async fn post_text(&self, path: &str, body: &str) -> Answer {
         self.send(reqwest::Method::POST, path, Some(body.to_owned())).await
@@ -213,9 +230,8 @@ impl User {
         let body = self.post("/volume/v3/volumes", json!({"volume": {"size": 1, "name": "data"}})).await.body;
         let id = id_of(&body["volume"]);
         let available = async {
-            while self.get(&format!("/volume/v3/volumes/{id}")).await.expect(200).body["volume"]["status"] != "available" {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
+            // The volume service tells nobody: its clients learn of it by asking.
+            while self.get(&format!("/volume/v3/volumes/{id}")).await.expect(200).body["volume"]["status"] != "available" {}
         };
         tokio::time::timeout(PATIENCE, available).await.expect("the volume is made");
         id

@@ -20,6 +20,25 @@ fn quick(config: &mut Config) {
     config.cells.timeout = Seconds::whole(2);
 }
 
+/// A cloud whose cell may be in this trouble.
+async fn start(trouble: &Trouble) -> Cloud {
+    let placed = |config: &mut Config| {
+        quick(config);
+        trouble.place(config);
+    };
+    Cloud::start_with(placed).await
+}
+
+/// The process dies, and starts again when the trouble has begun. Gives the configuration, to end it.
+fn restart_in(cloud: &mut Cloud, trouble: &Trouble) -> Config {
+    let mut config = None;
+    cloud.restart_after(|placed| {
+        trouble.begin(placed);
+        config = Some(placed.clone());
+    });
+    config.expect("a second life")
+}
+
 fn cell_id(cloud: &Cloud, name: &str) -> Uuid {
     cloud.tree().cell(name).expect("a cell").uuid
 }
@@ -80,21 +99,13 @@ async fn is_back(cloud: &Cloud, name: &str) {
 fn the_others_are_served_and_the_cell_is_whole_when_it_comes() {
     for trouble in Trouble::all_of("cell1") {
         actix_rt::System::new().block_on(async {
-            let mut config = None;
-            let mut cloud = Cloud::start_with(|placed| {
-                quick(placed);
-                trouble.place(placed);
-            })
-            .await;
+            let mut cloud = start(&trouble).await;
             let (here, doomed, there) = (cloud.ask_for_server().await, cloud.ask_for_server().await, cloud.ask_for_server_in_cell2().await);
             for server in [here, doomed, there] {
                 at_rest(&cloud, server, "ACTIVE").await;
             }
             let host = runs_on(&cloud, here).await;
-            cloud.restart_after(|placed| {
-                trouble.begin(placed);
-                config = Some(placed.clone());
-            });
+            let config = restart_in(&mut cloud, &trouble);
             is_down(&cloud, "cell1").await;
 
             assert_eq!(cloud.status(here).await, "UNKNOWN", "{}", trouble.what);
@@ -108,7 +119,7 @@ fn the_others_are_served_and_the_cell_is_whole_when_it_comes() {
             cloud.guests_return().await.expect("the hosts start");
             assert_eq!(runs_on(&cloud, here).await, host, "{}", trouble.what);
 
-            trouble.end(&config.expect("a second life"));
+            trouble.end(&config);
             is_back(&cloud, "cell1").await;
             assert_eq!(cloud.status(here).await, "ACTIVE", "{}", trouble.what);
             cloud.told("instance.queued_delete.end", doomed).await;
@@ -180,12 +191,7 @@ fn a_move_that_the_process_left_half_way_ends_well_when_its_cell_comes() {
     for (cell, step) in cases {
         let trouble = Trouble::first_of(cell);
         actix_rt::System::new().block_on(async {
-            let mut config = None;
-            let mut cloud = Cloud::start_with(|placed| {
-                quick(placed);
-                trouble.place(placed);
-            })
-            .await;
+            let mut cloud = start(&trouble).await;
             let other = if cell == "cell1" { cloud.ask_for_server_in_cell2().await } else { cloud.ask_for_server().await };
             let server = cloud.ask_for_server().await;
             for one in [other, server] {
@@ -195,14 +201,11 @@ fn a_move_that_the_process_left_half_way_ends_well_when_its_cell_comes() {
             cloud.tree().faults.arm(Some(Arc::new(Stops { step, stopped: stopped.clone() })));
             cloud.act(server, json!({"resize": {"flavorRef": "gen2.small"}})).await;
             tokio::time::timeout(PATIENCE, stopped.notified()).await.expect("the move comes there");
-            cloud.restart_after(|placed| {
-                trouble.begin(placed);
-                config = Some(placed.clone());
-            });
+            let config = restart_in(&mut cloud, &trouble);
             is_down(&cloud, cell).await;
             obeys(&cloud, other).await;
 
-            trouble.end(&config.expect("a second life"));
+            trouble.end(&config);
             is_back(&cloud, cell).await;
             assert!(cloud.at_rest(server).await, "{cell} {step}: the move ends");
             paid(&cloud, server).await;

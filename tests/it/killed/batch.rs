@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::client::{self, Life, Stop};
+use super::client::{self, Life, Progress, Stop};
 use super::history::History;
 use crate::client::PATIENCE;
 use crate::service::{self, Service};
@@ -18,8 +18,8 @@ use crate::service::{self, Service};
 const SERVERS: usize = 6;
 /// A fault comes after so many further accepted actions …
 const ACTIONS: std::ops::Range<usize> = 2..9;
-/// … and so many milliseconds.
-const AND_MS: std::ops::Range<u64> = 0..60;
+/// … and so many answers to looks at servers: clients look every few milliseconds.
+const ANSWERS: std::ops::Range<usize> = 0..40;
 /// How long everything may take to come to rest, an outage of seconds included.
 const REST: Duration = Duration::from_secs(120);
 
@@ -29,9 +29,7 @@ pub struct Batch {
     seed: u64,
     random: StdRng,
     lives: watch::Sender<Option<Life>>,
-    actions: watch::Receiver<usize>,
-    /// Servers that have been made and were seen at rest.
-    made: watch::Receiver<usize>,
+    progress: watch::Receiver<Progress>,
     outages: bool,
     stop: Stop,
     clients: Vec<JoinHandle<History>>,
@@ -58,12 +56,11 @@ impl Batch {
     /// Clients that wait for a service.
     pub fn begin(data: &Path, seed: u64) -> Batch {
         let (lives, life) = watch::channel(None);
-        let (accepted, actions) = watch::channel(0);
-        let (making, made) = watch::channel(0);
+        let (tell, progress) = watch::channel(Progress::default());
         let stop = Stop::default();
-        let live = |number| client::live(number, seed + number as u64, life.clone(), accepted.clone(), making.clone(), stop.clone());
+        let live = |number| client::live(number, seed + number as u64, life.clone(), tell.clone(), stop.clone());
         let clients = (0..SERVERS).map(|number| actix_rt::spawn(live(number))).collect();
-        Batch { data: data.to_owned(), seed, random: StdRng::seed_from_u64(seed), lives, actions, made, outages: false, stop, clients }
+        Batch { data: data.to_owned(), seed, random: StdRng::seed_from_u64(seed), lives, progress, outages: false, stop, clients }
     }
 
     /// Starts the service and lets the clients know.
@@ -82,18 +79,21 @@ impl Batch {
     /// Waits until every client has its server: what a create that fails in an outage leaves is in ERROR for good. From here on there
     /// are outages.
     pub async fn everyone(&mut self) {
-        let all = tokio::time::timeout(PATIENCE, self.made.wait_for(|made| *made == SERVERS)).await;
-        drop(all.expect("servers are made").expect("clients live"));
+        self.until(|progress| progress.made == SERVERS).await;
         self.outages = true;
     }
 
     /// Waits for the next fault's moment, which the seed chooses.
     pub async fn moment(&mut self) {
-        let enough = *self.actions.borrow() + self.random.random_range(ACTIONS);
-        let asked = tokio::time::timeout(PATIENCE, self.actions.wait_for(|so_far| *so_far >= enough)).await;
-        drop(asked.expect("clients are answered").expect("clients live"));
-        // Not a wait for anything: it is the moment of the fault.
-        tokio::time::sleep(Duration::from_millis(self.random.random_range(AND_MS))).await;
+        let accepted = self.progress.borrow().accepted + self.random.random_range(ACTIONS);
+        self.until(|progress| progress.accepted >= accepted).await;
+        let answers = self.progress.borrow().answers + self.random.random_range(ANSWERS);
+        self.until(|progress| progress.answers >= answers).await;
+    }
+
+    async fn until(&mut self, so_far: impl FnMut(&Progress) -> bool) {
+        let there = tokio::time::timeout(PATIENCE, self.progress.wait_for(so_far)).await;
+        drop(there.expect("clients come on").expect("clients live"));
     }
 
     /// The service is gone: clients wait for its next life.

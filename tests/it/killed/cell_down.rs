@@ -40,23 +40,10 @@ fn configure(data: &Path, trouble: &Trouble) -> Config {
     })
 }
 
-/// Waits for a notification of this type about a server, or about whatever it is about.
-async fn told(admin: &User, event_type: &str, server: Option<Uuid>) {
-    let mut last = 0;
-    loop {
-        let (sequence, event) = admin.events("/ops/v1/notifications", last, 1).await.remove(0);
-        let is_about = server.is_none_or(|server| event["payload"]["uuid"] == json!(server));
-        if event["event_type"] == event_type && is_about {
-            return;
-        }
-        last = sequence;
-    }
-}
-
 async fn create(life: &Life, flavor: &str) -> Uuid {
     let image = id_of(&life.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
     let server = id_of(&NewServer::of_image(image).flavor(flavor).ask(&life.member).await.expect(202).body["server"]);
-    told(&life.admin, "instance.create.end", Some(server)).await;
+    life.admin.told("instance.create.end", Some(server)).await;
     quiet(life, server).await;
     server
 }
@@ -88,19 +75,19 @@ fn a_move_that_was_killed_half_way_survives_a_start_without_either_of_its_cells(
             let life = start(dir.path()).await;
             let (server, other) = (create(&life, "gen1.small").await, create(&life, other_flavor).await);
             life.member.resize(server, "gen2.small").await.expect(202);
-            told(&life.admin, "instance.resize.start", Some(server)).await;
+            life.admin.told("instance.resize.start", Some(server)).await;
             drop(life.service);
             trouble.begin(&config);
 
             let life = start(dir.path()).await;
-            told(&life.admin, "cell.down", None).await;
+            life.admin.told("cell.down", None).await;
             assert_eq!(life.member.status(other).await, "ACTIVE", "{cell}");
             life.member.act(other, json!({"reboot": {"type": "HARD"}})).await.expect(202);
             quiet(&life, other).await;
             assert_eq!(life.member.status(other).await, "ACTIVE", "{cell}");
 
             trouble.end(&config);
-            told(&life.admin, "cell.up", None).await;
+            life.admin.told("cell.up", None).await;
             quiet(&life, server).await;
             let status = life.member.status(server).await;
             assert!(["ACTIVE", "VERIFY_RESIZE"].contains(&status.as_str()), "{cell}: {status}");

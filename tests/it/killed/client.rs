@@ -34,6 +34,17 @@ impl Stop {
     }
 }
 
+/// How far all clients together have come.
+#[derive(Default)]
+pub struct Progress {
+    /// Servers that have been made and were seen at rest.
+    pub made: usize,
+    /// Creates and actions that were accepted.
+    pub accepted: usize,
+    /// Looks at servers that were answered.
+    pub answers: usize,
+}
+
 /// What a look at the server said.
 struct Seen {
     status: String,
@@ -46,8 +57,7 @@ struct Client {
     server: Uuid,
     history: History,
     written: u64,
-    /// Of all clients.
-    accepted: watch::Sender<usize>,
+    progress: watch::Sender<Progress>,
 }
 
 /// From the server's creation until, told to stop, it has seen the server at rest.
@@ -55,18 +65,17 @@ pub async fn live(
     number: usize,
     seed: u64,
     mut life: watch::Receiver<Option<Life>>,
-    accepted: watch::Sender<usize>,
-    made: watch::Sender<usize>,
+    progress: watch::Sender<Progress>,
     stop: Stop,
 ) -> History {
     let server = create(number, &mut life).await;
-    accepted.send_modify(|actions| *actions += 1);
-    let mut client = Client { life, server, history: History { number, events: Vec::new(), outages: false }, written: 0, accepted };
+    progress.send_modify(|so_far| so_far.accepted += 1);
+    let mut client = Client { life, server, history: History { number, events: Vec::new(), outages: false }, written: 0, progress };
     let mut random = StdRng::seed_from_u64(seed);
     while !client.look().await.rests {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    made.send_modify(|servers| *servers += 1);
+    client.progress.send_modify(|so_far| so_far.made += 1);
     loop {
         let (stopping, seen) = (stop.asked(), client.look().await);
         if stopping && seen.rests && client.nothing_runs().await {
@@ -119,7 +128,9 @@ impl Client {
     async fn look(&mut self) -> Seen {
         loop {
             let member = reach(&mut self.life).await.member;
-            match member.try_get(&self.path()).await {
+            let answer = member.try_get(&self.path()).await;
+            self.progress.send_modify(|so_far| so_far.answers += usize::from(answer.is_some()));
+            match answer {
                 // Its cell does not answer: nothing is seen of it but that it is there.
                 Some(answer) if answer.status == 200 && answer.body["server"]["status"] == "UNKNOWN" => {}
                 Some(answer) if answer.status == 200 => {
@@ -160,7 +171,7 @@ impl Client {
         let answer = member.try_post(&format!("{}/action", self.path()), action).await;
         let answered = judge(answer.as_ref());
         if answered == Answered::Accepted {
-            self.accepted.send_modify(|actions| *actions += 1);
+            self.progress.send_modify(|so_far| so_far.accepted += 1);
         }
         self.history.events.push(Event::Asked { what, answered });
     }
