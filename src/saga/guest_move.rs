@@ -17,6 +17,7 @@ use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, TaskState};
 use crate::env::guard::{Guard, stands};
+use crate::services::ServiceError;
 
 /// The host takes room for the flavor that is wanted.
 pub async fn claim(world: &World, context: &Context, fence: Fence, place: &Place) -> Result<(), StepError> {
@@ -125,13 +126,24 @@ pub async fn activate_source_ports(world: &World, context: &mut Context, fence: 
     activate_ports(world, context, fence, &source.host).await
 }
 
-/// Makes the host's bindings the active ones, whether they exist or not.
+/// Makes the host's bindings the active ones, whether they exist or not. A port that its user has deleted has none, and keeps no
+/// server from going where it goes: its interface stays without a network.
 pub async fn activate_ports(world: &World, context: &Context, fence: Fence, host: &str) -> Result<(), StepError> {
     for port in &context.ports {
-        world.network.create_binding(fence, port.port_id, host).await?;
-        world.network.activate_binding(fence, port.port_id, host).await?;
+        if !is_gone(world.network.create_binding(fence, port.port_id, host).await)? {
+            is_gone(world.network.activate_binding(fence, port.port_id, host).await)?;
+        }
     }
     Ok(())
+}
+
+/// Whether what was to be done was done to a port that is not there any more.
+pub fn is_gone(done: Result<(), ServiceError>) -> Result<bool, ServiceError> {
+    match done {
+        Ok(()) => Ok(false),
+        Err(ServiceError::NotFound(_)) => Ok(true),
+        Err(other) => Err(other),
+    }
 }
 
 /// The target builds the guest from what the source left, connects its volumes, and does not start it.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::context::{Context, Kind, Place, Request};
 use super::error::StepError;
+use super::guest_move::is_gone;
 use super::history;
 use super::scheduling::{
     OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost, claim_candidate, release_claim,
@@ -195,8 +196,8 @@ pub async fn bind_ports_at_target(world: &World, context: &mut Context, fence: F
     }
     let host = context.target()?.host.clone();
     for port in &context.ports {
-        match world.network.create_binding(fence, port.port_id, &host).await {
-            Ok(()) => {}
+        match is_gone(world.network.create_binding(fence, port.port_id, &host).await) {
+            Ok(_) => {}
             Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Stale(_))) => return Err(error.into()),
             Err(other) => {
                 return Err(StepError::NextCandidate(format!(
