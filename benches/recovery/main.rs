@@ -69,10 +69,7 @@ async fn run(servers: usize) {
     let life = stage.start(false).await;
     println!("{servers} moves were at {HELD_AT}; after kill -9 and a start:");
     println!("  answers requests            {:6.2} s", start.elapsed().as_secs_f32());
-    let taken = |one: &Move| one.ended() || one.lease_epoch > before[&one.id].lease_epoch;
-    told(&mut journal, start, servers, "taken over", taken).await;
-    told(&mut journal, start, servers, "run again", |one| one.ended() || one.lines > before[&one.id].lines).await;
-    told(&mut journal, start, servers, "ended", Move::ended).await;
+    told(&mut journal, start, &before).await;
     let arrived = moves(&mut journal).iter().filter(|one| one.state == "done").count();
     println!("  arrived at their target     {arrived:6}");
     life.kill();
@@ -92,18 +89,25 @@ async fn until(journal: &mut Journal, what: &str, so: impl Fn(&[Move]) -> bool) 
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never so: {what}"));
 }
 
-/// Waits until it is so of every move, and prints since the start of the process when it was so of the first, of half and of all.
-async fn told(journal: &mut Journal, start: Instant, servers: usize, what: &str, so: impl Fn(&Move) -> bool) {
-    let mut seen: Vec<Duration> = Vec::new();
+/// Waits until every move has ended, and prints since the start of the process when each thing was so of the first, of half and of all.
+async fn told(journal: &mut Journal, start: Instant, before: &BTreeMap<String, Move>) {
+    let all = before.len();
+    let mut seen: [Vec<Duration>; 3] = Default::default();
     let waiting = async {
-        while seen.len() < servers {
-            let so_far = moves(journal).iter().filter(|one| so(one)).count();
-            seen.resize(so_far.max(seen.len()), start.elapsed());
+        while seen[2].len() < all {
+            let now = moves(journal);
+            let taken = |one: &&Move| one.ended() || one.lease_epoch > before[&one.id].lease_epoch;
+            let run = |one: &&Move| one.ended() || one.lines > before[&one.id].lines;
+            let counts = [now.iter().filter(taken).count(), now.iter().filter(run).count(), now.iter().filter(|one| one.ended()).count()];
+            for (times, count) in seen.iter_mut().zip(counts) {
+                times.resize(count.max(times.len()), start.elapsed());
+            }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     };
-    let all = tokio::time::timeout(PATIENCE, waiting).await;
-    all.unwrap_or_else(|_| panic!("{} of {servers} are {what}", seen.len()));
-    let at = |number: usize| seen[number].as_secs_f32();
-    println!("  {what:<12} first {:6.2} s  half {:6.2} s  all {:6.2} s", at(0), at(servers / 2), at(servers - 1));
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{} of {all} have ended", seen[2].len()));
+    for (what, times) in ["taken over", "run again", "ended"].iter().zip(seen) {
+        let at = |number: usize| times[number].as_secs_f32();
+        println!("  {what:<12} first {:6.2} s  half {:6.2} s  all {:6.2} s", at(0), at(all / 2), at(all - 1));
+    }
 }

@@ -144,17 +144,14 @@ fn an_allocation_that_was_deleted_is_named_by_the_audit_and_made_again() {
         let server = stage.create(stage.server()).await;
         let path = format!("/placement/allocations/{server}");
         let before = stage.admin.get(&path).await.expect(200).body["allocations"].clone();
-        let shown = stage.admin.show(server).await;
         stage.admin.delete(&path).await.expect(204);
         let audit = stage.admin.get("/ops/v1/audit").await.expect(200).body;
         let found = audit["violations"].as_array().expect("violations");
         assert!(found.iter().any(|one| one["invariant"] == "I4" && one["message"].to_string().contains("no allocation")), "{audit:#}");
 
-        let resources = |(provider, held): (&String, &Value)| (provider.clone(), json!({"resources": held["resources"]}));
-        let again: serde_json::Map<String, Value> = before.as_object().expect("allocations").iter().map(resources).collect();
-        let body = json!({
-            "allocations": again, "project_id": shown["tenant_id"], "user_id": shown["user_id"], "consumer_generation": null,
-        });
+        let again = |(provider, held): (&String, &Value)| json!({"resource_provider": {"uuid": provider}, "resources": held["resources"]});
+        let again: Vec<Value> = before.as_object().expect("allocations").iter().map(again).collect();
+        let body = json!({ "allocations": again });
         stage.admin.put(&path, body).await.expect(204);
     });
 }
