@@ -9,13 +9,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use diesel::backend::Backend;
 use diesel::connection::{
     CacheSize, Connection, Instrumentation, InstrumentationEvent, LoadConnection, SimpleConnection, TransactionManager,
     TransactionManagerStatus,
 };
 use diesel::expression::QueryMetadata;
-use diesel::internal::derives::multiconnection::ConnectionSealed;
+use diesel::internal::derives::multiconnection::{AstPassHelper, ConnectionSealed};
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::r2d2::R2D2Connection;
 use diesel::{ConnectionResult, PgConnection, QueryResult, SqliteConnection};
@@ -59,19 +58,21 @@ impl Conn {
             Either::Pg(_) => MultiBackend::Pg(Default::default()),
             Either::Sqlite(_) => MultiBackend::Sqlite(Default::default()),
         };
-        let of_one_text = query.is_safe_to_cache_prepared(&backend)?;
-        let known = T::query_id().filter(|_| of_one_text);
+        let id = T::query_id();
+        let is_prepared = id.is_some_and(|id| self.prepared.contains(&id));
+        let is_kept = match id {
+            // By its type, which has one text.
+            Some(_) => is_prepared || query.is_safe_to_cache_prepared(&backend)?,
+            // By its text.
+            None => self.kept.load(Ordering::Relaxed) < self.prepared.len() + KEPT_BY_TEXT || query.is_safe_to_cache_prepared(&backend)?,
+        };
         Ok(Statement {
             query,
-            is_prepared: known.is_some_and(|id| self.prepared.contains(&id)),
-            is_kept: match T::query_id() {
-                // Kept under its type: another value of the type could have another text.
-                Some(_) => of_one_text,
-                None => of_one_text || self.kept.load(Ordering::Relaxed) < self.prepared.len() + KEPT_BY_TEXT,
-            },
-            id: known,
+            is_prepared,
+            is_kept,
+            id: id.filter(|_| is_kept),
             // SQLite's connection asks for the text of what is kept under it once, before all else, and for the later passes in vain.
-            is_written: (T::query_id().is_none() && matches!(self.either, Either::Sqlite(_))).then(|| Cell::new(false)),
+            is_written: (id.is_none() && matches!(self.either, Either::Sqlite(_))).then(|| Cell::new(false)),
         })
     }
 }
@@ -90,16 +91,28 @@ struct Statement<T> {
 
 impl<T: QueryFragment<MultiBackend>> QueryFragment<MultiBackend> for Statement<T> {
     fn walk_ast<'b>(&'b self, pass: AstPass<'_, 'b, MultiBackend>) -> QueryResult<()> {
-        self.query.walk_ast(pass)
-    }
-
-    fn to_sql(&self, out: &mut <MultiBackend as Backend>::QueryBuilder, backend: &MultiBackend) -> QueryResult<()> {
-        let is_written = self.is_written.as_ref().is_some_and(|written| written.replace(true));
-        if self.is_prepared || is_written { Ok(()) } else { self.query.to_sql(out, backend) }
-    }
-
-    fn is_safe_to_cache_prepared(&self, _: &MultiBackend) -> QueryResult<bool> {
-        Ok(self.is_kept)
+        let is_text = Cell::new(false);
+        // It changes nothing, but tells whether there is a text to write to.
+        let mut pass = pass.cast_database::<MultiBackend>(
+            |binds| binds,
+            |text| {
+                is_text.set(true);
+                text
+            },
+            |backend| backend,
+            |lookup| lookup,
+        );
+        let is_vain = self.is_prepared || self.is_written.as_ref().is_some_and(|written| is_text.get() && written.replace(true));
+        if is_text.get() && is_vain {
+            return Ok(());
+        }
+        if is_text.get() || pass.bind_collector().is_some() || pass.debug_binds().is_some() {
+            return self.query.walk_ast(pass);
+        }
+        if !self.is_kept {
+            pass.unsafe_to_cache_prepared();
+        }
+        Ok(())
     }
 }
 
