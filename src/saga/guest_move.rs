@@ -35,8 +35,7 @@ pub async fn stop_source_guest(world: &World, context: &mut Context, fence: Fenc
     let source = context.source()?.clone();
     let txn = CellTxn::new().migration_status(context.move_id(), MigrationStatus::Migrating);
     let txn = history::event_started(txn, context, source_event(context), Some(&source));
-    world.cell(&source.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "stop_source_guest", InstanceAction::Resize, Phase::Start, &source).await;
+    history::apply_and_notify(world, context, fence, txn, ("stop_source_guest", InstanceAction::Resize, Phase::Start), &source).await?;
     let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
     world.ask(context, &source, fence, stop).await.map(drop).map_err(|error| match error {
         StepError::Refused(why) => StepError::Refused(format!("Failed to power off instance: {why}")),
@@ -85,9 +84,7 @@ pub async fn release_source_guest(world: &World, context: &mut Context, fence: F
         CellTxn::new().instance_change(context.server, change).migration_status(context.move_id(), MigrationStatus::PostMigrating);
     txn = attachments(world, context, &source.cell, txn, |volume| volume.placeholder).await?;
     txn = history::event_done(txn, context, source_event(context), Some(&source));
-    world.cell(&source.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "release_source_guest", InstanceAction::Resize, Phase::End, &source).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("release_source_guest", InstanceAction::Resize, Phase::End), &source).await
 }
 
 /// Undo: the guest is defined again on its kept disks, with its volumes connected and its VIFs plugged. Whatever the act
@@ -149,11 +146,10 @@ pub fn is_gone(done: Result<(), ServiceError>) -> Result<bool, ServiceError> {
 /// The target builds the guest from what the source left, connects its volumes, and does not start it.
 pub async fn prepare_at_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    let home = context.source()?.cell.clone();
-    let here = Place { cell: home.clone(), ..target.clone() };
+    let here = Place { cell: context.source()?.cell.clone(), ..target.clone() };
     let txn = history::event_started(CellTxn::new(), context, finish_event(context), Some(&target));
-    world.cell(&home)?.apply(fence, txn).await?;
-    history::notify(world, context, "prepare_at_target", InstanceAction::ResizeFinish, Phase::Start, &here).await;
+    let told = ("prepare_at_target", InstanceAction::ResizeFinish, Phase::Start);
+    history::apply_and_notify(world, context, fence, txn, told, &here).await?;
     let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
     let flavor = context.new_flavor.clone().unwrap_or_default();
     let spec = guest_spec(world, context, &target, flavor, disks_for_target(context), volumes).await?;

@@ -111,9 +111,7 @@ async fn finish_rebuild(world: &World, context: &mut Context, fence: Fence) -> R
         let spec = RequestSpec { image_id: Some(rebuild.image_id), ..spec };
         world.api.publish_move(fence, context.server, world.cell_uuid(&here.cell)?, spec).await?;
     }
-    world.cell(&here.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "finish_rebuild", InstanceAction::Rebuild, Phase::End, &here).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("finish_rebuild", InstanceAction::Rebuild, Phase::End), &here).await
 }
 
 fn request(context: &Context) -> Result<super::context::RebuildRequest, StepError> {
