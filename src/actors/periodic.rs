@@ -149,7 +149,8 @@ async fn confirm(parts: &PeriodicParts, server: Uuid, user_id: &str, project_id:
     }
 }
 
-/// Servers whose guests are off without anyone having asked become SHUTOFF (spec §2.11).
+/// Servers whose guests are off without anyone having asked become SHUTOFF (spec §2.11); of one that waits to be confirmed or
+/// reverted only the power state changes.
 async fn follow_power(world: &World) {
     for (name, cell) in &world.cells {
         let Ok(nodes) = cell.db.compute_nodes().await else { continue };
@@ -172,21 +173,23 @@ async fn guests_off(world: &World, cell: &str, host: &str) -> Vec<Uuid> {
 /// The fence is read before the host is asked again: an operation between its word and the record's change outdates both.
 async fn follow_one(world: &World, cell_name: &str, host: &str, server: Uuid) {
     let Some(cell) = world.cells.get(cell_name) else { return };
-    let follows = cell.db.instance(server).await.is_ok_and(|record| record.vm_state == VmState::Active && record.task_state.is_none());
-    if !follows {
+    let Ok(record) = cell.db.instance(server).await else { return };
+    let follows = record.vm_state == VmState::Active || (record.vm_state == VmState::Resized && record.power_state == PowerState::Running);
+    if !follows || record.task_state.is_some() {
         return;
     }
     let Ok(Some((epoch, attempt))) = world.operations.may_run(server, cell_name.to_owned(), host.to_owned()).await else { return };
     if !stands(Guard::PowerFence) || guests_off(world, cell_name, host).await.contains(&server) {
-        record_off(cell, Fence { server, epoch, attempt }, host).await;
+        record_off(cell, Fence { server, epoch, attempt }, host, record.vm_state).await;
     }
 }
 
 /// The guest was off under this fence: the record says so, unless something was written under a higher one.
-async fn record_off(cell: &CellRef, fence: Fence, host: &str) {
-    let change = InstanceChange { power_state: Some(PowerState::Shutdown), ..InstanceChange::states(VmState::Stopped, None) };
-    let txn = CellTxn::new().instance_change_if(fence.server, Expected::at_rest(&[VmState::Active]), change);
+async fn record_off(cell: &CellRef, fence: Fence, host: &str, vm_state: VmState) {
+    let states = if vm_state == VmState::Active { InstanceChange::states(VmState::Stopped, None) } else { InstanceChange::default() };
+    let change = InstanceChange { power_state: Some(PowerState::Shutdown), ..states };
+    let txn = CellTxn::new().instance_change_if(fence.server, Expected::at_rest(&[vm_state]), change);
     if cell.db.apply(fence, txn).await.is_ok() {
-        log::info!(server:% = fence.server, host; "the guest is off: the server is SHUTOFF");
+        log::info!(server:% = fence.server, host; "the guest of a server that is {vm_state} is off, and its record says so now");
     }
 }

@@ -214,10 +214,19 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
     let here = place_of(world, cell, instance).await?;
     context.source = here.clone();
     context.migration = Some(context.saga);
-    if instance.vm_state == VmState::Resized {
+    if let VmState::Resized | VmState::Error = instance.vm_state {
         // By its status, not as the newest: clocks go backward, too.
         let migration = world.cell(cell)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
-        read_move(world, context, instance, here, migration).await?;
+        let migration = migration.filter(|migration| ENDING.contains(&migration.status));
+        if instance.vm_state == VmState::Resized || context.kind == Kind::Delete {
+            read_move(world, context, instance, here, migration).await?;
+        } else {
+            context.awaits_confirm = migration.is_some();
+        }
+    }
+    if let (true, Request::Rebuild(_)) = (context.awaits_confirm, &context.request) {
+        let message = "Cannot 'rebuild' instance {} whose resize waits for confirm or revert: hard reboot it, then do one of them";
+        return Err(Refusal::Conflict(message.replace("{}", &context.server.to_string())));
     }
     context.ports = details
         .network_info
@@ -251,6 +260,9 @@ fn link(context: &Context, volume_id: Uuid, attachment: Uuid, device_name: Optio
     }
 }
 
+/// The states of a move that waits to be confirmed or reverted, also while it is.
+const ENDING: [MigrationStatus; 3] = [MigrationStatus::Finished, MigrationStatus::Confirming, MigrationStatus::Reverting];
+
 /// What a confirm, a revert or a delete must know of the move before it: the server is at the move's target.
 async fn read_move(
     world: &World,
@@ -259,8 +271,7 @@ async fn read_move(
     here: Option<Place>,
     migration: Option<Migration>,
 ) -> Result<(), Refusal> {
-    let live = [MigrationStatus::Finished, MigrationStatus::Confirming, MigrationStatus::Reverting];
-    let Some(migration) = migration.filter(|migration| live.contains(&migration.status)) else {
+    let Some(migration) = migration else {
         if context.kind == Kind::Delete {
             return Ok(());
         }

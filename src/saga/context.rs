@@ -229,6 +229,9 @@ pub struct Context {
     /// Nothing that is still owed brings the guest back: its user must (rebuild, hard reboot).
     #[serde(default)]
     pub guest_lost: bool,
+    /// The server was in ERROR in the middle of a move that waits to be confirmed or reverted: mended, it waits for that again.
+    #[serde(default)]
+    pub awaits_confirm: bool,
     /// This context pays a debt of an ended saga: what it would remove may be in use again.
     pub settling: bool,
 }
@@ -265,6 +268,7 @@ impl Context {
             error: None,
             service_lost: false,
             guest_lost: false,
+            awaits_confirm: false,
             settling: false,
         }
     }

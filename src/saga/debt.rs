@@ -78,6 +78,11 @@ pub async fn was_mended(world: &World, context: &Context) -> Result<bool, StepEr
     Ok(instance.vm_state != VmState::Error)
 }
 
+/// While a debt is paid: true when the guest at that place is no longer the owing operation's to start or stop.
+pub async fn is_out_of_hand(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
+    Ok(lost_ownership(world, context, place).await? || was_mended(world, context).await?)
+}
+
 /// Tries every debt whose server is at rest.
 pub async fn pay_all(world: &World) {
     let debts = match world.operations.debts(None).await {

@@ -46,7 +46,7 @@ pub async fn stop_source_guest(world: &World, context: &mut Context, fence: Fenc
 /// Undo: the guest runs again if it ran.
 pub async fn start_source_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    if super::debt::lost_ownership(world, context, &source).await? {
+    if super::debt::is_out_of_hand(world, context, &source).await? {
         return Ok(());
     }
     if context.ran_before() && !world.settings.recover_source_guest {

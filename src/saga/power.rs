@@ -90,7 +90,7 @@ async fn start_guest(world: &World, context: &mut Context, fence: Fence) -> Resu
 async fn power_as_before(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let was_broken = context.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Error);
-    if was_broken || super::debt::lost_ownership(world, context, &here).await? || super::debt::was_mended(world, context).await? {
+    if was_broken || super::debt::is_out_of_hand(world, context, &here).await? {
         return Ok(());
     }
     let command = match context.ran_before() {
@@ -132,6 +132,7 @@ async fn record_stopped(world: &World, context: &mut Context, fence: Fence) -> R
 
 async fn record(world: &World, context: &mut Context, fence: Fence, vm_state: VmState, power: PowerState) -> Result<(), StepError> {
     let here = context.source()?.clone();
+    let vm_state = if context.awaits_confirm { VmState::Resized } else { vm_state };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     let txn = history::succeeded(CellTxn::new().instance_change(context.server, change), context, Some(leading_event(context)));
     history::apply_and_notify(world, context, fence, txn, ("record", action(context), Phase::End), &here).await

@@ -52,7 +52,8 @@ async fn check_image(world: &World, context: &mut Context, _: Fence) -> Result<(
 /// Undo: the old guest runs again; it is reached only while its disk is untouched.
 async fn start_guest_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    if context.ran_before() && !context.guest_lost {
+    let starts = context.ran_before() && !context.guest_lost;
+    if starts && !super::debt::is_out_of_hand(world, context, &here).await? {
         world.ask(context, &here, fence, HostCommand::StartGuest).await?;
     }
     Ok(())

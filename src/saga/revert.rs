@@ -106,7 +106,7 @@ async fn stop_target_guest(world: &World, context: &mut Context, fence: Fence) -
 
 async fn start_target_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    if context.ran_before() && !super::debt::lost_ownership(world, context, &target).await? {
+    if context.ran_before() && !super::debt::is_out_of_hand(world, context, &target).await? {
         world.ask(context, &target, fence, HostCommand::StartGuest).await?;
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::stage::{hosts, play_default};
+use crate::stage::{Stage, hosts, play_default};
 
 #[test]
 fn a_revert_to_a_source_that_is_down_touches_nothing() {
@@ -85,4 +85,82 @@ fn no_server_goes_to_a_host_that_is_down() {
         assert_eq!(shown["OS-EXT-SRV-ATTR:host"], "cell2-host2");
         stage.power("cell2-host1", true).await;
     });
+}
+
+#[test]
+fn a_server_that_failed_while_it_waited_for_confirm_is_deleted_with_what_its_source_keeps() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let shown = stage.cross(server).await;
+        let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
+        stage.power(&target, false).await;
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ERROR").await;
+        let answer = stage.member.act(server, json!({ "rebuild": { "imageRef": stage.image } })).await.expect(409);
+        assert!(answer.message().contains("waits for confirm or revert"), "{}", answer.text);
+        stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+        stage.gone(server).await;
+        assert!(stage.guest(&source, server).await.is_none());
+        assert!(stage.record("cell1", server).await.is_none());
+        stage.power(&target, true).await;
+        until_nothing_is_owed(&stage).await;
+    });
+}
+
+#[test]
+fn a_server_that_failed_while_it_waited_for_confirm_waits_for_it_when_it_is_mended() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let shown = stage.cross(server).await;
+        let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
+        stage.power(&target, false).await;
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ERROR").await;
+        stage.power(&target, true).await;
+        // The payment of the debt may have mended it already: then there is nothing to reboot it for.
+        let answer = stage.member.act(server, json!({ "reboot": { "type": "HARD" } })).await;
+        assert!([202, 409].contains(&answer.status), "{}", answer.text);
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+        until_nothing_is_owed(&stage).await;
+        assert_eq!(stage.runs_on(server).await, hosts(&[&target]));
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
+fn what_a_failed_rebuild_owes_is_not_paid_to_a_server_that_is_gone() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let host = stage.runs_on(server).await.pop_first().expect("a host");
+        stage.power(&host, false).await;
+        stage.member.act(server, json!({ "rebuild": { "imageRef": stage.image } })).await.expect(202);
+        stage.at_rest(server, "ERROR").await;
+        stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+        stage.gone(server).await;
+        stage.power(&host, true).await;
+        until_nothing_is_owed(&stage).await;
+        assert!(stage.guest(&host, server).await.is_none());
+    });
+}
+
+#[test]
+fn a_server_that_waits_for_confirm_shows_that_its_guest_was_lost_with_the_power() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let shown = stage.cross(server).await;
+        let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
+        stage.lose_guests(&target).await;
+        stage.power(&target, true).await;
+        let off = || async { stage.member.show(server).await["OS-EXT-STS:power_state"] == 4 };
+        stage.until("its record says so", off).await;
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+        stage.member.confirm(server).await.expect(204);
+        stage.until("it is off", || async { stage.member.status(server).await == "SHUTOFF" }).await;
+    });
+}
+
+async fn until_nothing_is_owed(stage: &Stage) {
+    stage.until("nothing is owed", || async { stage.world().operations.debts(None).await.expect("debts").is_empty() }).await;
 }

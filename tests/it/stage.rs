@@ -277,6 +277,12 @@ impl Stage {
         }
     }
 
+    /// The power of a host goes off, and its guests do not come back with it.
+    pub async fn lose_guests(&self, host: &str) {
+        let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
+        cell.power_off_host(host, false).await.expect("power off");
+    }
+
     pub async fn make_flavor(&self, name: &str, vcpus: i32, memory_mb: i32, root_gb: i32) {
         let flavor = Flavor { id: name.to_owned(), name: name.to_owned(), vcpus, memory_mb, root_gb, is_public: true, ..Flavor::default() };
         self.world().api.create_flavor(flavor).await.expect("a flavor");

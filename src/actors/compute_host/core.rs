@@ -201,10 +201,11 @@ impl Core {
         let server = admission.fence.server;
         self.raise(server).await?;
         let reply = self.perform(admission, operation, command).await?;
-        // A start is never answered from memory: after a loss of the host the guest would still be off.
-        if !matches!(command, HostCommand::StartGuest) && admission.remember(&reply) {
-            // Without a flush: a forgotten reply only makes the command run again, and all of them may.
-            if let Err(CommandError::Failed(reason)) = self.record(server, false).await {
+        if admission.remember(&reply) {
+            // A forgotten reply makes the command run again, and all of them may, but for a start: what went off with its host
+            // must not run again because of a request that comes late. Whoever wants it again asks under a new attempt.
+            let flush = matches!(command, HostCommand::StartGuest);
+            if let Err(CommandError::Failed(reason)) = self.record(server, flush).await {
                 log::warn!(server:% = server, host = self.host(); "a reply is not remembered: {reason}");
             }
         }

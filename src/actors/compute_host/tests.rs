@@ -148,8 +148,9 @@ async fn a_fence_outlives_the_host_that_has_given_no_reply_under_it() {
     let world = world().await;
     let (cell, _a) = world.cell("cell1", options()).await;
     let late = world.request(SERVER, HostCommand::RemoveGuest);
-    // The last thing that it did is a start, whose reply is not remembered.
     world.run_guest(&cell.hosts, H1, SERVER).await;
+    // A refusal is not remembered, so the fence alone is.
+    assert!(matches!(world.ask(&cell.hosts, H1, SERVER, HostCommand::CleanDisks).await, HostReply::Refused { .. }));
     cell.power_off_host(H1, true).await.unwrap();
     cell.power_on_host(H1).await.unwrap();
     let reply = cell.hosts.request(H1, late.clone(), DEADLINE).await;
@@ -326,6 +327,22 @@ async fn after_a_loss_of_the_host_a_guest_runs_again_only_when_its_owner_says_so
     world.oracle.owned.lock().unwrap().insert((H1.into(), SERVER), (9, 9));
     tokio::time::sleep(Duration::from_millis(60)).await;
     assert_eq!(power().await, PowerState::Shutdown, "it was not to come back with its host");
+}
+
+#[actix::test]
+async fn a_start_that_comes_again_after_a_loss_of_the_host_starts_nothing() {
+    let world = world().await;
+    let (cell, _a) = world.cell("cell1", options()).await;
+    let image = DiskSource::Image { image_id: world.image().await };
+    assert_eq!(world.ask(&cell.hosts, H1, SERVER, prepare(&world, image)).await, HostReply::Done);
+    let start = world.request(SERVER, HostCommand::StartGuest);
+    assert_eq!(cell.hosts.request(H1, start.clone(), DEADLINE).await, Ok(HostReply::Done));
+    cell.power_off_host(H1, false).await.unwrap();
+    cell.power_on_host(H1).await.unwrap();
+    assert_eq!(cell.hosts.request(H1, start, DEADLINE).await, Ok(HostReply::Done));
+    assert_eq!(world.only_guest(&cell.hosts, H1).await.unwrap().power_state, PowerState::Shutdown);
+    assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::StartGuest).await, HostReply::Done);
+    assert_eq!(world.only_guest(&cell.hosts, H1).await.unwrap().power_state, PowerState::Running, "asked for anew it runs");
 }
 
 #[actix::test]

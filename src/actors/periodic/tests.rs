@@ -142,7 +142,7 @@ async fn word_of_a_host_that_an_operation_has_outdated_changes_nothing() {
     let newer = Fence { attempt: outdated.attempt + 3, ..outdated };
     let cell = &played.world.cells["cell1"];
     cell.db.apply(newer, CellTxn::new().instance_change(server, InstanceChange::states(VmState::Active, None))).await.unwrap();
-    record_off(cell, outdated, "host1").await;
+    record_off(cell, outdated, "host1", VmState::Active).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }
 

@@ -49,9 +49,9 @@ impl ComputeApi {
         Ok(self.registry.api().queue_delete(server.uuid, caller).await?)
     }
 
-    /// Whether a server in VERIFY_RESIZE came from a cell that does not answer: its delete confirms the move on the way.
+    /// Whether a server that waits for confirm came from a cell that does not answer: its delete confirms the move on the way.
     async fn source_is_silent(&self, located: &Located) -> Result<bool, ApiError> {
-        let (Some(here), VmState::Resized) = (&located.cell, located.instance.vm_state) else { return Ok(false) };
+        let (Some(here), VmState::Resized | VmState::Error) = (&located.cell, located.instance.vm_state) else { return Ok(false) };
         let server = located.instance.uuid;
         let latest = self.registry.ask(here, |db| async move { db.latest_migration(server, &MigrationStatus::LIVE).await }).await?;
         let Some(migration) = latest else { return Ok(false) };
