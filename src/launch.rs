@@ -160,7 +160,11 @@ pub fn parts(cloud: &Cloud) -> Parts {
             interval: std::time::Duration::from_secs(1)
                 .max(config.migration.resize_confirm_window.duration().min(std::time::Duration::from_secs(10))),
         },
-        controller: Controller { name: cloud.controller.clone(), lease: config.migration.lease.duration() },
+        controller: Controller {
+            name: cloud.controller.clone(),
+            lease: config.migration.lease.duration(),
+            workers: config.conductor.workers,
+        },
         cell_patience: config.cells.timeout.duration(),
         max_in_flight: config.migration.max_in_flight,
         between: Between::default(),
