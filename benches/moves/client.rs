@@ -40,10 +40,14 @@ impl Client {
         Client { address, ..self.clone() }
     }
 
+    /// A request to be sent; `path` below the root.
+    pub fn request(&self, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
+        self.http.request(method, format!("http://{}{path}", self.address)).header("X-Auth-Token", &self.token)
+    }
+
     /// A request that must succeed; `path` below the root.
     pub async fn send(&self, method: reqwest::Method, path: &str, body: Option<&Value>) -> bytes::Bytes {
-        let mut request = self.http.request(method, format!("http://{}{path}", self.address)).timeout(PATIENCE);
-        request = request.header("X-Auth-Token", &self.token).header("OpenStack-API-Version", "compute 2.79");
+        let mut request = self.request(method, path).timeout(PATIENCE).header("OpenStack-API-Version", "compute 2.79");
         if let Some(body) = body {
             request = request.json(body);
         }
@@ -65,8 +69,7 @@ impl Client {
 
     /// An answer that goes on for ever.
     pub async fn follow(&self, path: &str) -> reqwest::Response {
-        let request = self.http.get(format!("http://{}{path}", self.address)).header("X-Auth-Token", &self.token);
-        request.send().await.expect("an answer").error_for_status().expect("a stream")
+        self.request(reqwest::Method::GET, path).send().await.expect("an answer").error_for_status().expect("a stream")
     }
 
     /// `POST /servers`: gives the new server's id.

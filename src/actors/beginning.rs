@@ -125,7 +125,7 @@ impl Worker {
             Fault::Repeat => {
                 let _ = accept(world, &mut context.clone(), fence).await;
             }
-            Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze => {}
+            Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze | Fault::Elsewhere => {}
         }
         let accepted = accept(world, context, fence).await;
         if fault == Fault::LoseReply {

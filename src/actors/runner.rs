@@ -13,6 +13,7 @@ use crate::db::api::debts::NewDebt;
 use crate::db::api::operations::{Append, JournalEntry, SagaRecord};
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::env::guard::{Guard, stands};
 use crate::saga::context::Context;
 use crate::saga::error::StepError;
 use crate::saga::machine::{Cursor, Effect, Machine, Outcome, Side};
@@ -245,11 +246,14 @@ async fn perform(
         Fault::Repeat => {
             let _ = under_deadline(world, step, side, &mut context.clone(), fence).await;
         }
-        Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze => {}
+        Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze | Fault::Elsewhere => {}
     }
     // A side that does not end well must leave no half-changed context behind.
     let mut changed = context.clone();
     let result = under_deadline(world, step, side, &mut changed, fence).await;
+    if !stands(Guard::DiscardedContext) {
+        *context = changed.clone();
+    }
     if fault == Fault::LoseReply {
         return Performed::Ended(Outcome::Unknown(LOST.into()));
     }
@@ -334,7 +338,13 @@ pub(super) async fn obey(faults: &FaultPoints, fault: Fault, here: &Point<'_>) {
             faults.over(here);
             futures::future::pending().await
         }
-        Fault::None | Fault::Refuse | Fault::LoseReply | Fault::Repeat | Fault::CompleteLate | Fault::CompleteAfterEnd => {}
+        Fault::None
+        | Fault::Refuse
+        | Fault::LoseReply
+        | Fault::Repeat
+        | Fault::CompleteLate
+        | Fault::CompleteAfterEnd
+        | Fault::Elsewhere => {}
     }
 }
 

@@ -52,6 +52,9 @@ pub enum Fault {
     KillActor,
     /// The runner stops here for ever, as when the process is killed.
     Freeze,
+    /// Something that is not the step's own goes wrong at this moment: the step goes on, with all that the moment says done first.
+    #[serde(skip)]
+    Elsewhere,
 }
 
 /// Decides what happens at each point.

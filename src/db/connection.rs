@@ -4,6 +4,8 @@
 //! is gone is noticed by the network. A URL that says one of these itself keeps it. A server that is stopped without being gone
 //! keeps the threads that wait for it, at most [`super::POOL_SIZE`], until it goes on.
 
+mod statements;
+
 use std::collections::BTreeSet;
 
 use diesel::connection::SimpleConnection;
@@ -13,15 +15,8 @@ use diesel::{Connection, PgConnection, SqliteConnection};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
 use super::error::DbError;
-
-/// A connection to either kind of database.
-#[derive(diesel::MultiConnection)]
-pub enum Conn {
-    /// PostgreSQL.
-    Pg(PgConnection),
-    /// SQLite.
-    Sqlite(SqliteConnection),
-}
+pub use statements::Conn;
+use statements::Either;
 
 /// A pool of such connections.
 pub type Pool = diesel::r2d2::Pool<ConnectionManager<Conn>>;
@@ -83,11 +78,11 @@ fn with_settings(url: &str) -> String {
 pub fn open(url: &str) -> Result<Conn, DbError> {
     let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url_without_password(url), reason: e.to_string() };
     if is_postgres(url) {
-        return Ok(Conn::Pg(PgConnection::establish(&with_settings(url)).map_err(unreachable)?));
+        return Ok(Conn::new(Either::Pg(PgConnection::establish(&with_settings(url)).map_err(unreachable)?)));
     }
     let mut conn = SqliteConnection::establish(url).map_err(unreachable)?;
     conn.batch_execute(SQLITE_SETTINGS)?;
-    Ok(Conn::Sqlite(conn))
+    Ok(Conn::new(Either::Sqlite(conn)))
 }
 
 /// A fresh database that lives as long as its connection.
@@ -100,7 +95,7 @@ pub fn open_in_memory(schema: Schema) -> Result<Conn, DbError> {
 /// Migrates the database and opens a pool of at most `size` connections.
 pub fn open_pool(name: &str, url: &str, schema: Schema, size: u32) -> Result<Pool, DbError> {
     let mut first = open(url)?;
-    if let Conn::Sqlite(conn) = &mut first {
+    if let Either::Sqlite(conn) = &mut first.either {
         // Once, before the pool: connections that set it at the same time lock each other out.
         conn.batch_execute("PRAGMA journal_mode = WAL;")?;
     }
@@ -119,8 +114,8 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, size: u32) -> Result<Poo
 
 /// Brings the schema up to date. One that knows changes which this release does not is refused.
 fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
-    let (migrated, look) = match conn {
-        Conn::Pg(conn) => {
+    let (migrated, look) = match &mut conn.either {
+        Either::Pg(conn) => {
             let migrations = match schema {
                 Schema::Api => API_PG,
                 Schema::Cell => CELL_PG,
@@ -128,7 +123,7 @@ fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
             };
             (migrate_with(conn, migrations), "SELECT 1 FROM pg_class LIMIT 1")
         }
-        Conn::Sqlite(conn) => {
+        Either::Sqlite(conn) => {
             let migrations = match schema {
                 Schema::Api => API_SQLITE,
                 Schema::Cell => CELL_SQLITE,
@@ -176,10 +171,10 @@ struct Settings {
 
 impl CustomizeConnection<Conn, diesel::r2d2::Error> for Settings {
     fn on_acquire(&self, conn: &mut Conn) -> Result<(), diesel::r2d2::Error> {
-        match conn {
-            Conn::Sqlite(conn) => conn.batch_execute(SQLITE_SETTINGS).map_err(diesel::r2d2::Error::QueryError),
-            Conn::Pg(_) if self.statements_are_bound => Ok(()),
-            Conn::Pg(conn) => conn.batch_execute(STATEMENT_TIMEOUT).map_err(diesel::r2d2::Error::QueryError),
+        match &mut conn.either {
+            Either::Sqlite(conn) => conn.batch_execute(SQLITE_SETTINGS).map_err(diesel::r2d2::Error::QueryError),
+            Either::Pg(_) if self.statements_are_bound => Ok(()),
+            Either::Pg(conn) => conn.batch_execute(STATEMENT_TIMEOUT).map_err(diesel::r2d2::Error::QueryError),
         }
     }
 }

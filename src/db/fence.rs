@@ -20,26 +20,21 @@ diesel::table! {
 /// Raises the server's fence to `fence` within the caller's transaction, or refuses a lower one.
 pub fn obey(conn: &mut Conn, fence: Fence) -> Result<(), DbError> {
     let server = fence.server.to_string();
-    let highest: Option<(i64, i64)> = fences::table.find(&server).select((fences::epoch, fences::attempt)).first(conn).optional()?;
-    match highest {
-        Some(pair) if fence.is_below(pair) && !stands(Guard::DatabaseFence) => return Ok(()),
-        Some(pair) if fence.is_below(pair) => return Err(DbError::Stale(fence.epoch, fence.attempt, fence.server)),
-        Some(pair) if pair == fence.pair() => return Ok(()),
-        Some(pair) => {
-            // Compare-and-swap: on PostgreSQL two writers may have read the same pair.
-            let raised = diesel::update(fences::table.find(&server).filter(fences::epoch.eq(pair.0)).filter(fences::attempt.eq(pair.1)))
-                .set((fences::epoch.eq(fence.epoch), fences::attempt.eq(fence.attempt)))
-                .execute(conn)?;
-            if raised == 0 {
-                return Err(DbError::Stale(fence.epoch, fence.attempt, fence.server));
-            }
-        }
-        None => {
-            diesel::insert_into(fences::table)
-                .values((fences::server_uuid.eq(&server), fences::epoch.eq(fence.epoch), fences::attempt.eq(fence.attempt)))
-                .execute(conn)?;
-        }
+    // In one statement: on PostgreSQL two writers may come at the same time.
+    let below = fences::epoch.lt(fence.epoch).or(fences::epoch.eq(fence.epoch).and(fences::attempt.le(fence.attempt)));
+    let raised = diesel::update(fences::table.find(&server).filter(below))
+        .set((fences::epoch.eq(fence.epoch), fences::attempt.eq(fence.attempt)))
+        .execute(conn)?;
+    if raised > 0 {
+        return Ok(());
     }
+    let known: Option<i64> = fences::table.find(&server).select(fences::epoch).first(conn).optional()?;
+    if known.is_some() {
+        return if stands(Guard::DatabaseFence) { Err(DbError::Stale(fence.epoch, fence.attempt, fence.server)) } else { Ok(()) };
+    }
+    diesel::insert_into(fences::table)
+        .values((fences::server_uuid.eq(&server), fences::epoch.eq(fence.epoch), fences::attempt.eq(fence.attempt)))
+        .execute(conn)?;
     Ok(())
 }
 

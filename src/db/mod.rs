@@ -160,6 +160,11 @@ impl Db {
         self.inner.changed.notify_waiters();
     }
 
+    /// Whether a call would meet a fault now.
+    pub fn is_spoiled(&self) -> bool {
+        self.inner.outage.load(Ordering::SeqCst) != Outage::None as u8 && self.inner.spoils.load(Ordering::SeqCst) > 0
+    }
+
     /// How many writes were asked for through this handle: who watches it need not look again while the number stands.
     pub fn writes(&self) -> u64 {
         self.inner.writes.load(Ordering::Relaxed)

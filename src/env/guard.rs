@@ -86,6 +86,8 @@ guards! {
     DoubtfulStep = "doubtful-step",
     /// A pivot in doubt is tried again, not undone.
     DoubtfulPivot = "doubtful-pivot",
+    /// What a side that did not end well has written into its context is not believed.
+    DiscardedContext = "discarded-context",
     /// Past the pivot no undo is skipped.
     TargetsWord = "targets-word",
     /// A target whose guest runs is not left.

@@ -49,9 +49,7 @@ async fn begin_confirm(world: &World, context: &mut Context, fence: Fence) -> Re
     let here = context.target()?.clone();
     let txn = history::event_started(CellTxn::new(), context, leading_event(context), None);
     let txn = history::event_started(txn, context, source_event(context), context.source.as_ref());
-    world.cell(&here.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "begin_confirm", InstanceAction::ResizeConfirm, Phase::Start, &here).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("begin_confirm", InstanceAction::ResizeConfirm, Phase::Start), &here).await
 }
 
 fn source_event(context: &Context) -> &'static str {
@@ -113,7 +111,5 @@ async fn finish_confirm(world: &World, context: &mut Context, fence: Fence) -> R
         .migration_status(context.move_id(), MigrationStatus::Confirmed);
     txn = history::event_done(txn, context, source_event(context), context.source.as_ref());
     txn = history::succeeded(txn, context, Some(leading_event(context)));
-    world.cell(&here.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "finish_confirm", InstanceAction::ResizeConfirm, Phase::End, &here).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("finish_confirm", InstanceAction::ResizeConfirm, Phase::End), &here).await
 }

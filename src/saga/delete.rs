@@ -45,9 +45,7 @@ async fn begin_delete(world: &World, context: &mut Context, fence: Fence) -> Res
     ignore_missing(world.api.set_queued_for_delete(context.server, true).await)?;
     let Some(here) = context.here().cloned() else { return Ok(()) };
     let txn = history::event_started(CellTxn::new(), context, leading_event(context), Some(&here));
-    world.cell(&here.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "begin_delete", InstanceAction::Delete, Phase::Start, &here).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("begin_delete", InstanceAction::Delete, Phase::Start), &here).await
 }
 
 async fn remove_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {

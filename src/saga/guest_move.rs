@@ -17,6 +17,7 @@ use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, TaskState};
 use crate::env::guard::{Guard, stands};
+use crate::services::ServiceError;
 
 /// The host takes room for the flavor that is wanted.
 pub async fn claim(world: &World, context: &Context, fence: Fence, place: &Place) -> Result<(), StepError> {
@@ -34,8 +35,7 @@ pub async fn stop_source_guest(world: &World, context: &mut Context, fence: Fenc
     let source = context.source()?.clone();
     let txn = CellTxn::new().migration_status(context.move_id(), MigrationStatus::Migrating);
     let txn = history::event_started(txn, context, source_event(context), Some(&source));
-    world.cell(&source.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "stop_source_guest", InstanceAction::Resize, Phase::Start, &source).await;
+    history::apply_and_notify(world, context, fence, txn, ("stop_source_guest", InstanceAction::Resize, Phase::Start), &source).await?;
     let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
     world.ask(context, &source, fence, stop).await.map(drop).map_err(|error| match error {
         StepError::Refused(why) => StepError::Refused(format!("Failed to power off instance: {why}")),
@@ -84,9 +84,7 @@ pub async fn release_source_guest(world: &World, context: &mut Context, fence: F
         CellTxn::new().instance_change(context.server, change).migration_status(context.move_id(), MigrationStatus::PostMigrating);
     txn = attachments(world, context, &source.cell, txn, |volume| volume.placeholder).await?;
     txn = history::event_done(txn, context, source_event(context), Some(&source));
-    world.cell(&source.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "release_source_guest", InstanceAction::Resize, Phase::End, &source).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("release_source_guest", InstanceAction::Resize, Phase::End), &source).await
 }
 
 /// Undo: the guest is defined again on its kept disks, with its volumes connected and its VIFs plugged. Whatever the act
@@ -125,23 +123,33 @@ pub async fn activate_source_ports(world: &World, context: &mut Context, fence: 
     activate_ports(world, context, fence, &source.host).await
 }
 
-/// Makes the host's bindings the active ones, whether they exist or not.
+/// Makes the host's bindings the active ones, whether they exist or not. A port that its user has deleted has none, and keeps no
+/// server from going where it goes: its interface stays without a network.
 pub async fn activate_ports(world: &World, context: &Context, fence: Fence, host: &str) -> Result<(), StepError> {
     for port in &context.ports {
-        world.network.create_binding(fence, port.port_id, host).await?;
-        world.network.activate_binding(fence, port.port_id, host).await?;
+        if !is_gone(world.network.create_binding(fence, port.port_id, host).await)? {
+            is_gone(world.network.activate_binding(fence, port.port_id, host).await)?;
+        }
     }
     Ok(())
+}
+
+/// Whether what was to be done was done to a port that is not there any more.
+pub fn is_gone(done: Result<(), ServiceError>) -> Result<bool, ServiceError> {
+    match done {
+        Ok(()) => Ok(false),
+        Err(ServiceError::NotFound(_)) => Ok(true),
+        Err(other) => Err(other),
+    }
 }
 
 /// The target builds the guest from what the source left, connects its volumes, and does not start it.
 pub async fn prepare_at_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    let home = context.source()?.cell.clone();
-    let here = Place { cell: home.clone(), ..target.clone() };
+    let here = Place { cell: context.source()?.cell.clone(), ..target.clone() };
     let txn = history::event_started(CellTxn::new(), context, finish_event(context), Some(&target));
-    world.cell(&home)?.apply(fence, txn).await?;
-    history::notify(world, context, "prepare_at_target", InstanceAction::ResizeFinish, Phase::Start, &here).await;
+    let told = ("prepare_at_target", InstanceAction::ResizeFinish, Phase::Start);
+    history::apply_and_notify(world, context, fence, txn, told, &here).await?;
     let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
     let flavor = context.new_flavor.clone().unwrap_or_default();
     let spec = guest_spec(world, context, &target, flavor, disks_for_target(context), volumes).await?;

@@ -3,14 +3,15 @@
 use uuid::Uuid;
 
 use super::context::{Context, Place};
+use super::error::StepError;
 use super::world::World;
+use crate::db::DbError;
 use crate::db::cell::CellTxn;
 use crate::db::cell::actions::{ActionKey, EventResult};
 use crate::db::cell::faults::Fault;
-use crate::db::cell::instance_list::InstanceView;
-use crate::db::cell::instances::Instance;
+use crate::db::cell::notified::NotifiedInstance;
 use crate::domain::delete_request::DeleteRequest;
-use crate::domain::network_info::NetworkInfo;
+use crate::domain::fence::Fence;
 use crate::domain::notification::instance::{Fault as FaultPayload, InstanceFields, IpAddress};
 use crate::domain::notification::{Event, InstanceAction, Notification, Phase};
 
@@ -64,10 +65,33 @@ pub async fn notify(world: &World, context: &Context, step: &str, action: Instan
     emit(world, context, step, Event::Instance(action, phase), place).await;
 }
 
+/// Commits changes in the place's cell and then tells what happens to the server there, as [`notify`] does.
+pub async fn apply_and_notify(
+    world: &World,
+    context: &Context,
+    fence: Fence,
+    txn: CellTxn,
+    (step, action, phase): (&str, InstanceAction, Phase),
+    place: &Place,
+) -> Result<(), StepError> {
+    let view = world.cell(&place.cell)?.apply_and_view(fence, txn, context.server).await?;
+    let missing = || DbError::NotFound(format!("Instance {}", context.server)).into();
+    tell(world, context, step, Event::Instance(action, phase), place, view.ok_or_else(missing)).await;
+    Ok(())
+}
+
 /// As [`notify`], for events that are no instance action.
 pub async fn emit(world: &World, context: &Context, step: &str, event: Event, place: &Place) {
-    let fields = match fields(world, context, place).await {
-        Ok(fields) => fields,
+    tell(world, context, step, event, place, view(world, context, place).await).await;
+}
+
+async fn view(world: &World, context: &Context, place: &Place) -> Result<NotifiedInstance, StepError> {
+    Ok(world.cell(&place.cell)?.notified_instance(context.server).await?)
+}
+
+async fn tell(world: &World, context: &Context, step: &str, event: Event, place: &Place, view: Result<NotifiedInstance, StepError>) {
+    let fields = match view {
+        Ok(view) => fields(context, view),
         Err(error) => {
             log::warn!(server:% = context.server, migration:% = context.saga; "{} carries no server fields: {error}", event.event_type());
             return;
@@ -109,21 +133,9 @@ pub async fn queued_delete(world: &World, operation: Uuid, server: Uuid, request
     }
 }
 
-async fn fields(world: &World, context: &Context, place: &Place) -> Result<InstanceFields, super::error::StepError> {
-    let InstanceView { instance, details } = world.cell(&place.cell)?.instance_view(context.server).await?;
-    let mut fields = instance_fields(&instance, &details.network_info);
-    fields.metadata = details.metadata;
-    fields.request_id = Some(context.caller.request_id.clone());
-    fields.action_initiator_user = Some(context.caller.user_id.clone());
-    fields.action_initiator_project = Some(context.caller.project_id.clone());
-    fields.new_flavor = context.new_flavor.clone();
-    fields.fault =
-        context.error.as_ref().map(|why| FaultPayload { exception: "MigrationError".to_owned(), exception_message: why.clone() });
-    Ok(fields)
-}
-
-fn instance_fields(instance: &Instance, network: &NetworkInfo) -> InstanceFields {
-    let addresses = network.0.iter().flat_map(|vif| {
+fn fields(context: &Context, view: NotifiedInstance) -> InstanceFields {
+    let (instance, fault) = (view.instance, context.error.as_ref());
+    let addresses = view.network_info.0.iter().flat_map(|vif| {
         vif.fixed_ips.iter().map(|ip| IpAddress {
             label: vif.network_name.clone(),
             mac: vif.mac_address.clone(),
@@ -135,17 +147,17 @@ fn instance_fields(instance: &Instance, network: &NetworkInfo) -> InstanceFields
     });
     InstanceFields {
         uuid: instance.uuid,
-        user_id: instance.user_id.clone(),
-        tenant_id: instance.project_id.clone(),
-        display_name: instance.display_name.clone(),
-        display_description: instance.display_description.clone(),
-        host_name: instance.hostname.clone(),
-        host: instance.host.clone(),
-        node: instance.node.clone(),
-        availability_zone: instance.availability_zone.clone(),
-        flavor: instance.flavor.clone(),
+        user_id: instance.user_id,
+        tenant_id: instance.project_id,
+        display_name: instance.display_name,
+        display_description: instance.display_description,
+        host_name: instance.hostname,
+        host: instance.host,
+        node: instance.node,
+        availability_zone: instance.availability_zone,
+        flavor: instance.flavor,
         image_uuid: uuid::Uuid::parse_str(&instance.image_ref).ok(),
-        key_name: instance.key_name.clone(),
+        key_name: instance.key_name,
         created_at: Some(instance.created_at),
         launched_at: instance.launched_at,
         terminated_at: instance.terminated_at,
@@ -156,15 +168,15 @@ fn instance_fields(instance: &Instance, network: &NetworkInfo) -> InstanceFields
         power_state: instance.power_state,
         progress: instance.progress,
         locked: instance.locked,
-        locked_reason: instance.locked_reason.clone(),
-        metadata: std::collections::BTreeMap::new(),
+        locked_reason: instance.locked_reason,
+        metadata: view.metadata,
         ip_addresses: addresses.collect(),
         block_devices: Vec::new(),
         auto_disk_config: instance.auto_disk_config,
-        request_id: None,
-        action_initiator_user: None,
-        action_initiator_project: None,
-        fault: None,
-        new_flavor: None,
+        request_id: Some(context.caller.request_id.clone()),
+        action_initiator_user: Some(context.caller.user_id.clone()),
+        action_initiator_project: Some(context.caller.project_id.clone()),
+        fault: fault.map(|why| FaultPayload { exception: "MigrationError".to_owned(), exception_message: why.clone() }),
+        new_flavor: context.new_flavor.clone(),
     }
 }

@@ -70,9 +70,7 @@ pub const HARD_REBOOT: Table = Table {
 async fn begin(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let txn = history::event_started(CellTxn::new(), context, leading_event(context), Some(&here));
-    world.cell(&here.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "begin", action(context), Phase::Start, &here).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("begin", action(context), Phase::Start), &here).await
 }
 
 /// The guest stops within its grace time.
@@ -136,9 +134,7 @@ async fn record(world: &World, context: &mut Context, fence: Fence, vm_state: Vm
     let here = context.source()?.clone();
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     let txn = history::succeeded(CellTxn::new().instance_change(context.server, change), context, Some(leading_event(context)));
-    world.cell(&here.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "record", action(context), Phase::End, &here).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("record", action(context), Phase::End), &here).await
 }
 
 fn action(context: &Context) -> InstanceAction {

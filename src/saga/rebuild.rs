@@ -4,7 +4,7 @@
 use super::accept::{accept_again, give_back, leading_event};
 use super::context::{Context, Request};
 use super::error::StepError;
-use super::guest_move::{attachments, connect_volumes, guest_spec};
+use super::guest_move::{activate_ports, attachments, connect_volumes, guest_spec};
 use super::history;
 use super::power::stop_guest;
 use super::step::{Deadline, Step, Table, Undo, work};
@@ -61,10 +61,7 @@ async fn start_guest_again(world: &World, context: &mut Context, fence: Fence) -
 async fn build_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let rebuild = request(context)?;
-    for port in &context.ports {
-        world.network.create_binding(fence, port.port_id, &here.host).await?;
-        world.network.activate_binding(fence, port.port_id, &here.host).await?;
-    }
+    activate_ports(world, context, fence, &here.host).await?;
     let volumes = connect_volumes(world, context, fence, &here, |volume| volume.source_attachment).await?;
     let disks = DiskSource::Image { image_id: rebuild.image_id };
     let flavor = context.old_flavor.clone().unwrap_or_default();
@@ -114,9 +111,7 @@ async fn finish_rebuild(world: &World, context: &mut Context, fence: Fence) -> R
         let spec = RequestSpec { image_id: Some(rebuild.image_id), ..spec };
         world.api.publish_move(fence, context.server, world.cell_uuid(&here.cell)?, spec).await?;
     }
-    world.cell(&here.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "finish_rebuild", InstanceAction::Rebuild, Phase::End, &here).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("finish_rebuild", InstanceAction::Rebuild, Phase::End), &here).await
 }
 
 fn request(context: &Context) -> Result<super::context::RebuildRequest, StepError> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::context::{Context, Kind, Place, Request};
 use super::error::StepError;
+use super::guest_move::is_gone;
 use super::history;
 use super::scheduling::{
     OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost, claim_candidate, release_claim,
@@ -28,6 +29,7 @@ pub async fn record_migration(world: &World, context: &mut Context, fence: Fence
     let (new, migrate) = ((**flavor).clone(), *migrate);
     let old = context.old_flavor.clone().unwrap_or_default();
     let source = context.source()?.clone();
+    let (old_instance_type_id, new_instance_type_id) = futures::try_join!(flavor_number(world, &old.id), flavor_number(world, &new.id))?;
     let migration = Migration {
         id: 0,
         uuid: context.saga,
@@ -43,8 +45,8 @@ pub async fn record_migration(world: &World, context: &mut Context, fence: Fence
         dest_host: None,
         old_flavor_id: old.id.clone(),
         new_flavor_id: new.id.clone(),
-        old_instance_type_id: flavor_number(world, &old.id).await?,
-        new_instance_type_id: flavor_number(world, &new.id).await?,
+        old_instance_type_id,
+        new_instance_type_id,
         cross_cell_move: false,
         hidden: false,
         user_id: context.caller.user_id.clone(),
@@ -195,8 +197,8 @@ pub async fn bind_ports_at_target(world: &World, context: &mut Context, fence: F
     }
     let host = context.target()?.host.clone();
     for port in &context.ports {
-        match world.network.create_binding(fence, port.port_id, &host).await {
-            Ok(()) => {}
+        match is_gone(world.network.create_binding(fence, port.port_id, &host).await) {
+            Ok(_) => {}
             Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Stale(_))) => return Err(error.into()),
             Err(other) => {
                 return Err(StepError::NextCandidate(format!(
@@ -241,17 +243,10 @@ pub async fn release_target_volumes(world: &World, context: &mut Context, fence:
 pub async fn claim_at_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     let event = prep_event(context);
-    let home = context.source()?.cell.clone();
-    world.cell(&home)?.apply(fence, history::event_started(CellTxn::new(), context, event, Some(&target))).await?;
-    history::notify(
-        world,
-        context,
-        "claim_at_target",
-        InstanceAction::ResizePrep,
-        Phase::Start,
-        &Place { cell: home.clone(), ..target.clone() },
-    )
-    .await;
+    let here = Place { cell: context.source()?.cell.clone(), ..target.clone() };
+    let begun = history::event_started(CellTxn::new(), context, event, Some(&target));
+    let told = ("claim_at_target", InstanceAction::ResizePrep, Phase::Start);
+    history::apply_and_notify(world, context, fence, begun, told, &here).await?;
     if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
         world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {
             SchedulingError::NoValidHost { reason } => StepError::NextCandidate(reason),
@@ -267,9 +262,8 @@ pub async fn claim_at_target(world: &World, context: &mut Context, fence: Fence)
         }
         other => other,
     })?;
-    world.cell(&home)?.apply(fence, history::event_done(CellTxn::new(), context, event, Some(&target))).await?;
-    history::notify(world, context, "claim_at_target", InstanceAction::ResizePrep, Phase::End, &Place { cell: home, ..target }).await;
-    Ok(())
+    let done = history::event_done(CellTxn::new(), context, event, Some(&target));
+    history::apply_and_notify(world, context, fence, done, ("claim_at_target", InstanceAction::ResizePrep, Phase::End), &here).await
 }
 
 /// Undo: the room is given back.

@@ -53,9 +53,7 @@ const STEPS: &[Step] = &[
 async fn begin_revert(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.target()?.clone();
     let txn = history::event_started(CellTxn::new(), context, leading_event(context), None);
-    world.cell(&here.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "begin_revert", InstanceAction::ResizeRevert, Phase::Start, &here).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("begin_revert", InstanceAction::ResizeRevert, Phase::Start), &here).await
 }
 
 async fn mirror_to_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {

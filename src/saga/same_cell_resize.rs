@@ -109,9 +109,7 @@ async fn finish_record(world: &World, context: &mut Context, fence: Fence) -> Re
     txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
     txn = history::event_done(txn, context, finish_event(context), Some(&target));
     txn = history::succeeded(txn, context, Some("conductor_migrate_server"));
-    world.cell(&target.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "finish_record", InstanceAction::ResizeFinish, Phase::End, &target).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("finish_record", InstanceAction::ResizeFinish, Phase::End), &target).await
 }
 
 async fn save_request_spec(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {

@@ -51,8 +51,7 @@ async fn reserve_volume(world: &World, context: &mut Context, fence: Fence) -> R
     let (volume, device) = volume_of(context)?;
     let place = here(context)?;
     let txn = history::event_started(CellTxn::new(), context, leading_event(context), Some(&place));
-    world.cell(&place.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "reserve_volume", InstanceAction::VolumeAttach, Phase::Start, &place).await;
+    history::apply_and_notify(world, context, fence, txn, ("reserve_volume", InstanceAction::VolumeAttach, Phase::Start), &place).await?;
     let id = context.derived_id(&format!("attachment:{volume}"));
     world.volumes.create_attachment(fence, id, volume, Some(&place.host), device.as_deref()).await?;
     Ok(())
@@ -104,9 +103,7 @@ async fn record_volume(world: &World, context: &mut Context, fence: Fence) -> Re
         ..BlockDevice::volume(context.derived_id(&format!("device:{volume_id}")), context.server, volume_id, world.env.now())
     };
     let txn = history::succeeded(CellTxn::new().save_block_device(device), context, Some(leading_event(context)));
-    world.cell(&place.cell)?.apply(fence, txn).await?;
-    history::notify(world, context, "record_volume", InstanceAction::VolumeAttach, Phase::End, &place).await;
-    Ok(())
+    history::apply_and_notify(world, context, fence, txn, ("record_volume", InstanceAction::VolumeAttach, Phase::End), &place).await
 }
 
 /// The attachment goes, and with it what a move kept for the source (L24); then the record of it.
@@ -124,7 +121,13 @@ async fn forget_volume(world: &World, context: &mut Context, fence: Fence) -> Re
             txn = txn.delete_block_device(device.uuid);
         }
     }
-    world.cell(&place.cell)?.apply(fence, history::succeeded(txn, context, Some(leading_event(context)))).await?;
-    history::notify(world, context, "forget_volume", InstanceAction::VolumeDetach, Phase::End, &place).await;
-    Ok(())
+    history::apply_and_notify(
+        world,
+        context,
+        fence,
+        history::succeeded(txn, context, Some(leading_event(context))),
+        ("forget_volume", InstanceAction::VolumeDetach, Phase::End),
+        &place,
+    )
+    .await
 }

@@ -173,6 +173,11 @@ pub trait Hypervisor: Send + Sync {
     /// goes on working.
     fn fail_next(&self, _operation: Operation, _times: u32) {}
 
+    /// How many of the next calls that do this operation are still to fail.
+    fn failing(&self, _operation: Operation) -> u32 {
+        0
+    }
+
     /// Nothing is armed any more.
     fn heal(&self) {}
 }

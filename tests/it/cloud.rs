@@ -12,9 +12,10 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use cellshift::actors::root::Tree;
+use cellshift::actors::root::{Parts, Tree};
 use cellshift::bootstrap;
 use cellshift::chaos::audit;
+use cellshift::chaos::point::FaultPoints;
 use cellshift::config::{Config, Seconds};
 use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::launch::{self, Running};
@@ -61,7 +62,7 @@ struct Life {
 }
 
 impl Life {
-    fn start(config: Config) -> Life {
+    fn start(config: Config, faults: FaultPoints) -> Life {
         let (end, ended) = oneshot::channel();
         let (started, starting) = mpsc::channel();
         let (held, gone) = mpsc::channel();
@@ -72,7 +73,9 @@ impl Life {
                 let cloud = bootstrap::open(config, env).await.expect("a cloud opens");
                 let images = cloud.services.images.list(&Default::default(), Default::default()).await.expect("images");
                 let image = images.iter().find(|image| image.name.as_deref() == Some("tiny")).expect("the image").id;
-                let Running { tree, address, server, .. } = launch::launch(cloud, listener).await.expect("a cloud runs");
+                let parts = Parts { faults, ..launch::parts(&cloud) };
+                let running = launch::launch_with(cloud, parts, listener).await.expect("a cloud runs");
+                let Running { tree, address, server, .. } = running;
                 started.send((tree, address, image)).expect("the test waits");
                 let _ = ended.await;
                 server.stop(false).await;
@@ -112,7 +115,7 @@ impl Cloud {
         databases::place(&mut config);
         configure(&mut config);
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
-        let life = Life::start(config.clone());
+        let life = Life::start(config.clone(), FaultPoints::default());
         // A connection of its own for each request: the server ends idle ones, at any moment, and so does a restart.
         let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");
         let mut cloud = Cloud { config, life: Some(life), http, member: String::new(), admin: String::new(), _dir: dir };
@@ -132,11 +135,21 @@ impl Cloud {
 
     /// As [`Cloud::restart`], with something done between the two lives.
     pub fn restart_after(&mut self, between: impl FnOnce(&Config)) {
+        self.restart_with(FaultPoints::default(), between);
+    }
+
+    /// As [`Cloud::restart`], and what is armed goes on to be.
+    pub fn restart_under_faults(&mut self) {
+        let faults = self.tree().faults.clone();
+        self.restart_with(faults, |_| {});
+    }
+
+    fn restart_with(&mut self, faults: FaultPoints, between: impl FnOnce(&Config)) {
         if let Some(life) = self.life.take() {
             life.crash();
         }
         between(&self.config);
-        self.life = Some(Life::start(self.config.clone()));
+        self.life = Some(Life::start(self.config.clone(), faults));
     }
 
     pub fn tree(&self) -> &Tree {

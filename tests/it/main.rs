@@ -21,6 +21,7 @@ mod layers;
 mod local_disks;
 mod moves_with_a_database_down;
 mod named_tests;
+mod operating;
 mod operators;
 mod populate_command;
 mod postgres_server;

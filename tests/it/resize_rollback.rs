@@ -266,3 +266,22 @@ fn a_revert_finds_its_room_though_the_source_is_full() {
         assert_eq!(stage.member.show(server).await.get("fault"), None::<&Value>);
     });
 }
+
+#[test]
+fn what_a_step_in_doubt_has_learnt_is_not_believed() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        stage.arm(|point| match (point.step, point.side, point.moment) {
+            ("select_destination", "act", Moment::BeforeEffect) => Fault::LoseReply,
+            _ => Fault::None,
+        });
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        assert_nothing_moved(&stage, server, &source, "ACTIVE").await;
+        // The scheduler's choice was lost with its reply: nobody goes by it, neither an undo nor a successor.
+        let migration = stage.migrations("cell1", server).await.pop().expect("a migration");
+        let saga = stage.world().operations.saga(migration.uuid).await.expect("the journal").expect("its saga");
+        let context: Value = serde_json::from_str(&saga.context).expect("a context");
+        assert!(context["source"].is_object() && context["target"].is_null(), "{context:#}");
+    });
+}

@@ -1,5 +1,6 @@
 //! The built program as a process of its own, over a data directory.
 
+use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::Path;
@@ -36,12 +37,22 @@ pub fn run(arguments: &[&str]) -> Ended {
 impl Service {
     /// Starts it on a port of its own and waits until it says where it listens.
     pub fn start(data: &Path, arguments: &[&str]) -> Service {
+        Service::start_with(data, arguments, Stdio::null())
+    }
+
+    /// The same, with its log added to this file.
+    pub fn start_logging(data: &Path, arguments: &[&str], log: &Path) -> Service {
+        let log = OpenOptions::new().create(true).append(true).open(log).expect("the log's file");
+        Service::start_with(data, arguments, Stdio::from(log))
+    }
+
+    fn start_with(data: &Path, arguments: &[&str], log: Stdio) -> Service {
         let mut process = Command::new(env!("CARGO_BIN_EXE_cellshift"))
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data)
             .args(arguments)
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .expect("the program runs");
         let mut said = String::new();

@@ -34,10 +34,30 @@ pub struct Injector {
 pub enum Begun {
     /// It has happened.
     Done,
-    /// It goes on for so many milliseconds and is to be ended then, by [`Injector::over`].
-    Lasts(u64, What),
+    /// It goes on, and is to be ended by [`Injector::over`].
+    Lasts(Lasting),
     /// The controller's process is to die of it.
     Kills,
+}
+
+/// A fault that goes on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lasting {
+    pub what: What,
+    /// For so many milliseconds at most; none for one that waits for what it happens to.
+    pub for_ms: Option<u64>,
+    /// A letter's, with the post.
+    ticket: Option<u64>,
+}
+
+impl Lasting {
+    fn timed(for_ms: u64, what: What) -> Begun {
+        Begun::Lasts(Lasting { what, for_ms: Some(for_ms), ticket: None })
+    }
+
+    fn waiting(what: What, ticket: Option<u64>) -> Begun {
+        Begun::Lasts(Lasting { what, for_ms: None, ticket })
+    }
 }
 
 impl Injector {
@@ -55,7 +75,7 @@ impl Injector {
                 let (cell, host, resume, for_ms) = (self.cell_of(host)?.clone(), host.clone(), *resume_guests, *for_ms);
                 // Answered when no guest runs any more, which may take long; it is fine when the host is off already.
                 tokio::spawn(async move { drop(cell.power_off_host(&host, resume).await) });
-                Ok(Begun::Lasts(for_ms, what))
+                Ok(Lasting::timed(for_ms, what))
             }
             What::HostCrash { host } => {
                 self.cell_of(host)?.hosts.crash(host).map_err(|error| error.to_string())?;
@@ -64,20 +84,20 @@ impl Injector {
             What::Driver { host, operation, times } => {
                 let driver = self.cell_of(host)?.hypervisor(host).ok_or_else(|| format!("host {host} has not started"))?;
                 driver.fail_next(*operation, *times);
-                Ok(Begun::Done)
+                Ok(Lasting::waiting(what, None))
             }
             What::Database { name, outage, calls, for_ms } => {
                 self.database(name)?.set_outage_for(*outage, *calls);
-                Ok(Begun::Lasts(*for_ms, what.clone()))
+                Ok(Lasting::timed(*for_ms, what.clone()))
             }
             What::Partition { cell, for_ms } => {
                 self.tree.cell(cell).ok_or_else(|| format!("there is no cell {cell}"))?;
                 self.post.cut(cell, true);
-                Ok(Begun::Lasts(*for_ms, what.clone()))
+                Ok(Lasting::timed(*for_ms, what.clone()))
             }
             What::Message(letter) => {
-                self.post.arm(call.saga, *letter);
-                Ok(Begun::Done)
+                let ticket = self.post.arm(call.saga, *letter);
+                Ok(Lasting::waiting(what, Some(ticket)))
             }
             What::Clock { ms } => {
                 self.clock.as_ref().ok_or("this clock cannot be made to jump")?.jump(*ms);
@@ -88,7 +108,7 @@ impl Injector {
                 false => Err(format!("no actor {actor} is alive")),
             },
             What::Pause { actor, for_ms } => match self.tree.roster.pause(actor) {
-                true => Ok(Begun::Lasts(*for_ms, what.clone())),
+                true => Ok(Lasting::timed(*for_ms, what.clone())),
                 false => Err(format!("no actor {actor} is alive, or it is paused already")),
             },
             What::Restart => Ok(Begun::Kills),
@@ -97,9 +117,28 @@ impl Injector {
         }
     }
 
+    /// Whether a fault that lasts still goes on: it may have happened so often as it was to.
+    pub fn goes_on(&self, lasting: &Lasting) -> bool {
+        match (&lasting.what, lasting.ticket) {
+            (What::Message(_), Some(ticket)) => self.post.is_armed(ticket),
+            (What::Driver { host, operation, .. }, _) => {
+                let driver = self.cell_of(host).ok().and_then(|cell| cell.hypervisor(host));
+                driver.is_some_and(|driver| driver.failing(*operation) > 0)
+            }
+            (What::Database { name, .. }, _) => self.database(name).is_ok_and(Db::is_spoiled),
+            _ => true,
+        }
+    }
+
     /// Ends a fault that lasts. Fine when it has ended by itself.
-    pub async fn over(&self, what: &What) {
-        match what {
+    pub async fn over(&self, lasting: &Lasting) {
+        match &lasting.what {
+            What::Message(_) => lasting.ticket.into_iter().for_each(|ticket| self.post.disarm(ticket)),
+            What::Driver { host, operation, .. } => {
+                if let Some(driver) = self.cell_of(host).ok().and_then(|cell| cell.hypervisor(host)) {
+                    driver.fail_next(*operation, 0);
+                }
+            }
             What::HostOff { host, .. } => self.power_on(host),
             What::Partition { cell, .. } => self.post.cut(cell, false),
             What::Pause { actor, .. } => drop(self.tree.roster.resume(actor)),

@@ -1,7 +1,7 @@
 //! An experiment's faults as the runner meets them: a [`FaultPlan`] on the one hook. It also lets the witness look after every step.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -21,6 +21,13 @@ pub struct Call {
     pub saga: Option<Uuid>,
 }
 
+impl Call {
+    /// The runner says when it is over ([`FaultPlan::over`]): the effect comes after the step.
+    pub fn ends_later(&self) -> bool {
+        matches!(self.what, What::Step(Fault::CompleteLate | Fault::CompleteAfterEnd))
+    }
+}
+
 /// The armed faults.
 pub struct Plan {
     witness: Arc<dyn Witness>,
@@ -30,8 +37,30 @@ pub struct Plan {
     /// Where faults go: those that are not a step's own, to be made to happen; all, to be told of.
     elsewhere: mpsc::UnboundedSender<Call>,
     healed: AtomicBool,
-    /// How this process ends where it is to be killed at a step; none where whoever runs it is told to.
-    end: Option<fn()>,
+    /// In a running service: where those go that are over.
+    service: Option<Service>,
+}
+
+/// What a plan for a running service has besides.
+struct Service {
+    /// Those whose end the runner tells of, with what follows then.
+    open: Mutex<Vec<(Here, Call)>>,
+    overs: mpsc::UnboundedSender<Injected>,
+}
+
+/// A point that outlives the look at it.
+#[derive(Clone, PartialEq, Eq)]
+struct Here {
+    saga: Uuid,
+    step: String,
+    side: String,
+    moment: Moment,
+}
+
+impl Here {
+    fn of(point: &Point<'_>) -> Here {
+        Here { saga: point.id, step: point.step.to_owned(), side: point.side.to_owned(), moment: point.moment }
+    }
 }
 
 struct Armed {
@@ -65,12 +94,13 @@ impl Plan {
             When::Step(at) => Some(Armed { number, at: at.clone(), what: fault.what.clone(), times: fault.times, seen: AtomicU32::new(0) }),
             When::At(_) | When::Between(..) => None,
         });
-        Plan { witness, record, faults: armed.collect(), elsewhere, healed: AtomicBool::new(false), end: None }
+        Plan { witness, record, faults: armed.collect(), elsewhere, healed: AtomicBool::new(false), service: None }
     }
 
-    /// For a process that is to be killed at the very point: `end` does not return.
-    pub fn ending_the_process(self, end: fn()) -> Plan {
-        Plan { end: Some(end), ..self }
+    /// For a running service: where its process is to be killed, the runner first comes to the very point and stands still there; and
+    /// faults whose effect comes after their step are told of when it has come.
+    pub fn of_a_service(self, overs: mpsc::UnboundedSender<Injected>) -> Plan {
+        Plan { service: Some(Service { open: Mutex::default(), overs }), ..self }
     }
 
     /// Nothing more goes wrong; the witness goes on looking.
@@ -85,12 +115,31 @@ impl Plan {
             fault: armed.number,
             what: armed.what.to_string(),
             saga: Some(point.id),
+            kind: Some(point.saga.to_owned()),
             server: Some(point.server),
             step: Some(format!("{} {}", point.side, point.step)),
+            moment: Some(point.moment),
             alone: matches!(armed.what, What::Step(_) | What::Message(_)),
-            over_ms: None,
-            failed: None,
+            ..Injected::default()
         })
+    }
+
+    /// What the runner does for a fault here; what is not the runner's goes elsewhere.
+    fn meet(&self, point: &Point<'_>, call: Call) -> Fault {
+        let own = match (&call.what, &self.service) {
+            (What::Step(fault), _) => *fault,
+            (What::Restart, Some(_)) => Fault::Freeze,
+            _ => Fault::Elsewhere,
+        };
+        if let Some(service) = self.service.as_ref().filter(|_| own == Fault::Freeze || call.ends_later()) {
+            let mut open = service.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.push((Here::of(point), call.clone()));
+        }
+        if own != Fault::Freeze {
+            // The run has ended when nobody listens.
+            let _ = self.elsewhere.send(call);
+        }
+        own
     }
 }
 
@@ -107,15 +156,32 @@ impl FaultPlan for Plan {
                 continue;
             }
             let place = self.happens(armed, point, &title);
-            if let What::Step(fault) = &armed.what {
-                own = *fault;
+            let met = self.meet(point, Call { place, what: armed.what.clone(), saga: Some(point.id) });
+            if own == Fault::None || met != Fault::Elsewhere {
+                own = met;
             }
-            if let (What::Restart, Some(end)) = (&armed.what, self.end) {
-                end();
-            }
-            // The run has ended when nobody listens.
-            let _ = self.elsewhere.send(Call { place, what: armed.what.clone(), saga: Some(point.id) });
         }
         own
+    }
+
+    fn over(&self, point: &Point<'_>) {
+        let Some(service) = &self.service else { return };
+        let here = Here::of(point);
+        let of_here: Vec<Call> = {
+            let mut open = service.open.lock().unwrap_or_else(PoisonError::into_inner);
+            open.extract_if(.., |(there, _)| *there == here).map(|(_, call)| call).collect()
+        };
+        for call in of_here {
+            if call.ends_later() {
+                self.record.over(call.place, self.witness.elapsed_ms());
+                if let Some(injected) = self.record.at(call.place) {
+                    // Nobody listens when the service has ended.
+                    let _ = service.overs.send(injected);
+                }
+            } else {
+                // The runner stands still where the process is to be killed.
+                let _ = self.elsewhere.send(call);
+            }
+        }
     }
 }

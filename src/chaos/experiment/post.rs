@@ -14,6 +14,27 @@ use super::{Witness, short};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::virt::{HostUnreachable, Hosts};
 
+/// A letter that waits for its request.
+struct Armed {
+    ticket: u64,
+    /// Only a request of this saga.
+    saga: Option<Uuid>,
+    letter: Letter,
+}
+
+/// A letter whose request is on its way; dropped when it has had its effect.
+struct OnItsWay {
+    letter: Letter,
+    ticket: u64,
+    post: Arc<Post>,
+}
+
+impl Drop for OnItsWay {
+    fn drop(&mut self) {
+        self.post.state().on_the_way.remove(&self.ticket);
+    }
+}
+
 /// The carrier of all messages: outlives the controllers that come and go.
 pub struct Post {
     witness: Arc<dyn Witness>,
@@ -23,8 +44,12 @@ pub struct Post {
 
 struct State {
     random: Random,
-    /// What becomes of the next requests: of a saga's, or of any.
-    letters: VecDeque<(Option<Uuid>, Letter)>,
+    /// What becomes of the next requests.
+    letters: VecDeque<Armed>,
+    /// Tickets of those whose request is on its way.
+    on_the_way: BTreeSet<u64>,
+    /// The last ticket given.
+    ticket: u64,
     /// Cells whose hosts cannot be reached.
     cut: BTreeSet<String>,
 }
@@ -32,19 +57,38 @@ struct State {
 impl Post {
     /// Without delays where `max_delay_ms` is 0.
     pub fn new(witness: Arc<dyn Witness>, seed: u64, max_delay_ms: u64) -> Post {
-        let state = State { random: Random::new(seed, "post"), letters: VecDeque::new(), cut: BTreeSet::new() };
+        let (letters, on_the_way, cut) = (VecDeque::new(), BTreeSet::new(), BTreeSet::new());
+        let state = State { random: Random::new(seed, "post"), letters, on_the_way, ticket: 0, cut };
         Post { witness, max_delay_ms, state: Mutex::new(state) }
     }
 
-    /// The next request to a host fares like this: the next of this saga, or of any.
-    pub fn arm(&self, saga: Option<Uuid>, letter: Letter) {
-        self.state().letters.push_back((saga, letter));
+    /// The next request to a host fares like this: the next of this saga, or of any. Gives the ticket by which it is asked after.
+    pub fn arm(&self, saga: Option<Uuid>, letter: Letter) -> u64 {
+        let mut state = self.state();
+        state.ticket += 1;
+        let ticket = state.ticket;
+        state.letters.push_back(Armed { ticket, saga, letter });
+        ticket
     }
 
-    fn letter_for(&self, operation: Uuid) -> Option<Letter> {
+    /// No request fares like that any more, if none did. What is on its way goes on.
+    pub fn disarm(&self, ticket: u64) {
+        self.state().letters.retain(|armed| armed.ticket != ticket);
+    }
+
+    /// It still waits for its request, or that is on its way.
+    pub fn is_armed(&self, ticket: u64) -> bool {
+        let state = self.state();
+        state.on_the_way.contains(&ticket) || state.letters.iter().any(|armed| armed.ticket == ticket)
+    }
+
+    fn letter_for(self: &Arc<Post>, operation: Uuid) -> Option<OnItsWay> {
         let mut state = self.state();
-        let at = state.letters.iter().position(|(saga, _)| saga.is_none_or(|saga| saga == operation))?;
-        state.letters.remove(at).map(|(_, letter)| letter)
+        let at = state.letters.iter().position(|armed| armed.saga.is_none_or(|saga| saga == operation))?;
+        let Armed { ticket, letter, .. } = state.letters.remove(at)?;
+        state.on_the_way.insert(ticket);
+        drop(state);
+        Some(OnItsWay { letter, ticket, post: self.clone() })
     }
 
     /// Cuts a cell's hosts off, or connects them again.
@@ -101,13 +145,14 @@ impl PostedHosts {
     }
 
     /// Delivers a copy later; nobody waits for the reply.
-    fn again(&self, cell: &str, host: &str, request: HostRequest, after_ms: u64) {
+    fn again(&self, cell: &str, host: &str, request: HostRequest, after_ms: u64, letter: OnItsWay) {
         let copy = PostedHosts { inner: self.inner.clone(), post: self.post.clone() };
         let (cell, host) = (cell.to_owned(), host.to_owned());
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(after_ms)).await;
             // Its sender is not there any more: the effect, or that there is none, is what counts.
             let _ = copy.deliver(&cell, &host, request, Duration::from_secs(60)).await;
+            drop(letter);
         });
     }
 }
@@ -115,21 +160,30 @@ impl PostedHosts {
 #[async_trait]
 impl Hosts for PostedHosts {
     async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
-        let letter = self.post.letter_for(request.operation);
+        let mut armed = self.post.letter_for(request.operation);
+        let letter = armed.as_ref().map(|armed| armed.letter);
         if let Some(letter) = letter {
             self.post.witness.note(format!("post   {}: {letter:?}", title(host, &request)));
         }
         self.post.on_the_way().await;
         match letter {
-            Some(Letter::LoseRequest) => return self.lost("request", deadline).await,
+            Some(Letter::LoseRequest) => {
+                drop(armed);
+                return self.lost("request", deadline).await;
+            }
             Some(Letter::Late(ms)) => tokio::time::sleep(Duration::from_millis(ms)).await,
-            Some(Letter::Again(ms)) => self.again(cell, host, request.clone(), ms),
+            Some(Letter::Again(ms)) => {
+                if let Some(armed) = armed.take() {
+                    self.again(cell, host, request.clone(), ms, armed);
+                }
+            }
             Some(Letter::LoseReply) | None => {}
         }
         if self.post.is_cut(cell) {
             return self.lost("request", deadline).await;
         }
         let reply = self.deliver(cell, host, request, deadline).await;
+        drop(armed);
         if letter == Some(Letter::LoseReply) || self.post.is_cut(cell) {
             return self.lost("reply", deadline).await;
         }

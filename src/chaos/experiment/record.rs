@@ -5,9 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use crate::chaos::point::Moment;
+
 /// A fault that has happened.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Injected {
+    /// As the log and the notifications of a running service have it.
+    pub id: Uuid,
     /// Milliseconds after the beginning.
     pub at_ms: u64,
     /// The number of the fault in the file, from 0.
@@ -16,9 +20,13 @@ pub struct Injected {
     pub what: String,
     /// The saga at whose step it happened.
     pub saga: Option<Uuid>,
+    /// Which kind of saga that is, as `resize`.
+    pub kind: Option<String>,
     pub server: Option<Uuid>,
     /// `act prepare_at_target`, where it happened at a step.
     pub step: Option<String>,
+    /// At which moment of it.
+    pub moment: Option<Moment>,
     /// It met nobody but that saga; others met those that were in flight too.
     pub alone: bool,
     /// When it was over, for one that lasts.
@@ -30,15 +38,28 @@ pub struct Injected {
 /// The list. Clones share it.
 #[derive(Clone, Default)]
 pub struct Record {
+    /// Under it each fault has an id of its own.
+    root: Uuid,
     injected: Arc<Mutex<Vec<Injected>>>,
 }
 
 impl Record {
-    /// Adds one; gives its place in the list.
+    /// An empty one, whose faults have ids under this.
+    pub fn under(root: Uuid) -> Record {
+        Record { root, ..Record::default() }
+    }
+
+    /// Adds one and gives it its id; gives its place in the list.
     pub fn add(&self, injected: Injected) -> usize {
         let mut list = self.list();
-        list.push(injected);
-        list.len() - 1
+        let place = list.len();
+        list.push(Injected { id: Uuid::new_v5(&self.root, place.to_string().as_bytes()), ..injected });
+        place
+    }
+
+    /// The fault at this place.
+    pub fn at(&self, place: usize) -> Option<Injected> {
+        self.list().get(place).cloned()
     }
 
     /// What the fault at this place was, once its places are known.

@@ -116,6 +116,10 @@ impl Hypervisor for Watched {
         self.inner.fail_next(operation, times);
     }
 
+    fn failing(&self, operation: Operation) -> u32 {
+        self.inner.failing(operation)
+    }
+
     fn heal(&self) {
         self.inner.heal();
     }

@@ -16,7 +16,7 @@ use super::virtual_env::RunClock;
 use super::watch::Watch;
 use crate::chaos::audit;
 use crate::chaos::experiment::fault::{PlannedFault, What, When};
-use crate::chaos::experiment::injector::{Begun, Injector};
+use crate::chaos::experiment::injector::{Begun, Injector, Lasting};
 use crate::chaos::experiment::plan::{Call, Plan};
 use crate::chaos::experiment::post::Post;
 use crate::chaos::experiment::record::{Injected, Record};
@@ -39,7 +39,7 @@ enum Event {
     /// A fault by its number.
     Fault(usize, What),
     /// The end of the fault at a place of the record.
-    Over(usize, What),
+    Over(usize, Lasting),
     /// A look at how it goes.
     Look,
 }
@@ -160,10 +160,10 @@ impl Run {
             Event::Act(act) => {
                 drop(tokio::task::spawn_local(perform(self.users.clone(), reach.clone(), self.watch.clone(), act)));
             }
-            Event::Over(place, what) => {
-                self.trace.tell(format!("over   {what}"));
+            Event::Over(place, lasting) => {
+                self.trace.tell(format!("over   {}", lasting.what));
                 self.record.over(place, self.clock.elapsed_ms());
-                injector.over(&what).await;
+                injector.over(&lasting).await;
             }
             Event::Fault(number, what) => {
                 self.trace.tell(format!("FAULT  {what}"));
@@ -195,8 +195,10 @@ impl Run {
         };
         match begun {
             Ok(Begun::Done) => false,
-            Ok(Begun::Lasts(ms, what)) => {
-                self.enter(self.clock.elapsed_ms() + ms, Event::Over(place, what));
+            Ok(Begun::Lasts(lasting)) => {
+                if let Some(ms) = lasting.for_ms {
+                    self.enter(self.clock.elapsed_ms() + ms, Event::Over(place, lasting));
+                }
                 false
             }
             Ok(Begun::Kills) => {

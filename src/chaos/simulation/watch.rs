@@ -11,7 +11,7 @@ use super::trace::Trace;
 use crate::chaos::audit::{Snapshot, Violation, journal};
 use crate::chaos::experiment::{Witness, short};
 use crate::chaos::point::{Moment, Point};
-use crate::db::api::operations::Operations;
+use crate::db::api::operations::{JournalEntry, Operations};
 use crate::db::{Db, DbError};
 use crate::domain::fence::Fence;
 use crate::services::placement::{EmbeddedPlacement, PlacementService};
@@ -47,6 +47,8 @@ struct State {
     placement_writes: u64,
     /// Per provider.
     generations: BTreeMap<Uuid, i64>,
+    /// What has been read of the journals, which are only ever added to; the audit reads them whole in the end.
+    journals: BTreeMap<Uuid, Vec<JournalEntry>>,
     /// The highest attempt that reached a host, per host and server.
     delivered: BTreeMap<(String, Uuid), i64>,
     /// How often a guest went on and off under that attempt, since its host was last away.
@@ -160,7 +162,9 @@ impl Watch {
     /// I8 and I9, and I13 of the attempts, by the audit's own rules.
     fn journal_of(&self, saga: Uuid, server: Uuid) {
         let Some(Some(record)) = self.ask(|records| records.operations.saga(saga)) else { return };
-        let Some(entries) = self.ask(|records| records.operations.entries(saga)) else { return };
+        let mut entries = self.state().journals.remove(&saga).unwrap_or_default();
+        let Some(added) = self.ask(|records| records.operations.entries_since(saga, entries.len())) else { return };
+        entries.extend(added);
         let Some(row) = self.ask(|records| records.operations.ownership(server)) else { return };
         let snapshot = Snapshot {
             sagas: vec![record],
@@ -171,6 +175,7 @@ impl Watch {
         for violation in journal::check(&snapshot) {
             self.found(&violation.invariant, violation.subject, violation.message);
         }
+        self.state().journals.extend(snapshot.journals);
     }
 
     /// I4, and I13 of the providers' generations.

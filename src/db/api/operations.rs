@@ -294,6 +294,18 @@ impl Operations {
         self.db.read(move |conn| entries_of(conn, saga)).await
     }
 
+    /// What the journal of a saga has had since it was `known` entries long.
+    pub async fn entries_since(&self, saga: Uuid, known: usize) -> Result<Vec<JournalEntry>, DbError> {
+        let since = i64::try_from(known).unwrap_or(i64::MAX);
+        self.db
+            .read(move |conn| {
+                let entries = journal::table.filter(journal::saga_id.eq(saga.to_string())).filter(journal::seq.ge(since));
+                let rows: Vec<EntryRow> = entries.order(journal::seq).load(conn)?;
+                Ok(rows.into_iter().map(entry).collect())
+            })
+            .await
+    }
+
     /// Everything about operations, as of one moment; for the audit.
     pub async fn audit_records(&self) -> Result<OperationRecords, DbError> {
         self.db

@@ -47,13 +47,18 @@ pub fn all(conn: &mut Conn) -> Result<Vec<Ownership>, DbError> {
 /// Takes the next attempt of a server, making its row when it has none.
 pub fn take_attempt(conn: &mut Conn, server: Uuid) -> Result<Fence, DbError> {
     let key = server.to_string();
-    let raised = diesel::update(ownership::table.find(&key)).set(ownership::attempt.eq(ownership::attempt + 1)).execute(conn)?;
-    if raised == 0 {
-        diesel::insert_into(ownership::table)
-            .values((ownership::server_uuid.eq(&key), ownership::epoch.eq(0_i64), ownership::attempt.eq(1_i64)))
-            .execute(conn)?;
-    }
-    let (epoch, attempt) = ownership::table.find(&key).select((ownership::epoch, ownership::attempt)).first(conn)?;
+    let counters = (ownership::epoch, ownership::attempt);
+    let raised = diesel::update(ownership::table.find(&key)).set(ownership::attempt.eq(ownership::attempt + 1)).returning(counters);
+    let (epoch, attempt) = match raised.get_result(conn).optional()? {
+        Some(pair) => pair,
+        None => {
+            let (epoch, attempt) = (0_i64, 1_i64);
+            diesel::insert_into(ownership::table)
+                .values((ownership::server_uuid.eq(&key), ownership::epoch.eq(epoch), ownership::attempt.eq(attempt)))
+                .execute(conn)?;
+            (epoch, attempt)
+        }
+    };
     Ok(Fence { server, epoch, attempt })
 }
 

@@ -18,6 +18,7 @@ pub mod instances;
 pub mod metadata;
 pub mod migrations;
 pub mod network;
+pub mod notified;
 pub(in crate::db) mod schema;
 pub mod services;
 pub mod usage;

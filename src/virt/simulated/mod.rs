@@ -326,6 +326,10 @@ impl Hypervisor for Simulated {
         lock(&self.faults).insert(operation, times);
     }
 
+    fn failing(&self, operation: Operation) -> u32 {
+        lock(&self.faults).get(&operation).copied().unwrap_or_default()
+    }
+
     fn heal(&self) {
         lock(&self.faults).clear();
     }

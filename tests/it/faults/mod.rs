@@ -4,10 +4,12 @@
 //! A plain run on SQLite takes every single fault of every saga, in its first scenario, and refusals and lost replies in its
 //! others; on PostgreSQL it takes refusals and lost replies. `CELLSHIFT_FAULTS=words` runs the cases whose name
 //! (`step/side/moment/fault/times`) contains the words, `CELLSHIFT_FAULTS=all` every single fault in every scenario, and
-//! `CELLSHIFT_FAULTS=pairs` the pairs: a second fault while the first is undone. `CELLSHIFT_FAULTS_PART=2/4` takes the second quarter of
+//! `CELLSHIFT_FAULTS=pairs` the pairs: a second fault while the first is undone, or after the saga has recovered from it (`pairs words`
+//! those with the words). `CELLSHIFT_FAULTS_PART=2/4` takes the second quarter of
 //! whatever is asked for. `CELLSHIFT_FAULTS_TABLE=DIR` has each scenario's
 //! cases and how many held written there as a table.
 
+mod pairs;
 mod plan;
 mod scenario;
 mod table;
@@ -33,6 +35,8 @@ use view::{View, gist};
 
 /// The environment variable that takes a part of the cases: `1/4` is every fourth, from the first.
 const PART: &str = "CELLSHIFT_FAULTS_PART";
+/// The word for the pairs; words after it choose among them.
+const PAIRS: &str = "pairs";
 /// Cases after which a fresh cloud costs less than what the audit reads of those before.
 const CASES_OF_A_CLOUD: usize = 30;
 
@@ -85,7 +89,10 @@ fn wanted_cases(scenario: &Scenario, table: &Table) -> Vec<Case> {
     let is_first = scenario::ALL.iter().find(|other| other.saga == scenario.saga).is_some_and(|first| first.name == scenario.name);
     let whole = is_first && !databases::on_postgres();
     let cases: Vec<Case> = match words.as_deref() {
-        Some("pairs") => plan::pairs(table),
+        Some(words) if words.starts_with(PAIRS) => {
+            let words = words.trim_start_matches(PAIRS).trim();
+            pairs::pairs(table).into_iter().filter(|case| case.to_string().contains(words)).collect()
+        }
         Some("all") => plan::cases(table),
         Some(words) => plan::cases(table).into_iter().filter(|case| case.to_string().contains(words)).collect(),
         None => plan::cases(table).into_iter().filter(|case| whole || is_of_the_first_rank(case)).collect(),
@@ -176,7 +183,7 @@ impl Run {
         }
         if done {
             self.check_success(&after)?;
-        } else if demanded == End::NeverBegun || case.comes_late_by_its_lead() {
+        } else if demanded == End::NeverBegun || case.was_never_accepted(&self.table) {
             as_before(&before, &after)?;
         } else {
             self.check_failure(&case, server, &saga, &before, &after).await?;
@@ -205,12 +212,12 @@ impl Run {
         if !armed.happened() {
             return Err("the saga never came to this point".to_owned());
         }
-        if case.comes_late() {
-            tokio::time::timeout(PATIENCE, armed.over()).await.map_err(|_| "the late effect does not end")?;
+        for late in case.comes_late() {
+            tokio::time::timeout(PATIENCE, armed.over(late)).await.map_err(|_| "the late effect does not end")?;
         }
         self.cloud.tree().faults.arm(None);
         self.pay_debts().await?;
-        if case.fault == Fault::Freeze {
+        if !case.stops().is_empty() {
             self.cloud.guests_return().await.map_err(|error| error.to_string())?;
         }
         let saga = self.newest_saga().await.filter(|saga| saga.server == server).ok_or("there is no saga")?;
@@ -221,24 +228,29 @@ impl Run {
     async fn ask(&mut self, case: &Case, begun: &Begun, armed: &Armed) -> Result<(), String> {
         let Asked { method, path, body } = (self.scenario.ask)(&self.cloud, begun);
         let asking = self.cloud.try_send(method, &path, body);
-        if case.fault != Fault::Freeze {
+        let stops = case.stops();
+        let Some((first, others)) = stops.split_first() else {
             let (status, body) = asking.await.map_err(|error| format!("no answer: {error}"))?;
             return check_answer(&self.table, case, status, &body.to_string());
-        }
+        };
         let stopping = async {
             tokio::select! {
                 biased;
-                () = armed.over() => Ok(()),
+                () = armed.over(*first) => Ok(()),
                 Ok((status, body)) = asking => {
                     check_answer(&self.table, case, status, &body.to_string())?;
-                    armed.over().await;
+                    armed.over(*first).await;
                     Ok(())
                 }
             }
         };
-        let stopped = tokio::time::timeout(PATIENCE, stopping).await.map_err(|_| "the process never came to this point".to_owned());
-        stopped.flatten()?;
-        self.cloud.restart();
+        let never = |_| "the process never came to this point".to_owned();
+        tokio::time::timeout(PATIENCE, stopping).await.map_err(never).flatten()?;
+        self.cloud.restart_under_faults();
+        for next in others {
+            tokio::time::timeout(PATIENCE, armed.over(*next)).await.map_err(never)?;
+            self.cloud.restart_under_faults();
+        }
         Ok(())
     }
 

@@ -1,14 +1,14 @@
 //! What can go wrong at a step, as cases of the matrix and as the plan that makes each of them happen.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
 use cellshift::saga::step::{Class, Step, Table};
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 
 /// Tries after which a clean-up or an undo is owed, and some more.
-const FOR_EVER: u32 = 8;
+pub const FOR_EVER: u32 = 8;
 
 /// What brings a saga to an undo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,13 +21,15 @@ pub enum Lead {
     Forgotten(&'static str),
     /// The first step hangs, the successor's try is refused, and it comes when all is over.
     Hung(&'static str),
+    /// The act of this step hangs, and comes when all is over.
+    Late(&'static str),
 }
 
 impl Lead {
     /// The step whose act does not succeed.
     pub fn step(self) -> &'static str {
         match self {
-            Lead::Refused(step) | Lead::Failed(step) | Lead::Forgotten(step) | Lead::Hung(step) => step,
+            Lead::Refused(step) | Lead::Failed(step) | Lead::Forgotten(step) | Lead::Hung(step) | Lead::Late(step) => step,
         }
     }
 
@@ -37,10 +39,27 @@ impl Lead {
             (Lead::Refused(_), Moment::BeforeEffect) | (Lead::Failed(_), Moment::AfterEffect) => Fault::Refuse,
             (Lead::Forgotten(_), Moment::BeforeEffect) if before == 0 => Fault::LoseReply,
             (Lead::Hung(_), Moment::BeforeEffect) if before == 0 => Fault::CompleteAfterEnd,
+            (Lead::Late(_), Moment::BeforeEffect) => Fault::CompleteAfterEnd,
             (Lead::Forgotten(_) | Lead::Hung(_), Moment::BeforeEffect) => Fault::Refuse,
             _ => Fault::None,
         }
     }
+}
+
+/// A fault that an act meets once, and that the saga recovers from, before it meets another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct First {
+    pub step: &'static str,
+    pub moment: Moment,
+    pub fault: Fault,
+}
+
+/// Which fault of a case.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    First,
+    /// The case's own, or its lead's.
+    Own,
 }
 
 /// One cell of the matrix.
@@ -53,17 +72,40 @@ pub struct Case {
     pub times: u32,
     /// It is the step's undo that meets it, and this is how the saga comes there; none when it is the act.
     pub undo: Option<Lead>,
+    /// What happened before, in a pair of faults at acts.
+    pub first: Option<First>,
+}
+
+fn is_late(fault: Fault) -> bool {
+    matches!(fault, Fault::CompleteLate | Fault::CompleteAfterEnd)
 }
 
 impl Case {
-    /// Something of it happens after the saga's end, or while it is undone.
-    pub fn comes_late(&self) -> bool {
-        matches!(self.fault, Fault::CompleteLate | Fault::CompleteAfterEnd) || self.comes_late_by_its_lead()
+    /// What stops the process, in order.
+    pub fn stops(&self) -> Vec<Which> {
+        let first = self.first.filter(|first| first.fault == Fault::Freeze).map(|_| Which::First);
+        first.into_iter().chain((self.fault == Fault::Freeze).then_some(Which::Own)).collect()
+    }
+
+    /// What of it happens after the saga's end, or while it goes on or is undone. What a process had still to do when it was stopped
+    /// does not happen.
+    pub fn comes_late(&self) -> Vec<Which> {
+        let stopped = self.fault == Fault::Freeze;
+        let first = self.first.filter(|first| is_late(first.fault) && !stopped).map(|_| Which::First);
+        let by_lead = self.comes_late_by_its_lead() || (matches!(self.undo, Some(Lead::Late(_))) && !stopped);
+        first.into_iter().chain((is_late(self.fault) || by_lead).then_some(Which::Own)).collect()
     }
 
     /// The operation was never accepted: what is undone is a beginning of which nobody knew.
     pub fn comes_late_by_its_lead(&self) -> bool {
         matches!(self.undo, Some(Lead::Hung(_)))
+    }
+
+    /// The same, where the beginning hangs and the successor's try is refused.
+    pub fn was_never_accepted(&self, table: &Table) -> bool {
+        let begins_late = self.first.is_some_and(|first| first.step == table.steps[0].name && is_late(first.fault));
+        let refused = self.step == table.steps[0].name && self.undo.is_none() && self.fault == Fault::Refuse;
+        self.comes_late_by_its_lead() || (begins_late && refused)
     }
 
     /// The act that does not succeed; none when the fault meets an act and that may succeed all the same.
@@ -76,7 +118,8 @@ impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = if self.undo.is_some() { "undo" } else { "act" };
         write!(f, "{}/{side}/{:?}/{:?}/{}", self.step, self.moment, self.fault, self.times)?;
-        self.undo.map_or(Ok(()), |lead| write!(f, "/{lead:?}"))
+        self.undo.map_or(Ok(()), |lead| write!(f, "/{lead:?}"))?;
+        self.first.map_or(Ok(()), |first| write!(f, " after {}/{:?}/{:?}", first.step, first.moment, first.fault))
     }
 }
 
@@ -87,28 +130,6 @@ pub fn cases(table: &Table) -> Vec<Case> {
         cases.extend(of_act(position, step));
         if step.undo.work().is_some() {
             cases.extend(of_undo(step, comes_back(table, position)));
-        }
-    }
-    cases
-}
-
-/// A failed act and then a fault in any of the undos that follow; and deaths that happen twice.
-pub fn pairs(table: &Table) -> Vec<Case> {
-    let mut cases = Vec::new();
-    for (position, step) in table.steps.iter().enumerate().skip(1) {
-        let case = |moment, fault, times, undo| Case { step: step.name, moment, fault, times, undo };
-        cases.push(case(Moment::BeforeEffect, Fault::KillActor, 2, None));
-        cases.push(case(Moment::AfterEffect, Fault::KillActor, 2, None));
-        if step.undo.work().is_none() || step.class == Class::Forward {
-            continue;
-        }
-        let later = table.steps[position..].iter().filter(|later| may_fail_with_effect(later) && later.class != Class::Forward);
-        for lead in later.map(|later| Some(Lead::Failed(later.name))) {
-            cases.push(case(Moment::BeforeEffect, Fault::LoseReply, 1, lead));
-            cases.push(case(Moment::BeforeEffect, Fault::CompleteLate, 1, lead));
-            cases.push(case(Moment::BeforeEffect, Fault::Refuse, FOR_EVER, lead));
-            cases.push(case(Moment::AfterEffect, Fault::KillActor, 1, lead));
-            cases.push(case(Moment::AfterEffect, Fault::Freeze, 1, lead));
         }
     }
     cases
@@ -129,12 +150,12 @@ fn comes_back(table: &Table, position: usize) -> Lead {
 }
 
 /// It may have its effect and say that it failed: then its undo finds the effect.
-fn may_fail_with_effect(step: &Step) -> bool {
+pub fn may_fail_with_effect(step: &Step) -> bool {
     step.undo.work().is_some()
 }
 
 fn of_act(position: usize, step: &Step) -> Vec<Case> {
-    let case = |moment, fault, times| Case { step: step.name, moment, fault, times, undo: None };
+    let case = |moment, fault, times| Case { step: step.name, moment, fault, times, undo: None, first: None };
     let mut cases = of_side(case);
     if step.class == Class::Cleanup {
         cases.extend(for_ever(case));
@@ -147,7 +168,7 @@ fn of_act(position: usize, step: &Step) -> Vec<Case> {
 }
 
 fn of_undo(step: &Step, lead: Lead) -> Vec<Case> {
-    let case = |moment, fault, times| Case { step: step.name, moment, fault, times, undo: Some(lead) };
+    let case = |moment, fault, times| Case { step: step.name, moment, fault, times, undo: Some(lead), first: None };
     let mut cases = of_side(case);
     cases.extend(for_ever(case));
     // Besides: the first step's undo after a request that told nobody how it ended.
@@ -183,23 +204,42 @@ pub struct Armed {
     left: AtomicU32,
     /// How often the lead has been met.
     led: AtomicU32,
-    over: Notify,
+    first_met: AtomicBool,
+    first_told: AtomicBool,
+    first_over: Semaphore,
+    over: Semaphore,
 }
 
 impl Armed {
     pub fn new(case: Case) -> Armed {
-        Armed { case, left: AtomicU32::new(case.times), led: AtomicU32::new(0), over: Notify::new() }
+        let (left, led) = (AtomicU32::new(case.times), AtomicU32::new(0));
+        let (first_met, first_told) = (AtomicBool::new(false), AtomicBool::new(false));
+        Armed { case, left, led, first_met, first_told, first_over: Semaphore::new(0), over: Semaphore::new(0) }
     }
 
     /// The fault has happened as often as it was to, or at least once when that is for ever.
     pub fn happened(&self) -> bool {
         let left = self.left.load(Ordering::SeqCst);
-        if self.case.times == FOR_EVER { left < FOR_EVER } else { left == 0 }
+        let first = self.case.first.is_none() || self.first_met.load(Ordering::SeqCst);
+        first && if self.case.times == FOR_EVER { left < FOR_EVER } else { left == 0 }
     }
 
-    /// Waits until the fault has run its course: the process stands still, the late effect has ended.
-    pub async fn over(&self) {
-        self.over.notified().await;
+    /// Waits until a fault has run its course: the process stands still, the late effect has ended.
+    pub async fn over(&self, which: Which) {
+        let over = if which == Which::First { &self.first_over } else { &self.over };
+        over.acquire().await.expect("it is never closed").forget();
+    }
+
+    /// Where the first fault is.
+    fn is_first(&self, point: &Point<'_>) -> bool {
+        let here = |first: First| point.side == "act" && point.step == first.step && point.moment == first.moment;
+        self.case.first.is_some_and(here)
+    }
+
+    /// What the first fault does here has an end of its own.
+    fn first_is_over(&self, point: &Point<'_>) -> bool {
+        let ends = |first: First| is_late(first.fault) || first.fault == Fault::Freeze;
+        self.is_first(point) && self.case.first.is_some_and(ends)
     }
 
     fn is_here(&self, point: &Point<'_>) -> bool {
@@ -208,12 +248,17 @@ impl Armed {
 
     /// The lead's own late effect.
     fn is_late_lead(&self, point: &Point<'_>) -> bool {
-        matches!(self.case.undo, Some(Lead::Hung(step)) if step == point.step) && point.side == "act"
+        matches!(self.case.undo, Some(Lead::Hung(step) | Lead::Late(step)) if step == point.step) && point.side == "act"
     }
 }
 
 impl FaultPlan for Armed {
     fn at(&self, point: &Point<'_>) -> Fault {
+        if let Some(first) = self.case.first.filter(|_| !self.first_met.load(Ordering::SeqCst)) {
+            let here = self.is_first(point);
+            self.first_met.store(here, Ordering::SeqCst);
+            return if here { first.fault } else { Fault::None };
+        }
         if self.is_here(point) {
             let spent = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
             if spent.is_ok() {
@@ -230,8 +275,12 @@ impl FaultPlan for Armed {
     }
 
     fn over(&self, point: &Point<'_>) {
-        if self.is_late_lead(point) || (self.is_here(point) && !self.case.comes_late_by_its_lead()) {
-            self.over.notify_one();
+        let own = self.is_late_lead(point) || (self.is_here(point) && !self.case.comes_late_by_its_lead());
+        // Where both are at one point, each is over once, in whichever order.
+        if self.first_is_over(point) && !(own && self.first_told.swap(true, Ordering::SeqCst)) {
+            self.first_over.add_permits(1);
+        } else if own {
+            self.over.add_permits(1);
         }
     }
 }
@@ -251,6 +300,12 @@ pub fn demanded(table: &Table, case: &Case) -> End {
     let position = table.position(case.step).expect("a step of the table");
     let step = &table.steps[position];
     let with_undo = step.undo.work().is_some();
+    // Whether a side in doubt that is refused then is undone or tried again is for its class to say; and nobody waits any more for the
+    // first step when it is tried again.
+    let again = case.first.is_some_and(|first| first.step == case.step);
+    if again && (case.fault == Fault::Refuse || (position == 0 && case.fault == Fault::LoseReply)) {
+        return End::Either;
+    }
     if case.undo.is_some() {
         // Past the pivot an undo that is not sure of the target goes forward again.
         return if step.class == Class::Forward { End::Either } else { End::Unwound };
@@ -282,6 +337,9 @@ pub fn answer(table: &Table, case: &Case) -> Option<std::ops::Range<u16>> {
     let first = table.steps[0].name;
     if matches!(case.undo, Some(Lead::Forgotten(_) | Lead::Hung(_))) {
         return Some(503..504);
+    }
+    if case.first.is_some_and(|before| before.step == first) {
+        return None;
     }
     if case.undo.is_some() || case.step != first || case.moment == Moment::AfterJournal || case.fault == Fault::Repeat {
         return Some(200..300);

@@ -59,7 +59,7 @@ fn markdown(scenario: &str, outcomes: &[(Case, bool)]) -> String {
 fn a_cell_tells_how_many_of_its_cases_held() {
     use super::plan::Lead;
     use cellshift::chaos::point::{Fault, Moment};
-    let case = |step, fault, times, undo| Case { step, moment: Moment::BeforeEffect, fault, times, undo };
+    let case = |step, fault, times, undo| Case { step, moment: Moment::BeforeEffect, fault, times, undo, first: None };
     let outcomes = [
         (case("accept", Fault::Refuse, 1, None), true),
         (case("publish", Fault::Refuse, 1, None), false),

@@ -12,6 +12,7 @@ mod client;
 mod full_disk;
 mod history;
 mod points;
+mod told;
 mod troubles;
 
 use self::batch::{Batch, configure};

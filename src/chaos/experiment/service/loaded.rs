@@ -16,7 +16,7 @@ use crate::chaos::experiment::Witness;
 use crate::chaos::experiment::draw::drawn;
 use crate::chaos::experiment::fault::{PlannedFault, What, When};
 use crate::chaos::experiment::plan::{Call, Plan};
-use crate::chaos::experiment::record::Record;
+use crate::chaos::experiment::record::{Injected, Record};
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode, Verdict};
 use crate::db::DbError;
@@ -39,11 +39,6 @@ impl Witness for Log {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// The process ends as one that is killed does: nothing is told, flushed or dropped.
-fn killed_here() {
-    std::process::abort();
 }
 
 enum State {
@@ -71,12 +66,17 @@ pub(super) struct Loaded {
 
 impl Loaded {
     /// Arms the faults at steps; those at times are the caller's to begin ([`Loaded::at_times`]).
-    pub(super) fn begin(scenario: Scenario, tree: Tree, calls: mpsc::UnboundedSender<Call>) -> Loaded {
+    pub(super) fn begin(
+        scenario: Scenario,
+        tree: Tree,
+        calls: mpsc::UnboundedSender<Call>,
+        overs: mpsc::UnboundedSender<Injected>,
+    ) -> Loaded {
         // What a seed draws is not asked for: a service's process is killed only where its file says so.
         let meant = |fault: &PlannedFault| scenario.faults.is_some() || !matches!(fault.what, What::Restart | What::Clock { .. });
         let planned: Vec<PlannedFault> = drawn(scenario.seed, &scenario).into_iter().filter(meant).collect();
-        let (record, witness) = (Record::default(), Arc::new(Log { began: Instant::now() }));
-        let plan = Arc::new(Plan::new(witness.clone(), record.clone(), &planned, calls).ending_the_process(killed_here));
+        let (record, witness) = (Record::under(tree.world.env.uuid()), Arc::new(Log { began: Instant::now() }));
+        let plan = Arc::new(Plan::new(witness.clone(), record.clone(), &planned, calls).of_a_service(overs));
         tree.faults.arm(Some(plan.clone()));
         let operations = Operations::new(tree.world.api.db().named("chaos"));
         let began_at = tree.world.env.now();

@@ -1,70 +1,123 @@
-//! Every fault is told of: in the log, and in the notifications as `chaos.fault.start` and `chaos.fault.end`.
+//! Every fault is told of: in the log, and in the notifications as `chaos.fault.start` and `chaos.fault.end`. One task hands the
+//! notifications over in their order and does not give up: the fault may be that the notifier stands still or is killed.
+
+use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::actors::notifier::NotifierHandle;
 use crate::chaos::experiment::record::Injected;
 use crate::domain::notification::{Event, Notification, Phase};
-use crate::env::Env;
 use crate::saga::notifications::Notifications;
 
 /// Who says so.
 const PUBLISHER: &str = "cellshift-chaos";
+/// Notifications that wait for the notifier at once.
+const QUEUE: usize = 4096;
+/// The pause before a notification that was not taken is tried again.
+const PAUSE: Duration = Duration::from_secs(1);
+
+enum Item {
+    Tell(Box<Notification>),
+    /// Dropped when all before it are recorded.
+    Until(oneshot::Sender<()>),
+}
 
 pub(super) struct Told {
-    notifier: NotifierHandle,
-    /// Under it each experiment's faults have ids of their own.
-    root: Uuid,
+    queue: mpsc::Sender<Item>,
+}
+
+/// A fault as it is told of.
+fn notification(fault: &Injected, phase: Phase) -> Notification {
+    let (side, step) = fault.step.as_deref().and_then(|step| step.split_once(' ')).unzip();
+    let data = json!({
+        "fault": fault.id,
+        "what": fault.what,
+        "migration": fault.saga,
+        "saga": fault.kind,
+        "step": step,
+        "side": side,
+        "moment": fault.moment,
+    });
+    let event = Event::ChaosFault(phase);
+    let payload = event.payload(fault.server.unwrap_or(fault.id), data);
+    Notification { operation: fault.id, step: "fault".into(), event, publisher_id: PUBLISHER.into(), payload }
+}
+
+/// Where it is, for the log.
+fn place(fault: &Injected) -> String {
+    let (Some(kind), Some(step), Some(moment)) = (&fault.kind, &fault.step, fault.moment) else { return String::new() };
+    format!(", at {kind} {step}, {moment:?}")
 }
 
 impl Told {
-    pub(super) fn new(env: Env, notifier: NotifierHandle) -> Told {
-        Told { notifier, root: env.uuid() }
+    /// Tells this notifier, as long as the runtime lives.
+    pub(super) fn new(notifier: NotifierHandle) -> Told {
+        let (queue, waiting) = mpsc::channel(QUEUE);
+        tokio::spawn(hand_over(notifier, waiting));
+        Told { queue }
     }
 
-    /// Faults of another experiment follow.
-    pub(super) fn next_experiment(&mut self, env: &Env) {
-        self.root = env.uuid();
-    }
-
-    /// The id of the fault at a place of the present experiment's record.
-    pub(super) fn id_of(&self, place: usize) -> Uuid {
-        Uuid::new_v5(&self.root, place.to_string().as_bytes())
-    }
-
-    pub(super) async fn begun(&self, id: Uuid, what: &str, at: Option<&Injected>) {
-        log::warn!(fault:% = id; "a fault on purpose begins: {what}");
-        self.emit(id, Phase::Start, what, at).await;
-    }
-
-    pub(super) async fn over(&self, id: Uuid, what: &str) {
-        log::warn!(fault:% = id; "a fault on purpose is over: {what}");
-        self.emit(id, Phase::End, what, None).await;
-    }
-
-    async fn emit(&self, id: Uuid, phase: Phase, what: &str, at: Option<&Injected>) {
-        let data = json!({
-            "fault": id,
-            "what": what,
-            "migration": at.and_then(|at| at.saga),
-            "step": at.and_then(|at| at.step.clone()),
-        });
-        let event = Event::ChaosFault(phase);
-        let server = at.and_then(|at| at.server).unwrap_or(id);
-        let notification = Notification {
-            operation: id,
-            step: "fault".into(),
-            event,
-            publisher_id: PUBLISHER.into(),
-            payload: event.payload(server, data),
-        };
-        // Aside: the fault may be that the notifier stands still.
-        let notifier = self.notifier.clone();
-        tokio::spawn(async move {
-            if let Err(error) = notifier.emit(notification).await {
-                log::warn!(fault:% = id; "a fault is not in the notifications: {error}");
+    pub(super) fn begun(&self, fault: &Injected) {
+        let (id, what, place) = (fault.id, &fault.what, place(fault));
+        match (fault.server, fault.saga) {
+            (Some(server), Some(saga)) => {
+                log::warn!(fault:% = id, server:% = server, migration:% = saga; "a fault on purpose begins: {what}{place}");
             }
-        });
+            _ => log::warn!(fault:% = id; "a fault on purpose begins: {what}{place}"),
+        }
+        self.tell(fault, Phase::Start);
     }
+
+    pub(super) fn over(&self, fault: &Injected) {
+        log::warn!(fault:% = fault.id; "a fault on purpose is over: {}{}", fault.what, place(fault));
+        self.tell(fault, Phase::End);
+    }
+
+    fn tell(&self, fault: &Injected, phase: Phase) {
+        if self.queue.try_send(Item::Tell(Box::new(notification(fault, phase)))).is_err() {
+            log::error!(fault:% = fault.id; "a fault is not in the notifications: {QUEUE} wait for the notifier");
+        }
+    }
+
+    /// Waits until all that was told is in the notifications' file, at most so long.
+    pub(super) async fn until_recorded(&self, at_most: Duration) {
+        let (done, recorded) = oneshot::channel();
+        let all = async {
+            // A task that is gone records nothing more.
+            if self.queue.send(Item::Until(done)).await.is_ok() {
+                let _ = recorded.await;
+            }
+        };
+        if tokio::time::timeout(at_most, all).await.is_err() {
+            log::warn!("the notifier has not taken what was told of faults within {at_most:?}");
+        }
+    }
+}
+
+async fn hand_over(notifier: NotifierHandle, mut waiting: mpsc::Receiver<Item>) {
+    while let Some(item) = waiting.recv().await {
+        match item {
+            Item::Tell(notification) => record(&notifier, *notification).await,
+            Item::Until(done) => drop(done),
+        }
+    }
+}
+
+async fn record(notifier: &NotifierHandle, notification: Notification) {
+    let mut complained = false;
+    // A repetition is not recorded again.
+    while let Err(error) = notifier.emit(notification.clone()).await {
+        if !std::mem::replace(&mut complained, true) {
+            log::warn!(fault:% = notification.operation; "a fault is not in the notifications yet: {error}");
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// The fault that an operator puts in, as it is told of.
+pub(super) fn by_hand(id: Uuid, what: String) -> Injected {
+    Injected { id, what, ..Injected::default() }
 }

@@ -99,7 +99,7 @@ async fn who_holds_a_server_for_a_debt_loses_it_with_the_lease() {
             assert!(matches!(refused, Err(DbError::Conflict(_))), "{refused:?}");
         }
         assert_eq!(operations.holder(SERVER).await.unwrap(), Some(SAGA));
-        assert_eq!(operations.debts(None).await.unwrap(), [debt.clone()]);
+        assert_eq!(operations.debts(None).await.unwrap(), std::slice::from_ref(&debt));
 
         operations.release(SAGA, saga.lease.epoch).await.unwrap();
         let awake = operations.hold(&debt, "two").await.unwrap().unwrap();

@@ -1,0 +1,121 @@
+//! The built program as a process, over SQLite files under the target directory, with hosts and quotas that take all servers.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use cellshift::config::Config;
+use cellshift::virt::Operation;
+
+use crate::HELD_AT;
+use crate::client::Client;
+
+/// Longer than anything here takes on a slow machine.
+pub const PATIENCE: Duration = Duration::from_secs(900);
+/// What lets a member's resize leave its cell.
+const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
+/// Hosts in each cell.
+const HOSTS: u32 = 10;
+/// Longer than it takes to bring all moves on their way.
+const HELD: Duration = Duration::from_secs(3600);
+/// Bytes of the servers' image: what is measured is not how fast disks are copied.
+const IMAGE: usize = 64 * 1024;
+
+/// The directory of the service.
+pub struct Stage {
+    dir: TempDir,
+    /// More than there are servers.
+    room: usize,
+}
+
+/// One life of it.
+pub struct Life {
+    process: Child,
+    pub member: Member,
+}
+
+/// A caller of the project demo.
+pub struct Member {
+    pub client: Client,
+}
+
+impl Stage {
+    pub fn set(servers: usize) -> Stage {
+        let dir = tempfile::Builder::new().prefix("recovery-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        std::fs::write(dir.path().join("policy.yaml"), POLICY).expect("the policy file");
+        Stage { dir, room: servers + 100 }
+    }
+
+    pub fn api_database(&self) -> PathBuf {
+        self.dir.path().join("api.db")
+    }
+
+    /// Starts the program; with `held`, moves stay at [`HELD_AT`].
+    pub async fn start(&self, held: bool) -> Life {
+        let file = self.dir.path().join("cellshift.toml");
+        std::fs::write(&file, self.config(held).to_toml().expect("TOML")).expect("the configuration");
+        let mut process = Command::new(env!("CARGO_BIN_EXE_cellshift"))
+            .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+            .arg(&file)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        let mut said = String::new();
+        BufReader::new(process.stdout.take().expect("its output")).read_line(&mut said).expect("a line");
+        let address = said.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|text| text.parse::<SocketAddr>().ok());
+        let address = address.unwrap_or_else(|| panic!("it says where it listens, not {said:?}"));
+        let client = Client::log_in(address, &self.dir.path().join("clouds.yaml"), "cellshift").await;
+        Life { process, member: Member { client } }
+    }
+
+    fn config(&self, held: bool) -> Config {
+        let mut config = Config { data_dir: self.dir.path().to_owned(), ..Config::default() };
+        (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (4096, 4 << 20, 8192);
+        (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
+        (config.cells.count, config.cells.hosts_per_cell) = (Some(2), Some(HOSTS));
+        config.migration.max_in_flight = self.room;
+        config.http.max_requests_in_flight = self.room;
+        if held {
+            config.migration.deadlines.insert(HELD_AT.to_owned(), HELD.as_secs());
+            config.compute.latency_ms.insert(Operation::Undefine, HELD.as_secs() * 1000);
+        }
+        config.log.level = "warn".to_owned();
+        config
+    }
+}
+
+impl Life {
+    /// `kill -9`.
+    pub fn kill(mut self) {
+        self.process.kill().expect("it lives");
+        self.process.wait().expect("it ends");
+    }
+}
+
+impl Member {
+    /// A small image; its id.
+    pub async fn upload_image(&self) -> String {
+        let about = json!({"name": "small", "disk_format": "raw", "container_format": "bare"});
+        let made = self.client.send(reqwest::Method::POST, "/image/v2/images", Some(&about)).await;
+        let made: Value = serde_json::from_slice(&made).expect("JSON");
+        let id = made["id"].as_str().expect("an id").to_owned();
+        let bytes = vec![7_u8; IMAGE];
+        let request = self.client.request(reqwest::Method::PUT, &format!("/image/v2/images/{id}/file"));
+        let answer = request.header("Content-Type", "application/octet-stream").body(bytes).send().await.expect("an answer");
+        answer.error_for_status().expect("it is taken");
+        id
+    }
+
+    /// The id of the flavor of this name.
+    pub async fn flavor(&self, name: &str) -> String {
+        let all = self.client.look("/compute/v2.1/flavors").await;
+        let flavors = all["flavors"].as_array().expect("flavors");
+        let found = flavors.iter().find(|flavor| flavor["name"] == name).unwrap_or_else(|| panic!("no {name} in {all}"));
+        found["id"].as_str().expect("an id").to_owned()
+    }
+}

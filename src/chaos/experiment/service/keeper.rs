@@ -1,0 +1,330 @@
+//! The task behind `/ops/v1/chaos`: makes faults happen, ends what lasts, goes on with the experiment, and has all of it told.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::loaded::Loaded;
+use super::told::{Told, by_hand};
+use super::{Command, ExperimentView, HandFault, Refused, possible, refuse, unfit};
+use crate::actors::root::Tree;
+use crate::chaos::experiment::check;
+use crate::chaos::experiment::fault::What;
+use crate::chaos::experiment::injector::{Begun, Injector, Lasting};
+use crate::chaos::experiment::plan::Call;
+use crate::chaos::experiment::record::{Injected, Record};
+use crate::chaos::experiment::scenario::{Scenario, Topology};
+use crate::saga::world::CELL0;
+
+/// Faults that were put in by hand and are over, kept to be seen.
+const KEPT: usize = 200;
+/// How often it is asked whether an experiment is over.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often it is asked whether a fault that waits for what it happens to has happened.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+/// How long a process that is to be killed waits for its notifier.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Longer than any service lives.
+const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// Something whose end has a time.
+enum End {
+    /// Of a fault by hand.
+    Hand(Uuid, Lasting),
+    /// Of the experiment's fault at a place of its record.
+    Experiment(Call, Lasting),
+    /// The experiment's fault of this number begins.
+    Begin(usize, What),
+}
+
+impl End {
+    fn lasting(&self) -> Option<&Lasting> {
+        match self {
+            End::Hand(_, lasting) | End::Experiment(_, lasting) => Some(lasting),
+            End::Begin(..) => None,
+        }
+    }
+
+    /// The experiment is not over before it. What waits for one saga is given up with that.
+    fn keeps_the_experiment(&self) -> bool {
+        match self {
+            End::Hand(..) => false,
+            End::Experiment(call, lasting) => lasting.for_ms.is_some() || call.saga.is_none(),
+            End::Begin(..) => true,
+        }
+    }
+}
+
+/// Where the task hears of the faults at steps.
+pub(super) struct Ears {
+    called: mpsc::UnboundedReceiver<Call>,
+    over: mpsc::UnboundedReceiver<Injected>,
+}
+
+pub(super) struct Keeper {
+    tree: Tree,
+    injector: Injector,
+    told: Told,
+    hand: Vec<HandFault>,
+    ends: BTreeMap<(Instant, u64), End>,
+    entered: u64,
+    /// Where an experiment's faults at steps call, and where it is said that they are over.
+    calls: mpsc::UnboundedSender<Call>,
+    overs: mpsc::UnboundedSender<Injected>,
+    loaded: Option<Loaded>,
+    /// When it was last asked whether the experiment is over.
+    looked: Instant,
+}
+
+/// The process ends as one that is killed does: nothing is told, flushed or dropped any more.
+fn die() {
+    std::process::abort();
+}
+
+impl Keeper {
+    pub(super) fn new(tree: Tree, injector: Injector, told: Told) -> (Keeper, Ears) {
+        let (calls, called) = mpsc::unbounded_channel();
+        let (overs, over) = mpsc::unbounded_channel();
+        let (hand, ends, looked) = (Vec::new(), BTreeMap::new(), Instant::now());
+        let keeper = Keeper { tree, injector, told, hand, ends, entered: 0, calls, overs, loaded: None, looked };
+        (keeper, Ears { called, over })
+    }
+
+    /// Until the last handle is gone.
+    pub(super) async fn keep(mut self, mut asked: mpsc::Receiver<Command>, mut ears: Ears) {
+        loop {
+            tokio::select! {
+                biased;
+                Some(call) = ears.called.recv() => self.called(call).await,
+                Some(fault) = ears.over.recv() => self.told.over(&fault),
+                command = asked.recv() => match command {
+                    Some(command) => self.obey(command).await,
+                    None => break,
+                },
+                () = tokio::time::sleep_until(self.wakes_at()) => {}
+            }
+            self.due().await;
+            self.look().await;
+        }
+        self.end_all(|_| true).await;
+        self.injector.heal().await;
+    }
+
+    fn wakes_at(&self) -> Instant {
+        let now = Instant::now();
+        let next = self.ends.keys().next().map_or(now + FOR_EVER, |(at, _)| *at);
+        let experiment = self.loaded.as_ref().is_some_and(|loaded| !loaded.is_over());
+        let lasts = self.ends.values().any(|end| end.lasting().is_some());
+        let look = if lasts {
+            ASK_EVERY
+        } else if experiment {
+            LOOK_EVERY
+        } else {
+            FOR_EVER
+        };
+        next.min(now + look)
+    }
+
+    async fn obey(&mut self, command: Command) {
+        // Whoever asked may be gone: what was done stands.
+        match command {
+            Command::Faults(reply) => drop(reply.send(Ok(self.hand.clone()))),
+            Command::Inject(what, reply) => drop(reply.send(self.inject(what).await)),
+            Command::End(id, reply) => drop(reply.send(self.end_hand(id).await)),
+            Command::Load(scenario, reply) => drop(reply.send(self.load(*scenario))),
+            Command::Show(reply) => drop(reply.send(self.view())),
+            Command::Stop(reply) => {
+                if let Some(loaded) = self.loaded.as_mut().filter(|loaded| loaded.is_running()) {
+                    loaded.stop("its operator stopped it");
+                    self.heal_experiment().await;
+                }
+                drop(reply.send(self.view()));
+            }
+        }
+    }
+
+    fn view(&self) -> Result<ExperimentView, Refused> {
+        self.loaded.as_ref().map(Loaded::view).ok_or_else(|| Refused::NotFound("No experiment was loaded.".into()))
+    }
+
+    async fn inject(&mut self, what: What) -> Result<HandFault, Refused> {
+        refuse(&possible("what", &what, false).into_iter().collect::<Vec<_>>())?;
+        let id = self.tree.world.env.uuid();
+        let begun = self.injector.begin(&Call { place: 0, what: what.clone(), saga: None }).await.map_err(Refused::Conflict)?;
+        let told = by_hand(id, what.to_string());
+        self.told.begun(&told);
+        let fault = HandFault { id, what, at: self.tree.world.env.now(), active: matches!(begun, Begun::Lasts(_)) };
+        match begun {
+            Begun::Lasts(lasting) => self.enter(lasting.for_ms, End::Hand(id, lasting)),
+            Begun::Done | Begun::Kills => self.told.over(&told),
+        }
+        self.hand.push(fault.clone());
+        if self.hand.len() > KEPT
+            && let Some(oldest) = self.hand.iter().position(|fault| !fault.active)
+        {
+            self.hand.remove(oldest);
+        }
+        Ok(fault)
+    }
+
+    async fn end_hand(&mut self, id: Uuid) -> Result<(), Refused> {
+        let known = self.hand.iter().any(|fault| fault.id == id);
+        let entry = self.ends.iter().find(|(_, end)| matches!(end, End::Hand(of, _) if *of == id)).map(|(key, _)| *key);
+        match entry.and_then(|key| self.ends.remove(&key)) {
+            Some(end) => self.happens(end).await,
+            None if known => return Err(Refused::Conflict(format!("Fault {id} is over."))),
+            None => return Err(Refused::NotFound(format!("Fault {id} could not be found."))),
+        }
+        Ok(())
+    }
+
+    fn load(&mut self, mut scenario: Scenario) -> Result<ExperimentView, Refused> {
+        if self.loaded.as_ref().is_some_and(|loaded| !loaded.is_over()) {
+            return Err(Refused::Conflict("Another experiment is loaded, and it is not over.".into()));
+        }
+        let mut complaints = unfit(&scenario);
+        scenario.topology = self.topology();
+        complaints.extend(check::complaints(&scenario));
+        refuse(&complaints)?;
+        let loaded = Loaded::begin(scenario, self.tree.clone(), self.calls.clone(), self.overs.clone());
+        for (number, fault, ms) in loaded.at_times() {
+            self.enter(Some(ms), End::Begin(number, fault));
+        }
+        log::warn!("experiment {:?} is loaded: {} faults", loaded.title(), loaded.faults());
+        let view = loaded.view();
+        self.loaded = Some(loaded);
+        Ok(view)
+    }
+
+    /// The cloud that runs, in the terms of a file.
+    fn topology(&self) -> Topology {
+        let cells: Vec<_> = self.tree.cells.iter().filter(|cell| cell.name != CELL0).collect();
+        let hosts = cells.iter().map(|cell| cell.hosts.hosts().len()).max().unwrap_or_default();
+        let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        let conductors = Some(number(self.tree.conductor.workers()));
+        Topology { cells: number(cells.len()), hosts_per_cell: number(hosts), conductors, ..Topology::default() }
+    }
+
+    /// An experiment's fault at a step has happened, or is to.
+    async fn called(&mut self, call: Call) {
+        let Some(loaded) = self.loaded.as_mut() else { return };
+        loaded.handled += 1;
+        let (record, place) = (loaded.record.clone(), call.place);
+        // Where the process is to be killed, its runner stands still already.
+        if loaded.is_stopped() && call.what != What::Restart {
+            return record.failed(place, "the experiment was stopped");
+        }
+        match self.injector.resolved(call).await {
+            Ok(call) => {
+                record.was(place, call.what.to_string());
+                self.begin(call, &record).await;
+            }
+            Err(why) => cannot(&record, place, &why),
+        }
+    }
+
+    async fn begin(&mut self, call: Call, record: &Record) {
+        let begun = self.injector.begin(&call).await;
+        let (Ok(begun), Some(fault)) = (&begun, record.at(call.place)) else {
+            return begun.err().into_iter().for_each(|why| cannot(record, call.place, &why));
+        };
+        self.told.begun(&fault);
+        match begun {
+            Begun::Lasts(lasting) => self.enter(lasting.for_ms, End::Experiment(call, lasting.clone())),
+            Begun::Done if call.ends_later() => {}
+            Begun::Done => self.told.over(&fault),
+            Begun::Kills => {
+                self.told.until_recorded(LAST_WORDS).await;
+                die();
+            }
+        }
+    }
+
+    /// None as milliseconds: when it says so itself.
+    fn enter(&mut self, ms: Option<u64>, end: End) {
+        self.entered += 1;
+        let at = Instant::now() + ms.map_or(FOR_EVER, Duration::from_millis);
+        self.ends.insert((at, self.entered), end);
+    }
+
+    /// Ends what has had its time, or has happened so often as it was to.
+    async fn due(&mut self) {
+        let now = Instant::now();
+        let injector = &self.injector;
+        let is_due = |at: Instant, end: &End| at <= now || end.lasting().is_some_and(|lasting| !injector.goes_on(lasting));
+        let due: Vec<_> = self.ends.iter().filter(|((at, _), end)| is_due(*at, end)).map(|(key, _)| *key).collect();
+        for key in due {
+            if let Some(end) = self.ends.remove(&key) {
+                self.happens(end).await;
+            }
+        }
+    }
+
+    async fn happens(&mut self, end: End) {
+        match end {
+            End::Hand(id, lasting) => {
+                self.injector.over(&lasting).await;
+                self.told.over(&by_hand(id, lasting.what.to_string()));
+                self.hand.iter_mut().filter(|fault| fault.id == id).for_each(|fault| fault.active = false);
+            }
+            End::Experiment(call, lasting) => {
+                self.injector.over(&lasting).await;
+                let Some(loaded) = &self.loaded else { return };
+                loaded.record.over(call.place, loaded.elapsed_ms());
+                loaded.record.at(call.place).iter().for_each(|fault| self.told.over(fault));
+            }
+            End::Begin(number, what) => {
+                let Some(loaded) = self.loaded.as_mut() else { return };
+                loaded.handled += 1;
+                let (record, at_ms) = (loaded.record.clone(), loaded.elapsed_ms());
+                let injected = Injected { at_ms, fault: number, what: what.to_string(), ..Injected::default() };
+                let place = record.add(injected);
+                self.begin(Call { place, what, saga: None }, &record).await;
+            }
+        }
+    }
+
+    /// Ends these of what goes on; what was still to begin does not.
+    async fn end_all(&mut self, which: impl Fn(&End) -> bool) {
+        let keys: Vec<_> = self.ends.iter().filter(|(_, end)| which(end)).map(|(key, _)| *key).collect();
+        for key in keys {
+            if let Some(end @ (End::Experiment(..) | End::Hand(..))) = self.ends.remove(&key) {
+                self.happens(end).await;
+            }
+        }
+    }
+
+    /// Ends what the experiment began; faults by hand go on.
+    async fn heal_experiment(&mut self) {
+        self.end_all(|end| !matches!(end, End::Hand(..))).await;
+    }
+
+    /// Goes on with the experiment when it is time. To look takes a read of the whole journal, so not after every call.
+    async fn look(&mut self) {
+        if self.looked.elapsed() < LOOK_EVERY {
+            return;
+        }
+        self.looked = Instant::now();
+        let lasting = self.ends.values().any(End::keeps_the_experiment);
+        let Some(loaded) = self.loaded.as_mut() else { return };
+        if loaded.is_running() && !loaded.wants_to_end(lasting) {
+            return;
+        }
+        if loaded.is_stopped() {
+            self.heal_experiment().await;
+        }
+        let Some(loaded) = self.loaded.as_mut() else { return };
+        loaded.conclude().await;
+        if loaded.is_over() {
+            self.heal_experiment().await;
+        }
+    }
+}
+
+fn cannot(record: &Record, place: usize, why: &str) {
+    log::warn!("a fault cannot happen: {why}");
+    record.failed(place, why);
+}

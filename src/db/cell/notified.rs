@@ -1,0 +1,48 @@
+//! What notifications tell of a server: less than the API shows, and read in the commit that they tell of.
+
+use uuid::Uuid;
+
+use super::instances::{self, Instance};
+use super::{CellDb, CellTxn, metadata, network, run};
+use crate::db::columns::StringMap;
+use crate::db::{Conn, DbError};
+use crate::domain::fence::Fence;
+use crate::domain::network_info::NetworkInfo;
+
+/// A server as a notification shows it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct NotifiedInstance {
+    pub instance: Instance,
+    pub metadata: StringMap,
+    pub network_info: NetworkInfo,
+}
+
+impl CellDb {
+    /// An undeleted server.
+    pub async fn notified_instance(&self, uuid: Uuid) -> Result<NotifiedInstance, DbError> {
+        self.db.read(move |conn| find(conn, uuid)).await
+    }
+
+    /// As [`CellDb::apply`], and gives the server as the commit leaves it; none when it is not there.
+    pub async fn apply_and_view(&self, fence: Fence, txn: CellTxn, uuid: Uuid) -> Result<Option<NotifiedInstance>, DbError> {
+        let now = self.db.env().now();
+        self.db
+            .write_fenced(fence, move |conn| {
+                run(conn, now, txn)?;
+                match find(conn, uuid) {
+                    Ok(found) => Ok(Some(found)),
+                    Err(DbError::NotFound(_)) => Ok(None),
+                    Err(other) => Err(other),
+                }
+            })
+            .await
+    }
+}
+
+fn find(conn: &mut Conn, uuid: Uuid) -> Result<NotifiedInstance, DbError> {
+    Ok(NotifiedInstance {
+        instance: instances::get(conn, uuid)?,
+        metadata: metadata::all_metadata(conn, uuid)?,
+        network_info: network::cache(conn, uuid)?.unwrap_or_default(),
+    })
+}

@@ -1,0 +1,105 @@
+//! The pairs: a second fault while the first is undone, and a second one after the saga has recovered from the first.
+
+use cellshift::chaos::point::{Fault, Moment};
+use cellshift::saga::step::{Class, Table};
+
+use super::plan::{self, Case, End, FOR_EVER, First, Lead};
+
+/// All pairs of a saga.
+pub fn pairs(table: &Table) -> Vec<Case> {
+    let mut cases = while_undone(table);
+    cases.extend(while_undone_with_the_act_to_come(table));
+    cases.extend(after_recovery(table));
+    cases
+}
+
+/// A failed act and then a fault in any of the undos that follow; and deaths that happen twice.
+fn while_undone(table: &Table) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (position, step) in table.steps.iter().enumerate().skip(1) {
+        let case = |moment, fault, times, undo| Case { step: step.name, moment, fault, times, undo, first: None };
+        cases.push(case(Moment::BeforeEffect, Fault::KillActor, 2, None));
+        cases.push(case(Moment::AfterEffect, Fault::KillActor, 2, None));
+        if step.undo.work().is_none() || step.class == Class::Forward {
+            continue;
+        }
+        let later = table.steps[position..].iter().filter(|later| plan::may_fail_with_effect(later) && later.class != Class::Forward);
+        for lead in later.map(|later| Some(Lead::Failed(later.name))) {
+            cases.push(case(Moment::BeforeEffect, Fault::LoseReply, 1, lead));
+            cases.push(case(Moment::BeforeEffect, Fault::CompleteLate, 1, lead));
+            cases.push(case(Moment::BeforeEffect, Fault::Refuse, FOR_EVER, lead));
+            cases.push(case(Moment::AfterEffect, Fault::KillActor, 1, lead));
+            cases.push(case(Moment::AfterEffect, Fault::Freeze, 1, lead));
+        }
+    }
+    cases
+}
+
+/// An act that hangs and comes after the saga's end, and a fault in any of the undos before that.
+fn while_undone_with_the_act_to_come(table: &Table) -> Vec<Case> {
+    let hung = |step| Case { step, moment: Moment::BeforeEffect, fault: Fault::CompleteAfterEnd, times: 1, undo: None, first: None };
+    let mut cases = Vec::new();
+    for (position, step) in table.steps.iter().enumerate().skip(1) {
+        if step.undo.work().is_none() || step.class == Class::Forward {
+            continue;
+        }
+        let later = table.steps[position..].iter().filter(|later| plan::demanded(table, &hung(later.name)) == End::Unwound);
+        for lead in later.map(|later| Some(Lead::Late(later.name))) {
+            let case = |moment, fault, times| Case { step: step.name, moment, fault, times, undo: lead, first: None };
+            cases.push(case(Moment::BeforeEffect, Fault::Refuse, FOR_EVER));
+            cases.push(case(Moment::AfterEffect, Fault::KillActor, 1));
+            cases.push(case(Moment::AfterEffect, Fault::Freeze, 1));
+        }
+    }
+    cases
+}
+
+/// What the saga recovers from, after each act at which it does, and then a second fault at the same act again and at later ones.
+///
+/// At each later one where the first fault leaves something behind until then: a process that was stopped (its successor has nothing
+/// but files), an effect that is still to come. What leaves nothing but an attempt in the journal meets the second at the same act and
+/// at the next: from there on journal, context and participants are those of a run without it. A death between an effect and its
+/// journal stands for those at the act's other moments: they leave less.
+fn after_recovery(table: &Table) -> Vec<Case> {
+    let firsts = [
+        (Moment::AfterEffect, Fault::KillActor, 2),
+        (Moment::AfterEffect, Fault::Freeze, usize::MAX),
+        (Moment::BeforeEffect, Fault::LoseReply, 2),
+        (Moment::BeforeEffect, Fault::CompleteLate, 2),
+        (Moment::BeforeEffect, Fault::CompleteAfterEnd, usize::MAX),
+    ];
+    let seconds = [
+        (Moment::BeforeEffect, Fault::Refuse),
+        (Moment::BeforeEffect, Fault::LoseReply),
+        (Moment::AfterEffect, Fault::KillActor),
+        (Moment::AfterEffect, Fault::Freeze),
+    ];
+    let mut cases = Vec::new();
+    for (position, step) in table.steps.iter().enumerate() {
+        for (moment, fault, acts) in firsts {
+            let alone = Case { step: step.name, moment, fault, times: 1, undo: None, first: None };
+            if plan::demanded(table, &alone) != End::Done {
+                continue;
+            }
+            let first = Some(First { step: step.name, moment, fault });
+            for later in table.steps[position..].iter().take(acts) {
+                cases.extend(seconds.map(|(moment, fault)| Case { step: later.name, moment, fault, times: 1, undo: None, first }));
+            }
+        }
+    }
+    cases
+}
+
+#[test]
+fn a_pair_is_a_second_fault_in_an_undo_or_after_a_recovery() {
+    let (_, table) = cellshift::saga::tables::ALL.iter().find(|(name, _)| *name == "cross_cell_resize").expect("the saga");
+    let all = pairs(table);
+    let after = |first: &str, second: &str| {
+        all.iter().filter(|case| case.first.is_some_and(|before| before.step == first) && case.step == second).count()
+    };
+    assert_eq!(after("claim_at_target", "take_ownership"), 4, "the process was stopped, four second faults");
+    assert_eq!(after("claim_at_target", "record_target_choice"), 8, "or its actor died");
+    assert_eq!(after("take_ownership", "take_ownership"), 20, "and what a pivot tries again");
+    assert_eq!(after("take_ownership", "claim_at_target"), 0, "it does not go back there");
+    assert!(all.iter().any(|case| case.undo == Some(Lead::Late("prepare_at_target")) && case.step == "claim_at_target"));
+}

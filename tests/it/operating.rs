@@ -1,0 +1,198 @@
+//! What docs/OPERATING.md says of operations that ask for an operator, brought about in a running service and followed word by word:
+//! what the operator sees, what is to be done, and that the server is well after it.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::client::{PATIENCE, id_of};
+use crate::stage::{Stage, play};
+
+const FAULTS: &str = "/ops/v1/chaos/faults";
+
+fn enabled(config: &mut cellshift::config::Config) {
+    config.chaos.enabled = true;
+}
+
+async fn inject(stage: &Stage, what: Value) -> Uuid {
+    id_of(&stage.admin.post(FAULTS, json!({ "fault": what })).await.expect(202).body["fault"])
+}
+
+async fn mend(stage: &Stage, fault: Uuid) {
+    stage.admin.delete(&format!("{FAULTS}/{fault}")).await.expect(204);
+}
+
+/// The server's newest migration as operators see it.
+async fn migration(stage: &Stage, server: Uuid) -> Value {
+    let all = stage.admin.get(&format!("/ops/v1/migrations?server={server}")).await.expect(200).body;
+    all["migrations"][0].clone()
+}
+
+/// The conductor tries what is owed until it asks for an operator; gives how often that was.
+async fn until_an_operator_is_asked_for(stage: &Stage, server: Uuid) -> usize {
+    let mut tries = 0;
+    let asked = async {
+        while migration(stage, server).await["state"] != "needs_operator" {
+            stage.running.tree.conductor.pay_debts().await;
+            tries += 1;
+        }
+    };
+    tokio::time::timeout(PATIENCE, asked).await.expect("an operator is asked for");
+    tries
+}
+
+/// The conductor pays by itself what is owed.
+async fn until_all_is_paid(stage: &Stage, server: Uuid) {
+    let paid = async {
+        while migration(stage, server).await["debts"] != json!([]) {
+            stage.running.tree.conductor.pay_debts().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, paid).await.expect("what is owed is paid");
+}
+
+/// Holds moves where they first ask a host of cell2, until what it gives is ended.
+async fn hold(stage: &Stage) -> Vec<Uuid> {
+    let mut pauses = Vec::new();
+    for host in ["cell2-host1", "cell2-host2"] {
+        pauses.push(inject(stage, json!({"pause": {"actor": format!("cell2/{host}"), "for_ms": 600_000}})).await);
+    }
+    pauses
+}
+
+async fn until_it_asks_its_target(stage: &Stage, server: Uuid) {
+    stage.until("the move waits for its target", async || migration(stage, server).await["step"] == "claim_at_target").await;
+}
+
+#[test]
+fn a_host_that_refuses_asks_for_an_operator_and_is_well_when_it_is_mended() {
+    play(enabled, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        let broken = inject(&stage, json!({"driver": {"host": source, "operation": "define", "times": 1_000_000}})).await;
+        stage.refuse("take_ownership");
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        stage.at_rest(server, "ERROR").await;
+        assert!(until_an_operator_is_asked_for(&stage, server).await > 1, "not at the first refusal");
+        let listed = stage.admin.get("/ops/v1/migrations?status=needs_operator").await.expect(200).body;
+        assert_eq!(listed["migrations"].as_array().map(Vec::len), Some(1));
+        let debts = migration(&stage, server).await["debts"].to_string();
+        assert!(debts.contains("the hypervisor cannot do Define"), "{debts}");
+
+        mend(&stage, broken).await;
+        until_all_is_paid(&stage, server).await;
+        stage.at_rest(server, "ACTIVE").await;
+        let listed = stage.admin.get("/ops/v1/migrations?status=needs_operator").await.expect(200).body;
+        assert_eq!(listed["migrations"], json!([]));
+        assert_eq!(stage.runs_on(server).await, [source].into());
+    });
+}
+
+#[test]
+fn a_port_that_was_deleted_keeps_its_server_neither_from_coming_back_nor_from_going() {
+    play(enabled, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        let pauses = hold(&stage).await;
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        until_it_asks_its_target(&stage, server).await;
+        let ports = stage.member.get(&format!("/network/v2.0/ports?device_id={server}")).await.expect(200).body;
+        stage.member.delete(&format!("/network/v2.0/ports/{}", id_of(&ports["ports"][0]))).await.expect(204);
+        stage.refuse("take_ownership");
+        for pause in pauses {
+            mend(&stage, pause).await;
+        }
+        stage.at_rest(server, "ACTIVE").await;
+        stage.disarm();
+        assert_eq!(migration(&stage, server).await["state"], "unwound");
+
+        stage.member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        stage.cross(server).await;
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        stage.cross(server).await;
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
+fn a_binding_that_was_made_active_by_hand_gives_way_and_is_named_by_the_audit() {
+    play(enabled, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        let pauses = hold(&stage).await;
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        until_it_asks_its_target(&stage, server).await;
+        let ports = stage.member.get(&format!("/network/v2.0/ports?device_id={server}")).await.expect(200).body;
+        let bindings = format!("/network/v2.0/ports/{}/bindings", id_of(&ports["ports"][0]));
+        stage.admin.post(&bindings, json!({"binding": {"host": "elsewhere"}})).await.expect(201);
+        stage.admin.put(&format!("{bindings}/elsewhere/activate"), json!({})).await.expect(200);
+        stage.refuse("take_ownership");
+        for pause in pauses {
+            mend(&stage, pause).await;
+        }
+        stage.at_rest(server, "ACTIVE").await;
+        let audit = stage.admin.get("/ops/v1/audit").await.expect(200).body;
+        let found = audit["violations"].as_array().expect("violations");
+        assert!(found.iter().any(|one| one["invariant"] == "I14" && one["message"].to_string().contains("elsewhere")), "{audit:#}");
+        stage.admin.delete(&format!("{bindings}/elsewhere")).await.expect(204);
+    });
+}
+
+#[test]
+fn an_allocation_that_was_deleted_is_named_by_the_audit_and_made_again() {
+    play(enabled, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        let path = format!("/placement/allocations/{server}");
+        let before = stage.admin.get(&path).await.expect(200).body["allocations"].clone();
+        stage.admin.delete(&path).await.expect(204);
+        let audit = stage.admin.get("/ops/v1/audit").await.expect(200).body;
+        let found = audit["violations"].as_array().expect("violations");
+        assert!(found.iter().any(|one| one["invariant"] == "I4" && one["message"].to_string().contains("no allocation")), "{audit:#}");
+
+        let again = |(provider, held): (&String, &Value)| json!({"resource_provider": {"uuid": provider}, "resources": held["resources"]});
+        let again: Vec<Value> = before.as_object().expect("allocations").iter().map(again).collect();
+        let body = json!({ "allocations": again });
+        stage.admin.put(&path, body).await.expect(204);
+    });
+}
+
+#[test]
+fn a_target_that_is_forced_down_hands_its_server_back_and_its_debts_keep_nothing_from_going_on() {
+    play(enabled, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        let fault = json!({
+            "when": {"step": "start_at_target", "saga": "resize"},
+            "what": {"host_off": {"host": "target", "for_ms": 600_000, "resume_guests": false}},
+        });
+        let body = json!({"experiment": {"title": "the target never comes back", "faults": [fault]}});
+        stage.admin.post("/ops/v1/chaos/experiment", body).await.expect(202);
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        let injected = async || stage.admin.get("/ops/v1/chaos/experiment").await.expect(200).body["experiment"]["injected"][0].clone();
+        stage.until("the target has lost its power", async || injected().await["what"].is_string()).await;
+        let what = injected().await["what"].as_str().expect("words").to_owned();
+        let target = what.split(' ').nth(1).expect("a host").to_owned();
+        let services = stage.admin.get("/os-services?binary=nova-compute").await.expect(200).body;
+        let services = services["services"].as_array().expect("services");
+        let service = services.iter().find(|service| service["host"] == target.as_str()).expect("its service");
+        let service = format!("/os-services/{}", service["id"].as_str().expect("an id"));
+        // It may run there, for all that is known: the move waits, until an operator says that it does not.
+        assert_eq!(migration(&stage, server).await["state"], "running");
+
+        stage.admin.put(&service, json!({"forced_down": true})).await.expect(200);
+        stage.at_rest(server, "ACTIVE").await;
+        let owing = migration(&stage, server).await;
+        assert_eq!(owing["state"], "unwound");
+        assert_ne!(owing["debts"], json!([]), "the target's leftovers");
+        stage.cross(server).await;
+        assert_ne!(stage.runs_on(server).await, [target.clone()].into());
+
+        stage.admin.delete("/ops/v1/chaos/experiment").await.expect(202);
+        stage.admin.put(&service, json!({"forced_down": false})).await.expect(200);
+        stage
+            .until("its debts are paid", async || {
+                stage.running.tree.conductor.pay_debts().await;
+                stage.world().operations.debts(Some(server)).await.expect("debts").is_empty()
+            })
+            .await;
+    });
+}
