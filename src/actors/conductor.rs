@@ -87,6 +87,9 @@ impl Controller {
     }
 }
 
+/// Conductors of one process at most.
+pub const CONDUCTORS_MAX: usize = 16;
+
 /// The first conductor of a process.
 const FIRST: &str = "conductor";
 

@@ -3,14 +3,12 @@
 use std::collections::BTreeSet;
 
 use super::{Config, ConfigError};
+use crate::actors::conductor::CONDUCTORS_MAX;
 use crate::db::connection::is_postgres;
 use crate::saga::tables;
 
 /// Cells beside cell0 at most.
 pub const CELLS_MAX: u32 = 100;
-
-/// Conductors of one process at most.
-pub const CONDUCTORS_MAX: usize = 16;
 
 /// Checks every value.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
