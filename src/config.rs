@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
+use crate::db::api::leases::LEASE;
 use crate::domain::quota::{Limits, default_limits};
 use crate::virt::hypervisor::Operation;
 pub use seconds::Seconds;
@@ -26,6 +27,7 @@ pub struct Config {
     pub http: Http,
     pub api: Api,
     pub cells: Cells,
+    pub conductor: Conductor,
     pub migration: Migration,
     pub scheduler: SchedulerConfig,
     pub notifications: NotifierConfig,
@@ -44,6 +46,7 @@ impl Default for Config {
             http: Http::default(),
             api: Api::default(),
             cells: Cells::default(),
+            conductor: Conductor::default(),
             migration: Migration::default(),
             scheduler: SchedulerConfig::default(),
             notifications: NotifierConfig::default(),
@@ -147,6 +150,21 @@ impl Default for Cells {
     }
 }
 
+/// Who runs operations.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Conductor {
+    /// Conductors of this process, at most 16. They take new operations in turn, and when one stands still the others take its
+    /// operations over (`migration.lease`).
+    pub workers: usize,
+}
+
+impl Default for Conductor {
+    fn default() -> Conductor {
+        Conductor { workers: 1 }
+    }
+}
+
 /// Moves of servers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -158,8 +176,7 @@ pub struct Migration {
     pub recover_source_guest: bool,
     /// Operations at work at once; more wait.
     pub max_in_flight: usize,
-    /// How long a controller's hold on an operation lasts without renewal: after it another controller of the same databases may
-    /// go on with the operation.
+    /// How long a conductor's hold on an operation lasts without renewal: after it another conductor may go on with the operation.
     pub lease: Seconds,
     /// What a guest gets to power off by itself.
     pub shutdown_grace: Seconds,
@@ -177,7 +194,7 @@ impl Default for Migration {
             resize_confirm_window: Seconds::whole(0),
             recover_source_guest: true,
             max_in_flight: 256,
-            lease: Seconds::whole(30),
+            lease: Seconds::whole(LEASE.as_secs()),
             shutdown_grace: Seconds::whole(60),
             back_off_first: Seconds::millis(50),
             back_off_max: Seconds::whole(10),

@@ -13,7 +13,7 @@ use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::HostOptions;
 use crate::actors::conductor::Controller;
 use crate::actors::periodic::PeriodicOptions;
-use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
+use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree, Wrap};
 use crate::bootstrap::Cloud;
 use crate::chaos::experiment::post::{Post, PostedHosts};
 use crate::chaos::experiment::service::{self, Chaos, Unwatched};
@@ -31,6 +31,7 @@ use crate::http::server::{self, Part, Wiring};
 use crate::http::{compute, identity, image, network, placement, volume};
 use crate::saga::world::Settings;
 use crate::services::ServiceError;
+use crate::virt::Hosts;
 
 /// Why a cloud does not run.
 #[derive(Debug, thiserror::Error)]
@@ -86,11 +87,15 @@ pub async fn assemble(cloud: &Cloud, mut parts: Parts) -> Result<Assembled, Laun
     Ok(Assembled { tree, wiring, stopping })
 }
 
-/// Where an experiment loses and repeats messages; without one, they pass at once.
+/// Where an experiment loses and repeats messages; without one, they pass at once. It stands before whatever stands there already.
 fn post_before_hosts(parts: &mut Parts) -> Arc<Post> {
     let post = Arc::new(Post::new(Arc::new(Unwatched), 0, 0));
-    let before = post.clone();
-    parts.between.hosts = Some(Arc::new(move |inner| Arc::new(PostedHosts { inner, post: before.clone() })));
+    let (before, behind) = (post.clone(), parts.between.hosts.take());
+    let wrap: Wrap<dyn Hosts> = Arc::new(move |hosts| {
+        let inner = behind.as_ref().map_or_else(|| hosts.clone(), |behind| behind(hosts.clone()));
+        Arc::new(PostedHosts { inner, post: before.clone() })
+    });
+    parts.between.hosts = Some(wrap);
     post
 }
 
@@ -160,7 +165,11 @@ pub fn parts(cloud: &Cloud) -> Parts {
             interval: std::time::Duration::from_secs(1)
                 .max(config.migration.resize_confirm_window.duration().min(std::time::Duration::from_secs(10))),
         },
-        controller: Controller { name: cloud.controller.clone(), lease: config.migration.lease.duration() },
+        controller: Controller {
+            name: cloud.controller.clone(),
+            lease: config.migration.lease.duration(),
+            workers: config.conductor.workers,
+        },
         cell_patience: config.cells.timeout.duration(),
         max_in_flight: config.migration.max_in_flight,
         between: Between::default(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::conductor::{ConductorHandle, Launch, Resume};
+use super::conductor::{ConductorHandle, Launch, Resume, Worker};
 use super::runner::{Flight, LATE, LOST, REFUSED, obey, point};
 use crate::chaos::point::{Fault, Moment};
 use crate::db::DbError;
@@ -24,7 +24,7 @@ const ENDING_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Has the conductor go on with an operation whose beginning broke off, wherever that was.
 struct Beginning<'a> {
-    conductor: &'a ConductorHandle,
+    conductor: &'a Worker,
     saga: Uuid,
     settled: bool,
 }
@@ -48,13 +48,15 @@ impl ConductorHandle {
     /// Accepts an operation: takes the server, checks its state under that hold, and starts the saga. When this answers
     /// `Ok`, the operation is durable and ends by itself; when it answers [`Refusal::Unavailable`], it may.
     pub async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
-        self.parts.check_room()?;
-        let conductor = self.clone();
+        self.check_room()?;
+        let conductor = self.next().clone();
         // Aside from the request, which is dropped when its client goes away.
         let begun = tokio::spawn(async move { conductor.begin_aside(context).await });
         begun.await.unwrap_or_else(|_| Err(Refusal::Unavailable("the beginning of the operation broke off; it goes on if it began".into())))
     }
+}
 
+impl Worker {
     async fn begin_aside(&self, mut context: Context) -> Result<Uuid, Refusal> {
         let saga = context.saga;
         let mut beginning = Beginning { conductor: self, saga, settled: false };
@@ -66,7 +68,8 @@ impl ConductorHandle {
             }
         };
         context.lease_epoch = 1;
-        match self.accept(&mut context, fence).await {
+        let accepted = self.parts.world.operations.kept(saga, context.lease_epoch, self.accept(&mut context, fence)).await;
+        match accepted {
             Ok(()) => {
                 let flight = Flight::accepted(context, fence, self.parts.world.env.now());
                 // Past the mailbox's bound on purpose: it is accepted, and a refusal now would be a lie.
@@ -90,9 +93,7 @@ impl ConductorHandle {
         loop {
             let ended = self.parts.ended.notified();
             let operations = &self.parts.world.operations;
-            let begun = operations
-                .begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.controller.name)
-                .await;
+            let begun = operations.begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.owner).await;
             match begun {
                 Ok(fence) => return Ok(fence),
                 Err(DbError::Conflict(_)) => {}

@@ -1,45 +1,45 @@
-//! The conductor: accepts operations (at most one per server), supervises the migrations that run them, takes over what a
-//! dead process left in the journal, and pays debts when their participants return.
+//! A conductor: supervises the migrations that run operations, takes over what an earlier life of its own left in the journal and what
+//! another conductor has not renewed for the length of a lease, and pays debts when their participants return. There may be several over
+//! one API database; which of them has an operation is the lease's to say, and one that stood still finds out when it writes.
 
+mod handle;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod two;
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use actix::prelude::*;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::address::Address;
 use super::cell::CellHosts;
-use super::migration::{Kill, Migration, MigrationEnded};
+use super::migration::{Kill, Migration, MigrationEnded, SignsOfLife};
 use super::runner::{Ended, Flight};
-use super::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still};
+use super::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still_with};
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
-use crate::db::api::operations::TakeOver;
-use crate::env::guard::{Guard, stands};
+use crate::db::api::leases::TakeOver;
 use crate::saga::debt;
-use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
+
+pub use self::handle::{ConductorHandle, Worker};
 
 /// How long what was in flight waits for the hosts to start.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// How often a lease is renewed within its length.
-const RENEWALS_PER_LEASE: u32 = 3;
-/// The least pause before a lease that another controller held is asked for again.
-const LEASE_PAUSE: Duration = Duration::from_millis(100);
 /// How often debts are tried.
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What came of an attempt to go on with a saga.
 enum Resumed {
     Flight(Box<Flight>),
-    /// Another controller's lease runs for so long.
-    Later(Duration),
+    /// Another conductor's lease runs for so long.
+    Others(Duration),
     /// It has ended.
     Over,
 }
@@ -67,33 +67,69 @@ pub struct PayDebts;
 /// Who holds operations, and for how long.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    /// Leases are signed with it. One name, one process at a time.
+    /// The process's name: its conductors sign leases with it. One name, one process at a time.
     pub name: String,
-    /// After this long without renewal another controller may go on with an operation.
+    /// After this long without renewal another conductor may go on with an operation.
     pub lease: Duration,
+    /// Conductors in it, at least one.
+    pub workers: usize,
 }
 
-/// What every life of the conductor is made of.
+impl Controller {
+    /// The names of its conductors' actors beside the first's.
+    pub(super) fn others(&self) -> impl Iterator<Item = String> {
+        (2..=self.workers).map(actor_name)
+    }
+
+    /// What a conductor of it signs leases with.
+    fn signature(&self, actor: &str) -> String {
+        if actor == FIRST { self.name.clone() } else { format!("{}/{actor}", self.name) }
+    }
+}
+
+/// Conductors of one process at most.
+pub const CONDUCTORS_MAX: usize = 16;
+
+/// The first conductor of a process.
+const FIRST: &str = "conductor";
+
+/// The name of the so-manieth conductor's actor, counted from 1: `conductor`, `conductor-2` and so on.
+pub fn actor_name(number: usize) -> String {
+    if number < 2 { FIRST.to_owned() } else { format!("{FIRST}-{number}") }
+}
+
+/// What every life of a conductor is made of.
 #[derive(Clone)]
 pub struct ConductorParts {
     pub(super) world: Arc<World>,
     hosts: CellHosts,
     pub(super) faults: FaultPoints,
-    pub(super) controller: Controller,
-    /// Told whenever an operation ends or the debts have been tried.
+    /// The actor's name.
+    actor: String,
+    /// What it signs leases with; its own, and that of its lives before.
+    pub(super) owner: String,
+    /// Told whenever an operation ends or the debts have been tried, by any conductor of the process.
     /// It wakes those who wait in their order; a watch channel would do so in a random one, which a seed could not replay.
     pub(super) ended: Arc<Notify>,
-    max_in_flight: usize,
     in_flight: Arc<AtomicUsize>,
+    /// When it was last seen at work; none before it has started.
+    seen: Arc<Mutex<Option<Instant>>>,
     /// Where its migrations are listed.
     roster: Roster,
 }
 
 impl ConductorParts {
-    /// Of this controller.
-    pub fn new(world: Arc<World>, hosts: CellHosts, faults: FaultPoints, controller: Controller, max_in_flight: usize) -> ConductorParts {
-        let (ended, in_flight, roster) = (Arc::default(), Arc::default(), Roster::default());
-        ConductorParts { world, hosts, faults, controller, ended, max_in_flight, in_flight, roster }
+    /// The first conductor of this controller.
+    pub fn new(world: Arc<World>, hosts: CellHosts, faults: FaultPoints, controller: &Controller) -> ConductorParts {
+        let (ended, in_flight, seen) = (Arc::default(), Arc::default(), Arc::default());
+        let (actor, owner) = (FIRST.to_owned(), controller.signature(FIRST));
+        ConductorParts { world, hosts, faults, actor, owner, ended, in_flight, seen, roster: Roster::default() }
+    }
+
+    /// Another conductor of the same controller.
+    pub fn another(&self, controller: &Controller, actor: &str) -> ConductorParts {
+        let (actor, owner) = (actor.to_owned(), controller.signature(actor));
+        ConductorParts { actor, owner, in_flight: Arc::default(), seen: Arc::default(), ..self.clone() }
     }
 
     /// The same, with its migrations listed there.
@@ -101,12 +137,19 @@ impl ConductorParts {
         ConductorParts { roster: roster.clone(), ..self }
     }
 
-    /// The refusal when as many operations are in progress as there may be.
-    pub(super) fn check_room(&self) -> Result<(), Refusal> {
-        if stands(Guard::OperationsLimit) && self.in_flight.load(Ordering::Relaxed) >= self.max_in_flight {
-            return Err(Refusal::Unavailable(format!("{} operations are in progress, which is the limit", self.max_in_flight)));
-        }
-        Ok(())
+    /// It is at work.
+    fn show(&self) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// The actor's name.
+    pub(super) fn actor(&self) -> &str {
+        &self.actor
+    }
+
+    /// What stands before the names of its migrations: two conductors may have an actor for one saga while one of them stands still.
+    fn path(&self) -> String {
+        if self.actor == FIRST { "migration/".to_owned() } else { format!("{}/migration/", self.actor) }
     }
 }
 
@@ -117,6 +160,12 @@ pub struct Conductor {
     migrations: Option<Children<Migration>>,
     /// Deaths in a row per saga; a successor waits longer after each.
     deaths: BTreeMap<Uuid, u32>,
+    /// Sagas that are being taken over.
+    taking: BTreeSet<Uuid>,
+    /// Of the migrations whose leases are to be renewed.
+    signs: SignsOfLife,
+    renewing: bool,
+    looking: bool,
     paying: Arc<tokio::sync::Mutex<()>>,
     _guard: Option<DeathGuard>,
 }
@@ -124,16 +173,26 @@ pub struct Conductor {
 impl Conductor {
     /// One life of it; `guard` reports its death.
     pub fn new(parts: ConductorParts, guard: Option<DeathGuard>) -> Conductor {
-        Conductor { parts, migrations: None, deaths: BTreeMap::new(), paying: Arc::default(), _guard: guard }
+        Conductor {
+            parts,
+            migrations: None,
+            deaths: BTreeMap::new(),
+            taking: BTreeSet::new(),
+            signs: SignsOfLife::default(),
+            renewing: false,
+            looking: false,
+            paying: Arc::default(),
+            _guard: guard,
+        }
     }
 
     fn launch(&mut self, flight: Flight, ctx: &mut Context<Self>) {
         let (world, faults) = (self.parts.world.clone(), self.parts.faults.clone());
-        let renewal = self.parts.controller.lease / RENEWALS_PER_LEASE;
+        let signs = self.signs.clone();
         let ends = ctx.address().downgrade().recipient();
         let Some(migrations) = self.migrations.as_mut() else { return };
         let name = flight.context.saga.to_string();
-        migrations.start_once(&name, move |guard| Migration::new(world, faults, flight, renewal, ends, guard).start());
+        migrations.start_once(&name, move |guard| Migration::new(world, faults, flight, signs, ends, guard).start());
         self.count_running();
     }
 
@@ -146,18 +205,22 @@ impl Conductor {
         self.parts.in_flight.store(running, Ordering::Relaxed);
     }
 
-    /// Goes on with what the journal holds, as soon as the hosts have started and its database answers.
+    /// Goes on with what an earlier life left in the journal, as soon as the hosts have started and its database answers; from then on
+    /// it looks for what others have left.
     fn take_up(&self, ctx: &mut Context<Self>) {
-        let (world, hosts) = (self.parts.world.clone(), self.parts.hosts.clone());
+        let (world, hosts, owner) = (self.parts.world.clone(), self.parts.hosts.clone(), self.parts.owner.clone());
         let left = async move {
             // A host that is about to start must not be taken for one that is down.
             if tokio::time::timeout(START_PATIENCE, hosts.until_started()).await.is_err() {
                 log::warn!("some hosts have not started; what was in flight goes on without them");
             }
-            world.operations.in_flight().await
+            world.operations.in_flight_of(&owner).await
         };
-        ctx.spawn(left.into_actor(self).map(|left, _, ctx| match left {
-            Ok(sagas) => sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga))),
+        ctx.spawn(left.into_actor(self).map(|left, conductor, ctx| match left {
+            Ok(sagas) => {
+                sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga)));
+                ctx.run_interval(conductor.parts.world.operations.look_interval(), Conductor::look);
+            }
             Err(error @ DbError::Unavailable { .. }) => {
                 log::warn!("the operations in flight cannot be read yet: {error}");
                 ctx.run_later(Duration::from_secs(1), |conductor, ctx| conductor.take_up(ctx));
@@ -165,6 +228,46 @@ impl Conductor {
             Err(error) => {
                 log::error!("the operations in flight cannot be read: {error}");
                 ctx.stop();
+            }
+        }));
+    }
+
+    /// Takes over what nobody has renewed: one question, however much is in flight.
+    fn look(&mut self, ctx: &mut Context<Self>) {
+        // One that is not answered yet is not asked again.
+        if std::mem::replace(&mut self.looking, true) {
+            return;
+        }
+        let world = self.parts.world.clone();
+        let found = async move { world.operations.abandoned().await };
+        ctx.spawn(found.into_actor(self).map(|found, conductor, ctx| {
+            conductor.looking = false;
+            match found {
+                Ok(sagas) => sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga))),
+                Err(error) => log::debug!("it cannot be seen whose leases have run out: {error}"),
+            }
+        }));
+    }
+
+    /// Renews the leases of those migrations that have shown a sign of life since the last time: one statement for all of them. One
+    /// that stands still is not kept.
+    fn renew(&mut self, ctx: &mut Context<Self>) {
+        self.parts.show();
+        if self.renewing {
+            return;
+        }
+        let alive = self.signs.take();
+        if alive.is_empty() {
+            return;
+        }
+        self.renewing = true;
+        let (world, owner) = (self.parts.world.clone(), self.parts.owner.clone());
+        let renewed = async move { world.operations.renew_all(&owner, alive).await };
+        ctx.spawn(renewed.into_actor(self).map(|renewed, conductor, _| {
+            conductor.renewing = false;
+            if let Err(why) = renewed {
+                // The journal refuses the next entry of what is another's by then.
+                log::warn!("leases could not be renewed: {why}");
             }
         }));
     }
@@ -185,8 +288,10 @@ impl Actor for Conductor {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let migrations = Children::new(ctx.address().downgrade().recipient());
-        self.migrations = Some(migrations.listed(&self.parts.roster, "migration/"));
+        self.migrations = Some(migrations.listed(&self.parts.roster, &self.parts.path()));
+        self.parts.show();
         self.take_up(ctx);
+        ctx.run_interval(self.parts.world.operations.renewal_interval(), Conductor::renew);
         ctx.run_interval(DEBT_INTERVAL, |conductor, ctx| {
             if conductor.paying.try_lock().is_ok() {
                 ctx.notify(PayDebts);
@@ -199,7 +304,11 @@ impl Handler<Launch> for Conductor {
     type Result = ();
 
     fn handle(&mut self, Launch(flight): Launch, ctx: &mut Self::Context) {
-        self.launch(flight, ctx);
+        let saga = flight.context.saga;
+        // One that was taken over while its beginning went on runs under a later lease.
+        if self.running(saga).is_none() && !self.taking.contains(&saga) {
+            self.launch(flight, ctx);
+        }
     }
 }
 
@@ -207,29 +316,38 @@ impl Handler<Resume> for Conductor {
     type Result = ();
 
     fn handle(&mut self, Resume(saga): Resume, ctx: &mut Self::Context) {
-        if self.running(saga).is_some() {
+        // One that stands still goes on by itself, and learns from the journal whether it may.
+        if self.running(saga).is_some() || !self.taking.insert(saga) {
             return;
         }
-        let (world, owner) = (self.parts.world.clone(), self.parts.controller.name.clone());
+        let (world, owner) = (self.parts.world.clone(), self.parts.owner.clone());
         let taken = async move {
             match world.operations.take_over(saga, &owner).await? {
                 TakeOver::Taken(record, entries) => Flight::resumed(&record, &entries).map(|flight| Resumed::Flight(Box::new(flight))),
-                TakeOver::Held(left) => Ok(Resumed::Later(left)),
+                TakeOver::Held(left) => Ok(Resumed::Others(left)),
                 TakeOver::Over => Ok(Resumed::Over),
             }
         };
-        ctx.spawn(taken.into_actor(self).map(move |taken, conductor, ctx| match taken {
-            Ok(Resumed::Flight(flight)) => conductor.launch(*flight, ctx),
-            Ok(Resumed::Later(left)) => {
-                log::info!(migration:% = saga; "another controller has a saga, for {left:?} unless it renews its lease");
-                ctx.notify_later(Resume(saga), left.max(LEASE_PAUSE));
+        ctx.spawn(taken.into_actor(self).map(move |taken, conductor, ctx| {
+            if let Err(error) = &taken
+                && !matches!(error, DbError::Unavailable { .. })
+            {
+                // It stays among those that are being taken, so that this is tried and said once.
+                return log::error!(migration:% = saga; "a saga in the journal cannot be read, an operator must look: {error}");
             }
-            Ok(Resumed::Over) => {}
-            Err(error @ DbError::Unavailable { .. }) => {
-                log::warn!(migration:% = saga; "a saga cannot be taken over yet: {error}");
-                ctx.notify_later(Resume(saga), Duration::from_secs(1));
+            conductor.taking.remove(&saga);
+            match taken {
+                Ok(Resumed::Flight(flight)) => conductor.launch(*flight, ctx),
+                // A later look finds it if it is not renewed.
+                Ok(Resumed::Others(left)) => {
+                    log::debug!(migration:% = saga; "another conductor has a saga, for {left:?} unless it renews its lease")
+                }
+                Ok(Resumed::Over) => {}
+                Err(error) => {
+                    log::warn!(migration:% = saga; "a saga cannot be taken over yet: {error}");
+                    ctx.notify_later(Resume(saga), Duration::from_secs(1));
+                }
             }
-            Err(error) => log::error!(migration:% = saga; "a saga in the journal cannot be read, an operator must look: {error}"),
         }));
     }
 }
@@ -240,11 +358,8 @@ impl Handler<MigrationEnded> for Conductor {
     fn handle(&mut self, end: MigrationEnded, ctx: &mut Self::Context) {
         self.deaths.remove(&end.saga);
         match end.ended {
-            Ended::Done | Ended::Unwound => {}
-            // Whoever took it over runs it; if that was a predecessor of ours that died since, the journal says so.
-            Ended::Overtaken => {
-                ctx.notify_later(Resume(end.saga), Duration::from_secs(5));
-            }
+            // Whoever overtook it runs it, or does not renew its lease; then the next looks find it.
+            Ended::Done | Ended::Unwound | Ended::Overtaken => {}
             Ended::Lost(why) => {
                 log::warn!(server:% = end.server, migration:% = end.saga; "the journal could not be written: {why}");
                 ctx.notify_later(Resume(end.saga), Duration::from_millis(500));
@@ -286,10 +401,10 @@ impl Handler<PayDebts> for Conductor {
     type Result = ResponseActFuture<Self, ()>;
 
     fn handle(&mut self, _: PayDebts, _: &mut Self::Context) -> Self::Result {
-        let (world, paying) = (self.parts.world.clone(), self.paying.clone());
+        let (world, owner, paying) = (self.parts.world.clone(), self.parts.owner.clone(), self.paying.clone());
         let tried = async move {
             let _turn = paying.lock().await;
-            debt::pay_all(&world).await;
+            debt::pay_all(&world, &owner).await;
         };
         Box::pin(tried.into_actor(self).map(|(), conductor, _| conductor.tell_waiting()))
     }
@@ -306,50 +421,9 @@ impl Handler<Shutdown> for Conductor {
 impl Handler<Pause> for Conductor {
     type Result = ();
 
+    /// What it supervises stands still with it, as all that one stopped thread runs does.
     fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
-        stand_still(self, pause, ctx);
-    }
-}
-
-/// The conductor as the API sees it.
-#[derive(Clone)]
-pub struct ConductorHandle {
-    address: Address<Conductor>,
-    pub(super) parts: ConductorParts,
-}
-
-impl ConductorHandle {
-    /// To the actor behind an address.
-    pub fn new(address: Address<Conductor>, parts: ConductorParts) -> ConductorHandle {
-        ConductorHandle { address, parts }
-    }
-
-    /// Where to send messages now.
-    pub fn addr(&self) -> Addr<Conductor> {
-        self.address.get()
-    }
-
-    /// Waits until no operation holds the server; for tests and the demonstration.
-    pub async fn until_at_rest(&self, server: Uuid) -> Result<(), DbError> {
-        loop {
-            // Before the look, so that no end is missed in between.
-            let ended = self.parts.ended.notified();
-            if self.parts.world.operations.holder(server).await?.is_none() {
-                break;
-            }
-            let _ = tokio::time::timeout(Duration::from_millis(200), ended).await;
-        }
-        Ok(())
-    }
-
-    /// Operations at work now.
-    pub fn in_flight(&self) -> usize {
-        self.parts.in_flight.load(Ordering::Relaxed)
-    }
-
-    /// Tries what is owed and waits until all of it has been tried; for tests.
-    pub async fn pay_debts(&self) {
-        // A conductor that dies meanwhile leaves it to its successor's ticks.
-        let _ = self.addr().send(PayDebts).await;
+        let migrations = self.migrations.as_ref().map(Children::all_stand_still);
+        stand_still_with(self, pause, ctx, migrations);
     }
 }

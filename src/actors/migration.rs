@@ -4,8 +4,8 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use actix::WeakRecipient;
 use actix::prelude::*;
@@ -21,10 +21,24 @@ pub struct Migration {
     world: Arc<World>,
     faults: FaultPoints,
     flight: Option<Flight>,
-    /// How often the lease is renewed.
-    renewal: Duration,
+    signs: SignsOfLife,
     conductor: WeakRecipient<MigrationEnded>,
     guard: DeathGuard,
+}
+
+/// Where a conductor's migrations show that they do not stand still, so that it renews the leases of those and of no others.
+#[derive(Clone, Default)]
+pub struct SignsOfLife(Arc<Mutex<BTreeSet<Uuid>>>);
+
+impl SignsOfLife {
+    fn show(&self, saga: Uuid) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(saga);
+    }
+
+    /// Those who have shown themselves since the last time.
+    pub fn take(&self) -> Vec<Uuid> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
+    }
 }
 
 /// A migration's actor has come to an end of its work, and stops.
@@ -45,16 +59,16 @@ pub struct MigrationEnded {
 pub struct Kill;
 
 impl Migration {
-    /// An actor for a saga in flight, whose lease it renews every so often; `conductor` hears how it ends, and `guard` reports its death.
+    /// An actor for a saga in flight, which shows its signs of life there; `conductor` hears how it ends, and `guard` reports its death.
     pub fn new(
         world: Arc<World>,
         faults: FaultPoints,
         flight: Flight,
-        renewal: Duration,
+        signs: SignsOfLife,
         conductor: WeakRecipient<MigrationEnded>,
         guard: DeathGuard,
     ) -> Migration {
-        Migration { world, faults, flight: Some(flight), renewal, conductor, guard }
+        Migration { world, faults, flight: Some(flight), signs, conductor, guard }
     }
 }
 
@@ -64,17 +78,7 @@ impl Actor for Migration {
     fn started(&mut self, ctx: &mut Self::Context) {
         let Some(flight) = self.flight.take() else { return ctx.stop() };
         let (saga, server) = (flight.context.saga, flight.context.server);
-        let (world, epoch) = (self.world.clone(), flight.context.lease_epoch);
-        ctx.run_interval(self.renewal, move |migration, ctx| {
-            let world = world.clone();
-            let renewed = async move { world.operations.renew(saga, epoch).await };
-            ctx.spawn(renewed.into_actor(migration).map(move |renewed, _, _| {
-                if let Err(why) = renewed {
-                    // The journal refuses the runner's next entry if it is another's by now.
-                    log::warn!(migration:% = saga; "a lease could not be renewed: {why}");
-                }
-            }));
-        });
+        ctx.run_interval(self.world.operations.renewal_interval(), move |migration, _| migration.signs.show(saga));
         let running = run(self.world.clone(), self.faults.clone(), flight);
         ctx.spawn(running.into_actor(self).map(move |ended, migration, ctx| {
             if let Some(conductor) = migration.conductor.upgrade() {

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
+use crate::db::api::leases::LEASE;
 use crate::db::api::operations::Operations;
 use crate::db::api::publications::NewServer;
 use crate::db::api::{ApiDb, cell_mappings::CellMapping, ownership};
@@ -113,6 +114,11 @@ pub(super) struct Played {
 }
 
 pub(super) async fn play() -> Played {
+    play_leased(LEASE).await
+}
+
+/// With leases of this length.
+pub(super) async fn play_leased(lease: Duration) -> Played {
     let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
     let dir = tempfile::tempdir().unwrap();
     let open = |name: &str, schema| Db::open(name, "", schema, &env).unwrap();
@@ -135,7 +141,7 @@ pub(super) async fn play() -> Played {
     api.map_host(HOST, cell.uuid).await.unwrap();
     cell.db.apply_unfenced(CellTxn::new().save_compute_node(node(&env))).await.unwrap();
     let world = World {
-        operations: Operations::new(api.db().clone()),
+        operations: Operations::new(api.db().clone()).leased_for(lease),
         api,
         cells: BTreeMap::from([(CELL.to_owned(), cell)]),
         hosts: Arc::new(PlayedHost { asked: sender, guests: guests.clone() }),

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::address::Address;
 use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, HostSpec, HypervisorFactory, Silent};
 use super::compute_host::OwnershipOracle;
-use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller};
+use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller, Worker};
 use super::host_facts::HostFacts;
 use super::notifier::{Notifier, NotifierConfig, NotifierHandle};
 use super::periodic::{Periodic, PeriodicOptions, PeriodicParts};
@@ -90,11 +90,11 @@ pub struct Parts {
     pub notifier: NotifierConfig,
     pub settings: Settings,
     pub periodic: PeriodicOptions,
-    /// Who holds operations, and for how long.
+    /// Who holds operations, and for how long; and how many conductors do so.
     pub controller: Controller,
     /// How long one cell may take to tell of its hosts.
     pub cell_patience: Duration,
-    /// Operations at work at once; past it a request is told to come back.
+    /// Operations at work at once, over all conductors; past it a request is told to come back.
     pub max_in_flight: usize,
     pub between: Between,
     /// May be armed before the tree starts, so that what it resumes meets the plan too.
@@ -146,13 +146,12 @@ impl Tree {
         }
     }
 
-    /// Every supervised actor, with what it has at work: a host's requests, the conductor's operations. actix does not tell how
+    /// Every supervised actor, with what it has at work: a host's requests, a conductor's operations. actix does not tell how
     /// many messages wait in a mailbox, so for the others it is not known.
     pub fn actors(&self) -> Vec<(Listed, Option<usize>)> {
         let at_work = |name: &str| match name.split_once('/') {
             Some((cell, host)) => self.cell(cell).and_then(|cell| cell.hosts.at_work(host)),
-            None if name == "conductor" => Some(self.conductor.in_flight()),
-            None => None,
+            None => self.conductor.in_flight_of(name),
         };
         self.roster.all().into_iter().map(|listed| (listed.clone(), at_work(&listed.name))).collect()
     }
@@ -189,14 +188,9 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let heard = CellsHeardBy { oracle, notifications: world.notifications.clone(), escalations: ctx.address().recipient() };
         let cell_children = start_cells(&parts, &cells, &heard, obituaries.clone(), &roster);
-        let conductor_parts =
-            ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), parts.controller.clone(), parts.max_in_flight)
-                .listed(&roster);
+        let conductor_parts = ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), &parts.controller).listed(&roster);
         let mut conductors = Children::new(obituaries.clone()).listed(&roster, "");
-        let for_lives = conductor_parts.clone();
-        let conductor_address =
-            Address::new(conductors.start(spec("conductor", move |guard| Conductor::new(for_lives.clone(), Some(guard)).start())));
-        let conductor = ConductorHandle::new(conductor_address.clone(), conductor_parts);
+        let conductor = start_conductors(&parts, conductor_parts, &mut conductors);
         let mut periodics = Children::new(obituaries).listed(&roster, "");
         let periodic = PeriodicParts { world: world.clone(), conductor: Arc::new(conductor.clone()), options: parts.periodic };
         periodics.start(spec("periodic", move |guard| Periodic::new(periodic.clone(), Some(guard)).start()));
@@ -217,7 +211,6 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             scheduler_address,
             cell_children,
             conductors,
-            conductor_address,
             periodics,
         }
     });
@@ -259,6 +252,18 @@ fn hosts_of(cells: &[CellHandle]) -> CellHosts {
         hosts.add(&cell.name, cell.hosts.clone());
     }
     hosts
+}
+
+/// Starts the first conductor and those beside it.
+fn start_conductors(parts: &Parts, first: ConductorParts, children: &mut Children<Conductor>) -> ConductorHandle {
+    let mut start = |parts: ConductorParts| {
+        let for_lives = parts.clone();
+        let address = children.start(spec(parts.actor(), move |guard| Conductor::new(for_lives.clone(), Some(guard)).start()));
+        Worker::new(Address::new(address), parts)
+    };
+    let others: Vec<ConductorParts> = parts.controller.others().map(|actor| first.another(&parts.controller, &actor)).collect();
+    let first = start(first);
+    ConductorHandle::new(first, others.into_iter().map(start), parts.max_in_flight)
 }
 
 /// Whom cells ask and tell.
@@ -311,7 +316,6 @@ struct Root {
     scheduler_address: Address<Scheduler>,
     cell_children: Children<Cell>,
     conductors: Children<Conductor>,
-    conductor_address: Address<Conductor>,
     periodics: Children<Periodic>,
 }
 
@@ -334,9 +338,11 @@ impl Handler<ChildDied> for Root {
         let too_often = match died.name.as_str() {
             "notifier" => replace(self.notifiers.on_death(&died), Some(&self.notifier_address)),
             "scheduler" => replace(self.schedulers.on_death(&died), Some(&self.scheduler_address)),
-            "conductor" => replace(self.conductors.on_death(&died), Some(&self.conductor_address)),
             "periodic" => replace(self.periodics.on_death(&died), None),
-            _ => replace(self.cell_children.on_death(&died), None),
+            name => match self.tree.conductor.address_of(name) {
+                Some(address) => replace(self.conductors.on_death(&died), Some(address)),
+                None => replace(self.cell_children.on_death(&died), None),
+            },
         };
         if let Some(escalated) = too_often {
             log::error!("{}: the process ends, and its successor goes on from the journal", escalated.reason);

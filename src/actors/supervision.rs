@@ -16,9 +16,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use actix::{Actor, Addr, Context, Handler, Message, WeakRecipient};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-pub use roster::{Listed, Pause, Roster, stand_still};
+pub use roster::{Listed, Pause, Roster, stand_still, stand_still_with};
 
 /// A child's obituary, sent by its guard.
 #[derive(Message, Clone, PartialEq, Eq, Debug)]
@@ -225,6 +226,16 @@ impl<A: Supervised> Children<A> {
     /// True when there are none.
     pub fn is_empty(&self) -> bool {
         self.children.is_empty()
+    }
+
+    /// Makes all of them stand still for as long as what this gives is kept.
+    pub fn all_stand_still(&self) -> Vec<oneshot::Sender<()>> {
+        let one = |child: &Child<A>| {
+            let (resume, until) = oneshot::channel();
+            child.addr.do_send(Pause { until });
+            resume
+        };
+        self.children.values().map(one).collect()
     }
 
     /// Deals with an obituary: starts a successor unless the child had finished, has died too often, or has one life only.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Config, ConfigError};
+use crate::actors::conductor::CONDUCTORS_MAX;
 use crate::db::connection::is_postgres;
 use crate::saga::tables;
 
@@ -21,6 +22,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     refuse(!(1..=CELLS_MAX).contains(&cells), "cells.count (--cells)", "between 1 and 100")?;
     refuse(!(1..=1000).contains(&hosts), "cells.hosts_per_cell (--hosts-per-cell)", "between 1 and 1000")?;
     refuse(config.cells.cache_down_servers > 1_000_000, "cells.cache_down_servers", "at most 1000000")?;
+    refuse(!(1..=CONDUCTORS_MAX).contains(&config.conductor.workers), "conductor.workers", "between 1 and 16")?;
     let zone = &config.scheduler.default_availability_zone;
     refuse(zone.is_empty() || zone.contains(':'), "scheduler.default_availability_zone", "a name without colons")?;
     config.scheduler.validate()?;

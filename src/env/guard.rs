@@ -74,6 +74,10 @@ guards! {
     OwnershipLease = "ownership-lease",
     /// A lease that another controller renews is not taken over.
     LeaseTerm = "lease-term",
+    /// A debt that another has paid meanwhile is not paid again.
+    StandingDebt = "standing-debt",
+    /// A server that is held for a debt is let go under the present lease alone.
+    HoldLease = "hold-lease",
     /// An owner is named only over the one that is known.
     OwnershipEpoch = "ownership-epoch",
     /// Each side that begins takes an attempt of its own.

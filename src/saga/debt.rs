@@ -6,7 +6,8 @@ use super::refusal::Refusal;
 use super::step::Step;
 use super::tables::table_of;
 use super::world::World;
-use crate::db::api::debts::Debt;
+use crate::db::DbError;
+use crate::db::api::debts::{Debt, Held};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::domain::fence::Fence;
@@ -83,52 +84,58 @@ pub async fn is_out_of_hand(world: &World, context: &Context, place: &Place) -> 
     Ok(lost_ownership(world, context, place).await? || was_mended(world, context).await?)
 }
 
-/// Tries every debt whose server is at rest.
-pub async fn pay_all(world: &World) {
+/// Tries every debt whose server is at rest, in this owner's name.
+pub async fn pay_all(world: &World, owner: &str) {
     let debts = match world.operations.debts(None).await {
         Ok(debts) => debts,
         Err(error) => return log::warn!("the debts cannot be read: {error}"),
     };
     for debt in debts {
-        if let Err(error) = pay(world, &debt).await {
+        if let Err(error) = pay(world, &debt, owner).await {
             log::warn!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt cannot be looked at: {error}");
         }
     }
 }
 
-/// Tries one debt under a hold of its server and a new fence.
-async fn pay(world: &World, debt: &Debt) -> Result<(), StepError> {
-    let tried = match world.operations.hold(debt.saga, debt.server).await {
-        Ok(Some(fence)) => try_to_pay(world, debt, fence).await,
-        Ok(None) => return Ok(()),
-        Err(error) => Err(error.into()),
-    };
-    // Also after a hold that failed: it may have been taken all the same.
-    let_go(world, debt).await;
-    tried
+/// Tries one debt under a hold of its server and a new fence. A hold that failed may have been taken all the same: then its lease runs
+/// out, and a conductor ends it.
+async fn pay(world: &World, debt: &Debt, owner: &str) -> Result<(), StepError> {
+    let Some(held) = world.operations.hold(debt, owner).await? else { return Ok(()) };
+    world
+        .operations
+        .kept(debt.saga, held.lease_epoch, async {
+            let tried = try_to_pay(world, debt, held).await;
+            let_go(world, debt, held).await;
+            tried
+        })
+        .await
 }
 
 /// The server's status before the debt's end: when something fails in between, both are tried again.
-async fn try_to_pay(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
+async fn try_to_pay(world: &World, debt: &Debt, held: Held) -> Result<(), StepError> {
+    let Held { fence, lease_epoch } = held;
     let paid = match perform(world, debt, fence).await {
         Ok(()) => recover_status(world, debt, fence).await,
         failed => failed,
     };
     let Err(error) = paid else {
         log::info!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt is paid");
-        return Ok(world.operations.settle_debt(debt.saga, debt.owed_seq).await?);
+        return Ok(world.operations.settle_debt(debt.saga, debt.owed_seq, lease_epoch).await?);
     };
     let refused = matches!(error, StepError::Refused(_)) && debt.tries + 1 >= REFUSALS_BEFORE_OPERATOR;
     if refused && !debt.needs_operator {
         log::error!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt needs an operator: {error}");
     }
-    Ok(world.operations.debt_failed(debt.saga, debt.owed_seq, error.to_string(), refused).await?)
+    Ok(world.operations.debt_failed(debt.saga, debt.owed_seq, lease_epoch, error.to_string(), refused).await?)
 }
 
-/// Ends the hold, however long that takes: until then nobody can do anything with the server.
-async fn let_go(world: &World, debt: &Debt) {
+/// Ends the hold, however long that takes: until then nobody can do anything with the server. One that another has ended needs no end.
+async fn let_go(world: &World, debt: &Debt, held: Held) {
     let mut tries = 0;
-    while let Err(error) = world.operations.release(debt.saga).await {
+    while let Err(error) = world.operations.release(debt.saga, held.lease_epoch).await {
+        if let DbError::Conflict(why) = error {
+            return log::warn!(server:% = debt.server, migration:% = debt.saga; "another has the server that was held for a debt: {why}");
+        }
         tries += 1;
         log::warn!(server:% = debt.server, migration:% = debt.saga; "a server cannot be let go yet: {error}");
         tokio::time::sleep(world.settings.back_off(tries)).await;
@@ -174,7 +181,7 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     let txn = CellTxn::new().instance_change_if(context.server, Expected::at_rest(&[VmState::Error]), change);
     match world.cell(&cell)?.apply(fence, txn).await {
-        Err(crate::db::DbError::WrongState { .. }) => Ok(()),
+        Err(DbError::WrongState { .. }) => Ok(()),
         other => Ok(other?),
     }
 }

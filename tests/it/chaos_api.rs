@@ -11,7 +11,7 @@ const ACTORS: &str = "/ops/v1/chaos/actors";
 const FAULTS: &str = "/ops/v1/chaos/faults";
 const EXPERIMENT: &str = "/ops/v1/chaos/experiment";
 
-fn enabled(config: &mut cellshift::config::Config) {
+pub fn enabled(config: &mut cellshift::config::Config) {
     config.chaos.enabled = true;
     config.cells.probe_interval = Seconds::millis(100);
 }
@@ -22,7 +22,7 @@ async fn actor(stage: &Stage, name: &str) -> Value {
     actors.iter().find(|actor| actor["name"] == name).unwrap_or_else(|| panic!("no {name} in {body:#}")).clone()
 }
 
-async fn inject(stage: &Stage, what: Value) -> Uuid {
+pub async fn inject(stage: &Stage, what: Value) -> Uuid {
     let body = stage.admin.post(FAULTS, json!({ "fault": what })).await.expect(202).body;
     body["fault"]["id"].as_str().and_then(|id| Uuid::parse_str(id).ok()).unwrap_or_else(|| panic!("no id in {body}"))
 }
@@ -194,7 +194,7 @@ returned = { at_least = 1 }
 arrived = { at_least = 1 }
 "#;
 
-async fn experiment(stage: &Stage, state: &str) -> Value {
+pub async fn experiment(stage: &Stage, state: &str) -> Value {
     let is = async || stage.admin.get(EXPERIMENT).await.expect(200).body["experiment"]["state"] == state;
     stage.until("the experiment has come there", is).await;
     stage.admin.get(EXPERIMENT).await.expect(200).body["experiment"].clone()

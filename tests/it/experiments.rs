@@ -63,6 +63,7 @@ shipped! {
     services_go_down_mid_move = "services-go-down-mid-move",
     target_cell_cut_off = "target-cell-cut-off",
     target_host_dies_mid_spawn = "target-host-dies-mid-spawn",
+    two_conductors_one_stands_still = "two-conductors-one-stands-still",
 }
 
 #[test]
@@ -201,4 +202,24 @@ fn the_same_runs_live_and_holds_when_the_process_is_killed() {
     // One of them may have been let go of by the fault that the other two outlive.
     let mut struck = verdict.findings.migrations.iter().filter(|migration| migration.is_move() && !migration.faults.is_empty());
     assert!(struck.any(|migration| migration.arrived()), "{told}");
+}
+
+#[test]
+fn of_two_conductors_one_stands_still_live_and_the_other_ends_its_moves() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (file, json) = (dir.path().join("live.toml"), dir.path().join("verdict.json"));
+    let shipped = std::fs::read_to_string(folder().join("two-conductors-one-stands-still.toml")).expect("the experiment");
+    // How long a move takes in real time is the machine's business; what is shared between conductors is judged.
+    let (kept, bound) = shipped.split_once("recovery_p99_ms").expect("a bound in virtual time");
+    assert!(bound.lines().count() == 1, "it is the last line");
+    std::fs::write(&file, kept).expect("a file");
+    let (file, json_path) = (file.display().to_string(), json.display().to_string());
+    let output = cellshift(&["chaos", "run", &file, "--live", "--json", &json_path]);
+    let (told, progress) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{told}\n{progress}");
+    let verdict: Verdict = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("a verdict");
+    println!("live: {:?}", verdict.recovery);
+    // In time, not at a death or at the end of the standing still, which is at eight seconds.
+    let slow = verdict.findings.migrations.iter().filter(|migration| migration.recovery_ms.is_some_and(|took| took >= 8000));
+    assert_eq!(slow.count(), 0, "{told}");
 }

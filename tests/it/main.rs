@@ -6,6 +6,7 @@ mod chaos_proxy;
 mod client;
 mod cloud;
 mod cold_migrate;
+mod conductors;
 mod configuration;
 mod database_trouble;
 mod databases;

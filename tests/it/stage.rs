@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use cellshift::actors::root::Parts;
 use cellshift::bootstrap;
 use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
 use cellshift::config::{Config, Seconds};
@@ -53,8 +54,17 @@ where
     F: Future<Output = ()>,
     S: FnOnce(Arc<Stage>) -> F,
 {
+    play_altered(configure, place, |_| {}, story);
+}
+
+/// As [`play_placed`], with parts that the caller changes before the actors start.
+pub fn play_altered<F, S>(configure: impl FnOnce(&mut Config), place: impl FnOnce(&mut Config), alter: impl FnOnce(&mut Parts), story: S)
+where
+    F: Future<Output = ()>,
+    S: FnOnce(Arc<Stage>) -> F,
+{
     actix_rt::System::new().block_on(async {
-        let stage = Arc::new(Stage::start(configure, place).await);
+        let stage = Arc::new(Stage::start(configure, place, alter).await);
         story(stage.clone()).await;
         stage.end().await;
     });
@@ -84,7 +94,7 @@ pub fn hosts(names: &[&str]) -> BTreeSet<String> {
 }
 
 impl Stage {
-    async fn start(configure: impl FnOnce(&mut Config), place: impl FnOnce(&mut Config)) -> Stage {
+    async fn start(configure: impl FnOnce(&mut Config), place: impl FnOnce(&mut Config), alter: impl FnOnce(&mut Parts)) -> Stage {
         let data = tempfile::tempdir().expect("a directory");
         let mut config = Config { data_dir: data.path().to_owned(), ..Config::default() };
         config.http.workers = 1;
@@ -95,7 +105,9 @@ impl Stage {
         place(&mut config);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let cloud = bootstrap::open(config, Env::system()).await.expect("a cloud");
-        let running = launch::launch(cloud, listener).await.expect("a running cloud");
+        let mut parts = launch::parts(&cloud);
+        alter(&mut parts);
+        let running = launch::launch_with(cloud, parts, listener).await.expect("a running cloud");
         let passwords = passwords(data.path());
         let admin = User::sign_in(&running, "admin", &passwords["cellshift-admin"], "admin").await;
         let member = User::sign_in(&running, "demo", &passwords["cellshift"], "demo").await;

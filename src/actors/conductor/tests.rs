@@ -1,27 +1,37 @@
 //! The conductor alone; its host is played by the test, and its migrations are killed.
 
+use std::time::Duration;
+
 use actix::prelude::*;
 use uuid::Uuid;
 
 use super::*;
+use crate::actors::address::Address;
 use crate::actors::cell::CellHosts;
 use crate::actors::played::{Played, play};
 use crate::db::Outage;
 use crate::db::api::debts::NewDebt;
-use crate::db::api::operations::Append;
+use crate::db::api::leases::LEASE;
+use crate::db::api::operations::{Append, JournalEntry};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::context::{Kind, Place, Prior, Request};
 use crate::saga::cross_cell_resize::delete_hidden_records;
+use crate::saga::refusal::Refusal;
 use crate::saga::resize::fail_migration;
 
-fn conductor(played: &Played, max_in_flight: usize) -> ConductorHandle {
-    let controller = Controller { name: "test".into(), lease: Duration::from_secs(30) };
-    let parts = ConductorParts::new(played.world.clone(), CellHosts::default(), FaultPoints::default(), controller, max_in_flight);
+/// A conductor of its own, which signs with this name.
+pub(super) fn worker(played: &Played, name: &str) -> Worker {
+    let controller = Controller { name: name.to_owned(), lease: LEASE, workers: 1 };
+    let parts = ConductorParts::new(played.world.clone(), CellHosts::default(), FaultPoints::default(), &controller);
     let address = Conductor::new(parts.clone(), None).start();
-    ConductorHandle::new(Address::new(address), parts)
+    Worker::new(Address::new(address), parts)
+}
+
+fn conductor(played: &Played, max_in_flight: usize) -> ConductorHandle {
+    ConductorHandle::new(worker(played, "test"), [], max_in_flight)
 }
 
 #[actix::test]
@@ -68,7 +78,7 @@ async fn a_dead_migration_is_succeeded_under_a_higher_fence() {
     let server = played.server(VmState::Stopped).await;
     conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
     let first = played.asked().await;
-    assert!(conductor.addr().send(KillMigration(server)).await.unwrap());
+    assert!(conductor.kill_migration(server).await);
     let second = played.asked().await;
     assert!(first.request.fence.pair() < second.request.fence.pair(), "nothing that the dead one asked for may win");
     assert_eq!(first.request.operation, second.request.operation);
@@ -85,7 +95,7 @@ async fn the_next_life_of_the_conductor_goes_on_with_what_the_journal_holds() {
     let first_life = conductor(&played, 10);
     let saga = first_life.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
     let _unanswered = played.asked().await;
-    first_life.addr().send(Shutdown).await.unwrap();
+    first_life.next().addr().send(Shutdown).await.unwrap();
 
     let second_life = conductor(&played, 10);
     let asked = played.asked().await;
@@ -110,7 +120,7 @@ async fn past_the_limit_a_request_is_told_to_come_back() {
 }
 
 /// A hard reboot of a server that ran has ended and owes these acts; the server is in ERROR.
-async fn owed(played: &Played, steps: &[&str]) -> Uuid {
+pub(super) async fn owed(played: &Played, steps: &[&str]) -> Uuid {
     let server = played.server(VmState::Error).await;
     let mut context = played.context(server, Kind::Reboot, Request::Reboot { hard: true });
     let operations = &played.world.operations;
@@ -127,14 +137,23 @@ async fn owed(played: &Played, steps: &[&str]) -> Uuid {
         context: json.clone(),
         reason: "no answer".into(),
     };
+    let refused = JournalEntry {
+        seq: 1,
+        step: "accept".into(),
+        side: "act".into(),
+        attempt: played.fence(server).await.attempt,
+        event: "failed".into(),
+        error: None,
+        at: played.world.env.now(),
+    };
     let append = Append {
         saga: context.saga,
         server,
         lease_epoch: 1,
-        entries: Vec::new(),
+        entries: vec![refused],
         state: "unwound".into(),
         step: "accept".into(),
-        context: None,
+        context: Some(json.clone()),
         error: None,
         begins: false,
         ends: true,
@@ -144,13 +163,19 @@ async fn owed(played: &Played, steps: &[&str]) -> Uuid {
     server
 }
 
+/// Has the debts tried once.
+fn paid_by(conductor: &ConductorHandle) -> tokio::task::JoinHandle<()> {
+    let conductor = conductor.clone();
+    actix::spawn(async move { conductor.pay_debts().await })
+}
+
 /// Has the debts tried once and waits for the end of it; the host does what it is asked meanwhile.
 async fn pay(played: &mut Played, conductor: &ConductorHandle, asks: usize) {
-    let paying = actix::spawn(conductor.addr().send(PayDebts));
+    let paying = paid_by(conductor);
     for _ in 0..asks {
         played.asked().await.done();
     }
-    tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the debts were not tried").unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the debts were not tried").unwrap();
 }
 
 #[actix::test]
@@ -170,10 +195,10 @@ async fn a_server_is_not_back_while_another_debt_that_it_depends_on_stands() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);
     let server = owed(&played, &["stop_guest", "start_guest"]).await;
-    let paying = actix::spawn(conductor.addr().send(PayDebts));
+    let paying = paid_by(&conductor);
     played.asked().await.done();
     played.asked().await.refused("not yet");
-    tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the debts were not tried").unwrap().unwrap();
+    tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the debts were not tried").unwrap();
     assert_eq!(played.world.operations.debts(Some(server)).await.unwrap().len(), 1);
     assert_eq!(played.record(server).await.vm_state, VmState::Error, "its guest has not been started");
     pay(&mut played, &conductor, 1).await;

@@ -5,7 +5,7 @@ use tokio::sync::mpsc;
 use super::super::played::{Played, play};
 use super::super::supervision::{ChildDied, Children, Verdict};
 use super::*;
-use crate::db::api::operations::TakeOver;
+use crate::db::api::leases::TakeOver;
 use crate::domain::server::VmState;
 use crate::saga::context::{Kind, Request};
 use crate::saga::tables::{accept, table_of};
@@ -59,7 +59,7 @@ impl Handler<Run> for Parent {
     fn handle(&mut self, Run(world, flight): Run, ctx: &mut Self::Context) -> Self::Result {
         let ends = ctx.address().downgrade().recipient();
         let migrations = self.migrations.as_mut().unwrap();
-        let start = move |guard| Migration::new(world, FaultPoints::default(), flight, Duration::from_secs(10), ends, guard).start();
+        let start = move |guard| Migration::new(world, FaultPoints::default(), flight, SignsOfLife::default(), ends, guard).start();
         MessageResult(migrations.start_once("migration", start))
     }
 }
@@ -96,7 +96,7 @@ async fn its_death_is_noticed_and_says_nothing_of_the_saga() {
     let _unanswered = played.asked().await;
     migration.send(Kill).await.unwrap();
     assert_eq!(heard.recv().await, Some(Heard::Died));
-    assert_eq!(played.world.operations.in_flight().await.unwrap(), [saga]);
+    assert_eq!(played.world.operations.in_flight_of("test").await.unwrap(), [saga]);
 }
 
 #[actix::test]

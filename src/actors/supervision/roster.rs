@@ -21,9 +21,15 @@ pub struct Pause {
 
 /// What an actor does when it is paused.
 pub fn stand_still<A: Actor<Context = Context<A>>>(actor: &A, pause: Pause, ctx: &mut Context<A>) {
+    stand_still_with(actor, pause, ctx, ());
+}
+
+/// The same, with what others wait for: it is dropped when the actor goes on, or ends.
+pub fn stand_still_with<A: Actor<Context = Context<A>>, W: 'static>(actor: &A, pause: Pause, ctx: &mut Context<A>, with: W) {
     let waiting = async move {
         // A sender that is gone cannot tell any more.
         let _ = pause.until.await;
+        drop(with);
     };
     ctx.wait(waiting.into_actor(actor));
 }

@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::fault::{AtStep, PlannedFault, What, When};
 use super::journey::{Deed, Journey};
 use super::scenario::{Bounds, Scenario};
+use crate::actors::conductor::{CONDUCTORS_MAX, actor_name};
 use crate::chaos::point::{Fault, Moment};
 use crate::db::Outage;
 use crate::saga::context::Kind;
@@ -17,8 +18,8 @@ use crate::saga::tables;
 pub const FLAVORS: [&str; 6] = ["m1.tiny", "m1.small", "gen1.small", "gen1.large", "gen2.small", "gen2.large"];
 /// The databases beside the cells' own.
 pub const SERVICES: [&str; 5] = ["api", "network", "volume", "placement", "image"];
-/// The actors beside the cells' and hosts'.
-pub const ACTORS: [&str; 4] = ["conductor", "scheduler", "notifier", "periodic"];
+/// The actors beside the cells', the hosts' and the conductors'.
+pub const ACTORS: [&str; 3] = ["scheduler", "notifier", "periodic"];
 /// What stands for a place of the move at hand.
 pub const OF_THE_MOVE: [&str; 2] = ["source", "target"];
 
@@ -128,6 +129,10 @@ impl Check<'_> {
         let topology = &self.scenario.topology;
         self.refuse(!(1..=10).contains(&topology.cells), "topology.cells", || "it must be between 1 and 10".into());
         self.refuse(!(1..=20).contains(&topology.hosts_per_cell), "topology.hosts_per_cell", || "it must be between 1 and 20".into());
+        let conductors = topology.conductors.unwrap_or(1) as usize;
+        self.refuse(!(1..=CONDUCTORS_MAX).contains(&conductors), "topology.conductors", || {
+            format!("it must be between 1 and {CONDUCTORS_MAX}")
+        });
         let most_ms = 10_000;
         self.refuse(topology.max_delay_ms > most_ms, "topology.max_delay_ms", || format!("it must be at most {most_ms}"));
         self.refuse(topology.max_latency_ms > most_ms, "topology.max_latency_ms", || format!("it must be at most {most_ms}"));
@@ -275,7 +280,9 @@ impl Check<'_> {
         let topology = &self.scenario.topology;
         let (cells, hosts) = (topology.cell_names(), topology.hosts());
         let hosts: Vec<String> = hosts.into_iter().map(|(cell, host)| format!("{cell}/{host}")).collect();
-        let allowed: Vec<&str> = ACTORS.into_iter().chain(cells.iter().chain(&hosts).map(String::as_str)).collect();
+        let conductors: Vec<String> = (1..=topology.conductors.unwrap_or(1)).map(|number| actor_name(number as usize)).collect();
+        let named = conductors.iter().map(String::as_str).chain(ACTORS);
+        let allowed: Vec<&str> = named.chain(cells.iter().chain(&hosts).map(String::as_str)).collect();
         self.known(key, actor, "actor", &allowed);
     }
 

@@ -3,6 +3,7 @@
 use super::fault::{AtStep, Letter, PlannedFault, What, When};
 use super::random::Random;
 use super::scenario::Scenario;
+use crate::actors::conductor::actor_name;
 use crate::chaos::point::{Fault, Moment};
 use crate::db::Outage;
 use crate::saga::tables;
@@ -16,7 +17,8 @@ pub fn drawn(seed: u64, scenario: &Scenario) -> Vec<PlannedFault> {
     }
     let mut random = Random::new(seed, "faults");
     let count = random.within(0, scenario.max_faults as u64);
-    (0..count).map(|_| one(&mut random, scenario)).collect()
+    let conductors = scenario.conductors(seed);
+    (0..count).map(|_| one(&mut random, scenario, conductors)).collect()
 }
 
 fn timed(fault: &PlannedFault, random: &mut Random) -> PlannedFault {
@@ -26,18 +28,18 @@ fn timed(fault: &PlannedFault, random: &mut Random) -> PlannedFault {
     }
 }
 
-fn one(random: &mut Random, scenario: &Scenario) -> PlannedFault {
+fn one(random: &mut Random, scenario: &Scenario, conductors: u32) -> PlannedFault {
     if random.percent(60) {
         let at = at_a_step(random);
         let what = match random.below(10) {
             0..6 => What::Step(at_step(random, &at)),
             6..8 => What::Message(letter(random)),
-            _ => anywhere(random, scenario),
+            _ => anywhere(random, scenario, conductors),
         };
         return PlannedFault::once(When::Step(at), what);
     }
     let when = When::At(random.below(scenario.workload.seconds * 1000));
-    let what = if random.percent(30) { What::Message(letter(random)) } else { anywhere(random, scenario) };
+    let what = if random.percent(30) { What::Message(letter(random)) } else { anywhere(random, scenario, conductors) };
     PlannedFault::once(when, what)
 }
 
@@ -77,7 +79,7 @@ fn letter(random: &mut Random) -> Letter {
     }
 }
 
-fn anywhere(random: &mut Random, scenario: &Scenario) -> What {
+fn anywhere(random: &mut Random, scenario: &Scenario, conductors: u32) -> What {
     let (cell, host) = random.pick(&scenario.topology.hosts()).cloned().unwrap_or_default();
     let for_ms = random.within(200, 20_000);
     match random.below(10) {
@@ -90,10 +92,20 @@ fn anywhere(random: &mut Random, scenario: &Scenario) -> What {
         }
         4..7 => database(random, scenario, for_ms),
         7 => What::Partition { cell, for_ms },
-        8 => What::Kill { actor: "conductor".into() },
+        8 => conductor(random, conductors, for_ms),
         _ if random.percent(50) => What::Restart,
         _ => What::Clock { ms: i64::try_from(random.below(240_000)).unwrap_or_default() - 120_000 },
     }
+}
+
+/// The only one dies; one of several dies or stands still.
+fn conductor(random: &mut Random, conductors: u32, for_ms: u64) -> What {
+    if conductors < 2 {
+        return What::Kill { actor: actor_name(1) };
+    }
+    let number = random.within(1, u64::from(conductors));
+    let actor = actor_name(usize::try_from(number).unwrap_or(1));
+    if random.percent(50) { What::Kill { actor } } else { What::Pause { actor, for_ms } }
 }
 
 /// A cell, the API database, or one of the services.

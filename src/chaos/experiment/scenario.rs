@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::fault::PlannedFault;
 use super::journey::Journey;
+use super::random::Random;
 
 /// A scenario (TOML; docs/EXPERIMENTS.md describes every key).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -49,6 +50,9 @@ pub struct Topology {
     /// Cells with hosts.
     pub cells: u32,
     pub hosts_per_cell: u32,
+    /// Conductors over one API database; without, one where the file names its faults, else one or two, as the seed has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conductors: Option<u32>,
     /// The longest way of a message to or from a host, in milliseconds.
     pub max_delay_ms: u64,
     /// The longest time that an operation of a hypervisor takes, in milliseconds; the seed says how long each does.
@@ -57,7 +61,15 @@ pub struct Topology {
 
 impl Default for Topology {
     fn default() -> Topology {
-        Topology { cells: 3, hosts_per_cell: 3, max_delay_ms: 20, max_latency_ms: 400 }
+        Topology { cells: 3, hosts_per_cell: 3, conductors: None, max_delay_ms: 20, max_latency_ms: 400 }
+    }
+}
+
+impl Scenario {
+    /// How many conductors there are under a seed.
+    pub fn conductors(&self, seed: u64) -> u32 {
+        let named = self.topology.conductors.or(self.faults.is_some().then_some(1));
+        named.unwrap_or_else(|| if Random::new(seed, "conductors").percent(50) { 2 } else { 1 })
     }
 }
 

@@ -56,6 +56,7 @@ fn config(seed: u64, data_dir: PathBuf, scenario: &Scenario) -> Config {
     config.api.authentication = Authentication::None;
     config.cells.count = Some(scenario.topology.cells);
     config.cells.hosts_per_cell = Some(scenario.topology.hosts_per_cell);
+    config.conductor.workers = scenario.conductors(seed) as usize;
     config.compute.memory_mb = HOST_MEMORY_MB;
     config.compute.disk_gb = 40;
     config.migration.resize_confirm_window = Seconds::whole(300);

@@ -1,12 +1,17 @@
 //! Debts: undos and clean-ups that need a participant which does not answer now. They are visible to operators and paid
-//! when it returns (architecture §5, rule 5).
+//! when it returns (architecture §5, rule 5). Whoever pays one holds its server as an operation does, under the ended saga's lease: one
+//! who dies with the hold loses it as a dead conductor its operations, and one who wakes up later neither strikes a debt out nor
+//! lets the server go.
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
-use super::operations::Operations;
+use super::operations::{Operations, lease_lost, occupy, operations, sagas};
+use super::ownership;
 use crate::db::{Conn, DbError};
+use crate::domain::fence::Fence;
+use crate::env::guard::{Guard, stands};
 
 diesel::table! {
     debts (saga_id, owed_seq) {
@@ -79,30 +84,98 @@ pub(super) fn all(conn: &mut Conn, server: Option<Uuid>) -> Result<Vec<Debt>, Db
     query.load::<Row>(conn)?.into_iter().map(debt).collect()
 }
 
+/// A server that is held at rest for the payment of a debt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// Of what the payment does.
+    pub fence: Fence,
+    /// Of the hold itself.
+    pub lease_epoch: i64,
+}
+
 impl Operations {
     /// Debts that stand, oldest first; of one server or of all.
     pub async fn debts(&self, server: Option<Uuid>) -> Result<Vec<Debt>, DbError> {
         self.db().read(move |conn| all(conn, server)).await
     }
 
-    /// Strikes a debt out: paid, or overtaken by a later operation.
-    pub async fn settle_debt(&self, saga: Uuid, owed_seq: i64) -> Result<(), DbError> {
-        self.db()
+    /// Holds a server at rest for the payment of a debt, under a new fence and a new lease of the saga that owes it. None when an
+    /// operation has the server, or when the debt has been paid meanwhile.
+    pub async fn hold(&self, debt: &Debt, owner: &str) -> Result<Option<Held>, DbError> {
+        let (now, until, owner) = (self.db().env().now().naive_utc(), self.lease_end(), owner.to_owned());
+        let (saga, server, key) = (debt.saga.to_string(), debt.server, (debt.saga.to_string(), debt.owed_seq));
+        let held = self
+            .db()
             .write(move |conn| {
-                diesel::delete(debts::table.find((saga.to_string(), owed_seq))).execute(conn)?;
-                Ok(())
+                let standing: i64 = debts::table.find(key).count().get_result(conn)?;
+                if standing == 0 && stands(Guard::StandingDebt) {
+                    return Ok(None);
+                }
+                occupy(conn, &server.to_string(), &saga, now)?;
+                diesel::update(sagas::table.find(&saga))
+                    .set((sagas::lease_owner.eq(owner), sagas::lease_epoch.eq(sagas::lease_epoch + 1), sagas::lease_until.eq(until)))
+                    .execute(conn)?;
+                let lease_epoch = sagas::table.find(&saga).select(sagas::lease_epoch).first(conn)?;
+                Ok(Some(Held { fence: ownership::take_attempt(conn, server)?, lease_epoch }))
             })
-            .await
+            .await;
+        match held {
+            Err(DbError::Conflict(_)) => Ok(None),
+            other => other,
+        }
     }
 
-    /// Notes that paying failed once more.
-    pub async fn debt_failed(&self, saga: Uuid, owed_seq: i64, reason: String, needs_operator: bool) -> Result<(), DbError> {
+    /// Ends a [`Operations::hold`]. Conflict when it is another's by now.
+    pub async fn release(&self, saga: Uuid, lease_epoch: i64) -> Result<(), DbError> {
+        self.holding(saga, lease_epoch, move |conn| {
+            diesel::delete(operations::table.filter(operations::saga_id.eq(saga.to_string()))).execute(conn)?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Strikes a debt out that is paid. Conflict when the hold is another's by now.
+    pub async fn settle_debt(&self, saga: Uuid, owed_seq: i64, lease_epoch: i64) -> Result<(), DbError> {
+        self.holding(saga, lease_epoch, move |conn| {
+            diesel::delete(debts::table.find((saga.to_string(), owed_seq))).execute(conn)?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Notes that paying failed once more. Conflict when the hold is another's by now.
+    pub async fn debt_failed(
+        &self,
+        saga: Uuid,
+        owed_seq: i64,
+        lease_epoch: i64,
+        reason: String,
+        needs_operator: bool,
+    ) -> Result<(), DbError> {
+        self.holding(saga, lease_epoch, move |conn| {
+            diesel::update(debts::table.find((saga.to_string(), owed_seq)))
+                .set((debts::reason.eq(reason), debts::tries.eq(debts::tries + 1), debts::needs_operator.eq(needs_operator)))
+                .execute(conn)?;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Does work in one commit with a check that the hold still stands; it lasts from now on.
+    async fn holding<F>(&self, saga: Uuid, lease_epoch: i64, work: F) -> Result<(), DbError>
+    where
+        F: FnOnce(&mut Conn) -> Result<(), DbError> + Send + 'static,
+    {
+        let until = self.lease_end();
         self.db()
             .write(move |conn| {
-                diesel::update(debts::table.find((saga.to_string(), owed_seq)))
-                    .set((debts::reason.eq(reason), debts::tries.eq(debts::tries + 1), debts::needs_operator.eq(needs_operator)))
+                let held = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
+                    .set(sagas::lease_until.eq(until))
                     .execute(conn)?;
-                Ok(())
+                if held == 0 && stands(Guard::HoldLease) {
+                    return Err(lease_lost(saga));
+                }
+                work(conn)
             })
             .await
     }

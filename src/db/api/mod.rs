@@ -1,7 +1,7 @@
 //! The API database: mappings, flavors, and the operations in flight with their journal.
 //!
 //! [`ApiDb`] holds what users and operators define and where everything is, one file per aggregate; `operations`,
-//! `ownership` and `debts` are the sagas' own.
+//! `leases`, `ownership` and `debts` are the sagas' own.
 
 pub mod aggregates;
 pub mod build_requests;
@@ -11,6 +11,7 @@ pub mod flavors;
 pub mod host_mappings;
 pub mod instance_mappings;
 pub mod key_pairs;
+pub mod leases;
 pub mod mapping_backfill;
 pub mod operations;
 pub mod ownership;

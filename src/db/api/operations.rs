@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDateTime, Utc};
 use diesel::Connection;
 use diesel::prelude::*;
 use uuid::Uuid;
 
+use super::leases::LEASE;
 use super::ownership;
 use crate::db::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
@@ -52,22 +53,24 @@ diesel::table! {
     }
 }
 
+diesel::allow_tables_to_appear_in_same_query!(sagas, operations);
+
 /// A saga as it is stored.
 #[derive(Clone, PartialEq, Debug, Queryable, Insertable)]
 #[diesel(table_name = sagas)]
-struct SagaRow {
-    id: String,
+pub(super) struct SagaRow {
+    pub(super) id: String,
     server_uuid: String,
     kind: String,
     state: String,
     step: String,
     context: String,
     error: Option<String>,
-    lease_owner: String,
-    lease_epoch: i64,
+    pub(super) lease_owner: String,
+    pub(super) lease_epoch: i64,
     created_at: NaiveDateTime,
     updated_at: NaiveDateTime,
-    lease_until: NaiveDateTime,
+    pub(super) lease_until: NaiveDateTime,
 }
 
 /// A saga: what it is, how far it is, and who may go on with it.
@@ -153,41 +156,16 @@ pub struct OperationRecords {
     pub ownership: Vec<ownership::Ownership>,
 }
 
-/// What came of an attempt to take a saga over.
-#[derive(Clone, PartialEq, Debug)]
-pub enum TakeOver {
-    /// It is ours: what it is, and its journal.
-    Taken(Box<SagaRecord>, Vec<JournalEntry>),
-    /// Another controller's lease runs for so long.
-    Held(Duration),
-    /// It has ended.
-    Over,
-}
-
-/// How long a lease lasts unless the configuration says otherwise.
-const LEASE: TimeDelta = TimeDelta::seconds(30);
-
 /// Operations and their journal.
 #[derive(Clone)]
 pub struct Operations {
     db: Db,
-    lease: TimeDelta,
+    pub(super) lease: Duration,
 }
 
 impl Operations {
     pub fn new(db: Db) -> Operations {
         Operations { db, lease: LEASE }
-    }
-
-    /// With leases of another length.
-    pub fn leased_for(self, lease: Duration) -> Operations {
-        Operations { lease: TimeDelta::from_std(lease).unwrap_or(TimeDelta::MAX), ..self }
-    }
-
-    /// When a lease that begins now ends.
-    fn lease_end(&self) -> NaiveDateTime {
-        let now = self.db.env().now().naive_utc();
-        now.checked_add_signed(self.lease).unwrap_or(NaiveDateTime::MAX)
     }
 
     /// The API database.
@@ -240,19 +218,6 @@ impl Operations {
         self.db.write(move |conn| append_in(conn, append, now, until)).await
     }
 
-    /// Makes the lease last from now on. Conflict when it has passed to another owner.
-    pub async fn renew(&self, saga: Uuid, lease_epoch: i64) -> Result<(), DbError> {
-        let until = self.lease_end();
-        self.db
-            .write(move |conn| {
-                let held = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
-                    .set(sagas::lease_until.eq(until))
-                    .execute(conn)?;
-                if held == 0 { Err(lease_lost(saga)) } else { Ok(()) }
-            })
-            .await
-    }
-
     /// Ends a saga that its first step refused: nothing of it is left but the record of it.
     pub async fn abandon(&self, saga: Uuid, why: &str) -> Result<(), DbError> {
         let (now, why) = (self.db.env().now(), why.to_owned());
@@ -268,33 +233,6 @@ impl Operations {
                 let first = entries_of(conn, saga)?.pop().ok_or_else(|| DbError::NotFound(format!("journal of saga {saga}")))?;
                 insert_entry(conn, &id, &JournalEntry { seq: first.seq + 1, event: "failed".into(), error: Some(why), at: now, ..first })?;
                 diesel::delete(operations::table.filter(operations::saga_id.eq(&id))).execute(conn)?;
-                Ok(())
-            })
-            .await
-    }
-
-    /// Holds a server at rest for the payment of a debt of an ended saga, under a new fence. None when an operation has it.
-    pub async fn hold(&self, saga: Uuid, server: Uuid) -> Result<Option<Fence>, DbError> {
-        let now = self.db.env().now().naive_utc();
-        let held = self
-            .db
-            .write(move |conn| {
-                occupy(conn, &server.to_string(), &saga.to_string(), now)?;
-                ownership::take_attempt(conn, server)
-            })
-            .await;
-        match held {
-            Ok(fence) => Ok(Some(fence)),
-            Err(DbError::Conflict(_)) => Ok(None),
-            Err(other) => Err(other),
-        }
-    }
-
-    /// Ends a [`Operations::hold`].
-    pub async fn release(&self, saga: Uuid) -> Result<(), DbError> {
-        self.db
-            .write(move |conn| {
-                diesel::delete(operations::table.filter(operations::saga_id.eq(saga.to_string()))).execute(conn)?;
                 Ok(())
             })
             .await
@@ -317,42 +255,6 @@ impl Operations {
                     return Err(lease_lost(saga));
                 }
                 work(conn)
-            })
-            .await
-    }
-
-    /// The sagas in flight, in the order in which they began.
-    pub async fn in_flight(&self) -> Result<Vec<Uuid>, DbError> {
-        self.db
-            .read(|conn| {
-                let ids: Vec<String> = operations::table.select(operations::saga_id).order(operations::started_at).load(conn)?;
-                ids.iter().map(|id| parse(id)).collect()
-            })
-            .await
-    }
-
-    /// Takes a saga in flight over from an earlier life of the same owner, or from another whose lease has run out: the
-    /// lease's epoch rises, so the old owner's writes are refused.
-    pub async fn take_over(&self, saga: Uuid, owner: &str) -> Result<TakeOver, DbError> {
-        let (owner, now, until) = (owner.to_owned(), self.db.env().now().naive_utc(), self.lease_end());
-        self.db
-            .write(move |conn| {
-                let live: i64 = operations::table.filter(operations::saga_id.eq(saga.to_string())).count().get_result(conn)?;
-                if live == 0 {
-                    return Ok(TakeOver::Over);
-                }
-                let row = sagas::table.find(saga.to_string()).first::<SagaRow>(conn)?;
-                if stands(Guard::LeaseTerm) && row.lease_owner != owner && row.lease_until > now {
-                    return Ok(TakeOver::Held((row.lease_until - now).to_std().unwrap_or_default()));
-                }
-                let taken = diesel::update(sagas::table.find(&row.id).filter(sagas::lease_epoch.eq(row.lease_epoch)))
-                    .set((sagas::lease_owner.eq(&owner), sagas::lease_epoch.eq(sagas::lease_epoch + 1), sagas::lease_until.eq(until)))
-                    .execute(conn)?;
-                if taken == 0 {
-                    return Ok(TakeOver::Held(Duration::ZERO));
-                }
-                let saga_record = record(sagas::table.find(&row.id).first::<SagaRow>(conn)?)?;
-                Ok(TakeOver::Taken(Box::new(saga_record), entries_of(conn, saga)?))
             })
             .await
     }
@@ -476,7 +378,7 @@ impl Operations {
 }
 
 /// Gives the server to an operation. Conflict when another has it: the server is the table's key.
-fn occupy(conn: &mut Conn, server: &str, saga: &str, now: NaiveDateTime) -> Result<(), DbError> {
+pub(super) fn occupy(conn: &mut Conn, server: &str, saga: &str, now: NaiveDateTime) -> Result<(), DbError> {
     if !stands(Guard::OneOperation) {
         diesel::delete(operations::table.find(server)).execute(conn)?;
     }
@@ -552,7 +454,7 @@ fn insert_entry(conn: &mut Conn, saga: &str, entry: &JournalEntry) -> Result<(),
     Ok(())
 }
 
-fn entries_of(conn: &mut Conn, saga: Uuid) -> Result<Vec<JournalEntry>, DbError> {
+pub(super) fn entries_of(conn: &mut Conn, saga: Uuid) -> Result<Vec<JournalEntry>, DbError> {
     let rows: Vec<EntryRow> = journal::table.filter(journal::saga_id.eq(saga.to_string())).order(journal::seq).load(conn)?;
     Ok(rows.into_iter().map(entry).collect())
 }
@@ -563,7 +465,7 @@ fn entry((_, seq, step, side, attempt, event, error, at): EntryRow) -> JournalEn
     JournalEntry { seq, step, side, attempt, event, error, at: at.and_utc() }
 }
 
-fn record(row: SagaRow) -> Result<SagaRecord, DbError> {
+pub(super) fn record(row: SagaRow) -> Result<SagaRecord, DbError> {
     Ok(SagaRecord {
         id: parse(&row.id)?,
         server: parse(&row.server_uuid)?,
@@ -578,10 +480,10 @@ fn record(row: SagaRow) -> Result<SagaRecord, DbError> {
     })
 }
 
-fn parse(id: &str) -> Result<Uuid, DbError> {
+pub(super) fn parse(id: &str) -> Result<Uuid, DbError> {
     Uuid::parse_str(id).map_err(|_| DbError::unreadable("an id column", id))
 }
 
-fn lease_lost(saga: Uuid) -> DbError {
+pub(super) fn lease_lost(saga: Uuid) -> DbError {
     DbError::Conflict(format!("the lease of saga {saga} has passed to another owner"))
 }

@@ -12,7 +12,8 @@ use super::cell_mappings::{CELL0, CellMapping, CellMappingChange};
 use super::flavors::FlavorScope;
 use super::instance_mappings::{InstanceMapping, MappingFilter};
 use super::key_pairs::KeyPair;
-use super::operations::{Operations, TakeOver};
+use super::leases::TakeOver;
+use super::operations::Operations;
 use super::ownership;
 use super::publications::NewServer;
 use super::server_groups::ServerGroupRecord;
@@ -286,7 +287,7 @@ async fn who_names_an_owner_has_the_lease_and_knows_the_one_before() {
         assert_eq!((row.epoch, row.owner.clone()), (2, Some(("cell1".into(), "host2".into()))));
         let may_run = |host: &str| operations.may_run(id(1), "cell1".into(), host.into());
         assert_eq!(may_run("host2").await.unwrap(), None, "an operation has the server");
-        operations.release(id(7)).await.unwrap();
+        operations.release(id(7), 2).await.unwrap();
         assert_eq!(may_run("host2").await.unwrap(), Some((2, row.attempt)));
         assert_eq!(may_run("host1").await.unwrap(), None, "it is another's now");
     }

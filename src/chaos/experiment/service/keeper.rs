@@ -204,7 +204,8 @@ impl Keeper {
         let cells: Vec<_> = self.tree.cells.iter().filter(|cell| cell.name != CELL0).collect();
         let hosts = cells.iter().map(|cell| cell.hosts.hosts().len()).max().unwrap_or_default();
         let number = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-        Topology { cells: number(cells.len()), hosts_per_cell: number(hosts), ..Topology::default() }
+        let conductors = Some(number(self.tree.conductor.workers()));
+        Topology { cells: number(cells.len()), hosts_per_cell: number(hosts), conductors, ..Topology::default() }
     }
 
     /// An experiment's fault at a step has happened, or is to.

@@ -226,7 +226,7 @@ async fn counted_from_placement_usage_is_whole_while_a_cell_is_down() {
         // From the acceptance of its delete on a server counts no more, nor does what a move of its holds.
         cloud.api.set_queued_for_delete(far, true).await.unwrap();
         assert_eq!(cloud.used().await, ([3, 6, 1536], None));
-        operations.release(moved).await.unwrap();
+        operations.release(moved, 1).await.unwrap();
         cloud.api.queue_delete(far, RequestContext::default()).await.unwrap();
         assert_eq!(cloud.used().await, ([3, 6, 1536], None));
         let (_, of_user) = cloud.get("member", "2.57", "/os-quota-sets/demo/detail?user_id=bob").await;

@@ -1,0 +1,134 @@
+//! The conductors as the API sees them: new operations go to one after the other.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use actix::prelude::*;
+use uuid::Uuid;
+
+use super::{Conductor, ConductorParts, KillMigration, PayDebts};
+use crate::actors::address::Address;
+use crate::db::DbError;
+use crate::env::guard::{Guard, stands};
+use crate::saga::refusal::Refusal;
+
+/// One conductor.
+#[derive(Clone)]
+pub struct Worker {
+    address: Address<Conductor>,
+    pub(in crate::actors) parts: ConductorParts,
+}
+
+impl Worker {
+    /// The actor behind an address.
+    pub fn new(address: Address<Conductor>, parts: ConductorParts) -> Worker {
+        Worker { address, parts }
+    }
+
+    /// Where to send messages now.
+    pub fn addr(&self) -> Addr<Conductor> {
+        self.address.get()
+    }
+
+    /// Operations that it has at work.
+    fn in_flight(&self) -> usize {
+        self.parts.in_flight.load(Ordering::Relaxed)
+    }
+
+    /// It has been seen at work when it was last due, or before that once.
+    pub(in crate::actors) fn is_awake(&self) -> bool {
+        let seen = *self.parts.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.is_some_and(|seen| seen.elapsed() <= self.parts.world.operations.renewal_interval() * 2)
+    }
+
+    /// Waits until no operation holds the server.
+    pub(in crate::actors) async fn until_at_rest(&self, server: Uuid) -> Result<(), DbError> {
+        loop {
+            // Before the look, so that no end is missed in between.
+            let ended = self.parts.ended.notified();
+            if self.parts.world.operations.holder(server).await?.is_none() {
+                break;
+            }
+            let _ = tokio::time::timeout(Duration::from_millis(200), ended).await;
+        }
+        Ok(())
+    }
+}
+
+/// The conductors of a process. Cheap to clone.
+#[derive(Clone)]
+pub struct ConductorHandle {
+    first: Worker,
+    others: Arc<[Worker]>,
+    turns: Arc<AtomicUsize>,
+    /// Operations at work at once, over all of them.
+    max_in_flight: usize,
+}
+
+impl ConductorHandle {
+    /// To the first conductor and those beside it; past `max_in_flight` operations at work a request is told to come back.
+    pub fn new(first: Worker, others: impl IntoIterator<Item = Worker>, max_in_flight: usize) -> ConductorHandle {
+        ConductorHandle { first, others: others.into_iter().collect(), turns: Arc::default(), max_in_flight }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Worker> {
+        std::iter::once(&self.first).chain(self.others.iter())
+    }
+
+    /// How many there are.
+    pub fn workers(&self) -> usize {
+        1 + self.others.len()
+    }
+
+    /// Whose turn it is to take a new operation. One that seems to stand still is passed over while another does not.
+    pub(in crate::actors) fn next(&self) -> &Worker {
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed) % self.workers();
+        let in_turn = || self.all().skip(turn).chain(self.all().take(turn));
+        in_turn().find(|worker| worker.is_awake()).or_else(|| in_turn().next()).unwrap_or(&self.first)
+    }
+
+    /// The refusal when as many operations are in progress as there may be.
+    pub(in crate::actors) fn check_room(&self) -> Result<(), Refusal> {
+        if stands(Guard::OperationsLimit) && self.in_flight() >= self.max_in_flight {
+            return Err(Refusal::Unavailable(format!("{} operations are in progress, which is the limit", self.max_in_flight)));
+        }
+        Ok(())
+    }
+
+    /// Waits until no operation holds the server; for tests and the demonstration.
+    pub async fn until_at_rest(&self, server: Uuid) -> Result<(), DbError> {
+        self.first.until_at_rest(server).await
+    }
+
+    /// Operations at work now.
+    pub fn in_flight(&self) -> usize {
+        self.all().map(Worker::in_flight).sum()
+    }
+
+    /// Where the conductor of this name is reached; none when there is no such conductor.
+    pub(in crate::actors) fn address_of(&self, actor: &str) -> Option<&Address<Conductor>> {
+        self.all().find(|worker| worker.parts.actor == actor).map(|worker| &worker.address)
+    }
+
+    /// Operations that the conductor of this name has at work; none when there is no such conductor.
+    pub fn in_flight_of(&self, actor: &str) -> Option<usize> {
+        self.all().find(|worker| worker.parts.actor == actor).map(Worker::in_flight)
+    }
+
+    /// Kills the actor of the saga that holds this server; false when none runs. For experiments.
+    pub async fn kill_migration(&self, server: Uuid) -> bool {
+        for worker in self.all() {
+            if worker.addr().send(KillMigration(server)).await.unwrap_or(false) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Tries what is owed and waits until all of it has been tried; for tests.
+    pub async fn pay_debts(&self) {
+        // A conductor that dies meanwhile leaves it to its successor's ticks, and to the others'.
+        let _ = self.next().addr().send(PayDebts).await;
+    }
+}

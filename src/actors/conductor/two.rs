@@ -1,0 +1,198 @@
+//! Two conductors over one database; the host is played by the test. Leases are short, so that they run out within the test.
+
+use actix::prelude::*;
+use tokio::sync::oneshot;
+
+use super::tests::{owed, worker};
+use super::*;
+use crate::actors::address::Address;
+use crate::actors::played::{Played, play_leased};
+use crate::db::api::leases::LEASE;
+use crate::db::api::operations::{JournalEntry, Lease};
+use crate::domain::server::VmState;
+use crate::saga::context::{Kind, Request};
+
+const SHORT: Duration = Duration::from_millis(1500);
+
+/// Starts a stopped server through this conductor.
+async fn begun(played: &Played, through: &Worker) -> (Uuid, Uuid) {
+    let server = played.server(VmState::Stopped).await;
+    let conductor = ConductorHandle::new(through.clone(), [], 10);
+    let saga = conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    (server, saga)
+}
+
+async fn lease(played: &Played, saga: Uuid) -> Lease {
+    played.world.operations.saga(saga).await.unwrap().unwrap().lease
+}
+
+async fn journal(played: &Played, saga: Uuid) -> Vec<JournalEntry> {
+    played.world.operations.entries(saga).await.unwrap()
+}
+
+fn signed(owner: &str, epoch: i64) -> Lease {
+    Lease { owner: owner.into(), epoch }
+}
+
+/// Makes an actor stand still for as long as what this gives is kept.
+fn paused<A>(actor: &Addr<A>) -> oneshot::Sender<()>
+where
+    A: Actor<Context = Context<A>> + Handler<Pause>,
+{
+    let (resume, until) = oneshot::channel();
+    actor.do_send(Pause { until });
+    resume
+}
+
+/// Waits until a conductor has nothing more at work.
+async fn until_idle(conductor: &Worker) {
+    let idle = async {
+        loop {
+            let ended = conductor.parts.ended.notified();
+            if conductor.parts.in_flight.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            ended.await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), idle).await.expect("it lets go");
+}
+
+#[actix::test]
+async fn what_a_dead_conductor_leaves_is_gone_on_with_by_another() {
+    let mut played = play_leased(LEASE).await;
+    let (one, two) = (worker(&played, "one"), worker(&played, "two"));
+    let (server, saga) = begun(&played, &one).await;
+    let unanswered = played.asked().await;
+    one.addr().send(Shutdown).await.unwrap();
+    let died = Instant::now();
+
+    let asked = played.asked().await;
+    let took = died.elapsed();
+    assert_eq!((asked.request.operation, &asked.request.command), (saga, &unanswered.request.command));
+    assert!(asked.request.fence.pair() > unanswered.request.fence.pair(), "what the dead one asked for is late by now");
+    assert_eq!(lease(&played, saga).await, signed("two", 2));
+    asked.done();
+    two.until_at_rest(server).await.unwrap();
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+    println!("taken over {took:?} after the death, ended {:?} after it", died.elapsed());
+}
+
+#[actix::test]
+async fn one_that_stood_still_is_refused_when_it_wakes_and_lets_go() {
+    let mut played = play_leased(SHORT).await;
+    let (one, two) = (worker(&played, "one"), worker(&played, "two"));
+    let (server, saga) = begun(&played, &one).await;
+    let late = played.asked().await;
+    let sleep = paused(&one.addr());
+    // The host has done it; nobody hears of that while the conductor sleeps, for its migration sleeps with it.
+    late.done();
+    let asked = played.asked().await;
+    assert_eq!(lease(&played, saga).await, signed("two", 2));
+
+    drop(sleep);
+    until_idle(&one).await;
+    assert_eq!(lease(&played, saga).await, signed("two", 2), "it does not take back what another renews");
+    let doubtful = journal(&played, saga).await;
+    let started: Vec<_> = doubtful.iter().filter(|entry| entry.step == "start_guest").map(|entry| entry.event.as_str()).collect();
+    assert_eq!(started, ["begun", "begun"], "what the sleeper knows of the end is not written");
+
+    asked.done();
+    two.until_at_rest(server).await.unwrap();
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+    assert_eq!(journal(&played, saga).await.iter().filter(|entry| entry.step == "start_guest" && entry.event == "ok").count(), 1);
+}
+
+#[actix::test]
+async fn an_operation_that_was_given_to_a_sleeper_is_begun_by_another() {
+    let mut played = play_leased(SHORT).await;
+    let (one, two) = (worker(&played, "one"), worker(&played, "two"));
+    let sleep = paused(&one.addr());
+    let (server, saga) = begun(&played, &one).await;
+    played.asked().await.done();
+    two.until_at_rest(server).await.unwrap();
+    assert_eq!(lease(&played, saga).await, signed("two", 2));
+    let written = journal(&played, saga).await;
+    drop(sleep);
+    // Answered when what was in its mailbox before has been handled.
+    assert!(!one.addr().send(KillMigration(server)).await.unwrap());
+    until_idle(&one).await;
+    assert_eq!(journal(&played, saga).await, written);
+}
+
+#[actix::test]
+async fn a_migration_that_stands_still_alone_is_not_kept_by_its_conductor() {
+    let mut played = play_leased(SHORT).await;
+    let (one, two, roster) = (worker(&played, "one"), worker(&played, "two"), Roster::default());
+    let parts = one.parts.clone().listed(&roster);
+    one.addr().send(Shutdown).await.unwrap();
+    let one = Worker::new(Address::new(Conductor::new(parts.clone(), None).start()), parts);
+    let (sleeping, sleeper) = begun(&played, &one).await;
+    let late = played.asked().await;
+    let (waiting, waiter) = begun(&played, &one).await;
+    let waits = played.asked().await;
+    assert!(roster.pause(&format!("migration/{sleeper}")));
+
+    let asked = played.asked().await;
+    assert_eq!((asked.request.operation, lease(&played, sleeper).await), (sleeper, signed("two", 2)));
+    // It began before the other's lease ran out, and has not gone on since; it is renewed.
+    assert_eq!(lease(&played, waiter).await, signed("one", 1));
+    asked.done();
+    two.until_at_rest(sleeping).await.unwrap();
+    waits.done();
+    late.done();
+    one.until_at_rest(waiting).await.unwrap();
+    assert_eq!(lease(&played, waiter).await, signed("one", 1));
+    roster.resume_all();
+    until_idle(&one).await;
+}
+
+#[actix::test]
+async fn who_dies_while_it_pays_a_debt_keeps_nobody_from_it() {
+    let mut played = play_leased(SHORT).await;
+    let (one, two) = (worker(&played, "one"), worker(&played, "two"));
+    let server = owed(&played, &["start_guest"]).await;
+    one.addr().do_send(PayDebts);
+    let unanswered = played.asked().await;
+    one.addr().send(Shutdown).await.unwrap();
+    assert!(played.world.operations.holder(server).await.unwrap().is_some(), "the dead one's hold is there");
+    // The other ends it, and pays in its own time.
+    let asked = played.asked().await;
+    assert!(asked.request.fence.pair() > unanswered.request.fence.pair());
+    asked.done();
+    two.until_at_rest(server).await.unwrap();
+    assert!(played.world.operations.debts(Some(server)).await.unwrap().is_empty());
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
+async fn new_operations_go_to_one_conductor_after_the_other_and_past_one_that_sleeps() {
+    let mut played = play_leased(SHORT).await;
+    let (one, two) = (worker(&played, "one"), worker(&played, "two"));
+    let both = ConductorHandle::new(one.clone(), [two], 10);
+    let mut owners = Vec::new();
+    for _ in 0..4 {
+        let server = played.server(VmState::Stopped).await;
+        let saga = both.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+        owners.push(lease(&played, saga).await.owner);
+        played.asked().await.done();
+        both.until_at_rest(server).await.unwrap();
+    }
+    assert_eq!(owners, ["one", "two", "one", "two"]);
+    let sleep = paused(&one.addr());
+    let due = played.world.operations.renewal_interval();
+    let missed = async {
+        while one.is_awake() {
+            tokio::time::sleep(due).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), missed).await.expect("it is missed");
+    for _ in 0..2 {
+        let server = played.server(VmState::Stopped).await;
+        let saga = both.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+        assert_eq!(lease(&played, saga).await.owner, "two");
+        played.asked().await.done();
+        both.until_at_rest(server).await.unwrap();
+    }
+    drop(sleep);
+}

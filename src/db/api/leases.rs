@@ -1,0 +1,166 @@
+//! Leases: which conductor may go on with an operation, and until when. A lease that is not renewed runs out, and then any conductor
+//! may take the operation over under a higher epoch; what the old owner still writes is refused from that commit on, however
+//! late it wakes up. So a clock that jumps, or a renewal that comes too late, costs work and does no harm.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use chrono::{NaiveDateTime, TimeDelta};
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use super::operations::{JournalEntry, Operations, SagaRecord, SagaRow, entries_of, lease_lost, operations, parse, record, sagas};
+use crate::db::{Conn, DbError};
+use crate::env::guard::{Guard, stands};
+
+/// How long a lease lasts unless the configuration says otherwise.
+pub const LEASE: Duration = Duration::from_secs(3);
+/// How often a lease is renewed within its length.
+const RENEWALS_PER_LEASE: u32 = 3;
+/// How often, within a lease's length, a conductor looks for those that have run out.
+const LOOKS_PER_LEASE: u32 = 6;
+/// Leases that are renewed in one statement.
+const RENEWED_AT_ONCE: usize = 500;
+
+/// What came of an attempt to take a saga over.
+#[derive(Clone, PartialEq, Debug)]
+pub enum TakeOver {
+    /// It is ours: what it is, and its journal.
+    Taken(Box<SagaRecord>, Vec<JournalEntry>),
+    /// Another conductor's lease runs for so long.
+    Held(Duration),
+    /// It has ended.
+    Over,
+}
+
+impl Operations {
+    /// With leases of another length.
+    pub fn leased_for(mut self, lease: Duration) -> Operations {
+        self.lease = lease;
+        self
+    }
+
+    /// How often leases are to be renewed.
+    pub fn renewal_interval(&self) -> Duration {
+        self.lease / RENEWALS_PER_LEASE
+    }
+
+    /// How often it is to be asked which leases have run out.
+    pub fn look_interval(&self) -> Duration {
+        self.lease / LOOKS_PER_LEASE
+    }
+
+    /// When a lease that begins now ends.
+    pub(super) fn lease_end(&self) -> NaiveDateTime {
+        let now = self.db().env().now().naive_utc();
+        let lease = TimeDelta::from_std(self.lease).unwrap_or(TimeDelta::MAX);
+        now.checked_add_signed(lease).unwrap_or(NaiveDateTime::MAX)
+    }
+
+    /// Makes the lease last from now on. Conflict when it has passed to another owner.
+    pub async fn renew(&self, saga: Uuid, lease_epoch: i64) -> Result<(), DbError> {
+        let until = self.lease_end();
+        self.db()
+            .write(move |conn| {
+                let held = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
+                    .set(sagas::lease_until.eq(until))
+                    .execute(conn)?;
+                if held == 0 { Err(lease_lost(saga)) } else { Ok(()) }
+            })
+            .await
+    }
+
+    /// Makes this owner's leases on these sagas last from now on, those aside that the journal has just renewed. What has passed
+    /// to another owner is left as it is: its old owner learns that from the journal. Gives the number of those renewed.
+    pub async fn renew_all(&self, owner: &str, renewed: Vec<Uuid>) -> Result<usize, DbError> {
+        let (owner, until) = (owner.to_owned(), self.lease_end());
+        let interval = TimeDelta::from_std(self.renewal_interval()).unwrap_or(TimeDelta::MAX);
+        let fresh = until.checked_sub_signed(interval).unwrap_or(NaiveDateTime::MIN);
+        let ids: Vec<String> = renewed.iter().map(Uuid::to_string).collect();
+        self.db()
+            .write(move |conn| {
+                let mut changed = 0;
+                for part in ids.chunks(RENEWED_AT_ONCE) {
+                    let due =
+                        sagas::table.filter(sagas::id.eq_any(part).and(sagas::lease_owner.eq(&owner)).and(sagas::lease_until.lt(fresh)));
+                    changed += diesel::update(due).set(sagas::lease_until.eq(until)).execute(conn)?;
+                }
+                Ok(changed)
+            })
+            .await
+    }
+
+    /// Does work under a lease that is renewed meanwhile. Whoever stands still with the work stands still with the renewals too.
+    pub async fn kept<T>(&self, saga: Uuid, lease_epoch: i64, work: impl Future<Output = T>) -> T {
+        let renewing = async {
+            loop {
+                tokio::time::sleep(self.renewal_interval()).await;
+                if let Err(why) = self.renew(saga, lease_epoch).await {
+                    log::warn!(migration:% = saga; "a lease could not be renewed: {why}");
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            done = work => done,
+            never = renewing => {
+                let never: Infallible = never;
+                match never {}
+            }
+        }
+    }
+
+    /// The sagas in flight that this owner's leases were signed for, in the order in which they began.
+    pub async fn in_flight_of(&self, owner: &str) -> Result<Vec<Uuid>, DbError> {
+        let owner = owner.to_owned();
+        self.db().read(move |conn| ids(held().filter(sagas::lease_owner.eq(owner)).load(conn)?)).await
+    }
+
+    /// The sagas in flight whose lease has run out, in the order in which they began.
+    pub async fn abandoned(&self) -> Result<Vec<Uuid>, DbError> {
+        let now = self.db().env().now().naive_utc();
+        self.db().read(move |conn| ids(held().filter(sagas::lease_until.le(now)).load(conn)?)).await
+    }
+
+    /// Takes a saga in flight over from an earlier life of the same owner, or from another whose lease has run out: the
+    /// lease's epoch rises, so the old owner's writes are refused.
+    pub async fn take_over(&self, saga: Uuid, owner: &str) -> Result<TakeOver, DbError> {
+        let (owner, now, until) = (owner.to_owned(), self.db().env().now().naive_utc(), self.lease_end());
+        self.db().write(move |conn| take_over_in(conn, saga, &owner, now, until)).await
+    }
+}
+
+/// The ids of those in flight, with what is known of their leases.
+#[diesel::dsl::auto_type(no_type_alias)]
+fn held() -> _ {
+    operations::table
+        .inner_join(sagas::table.on(sagas::id.eq(operations::saga_id)))
+        .order(operations::started_at)
+        .select(operations::saga_id)
+}
+
+fn ids(found: Vec<String>) -> Result<Vec<Uuid>, DbError> {
+    found.iter().map(|id| parse(id)).collect()
+}
+
+fn take_over_in(conn: &mut Conn, saga: Uuid, owner: &str, now: NaiveDateTime, until: NaiveDateTime) -> Result<TakeOver, DbError> {
+    let live: i64 = operations::table.filter(operations::saga_id.eq(saga.to_string())).count().get_result(conn)?;
+    if live == 0 {
+        return Ok(TakeOver::Over);
+    }
+    let row = sagas::table.find(saga.to_string()).first::<SagaRow>(conn)?;
+    if stands(Guard::LeaseTerm) && row.lease_owner != owner && row.lease_until > now {
+        return Ok(TakeOver::Held((row.lease_until - now).to_std().unwrap_or_default()));
+    }
+    let taken = diesel::update(sagas::table.find(&row.id).filter(sagas::lease_epoch.eq(row.lease_epoch)))
+        .set((sagas::lease_owner.eq(owner), sagas::lease_epoch.eq(sagas::lease_epoch + 1), sagas::lease_until.eq(until)))
+        .execute(conn)?;
+    if taken == 0 {
+        return Ok(TakeOver::Held(Duration::ZERO));
+    }
+    let saga_record = record(sagas::table.find(&row.id).first::<SagaRow>(conn)?)?;
+    Ok(TakeOver::Taken(Box::new(saga_record), entries_of(conn, saga)?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,112 @@
+//! Leases and holds on both databases. Their clock goes a second further with each look at it.
+
+use super::super::debts::NewDebt;
+use super::super::operations::Append;
+use super::*;
+use crate::db::{Schema, fixture};
+
+const SERVER: Uuid = Uuid::from_u128(1);
+const SAGA: Uuid = Uuid::from_u128(7);
+
+fn all_operations() -> Vec<Operations> {
+    let leased = |db| Operations::new(db).leased_for(Duration::from_secs(6));
+    fixture::databases(Schema::Api).into_iter().map(leased).collect()
+}
+
+async fn begun(operations: &Operations, saga: u128, owner: &str) -> Uuid {
+    let (id, server) = (Uuid::from_u128(saga), Uuid::from_u128(saga + 100));
+    operations.begin(id, server, "stop", "accept", "{}".into(), owner).await.unwrap();
+    id
+}
+
+#[tokio::test]
+async fn a_lease_runs_out_unless_its_own_owner_renews_it() {
+    for operations in all_operations() {
+        let (left, kept) = (begun(&operations, 1, "one").await, begun(&operations, 2, "one").await);
+        let others = begun(&operations, 3, "two").await;
+        assert_eq!(operations.in_flight_of("one").await.unwrap(), [left, kept]);
+        assert_eq!(operations.in_flight_of("two").await.unwrap(), [others]);
+        let mut looks = 0;
+        let abandoned = loop {
+            operations.renew_all("one", vec![kept, others]).await.unwrap();
+            let abandoned = operations.abandoned().await.unwrap();
+            if abandoned.len() > 1 {
+                break abandoned;
+            }
+            looks += 1;
+            assert!(looks < 20, "they run out");
+        };
+        assert_eq!(abandoned, [left, others], "one renewed its own");
+        assert!(matches!(operations.take_over(left, "two").await.unwrap(), TakeOver::Taken(..)));
+        assert_eq!(operations.renew_all("one", vec![left]).await.unwrap(), 0, "it has passed on");
+        assert_eq!(operations.in_flight_of("two").await.unwrap(), [left, others]);
+    }
+}
+
+#[tokio::test]
+async fn what_has_just_been_renewed_is_not_written_again() {
+    for operations in all_operations() {
+        let saga = begun(&operations, 1, "one").await;
+        assert_eq!(operations.renew_all("one", vec![saga]).await.unwrap(), 0, "it has just begun");
+        let mut looks = 0;
+        while operations.renew_all("one", vec![saga]).await.unwrap() == 0 {
+            looks += 1;
+            assert!(looks < 6, "before it runs out");
+        }
+        assert!(!operations.abandoned().await.unwrap().contains(&saga));
+    }
+}
+
+/// An ended saga that owes one step.
+async fn owing(operations: &Operations) {
+    operations.begin(SAGA, SERVER, "stop", "accept", "{}".into(), "one").await.unwrap();
+    let debt = NewDebt { owed_seq: 1, step: "stop_guest".into(), side: "act".into(), context: "{}".into(), reason: "no answer".into() };
+    let append = Append {
+        saga: SAGA,
+        server: SERVER,
+        lease_epoch: 1,
+        entries: Vec::new(),
+        state: "unwound".into(),
+        step: "accept".into(),
+        context: None,
+        error: None,
+        begins: false,
+        ends: true,
+        owed: vec![debt],
+    };
+    operations.append(append).await.unwrap();
+}
+
+#[tokio::test]
+async fn who_holds_a_server_for_a_debt_loses_it_with_the_lease() {
+    for operations in all_operations() {
+        owing(&operations).await;
+        let debt = operations.debts(None).await.unwrap().remove(0);
+        let sleeper = operations.hold(&debt, "one").await.unwrap().unwrap();
+        assert_eq!(operations.hold(&debt, "two").await.unwrap(), None, "it is held");
+        let mut looks = 0;
+        while !operations.abandoned().await.unwrap().contains(&SAGA) {
+            assert!(matches!(operations.take_over(SAGA, "two").await.unwrap(), TakeOver::Held(_)));
+            looks += 1;
+            assert!(looks < 10, "the lease runs out");
+        }
+        let TakeOver::Taken(saga, _) = operations.take_over(SAGA, "two").await.unwrap() else { panic!("it has run out") };
+        for refused in [
+            operations.settle_debt(SAGA, 1, sleeper.lease_epoch).await,
+            operations.debt_failed(SAGA, 1, sleeper.lease_epoch, "no answer".into(), true).await,
+            operations.release(SAGA, sleeper.lease_epoch).await,
+        ] {
+            assert!(matches!(refused, Err(DbError::Conflict(_))), "{refused:?}");
+        }
+        assert_eq!(operations.holder(SERVER).await.unwrap(), Some(SAGA));
+        assert_eq!(operations.debts(None).await.unwrap(), std::slice::from_ref(&debt));
+
+        operations.release(SAGA, saga.lease.epoch).await.unwrap();
+        let awake = operations.hold(&debt, "two").await.unwrap().unwrap();
+        assert!(awake.fence.pair() > sleeper.fence.pair(), "what the sleeper does comes under a lower fence");
+        operations.settle_debt(SAGA, 1, awake.lease_epoch).await.unwrap();
+        operations.release(SAGA, awake.lease_epoch).await.unwrap();
+        assert_eq!(operations.hold(&debt, "one").await.unwrap(), None, "another has paid it meanwhile");
+        assert_eq!(operations.holder(SERVER).await.unwrap(), None);
+    }
+}
