@@ -91,9 +91,16 @@ impl Stage {
 
 impl Life {
     /// `kill -9`.
-    pub fn kill(mut self) {
-        self.process.kill().expect("it lives");
-        self.process.wait().expect("it ends");
+    pub fn kill(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        // It may have ended by itself: then there is nothing to kill.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

@@ -80,6 +80,8 @@ guards! {
     HoldLease = "hold-lease",
     /// An owner is named only over the one that is known.
     OwnershipEpoch = "ownership-epoch",
+    /// An owner is named under the latest attempt alone.
+    OwnershipAttempt = "ownership-attempt",
     /// Each side that begins takes an attempt of its own.
     FreshAttempt = "fresh-attempt",
     /// A step in doubt counts as begun: it is undone.

@@ -63,7 +63,8 @@ pub fn take_attempt(conn: &mut Conn, server: Uuid) -> Result<Fence, DbError> {
 }
 
 /// Names a new owner (or none) and raises the epoch: *the* commit that moves a server. The fence must carry the present
-/// epoch; done again with the same owner, it is fine and changes nothing.
+/// epoch, and no attempt may have been taken since: a commit that hung must not come after the one that takes it back, which changes
+/// nothing and leaves the epoch as it is when it comes first. Done again with the same owner, it is fine and changes nothing.
 pub fn hand_over(conn: &mut Conn, fence: Fence, owner: Option<(&str, &str)>) -> Result<(), DbError> {
     let key = fence.server.to_string();
     let present = find(conn, fence.server)?.ok_or_else(|| DbError::NotFound(format!("ownership of server {key}")))?;
@@ -71,7 +72,9 @@ pub fn hand_over(conn: &mut Conn, fence: Fence, owner: Option<(&str, &str)>) -> 
         return Ok(());
     }
     let known = if stands(Guard::OwnershipEpoch) { fence.epoch } else { present.epoch };
-    let changed = diesel::update(ownership::table.find(&key).filter(ownership::epoch.eq(known)))
+    let taken = if stands(Guard::OwnershipAttempt) { fence.attempt } else { present.attempt };
+    let since = ownership::table.find(&key).filter(ownership::epoch.eq(known)).filter(ownership::attempt.le(taken));
+    let changed = diesel::update(since)
         .set((ownership::owner_cell.eq(owner.map(|o| o.0)), ownership::owner_host.eq(owner.map(|o| o.1)), ownership::epoch.eq(known + 1)))
         .execute(conn)?;
     if changed == 0 {

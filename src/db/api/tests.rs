@@ -294,6 +294,26 @@ async fn who_names_an_owner_has_the_lease_and_knows_the_one_before() {
 }
 
 #[tokio::test]
+async fn a_commit_that_hung_names_no_owner_after_it_was_taken_back() {
+    for api in databases() {
+        let operations = Operations::new(api.db().clone());
+        let first = operations.begin(id(7), id(1), "resize", "accept", "{}".into(), "one").await.unwrap();
+        let named = |fence: Fence, host: &'static str| {
+            operations.under_lease(id(7), 1, move |conn| ownership::hand_over(conn, fence, Some(("cell1", host))))
+        };
+        named(first, "source").await.unwrap();
+        let next = || api.db().write(|conn| ownership::take_attempt(conn, id(1)));
+        let (hung, undo) = (next().await.unwrap(), next().await.unwrap());
+        // It is the source's still: this changes nothing, and no epoch tells the two apart.
+        named(undo, "source").await.unwrap();
+        let late = named(hung, "target").await;
+        assert!(matches!(late, Err(DbError::Stale(..))), "{late:?}");
+        assert_eq!(operations.ownership(id(1)).await.unwrap().unwrap().owner, Some(("cell1".into(), "source".into())));
+        named(undo, "target").await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_mapping_says_whether_its_delete_was_asked_for() {
     for api in databases() {
         with_cells(&api).await;
