@@ -58,6 +58,7 @@ shipped! {
     host_returns_without_guests = "host-returns-without-guests",
     late_effects_after_rollback = "late-effects-after-rollback",
     lost_replies_at_upload = "lost-replies-at-upload",
+    many_faults_for_few_servers = "many-faults-for-few-servers",
     process_killed_during_confirm = "process-killed-during-confirm",
     requests_delivered_twice = "requests-delivered-twice",
     services_go_down_mid_move = "services-go-down-mid-move",
