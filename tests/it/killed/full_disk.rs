@@ -61,6 +61,8 @@ fn a_service_that_is_killed_while_its_disk_is_full_loses_nothing() {
         let mut batch = Batch::begin(disk.path(), seed());
         for _ in 0..times {
             let service = batch.start().await;
+            // An undo whose host cannot write is owed, and its server in ERROR, until there is space again.
+            batch.everyone().await;
             batch.moment().await;
             disk.fill();
             // Not a wait for anything: so long the service meets the full disk before it dies.
