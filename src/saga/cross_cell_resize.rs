@@ -95,6 +95,9 @@ pub async fn delete_hidden_records(world: &World, context: &Context, fence: Fenc
         Ok(_) | Err(DbError::NotFound(_)) => {}
         Err(error) => return Err(error.into()),
     }
+    if super::debt::records_in_use_again(world, context, cell).await? {
+        return Ok(());
+    }
     Ok(world.cell(cell)?.hard_delete_instance(fence, context.server).await?)
 }
 

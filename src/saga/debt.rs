@@ -37,6 +37,22 @@ pub async fn in_use_again(world: &World, context: &Context, place: &Place) -> Re
         .is_some_and(|migration| migration.source_compute == place.host || migration.dest_compute.as_deref() == Some(&place.host)))
 }
 
+/// While a debt is paid: true when another move of the server has begun or ends in that cell, so that its records there are that move's.
+pub async fn records_in_use_again(world: &World, context: &Context, cell: &str) -> Result<bool, StepError> {
+    if !context.settling || !stands(Guard::InUseAgain) {
+        return Ok(false);
+    }
+    let Some(home) = cell_of(world, context).await? else { return Ok(false) };
+    let live = world.cell(&home)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
+    let Some(migration) = live.filter(|migration| migration.uuid != context.move_id()) else { return Ok(false) };
+    for host in std::iter::once(&migration.source_compute).chain(&migration.dest_compute) {
+        if world.cell_of_host(host).await? == cell {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// While a debt is paid: true when the server is no longer this place's to run, so that nothing there is to be restored.
 pub async fn lost_ownership(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
     if !context.settling || !stands(Guard::LostOwnership) {
