@@ -225,8 +225,10 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
         }
     }
     if let (true, Request::Rebuild(_)) = (context.awaits_confirm, &context.request) {
-        let message = "Cannot 'rebuild' instance {} whose resize waits for confirm or revert: hard reboot it, then do one of them";
-        return Err(Refusal::Conflict(message.replace("{}", &context.server.to_string())));
+        return Err(Refusal::Conflict(format!(
+            "Cannot 'rebuild' instance {} whose resize waits for confirm or revert: hard reboot it, then do one of them",
+            context.server
+        )));
     }
     context.ports = details
         .network_info

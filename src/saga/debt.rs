@@ -10,6 +10,7 @@ use crate::db::DbError;
 use crate::db::api::debts::{Debt, Held};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
+use crate::db::cell::migrations::Migration;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::migration::MigrationStatus;
@@ -29,12 +30,8 @@ pub async fn in_use_again(world: &World, context: &Context, place: &Place) -> Re
     if owner == Some((place.cell.clone(), place.host.clone())) {
         return Ok(true);
     }
-    let Some(cell) = cell_of(world, context).await? else { return Ok(false) };
-    let live = world.cell(&cell)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
-    // The operation's own move, which a revert that was undone leaves as it was, is no other use.
-    Ok(live
-        .filter(|migration| migration.uuid != context.move_id())
-        .is_some_and(|migration| migration.source_compute == place.host || migration.dest_compute.as_deref() == Some(&place.host)))
+    let other = other_move(world, context).await?;
+    Ok(other.is_some_and(|migration| migration.source_compute == place.host || migration.dest_compute.as_deref() == Some(&place.host)))
 }
 
 /// While a debt is paid: true when another move of the server has begun or ends in that cell, so that its records there are that move's.
@@ -42,15 +39,20 @@ pub async fn records_in_use_again(world: &World, context: &Context, cell: &str) 
     if !context.settling || !stands(Guard::InUseAgain) {
         return Ok(false);
     }
-    let Some(home) = cell_of(world, context).await? else { return Ok(false) };
-    let live = world.cell(&home)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
-    let Some(migration) = live.filter(|migration| migration.uuid != context.move_id()) else { return Ok(false) };
+    let Some(migration) = other_move(world, context).await? else { return Ok(false) };
     for host in std::iter::once(&migration.source_compute).chain(&migration.dest_compute) {
         if world.cell_of_host(host).await? == cell {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+/// A live move of the server beside the operation's own, which a revert that was undone leaves as it was.
+async fn other_move(world: &World, context: &Context) -> Result<Option<Migration>, StepError> {
+    let Some(cell) = cell_of(world, context).await? else { return Ok(None) };
+    let live = world.cell(&cell)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
+    Ok(live.filter(|migration| migration.uuid != context.move_id()))
 }
 
 /// While a debt is paid: true when the server is no longer this place's to run, so that nothing there is to be restored.

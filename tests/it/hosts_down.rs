@@ -1,6 +1,11 @@
 //! Hosts that are off when they are needed (L11, L12, L13).
 
+use cellshift::domain::context::RequestContext;
+use cellshift::domain::fence::Fence;
+use cellshift::saga::context::{Context, Kind, Request};
+use cellshift::saga::cross_cell_resize::delete_hidden_records;
 use serde_json::json;
+use uuid::Uuid;
 
 use crate::stage::{Stage, hosts, play_default};
 
@@ -48,11 +53,7 @@ fn a_confirm_while_the_source_is_down_is_paid_when_it_returns() {
 fn a_revert_that_the_death_of_the_target_undoes_leaves_the_server_to_be_confirmed() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
-        let shown = stage.cross(server).await;
-        let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
-        stage.power(&target, false).await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ERROR").await;
+        let target = fail_to_revert(&stage, server).await;
         stage.power(&target, true).await;
         stage.until("the debt is paid", || async { stage.member.status(server).await != "ERROR" }).await;
         stage.at_rest(server, "VERIFY_RESIZE").await;
@@ -92,11 +93,7 @@ fn a_server_that_failed_while_it_waited_for_confirm_is_deleted_with_what_its_sou
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let source = stage.runs_on(server).await.pop_first().expect("a host");
-        let shown = stage.cross(server).await;
-        let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
-        stage.power(&target, false).await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ERROR").await;
+        let target = fail_to_revert(&stage, server).await;
         let answer = stage.member.act(server, json!({ "rebuild": { "imageRef": stage.image } })).await.expect(409);
         assert!(answer.message().contains("waits for confirm or revert"), "{}", answer.text);
         stage.member.delete(&format!("/servers/{server}")).await.expect(204);
@@ -112,11 +109,7 @@ fn a_server_that_failed_while_it_waited_for_confirm_is_deleted_with_what_its_sou
 fn a_server_that_failed_while_it_waited_for_confirm_waits_for_it_when_it_is_mended() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
-        let shown = stage.cross(server).await;
-        let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
-        stage.power(&target, false).await;
-        stage.member.revert(server).await.expect(202);
-        stage.at_rest(server, "ERROR").await;
+        let target = fail_to_revert(&stage, server).await;
         stage.power(&target, true).await;
         // The payment of the debt may have mended it already: then there is nothing to reboot it for.
         let answer = stage.member.act(server, json!({ "reboot": { "type": "HARD" } })).await;
@@ -161,6 +154,34 @@ fn a_server_that_waits_for_confirm_shows_that_its_guest_was_lost_with_the_power(
     });
 }
 
+/// Moves the server and takes the power from its target before a revert, which leaves it in ERROR; gives the target.
+async fn fail_to_revert(stage: &Stage, server: Uuid) -> String {
+    let shown = stage.cross(server).await;
+    let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
+    stage.power(&target, false).await;
+    stage.member.revert(server).await.expect(202);
+    stage.at_rest(server, "ERROR").await;
+    target
+}
+
 async fn until_nothing_is_owed(stage: &Stage) {
     stage.until("nothing is owed", || async { stage.world().operations.debts(None).await.expect("debts").is_empty() }).await;
+}
+
+#[test]
+fn what_an_older_move_owes_leaves_the_hidden_record_of_the_present_one() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        stage.cross(server).await;
+        let world = stage.world();
+        let caller = RequestContext::default();
+        let mut older = Context::new(Uuid::from_u128(7), Kind::Confirm, caller, server, Request::Confirm { automatic: false });
+        older.settling = true;
+        let row = world.operations.ownership(server).await.expect("the journal answers").expect("an owner");
+        let fence = Fence { server, epoch: row.epoch, attempt: row.attempt };
+        delete_hidden_records(world, &older, fence, "cell1").await.expect("paid");
+        assert!(stage.record("cell1", server).await.expect("a record").hidden);
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+    });
 }

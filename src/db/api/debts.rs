@@ -7,6 +7,7 @@ use chrono::{DateTime, NaiveDateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
+use super::leases::prolong;
 use super::operations::{Operations, lease_lost, occupy, operations, sagas};
 use super::ownership;
 use crate::db::{Conn, DbError};
@@ -169,10 +170,7 @@ impl Operations {
         let until = self.lease_end();
         self.db()
             .write(move |conn| {
-                let held = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
-                    .set(sagas::lease_until.eq(until))
-                    .execute(conn)?;
-                if held == 0 && stands(Guard::HoldLease) {
+                if !prolong(conn, saga, lease_epoch, until)? && stands(Guard::HoldLease) {
                     return Err(lease_lost(saga));
                 }
                 work(conn)

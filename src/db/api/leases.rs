@@ -60,14 +60,7 @@ impl Operations {
     /// Makes the lease last from now on. Conflict when it has passed to another owner.
     pub async fn renew(&self, saga: Uuid, lease_epoch: i64) -> Result<(), DbError> {
         let until = self.lease_end();
-        self.db()
-            .write(move |conn| {
-                let held = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
-                    .set(sagas::lease_until.eq(until))
-                    .execute(conn)?;
-                if held == 0 { Err(lease_lost(saga)) } else { Ok(()) }
-            })
-            .await
+        self.db().write(move |conn| if prolong(conn, saga, lease_epoch, until)? { Ok(()) } else { Err(lease_lost(saga)) }).await
     }
 
     /// Makes this owner's leases on these sagas last from now on, those aside that the journal has just renewed. What has passed
@@ -160,6 +153,14 @@ fn take_over_in(conn: &mut Conn, saga: Uuid, owner: &str, now: NaiveDateTime, un
     }
     let saga_record = record(sagas::table.find(&row.id).first::<SagaRow>(conn)?)?;
     Ok(TakeOver::Taken(Box::new(saga_record), entries_of(conn, saga)?))
+}
+
+/// Makes a lease last until then; false when it has passed to another owner.
+pub(super) fn prolong(conn: &mut Conn, saga: Uuid, lease_epoch: i64, until: NaiveDateTime) -> Result<bool, DbError> {
+    let held = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
+        .set(sagas::lease_until.eq(until))
+        .execute(conn)?;
+    Ok(held > 0)
 }
 
 #[cfg(test)]
