@@ -167,6 +167,13 @@ impl User {
         tokio::time::timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("nobody told of {event_type} for {server:?}"));
     }
 
+    /// As an administrator: waits until no operation and no debt is left of the server, and looks again as soon as it is answered.
+    pub async fn settled(&self, server: Uuid) {
+        let path = format!("/ops/v1/migrations?server={server}");
+        let settled = async { while !nothing_is_left(&self.get(&path).await.expect(200)) {} };
+        tokio::time::timeout(PATIENCE, settled).await.unwrap_or_else(|_| panic!("the operations on {server} do not end"));
+    }
+
     /// `POST` of a body that may be no JSON at all.
     pub async fn post_text(&self, path: &str, body: &str) -> Answer {
         self.send(reqwest::Method::POST, path, Some(body.to_owned())).await
@@ -250,6 +257,12 @@ impl User {
         let request = found["request_id"].as_str().expect("a request id");
         self.get(&format!("/servers/{server}/os-instance-actions/{request}")).await.expect(200).body["instanceAction"].clone()
     }
+}
+
+/// Whether all operations in a list of migrations have ended and nothing is owed for them.
+pub fn nothing_is_left(answer: &Answer) -> bool {
+    let is_over = |one: &Value| ["done", "unwound"].contains(&one["state"].as_str().unwrap_or_default()) && one["debts"] == json!([]);
+    answer.body["migrations"].as_array().is_some_and(|all| all.iter().all(is_over))
 }
 
 /// The id in a resource's body.

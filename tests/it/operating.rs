@@ -59,8 +59,22 @@ async fn hold(stage: &Stage) -> Vec<Uuid> {
     pauses
 }
 
-async fn until_it_asks_its_target(stage: &Stage, server: Uuid) {
+/// Begins a move of the server that is held at its target; gives what holds it, and the server's port.
+async fn hold_a_move(stage: &Stage, server: Uuid) -> (Vec<Uuid>, Uuid) {
+    let pauses = hold(stage).await;
+    stage.member.resize(server, "gen2.small").await.expect(202);
     stage.until("the move waits for its target", async || migration(stage, server).await["step"] == "claim_at_target").await;
+    let ports = stage.member.get(&format!("/network/v2.0/ports?device_id={server}")).await.expect(200).body;
+    (pauses, id_of(&ports["ports"][0]))
+}
+
+/// Lets a move go on that fails at its pivot, and waits until its server is back.
+async fn let_it_come_back(stage: &Stage, server: Uuid, pauses: Vec<Uuid>) {
+    stage.refuse("take_ownership");
+    for pause in pauses {
+        mend(stage, pause).await;
+    }
+    stage.at_rest(server, "ACTIVE").await;
 }
 
 #[test]
@@ -91,16 +105,9 @@ fn a_host_that_refuses_asks_for_an_operator_and_is_well_when_it_is_mended() {
 fn a_port_that_was_deleted_keeps_its_server_neither_from_coming_back_nor_from_going() {
     play(enabled, |stage| async move {
         let server = stage.create(stage.server()).await;
-        let pauses = hold(&stage).await;
-        stage.member.resize(server, "gen2.small").await.expect(202);
-        until_it_asks_its_target(&stage, server).await;
-        let ports = stage.member.get(&format!("/network/v2.0/ports?device_id={server}")).await.expect(200).body;
-        stage.member.delete(&format!("/network/v2.0/ports/{}", id_of(&ports["ports"][0]))).await.expect(204);
-        stage.refuse("take_ownership");
-        for pause in pauses {
-            mend(&stage, pause).await;
-        }
-        stage.at_rest(server, "ACTIVE").await;
+        let (pauses, port) = hold_a_move(&stage, server).await;
+        stage.member.delete(&format!("/network/v2.0/ports/{port}")).await.expect(204);
+        let_it_come_back(&stage, server, pauses).await;
         stage.disarm();
         assert_eq!(migration(&stage, server).await["state"], "unwound");
 
@@ -119,18 +126,11 @@ fn a_port_that_was_deleted_keeps_its_server_neither_from_coming_back_nor_from_go
 fn a_binding_that_was_made_active_by_hand_gives_way_and_is_named_by_the_audit() {
     play(enabled, |stage| async move {
         let server = stage.create(stage.server()).await;
-        let pauses = hold(&stage).await;
-        stage.member.resize(server, "gen2.small").await.expect(202);
-        until_it_asks_its_target(&stage, server).await;
-        let ports = stage.member.get(&format!("/network/v2.0/ports?device_id={server}")).await.expect(200).body;
-        let bindings = format!("/network/v2.0/ports/{}/bindings", id_of(&ports["ports"][0]));
+        let (pauses, port) = hold_a_move(&stage, server).await;
+        let bindings = format!("/network/v2.0/ports/{port}/bindings");
         stage.admin.post(&bindings, json!({"binding": {"host": "elsewhere"}})).await.expect(201);
         stage.admin.put(&format!("{bindings}/elsewhere/activate"), json!({})).await.expect(200);
-        stage.refuse("take_ownership");
-        for pause in pauses {
-            mend(&stage, pause).await;
-        }
-        stage.at_rest(server, "ACTIVE").await;
+        let_it_come_back(&stage, server, pauses).await;
         let audit = stage.admin.get("/ops/v1/audit").await.expect(200).body;
         let found = audit["violations"].as_array().expect("violations");
         assert!(found.iter().any(|one| one["invariant"] == "I14" && one["message"].to_string().contains("elsewhere")), "{audit:#}");

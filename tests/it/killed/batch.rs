@@ -87,7 +87,13 @@ impl Batch {
     pub async fn moment(&mut self) {
         let accepted = self.progress.borrow().accepted + self.random.random_range(ACTIONS);
         self.until(|progress| progress.accepted >= accepted).await;
-        let answers = self.progress.borrow().answers + self.random.random_range(ANSWERS);
+        let looks = self.random.random_range(ANSWERS);
+        self.answered(looks).await;
+    }
+
+    /// Waits until the clients have been answered so many further looks at their servers.
+    pub async fn answered(&mut self, looks: usize) {
+        let answers = self.progress.borrow().answers + looks;
         self.until(|progress| progress.answers >= answers).await;
     }
 

@@ -2,15 +2,14 @@
 //! cell comes.
 
 use std::path::Path;
-use std::time::Duration;
 
 use cellshift::config::{Config, Seconds};
 use cellshift::virt::hypervisor::Operation;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
 use super::batch::{self, config_file};
-use crate::client::{NewServer, PATIENCE, User, id_of};
+use crate::client::{NewServer, User, id_of};
 use crate::database_trouble::Trouble;
 use crate::databases;
 use crate::service::{self, Service};
@@ -44,25 +43,8 @@ async fn create(life: &Life, flavor: &str) -> Uuid {
     let image = id_of(&life.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
     let server = id_of(&NewServer::of_image(image).flavor(flavor).ask(&life.member).await.expect(202).body["server"]);
     life.admin.told("instance.create.end", Some(server)).await;
-    quiet(life, server).await;
+    life.admin.settled(server).await;
     server
-}
-
-/// No operation and no debt is left of the server.
-async fn quiet(life: &Life, server: Uuid) {
-    let path = format!("/ops/v1/migrations?server={server}");
-    let ended = async {
-        loop {
-            let all = life.admin.get(&path).await.expect(200).body["migrations"].as_array().cloned().unwrap_or_default();
-            let is_over =
-                |one: &Value| ["done", "unwound"].contains(&one["state"].as_str().unwrap_or_default()) && one["debts"] == json!([]);
-            if all.iter().all(is_over) {
-                return;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, ended).await.expect("its operations end");
 }
 
 #[test]
@@ -83,12 +65,12 @@ fn a_move_that_was_killed_half_way_survives_a_start_without_either_of_its_cells(
             life.admin.told("cell.down", None).await;
             assert_eq!(life.member.status(other).await, "ACTIVE", "{cell}");
             life.member.act(other, json!({"reboot": {"type": "HARD"}})).await.expect(202);
-            quiet(&life, other).await;
+            life.admin.settled(other).await;
             assert_eq!(life.member.status(other).await, "ACTIVE", "{cell}");
 
             trouble.end(&config);
             life.admin.told("cell.up", None).await;
-            quiet(&life, server).await;
+            life.admin.settled(server).await;
             let status = life.member.status(server).await;
             assert!(["ACTIVE", "VERIFY_RESIZE"].contains(&status.as_str()), "{cell}: {status}");
             life.service.stop();

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -11,7 +10,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::history::{Answered, Event, History};
-use crate::client::{Answer, NewServer, User, id_of};
+use crate::client::{Answer, NewServer, User, id_of, nothing_is_left};
 
 /// How to reach the service while it lives.
 #[derive(Clone)]
@@ -72,9 +71,7 @@ pub async fn live(
     progress.send_modify(|so_far| so_far.accepted += 1);
     let mut client = Client { life, server, history: History { number, events: Vec::new(), outages: false }, written: 0, progress };
     let mut random = StdRng::seed_from_u64(seed);
-    while !client.look().await.rests {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    while !client.look().await.rests {}
     client.progress.send_modify(|so_far| so_far.made += 1);
     loop {
         let (stopping, seen) = (stop.asked(), client.look().await);
@@ -84,8 +81,8 @@ pub async fn live(
         match (seen.rests && !stopping, random.random_range(0..3)) {
             (true, 1..) => client.act(&seen, &mut random).await,
             (_, 0) if !stopping => client.write().await,
-            // A user who looks now and then.
-            _ => tokio::time::sleep(Duration::from_millis(10)).await,
+            // A user who only looks.
+            _ => {}
         }
     }
 }
@@ -180,11 +177,6 @@ impl Client {
     async fn nothing_runs(&mut self) -> bool {
         let admin = reach(&mut self.life).await.admin;
         let answer = admin.try_get(&format!("/ops/v1/migrations?server={}", self.server)).await;
-        let Some(answer) = answer.filter(|answer| answer.status == 200) else { return false };
-        let over = |migration: &Value| {
-            let ended = migration["state"] == "done" || migration["state"] == "unwound";
-            ended && migration["debts"].as_array().is_none_or(Vec::is_empty)
-        };
-        answer.body["migrations"].as_array().is_some_and(|all| all.iter().all(over))
+        answer.is_some_and(|answer| answer.status == 200 && nothing_is_left(&answer))
     }
 }

@@ -10,6 +10,8 @@ use super::{from_environment, seed};
 
 /// Times that the disk is filled and the process killed.
 const TIMES: u64 = 2;
+/// Looks at servers that the service answers with a full disk, its operations at work, before it dies.
+const LOOKS: usize = 150;
 /// Of the file system.
 const SIZE: &str = "size=96m";
 
@@ -65,8 +67,7 @@ fn a_service_that_is_killed_while_its_disk_is_full_loses_nothing() {
             batch.everyone().await;
             batch.moment().await;
             disk.fill();
-            // Not a wait for anything: so long the service meets the full disk before it dies.
-            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+            batch.answered(LOOKS).await;
             batch.gone();
             drop(service);
             disk.free();

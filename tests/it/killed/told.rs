@@ -68,25 +68,8 @@ impl Life {
     async fn create(&self) -> Uuid {
         let image = id_of(&self.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
         let server = id_of(&NewServer::of_image(image).ask(&self.member).await.expect(202).body["server"]);
-        self.quiet(server).await;
+        self.admin.settled(server).await;
         server
-    }
-
-    /// Waits until no operation and no debt is left of the server.
-    async fn quiet(&self, server: Uuid) {
-        let path = format!("/ops/v1/migrations?server={server}");
-        let ended = async {
-            loop {
-                let all = self.admin.get(&path).await.expect(200).body["migrations"].as_array().cloned().unwrap_or_default();
-                let is_over =
-                    |one: &Value| ["done", "unwound"].contains(&one["state"].as_str().unwrap_or_default()) && one["debts"] == json!([]);
-                if all.iter().all(is_over) {
-                    return;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, ended).await.expect("its operations end");
     }
 
     /// Stops a server that runs and starts one that does not.
@@ -98,7 +81,7 @@ impl Life {
         };
         // Refused, or its outcome is not known, where that is what the fault does.
         self.member.act(server, action).await;
-        self.quiet(server).await;
+        self.admin.settled(server).await;
     }
 
     /// Until the server is off or on as it is to be, whatever fails on the way.
@@ -135,9 +118,8 @@ impl Life {
     async fn told(&self, fault: Uuid, what: &str) {
         // The file, not the stream: that ends with the notifier, which may be what is killed.
         let ended = async {
-            while !self.notified(fault).iter().any(|(event, _)| event == "chaos.fault.end") {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
+            // Over for the service, it is about to be in the file.
+            while self.is_active(fault).await || !self.notified(fault).iter().any(|(event, _)| event == "chaos.fault.end") {}
         };
         tokio::time::timeout(PATIENCE, ended).await.unwrap_or_else(|_| panic!("nobody tells of the end of {what}"));
         let phases: Vec<String> = self.notified(fault).into_iter().map(|(event, _)| event).collect();
@@ -161,7 +143,6 @@ impl Life {
                 if shown["state"] == "over" {
                     return id_of(&shown["injected"][0]);
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         };
         tokio::time::timeout(PATIENCE, over).await.expect("the experiment comes to an end")
@@ -250,7 +231,7 @@ fn a_fault_that_ends_the_process_is_told_of_before_and_ends_it_where_it_says() {
             assert!(logged.contains(&format!("server={server} migration={migration}")), "{logged}");
 
             // The successor performs again what was not in the journal, and nothing else.
-            life.quiet(server).await;
+            life.admin.settled(server).await;
             assert_eq!(life.member.status(server).await, "SHUTOFF");
             let journal = life.admin.get(&format!("/ops/v1/migrations/{migration}")).await.expect(200).body;
             let steps = journal["steps"].as_array().unwrap_or_else(|| panic!("no steps in {journal:#}"));
