@@ -76,6 +76,8 @@ pub async fn live(
     loop {
         let (stopping, seen) = (stop.asked(), client.look().await);
         if stopping && seen.rests && client.nothing_runs().await {
+            // What was owed may have been paid since it looked: this look is the one that counts.
+            client.look().await;
             return client.history;
         }
         match (seen.rests && !stopping, random.random_range(0..3)) {
