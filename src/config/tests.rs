@@ -60,6 +60,8 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[database]\nservices = \":memory:\"\n", ["database.services", "SQLite file"]),
         ("[database.cells]\ncell1 = \"\"\n", ["database.cells.cell1", "SQLite file"]),
         ("[database.cells]\ncel1 = \"a.db\"\n", ["database.cells.cel1", "cell0, cell1"]),
+        #[cfg(not(feature = "tls"))]
+        ("[database]\napi = \"postgres://db/api?sslmode=verify-full\"\n", ["database.api", "built without the feature tls"]),
         ("[scheduler]\nallow_resize_to_same_host = true\n", ["allow_resize_to_same_host", "max_attempts"]),
         ("[chaos]\nenabled = 1\n", ["enabled", "boolean"]),
         ("[chaos]\nenable = true\n", ["enable", "enabled"]),

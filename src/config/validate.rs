@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Config, ConfigError};
 use crate::actors::conductor::CONDUCTORS_MAX;
-use crate::db::connection::is_postgres;
+use crate::db::connection::{has_what_it_demands, is_postgres};
 use crate::saga::tables;
 
 /// Cells beside cell0 at most.
@@ -111,21 +111,22 @@ fn quotas(config: &Config) -> Result<(), ConfigError> {
 
 fn databases(config: &Config) -> Result<(), ConfigError> {
     let database = &config.database;
-    let whole = [("database.api", &database.api), ("database.services", &database.services)];
-    for (key, url) in whole {
-        url.iter().try_for_each(|url| refuse(!is_database(url), key, "a postgres:// URL or the path of a SQLite file"))?;
+    for (key, url) in [("database.api", &database.api), ("database.services", &database.services)] {
+        url.iter().try_for_each(|url| check_database(key, url))?;
     }
     for (cell, url) in &database.cells {
         let key = format!("database.cells.{cell}");
         let numbered = cell.strip_prefix("cell").is_some_and(|number| number.parse::<u32>().is_ok());
         refuse(!numbered, &key, "named after a cell: cell0, cell1 and so on")?;
-        refuse(!is_database(url), &key, "a postgres:// URL or the path of a SQLite file")?;
+        check_database(&key, url)?;
     }
     Ok(())
 }
 
 /// What lives in memory would be gone with the first connection.
-fn is_database(url: &str) -> bool {
-    let is_file = !url.contains("://") && !url.starts_with("file:") && !url.starts_with(':');
-    is_postgres(url) || (is_file && !url.is_empty())
+fn check_database(key: &str, url: &str) -> Result<(), ConfigError> {
+    let is_file = !url.is_empty() && !url.contains("://") && !url.starts_with("file:") && !url.starts_with(':');
+    refuse(!is_postgres(url) && !is_file, key, "a postgres:// URL or the path of a SQLite file")?;
+    let without_tls = "a URL whose sslmode is disable, allow or prefer: this program was built without the feature tls";
+    refuse(!has_what_it_demands(url), key, without_tls)
 }

@@ -39,6 +39,14 @@ const CELL_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/cell/sqlit
 const SERVICES_PG: EmbeddedMigrations = embed_migrations!("migrations/services/postgres");
 const SERVICES_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/services/sqlite");
 
+/// Settings of a URL that demand TLS.
+const TLS_DEMANDED: [&str; 3] = ["sslmode=require", "sslmode=verify-ca", "sslmode=verify-full"];
+
+/// Whether this build can do what the URL demands: TLS is there with the feature `tls` alone.
+pub fn has_what_it_demands(url: &str) -> bool {
+    cfg!(feature = "tls") || !TLS_DEMANDED.iter().any(|setting| url.contains(setting))
+}
+
 /// True for a PostgreSQL URL; anything else is a SQLite file.
 pub fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
@@ -78,6 +86,9 @@ fn with_settings(url: &str) -> String {
 pub fn open(url: &str) -> Result<Conn, DbError> {
     let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url_without_password(url), reason: e.to_string() };
     if is_postgres(url) {
+        // OpenSSL would else clean up when the process ends, while a pool's thread still opens a connection with it.
+        #[cfg(feature = "tls")]
+        openssl_sys::init();
         return Ok(Conn::new(Either::Pg(PgConnection::establish(&with_settings(url)).map_err(unreachable)?)));
     }
     let mut conn = SqliteConnection::establish(url).map_err(unreachable)?;

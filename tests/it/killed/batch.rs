@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use cellshift::config::Config;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
+use tempfile::NamedTempFile;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
@@ -22,10 +23,14 @@ const ACTIONS: std::ops::Range<usize> = 2..9;
 const ANSWERS: std::ops::Range<usize> = 0..40;
 /// How long everything may take to come to rest, an outage of seconds included.
 const REST: Duration = Duration::from_secs(120);
+/// Lines of the service's log that a failure shows.
+const LAST_LINES: usize = 400;
 
 /// Clients at work, and the lives of the service that they know of.
 pub struct Batch {
     data: PathBuf,
+    /// What all lives of the service logged: not below `data`, whose disk may be full.
+    log: NamedTempFile,
     seed: u64,
     random: StdRng,
     lives: watch::Sender<Option<Life>>,
@@ -60,12 +65,13 @@ impl Batch {
         let stop = Stop::default();
         let live = |number| client::live(number, seed + number as u64, life.clone(), tell.clone(), stop.clone());
         let clients = (0..SERVERS).map(|number| actix_rt::spawn(live(number))).collect();
-        Batch { data: data.to_owned(), seed, random: StdRng::seed_from_u64(seed), lives, progress, outages: false, stop, clients }
+        let log = NamedTempFile::new().expect("a log");
+        Batch { data: data.to_owned(), log, seed, random: StdRng::seed_from_u64(seed), lives, progress, outages: false, stop, clients }
     }
 
     /// Starts the service and lets the clients know.
     pub async fn start(&self) -> Service {
-        let service = Service::start(&self.data, &["--config", &config_file(&self.data)]);
+        let service = Service::start_logging(&self.data, &["--config", &config_file(&self.data)], self.log.path());
         let (member, admin) = (service.user(&self.data, "cellshift").await, service.user(&self.data, "cellshift-admin").await);
         self.lives.send_replace(Some(Life { member, admin }));
         service
@@ -109,22 +115,43 @@ impl Batch {
 
     /// Lets every client see its server at rest; then the service, which lives, is stopped. What must not be fails the test.
     pub async fn end(self, service: Service, what: &str) {
+        let (what, log) = (format!("{what} (seed {})", self.seed), self.log.path().to_owned());
+        if let Err(wrong) = self.judge(service, &what).await {
+            panic!("{what}: {wrong}\n{}", last_lines(&log));
+        }
+    }
+
+    async fn judge(self, service: Service, what: &str) -> Result<(), String> {
         let began = Instant::now();
         self.stop.now();
         let mut histories = Vec::new();
-        for client in self.clients {
-            let history = tokio::time::timeout(REST, client).await.expect("every operation ends").expect("no panic");
+        for (number, client) in self.clients.into_iter().enumerate() {
+            let ended = tokio::time::timeout(REST, client).await;
+            let history = ended.map_err(|_| format!("the server of client {number} does not come to rest"))?.expect("no panic");
             histories.push(History { outages: self.outages, ..history });
         }
-        println!("{what} (seed {}): at rest after {:?}", self.seed, began.elapsed());
+        println!("{what}: at rest after {:?}", began.elapsed());
         self.lives.send_replace(None);
         service.stop();
-        let seed = self.seed;
         for history in &histories {
-            assert_eq!(history.violations(), Vec::<String>::new(), "{what}, seed {seed}: {history}");
+            let violations = history.violations();
+            if !violations.is_empty() {
+                return Err(format!("{violations:?}: {history}"));
+            }
         }
-        assert!(histories.iter().any(|history| history.moves() > 0), "{what}: they moved: {histories:?}");
+        if histories.iter().all(|history| history.moves() == 0) {
+            return Err(format!("no server moved: {histories:?}"));
+        }
         let audit = service::run(&["audit", "--config", &config_file(&self.data)]);
-        assert_eq!(audit.code, Some(0), "{what}, seed {seed}: {}{}", audit.stdout, audit.stderr);
+        match audit.code {
+            Some(0) => Ok(()),
+            code => Err(format!("the audit ends with {code:?}: {}{}", audit.stdout, audit.stderr)),
+        }
     }
+}
+
+fn last_lines(log: &Path) -> String {
+    let text = std::fs::read_to_string(log).expect("the log");
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
