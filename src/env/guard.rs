@@ -98,6 +98,8 @@ guards! {
     TombstoneOfMigration = "tombstone-of-migration",
     /// … so does an undone build request.
     TombstoneOfBuild = "tombstone-of-build",
+    /// … so does a claim that was given up or moved back.
+    TombstoneOfClaim = "tombstone-of-claim",
     /// An operation begins only in a state that allows it.
     ExpectedState = "expected-state",
     /// The record that users see is never removed as a copy.

@@ -84,8 +84,6 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     else {
         return Ok(());
     };
-    // The fence first: an accept that comes late changes nothing of what is read now.
-    world.cell(&cell)?.apply(fence, CellTxn::new()).await?;
     // An accept whose end is unknown has told nothing: but for the task, the record is as it was.
     let prior = context.prior.clone().unwrap_or(Prior {
         vm_state: instance.vm_state,
@@ -95,13 +93,9 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     let vm_state = if context.service_lost { VmState::Error } else { prior.vm_state };
     let power = if prior.running && !context.service_lost { PowerState::Running } else { PowerState::Shutdown };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
-    let mut txn = CellTxn::new().instance_change(context.server, change);
-    // A confirm or a revert may be asked for again (L12).
-    let ending = [MigrationStatus::Confirming, MigrationStatus::Reverting];
-    if let Some(migration) = world.cell(&cell)?.latest_migration(context.server, &ending).await? {
-        txn = txn.migration_status(migration.uuid, MigrationStatus::Finished);
-    }
-    txn = history::failed(txn, world, context, leading_event(context));
+    // A confirm or a revert may be asked for again (L12). In one commit, so that an accept which comes late has nothing to fall between.
+    let txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
+    let txn = history::failed(txn, world, context, leading_event(context));
     world.cell(&cell)?.apply(fence, txn).await?;
     if let (Kind::Resize | Kind::Confirm | Kind::Revert, Some(place)) = (context.kind, context.source.clone()) {
         let here = Place { cell, ..place };

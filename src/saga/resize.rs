@@ -97,7 +97,9 @@ pub async fn hold_source_allocation(world: &World, context: &mut Context, fence:
 /// Undo: what the migration holds is the server's again, and whatever the server held elsewhere is given up, at once.
 pub async fn return_source_allocation(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     // The fence first: from here on an act that comes late changes nothing of what is read now.
-    world.placement.replace_allocations(fence, Vec::new()).await?;
+    if stands(Guard::TombstoneOfClaim) {
+        world.placement.replace_allocations(fence, Vec::new()).await?;
+    }
     let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
     let own = world.placement.allocations_of(context.server).await?;
     let server = Allocations {

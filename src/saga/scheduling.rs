@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::request_spec::RequestSpec;
+use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::services::placement::{Allocations, PlacementService};
 
@@ -175,7 +176,9 @@ pub async fn release_claim(
     request_spec: &RequestSpec,
 ) -> Result<(), ServiceError> {
     // The fence first: a claim that comes late must not fall between the reading and the change.
-    placement.replace_allocations(fence, Vec::new()).await?;
+    if stands(Guard::TombstoneOfClaim) {
+        placement.replace_allocations(fence, Vec::new()).await?;
+    }
     replace_claim(placement, fence, consumer, BTreeMap::new(), request_spec).await
 }
 

@@ -20,7 +20,8 @@ use crate::domain::server::{PowerState, VmState};
 use crate::saga::context::{Kind, Place, Prior, Request};
 use crate::saga::cross_cell_resize::delete_hidden_records;
 use crate::saga::refusal::Refusal;
-use crate::saga::resize::fail_migration;
+use crate::saga::resize::{fail_migration, return_source_allocation};
+use crate::services::ServiceError;
 
 /// A conductor of its own, which signs with this name.
 pub(super) fn worker(played: &Played, name: &str) -> Worker {
@@ -240,6 +241,19 @@ async fn a_debt_that_is_paid_late_touches_only_what_is_still_the_debtors() {
     // A copy is owed to be removed from the cell where the server is by now.
     delete_hidden_records(world, &context, played.fence(server).await, &here.cell).await.unwrap();
     assert_eq!(played.record(server).await.uuid, server);
+}
+
+#[actix::test]
+async fn a_claim_that_comes_after_its_undo_is_refused() {
+    let played = play().await;
+    let (world, server) = (&played.world, played.server(VmState::Active).await);
+    let mut context = played.context(server, Kind::Resize, Request::Revert);
+    let act = played.fence(server).await;
+    let undo = Fence { attempt: act.attempt + 1, ..act };
+    // The move holds nothing yet, and may not any more.
+    return_source_allocation(world, &mut context, undo).await.unwrap();
+    let late = world.placement.replace_allocations(act, Vec::new()).await;
+    assert!(matches!(late, Err(ServiceError::Stale(..))), "{late:?}");
 }
 
 #[actix::test]

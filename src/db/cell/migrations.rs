@@ -175,6 +175,17 @@ impl CellTxn {
         self.migration_change(uuid, MigrationChange::status(status))
     }
 
+    /// The server's move, if a confirm or a revert of it has begun, is finished and waits for one again.
+    pub fn end_not_begun(self, instance: Uuid) -> CellTxn {
+        self.with(move |conn, now| {
+            let ending = [MigrationStatus::Confirming, MigrationStatus::Reverting];
+            let rows = migrations::table.filter(migrations::instance_uuid.eq(Sql(instance))).filter(migrations::status.eq_any(ending));
+            let change = MigrationChange::status(MigrationStatus::Finished);
+            diesel::update(rows).set((change, migrations::updated_at.eq(Sql(Some(now))))).execute(conn)?;
+            Ok(())
+        })
+    }
+
     /// Writes another cell's record of the move over this cell's one (all but number, and `created_at`), or adds it.
     pub fn mirror_migration(self, mut migration: Migration) -> CellTxn {
         self.with(move |conn, _| {

@@ -416,6 +416,22 @@ async fn migrations_are_listed_page_by_page() {
 }
 
 #[tokio::test]
+async fn a_confirm_that_has_not_begun_may_be_asked_for_again() {
+    for cell in cells() {
+        for (n, status) in [(1, MigrationStatus::Error), (2, MigrationStatus::Confirming)] {
+            cell.create_migration(fence(id(7), 1), Migration { status, ..migration(id(7), n) }).await.unwrap();
+        }
+        cell.create_migration(fence(id(8), 1), Migration { status: MigrationStatus::Reverting, ..migration(id(8), 3) }).await.unwrap();
+        cell.apply(fence(id(7), 2), CellTxn::new().end_not_begun(id(7))).await.unwrap();
+        let mut found = Vec::new();
+        for n in 1..=3 {
+            found.push(cell.migration(id(n)).await.unwrap().status);
+        }
+        assert_eq!(found, [MigrationStatus::Error, MigrationStatus::Finished, MigrationStatus::Reverting]);
+    }
+}
+
+#[tokio::test]
 async fn hosts_report_and_their_usage_counts_hidden_servers() {
     for cell in cells() {
         let service = Service {

@@ -114,18 +114,18 @@ impl Batch {
     }
 
     /// Lets every client see its server at rest; then the service, which lives, is stopped. What must not be fails the test.
-    pub async fn end(self, service: Service, what: &str) {
-        let (what, log) = (format!("{what} (seed {})", self.seed), self.log.path().to_owned());
+    pub async fn end(mut self, service: Service, what: &str) {
+        let what = format!("{what} (seed {})", self.seed);
         if let Err(wrong) = self.judge(service, &what).await {
-            panic!("{what}: {wrong}\n{}", last_lines(&log));
+            panic!("{what}: {wrong}\n{}", last_lines(self.log.path()));
         }
     }
 
-    async fn judge(self, service: Service, what: &str) -> Result<(), String> {
+    async fn judge(&mut self, service: Service, what: &str) -> Result<(), String> {
         let began = Instant::now();
         self.stop.now();
         let mut histories = Vec::new();
-        for (number, client) in self.clients.into_iter().enumerate() {
+        for (number, client) in self.clients.drain(..).enumerate() {
             let ended = tokio::time::timeout(REST, client).await;
             let history = ended.map_err(|_| format!("the server of client {number} does not come to rest"))?.expect("no panic");
             histories.push(History { outages: self.outages, ..history });
