@@ -88,17 +88,20 @@ async fn delete_target_records(world: &World, context: &mut Context, fence: Fenc
     delete_hidden_records(world, context, fence, &target.cell).await
 }
 
-/// Removes the server's record from a cell that the mapping does not name. The visible record is never removed (L1).
+/// Removes the server's record from a cell that the mapping does not name. The visible record is never removed (L1), nor what a later
+/// move has brought there: then what is owed is only the move's own record.
 pub async fn delete_hidden_records(world: &World, context: &Context, fence: Fence, cell: &str) -> Result<(), StepError> {
-    match world.api.instance_mapping(context.server).await {
-        Ok(mapping) if stands(Guard::VisibleRecord) && mapping.cell_uuid == Some(world.cell_uuid(cell)?) => return Ok(()),
-        Ok(_) | Err(DbError::NotFound(_)) => {}
+    let is_visible = match world.api.instance_mapping(context.server).await {
+        Ok(mapping) => stands(Guard::VisibleRecord) && mapping.cell_uuid == Some(world.cell_uuid(cell)?),
+        Err(DbError::NotFound(_)) => false,
         Err(error) => return Err(error.into()),
-    }
-    if super::debt::records_in_use_again(world, context, cell).await? {
-        return Ok(());
-    }
-    Ok(world.cell(cell)?.hard_delete_instance(fence, context.server).await?)
+    };
+    let txn = match is_visible || super::debt::records_in_use_again(world, context, cell).await? {
+        false => CellTxn::new().hard_delete_instance(context.server),
+        true if context.settling => CellTxn::new().forget_migration(context.move_id()),
+        true => return Ok(()),
+    };
+    Ok(world.cell(cell)?.apply(fence, txn).await?)
 }
 
 /// Where the server goes, on both records: the source's shows it to operators, the target's needs it when it is published.

@@ -13,6 +13,8 @@ use cellshift::chaos::experiment::verdict::{Conclusion, Verdict};
 use cellshift::chaos::simulation::{Options, run_with};
 use serde_json::Value;
 
+use crate::service::program;
+
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments")
 }
@@ -111,7 +113,7 @@ fn collect(value: &Value, keys: &mut BTreeSet<String>) {
 }
 
 fn cellshift(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_cellshift")).args(arguments).output().expect("the program runs")
+    Command::new(program()).args(arguments).output().expect("the program runs")
 }
 
 #[test]

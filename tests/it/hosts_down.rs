@@ -1,5 +1,6 @@
 //! Hosts that are off when they are needed (L11, L12, L13).
 
+use cellshift::db::cell::migrations::Migration;
 use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
 use cellshift::saga::context::{Context, Kind, Request};
@@ -175,11 +176,15 @@ fn what_an_older_move_owes_leaves_the_hidden_record_of_the_present_one() {
         stage.cross(server).await;
         let world = stage.world();
         let caller = RequestContext::default();
+        let present = stage.migrations("cell1", server).await;
         let mut older = Context::new(Uuid::from_u128(7), Kind::Confirm, caller, server, Request::Confirm { automatic: false });
         older.settling = true;
         let row = world.operations.ownership(server).await.expect("the journal answers").expect("an owner");
         let fence = Fence { server, epoch: row.epoch, attempt: row.attempt };
+        let its_own = Migration { uuid: older.move_id(), ..present[0].clone() };
+        stage.cell("cell1").create_migration(fence, its_own).await.expect("a record");
         delete_hidden_records(world, &older, fence, "cell1").await.expect("paid");
+        assert_eq!(stage.migrations("cell1", server).await, present, "its own record was all that it owed there");
         assert!(stage.record("cell1", server).await.expect("a record").hidden);
         stage.member.revert(server).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;

@@ -1,5 +1,6 @@
 //! The built program as a process of its own, over a data directory.
 
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -23,10 +24,14 @@ pub struct Ended {
     pub stderr: String,
 }
 
+/// The program that is tested: that of this build, or the one that `CELLSHIFT_BIN` names, such as a release.
+pub fn program() -> OsString {
+    std::env::var_os("CELLSHIFT_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_cellshift").into())
+}
+
 /// Runs a subcommand to its end.
 pub fn run(arguments: &[&str]) -> Ended {
-    let Output { status, stdout, stderr } =
-        Command::new(env!("CARGO_BIN_EXE_cellshift")).args(arguments).output().expect("the program runs");
+    let Output { status, stdout, stderr } = Command::new(program()).args(arguments).output().expect("the program runs");
     Ended {
         code: status.code(),
         stdout: String::from_utf8_lossy(&stdout).into_owned(),
@@ -47,7 +52,7 @@ impl Service {
     }
 
     fn start_with(data: &Path, arguments: &[&str], log: Stdio) -> Service {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_cellshift"))
+        let mut process = Command::new(program())
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data)
             .args(arguments)

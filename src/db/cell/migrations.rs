@@ -175,6 +175,14 @@ impl CellTxn {
         self.migration_change(uuid, MigrationChange::status(status))
     }
 
+    /// Removes the record of a move; fine when there is none.
+    pub fn forget_migration(self, uuid: Uuid) -> CellTxn {
+        self.with(move |conn, _| {
+            diesel::delete(migrations::table.filter(migrations::uuid.eq(Sql(uuid)))).execute(conn)?;
+            Ok(())
+        })
+    }
+
     /// The server's move, if a confirm or a revert of it has begun, is finished and waits for one again.
     pub fn end_not_begun(self, instance: Uuid) -> CellTxn {
         self.with(move |conn, now| {

@@ -23,8 +23,8 @@ const ACTIONS: std::ops::Range<usize> = 2..9;
 const ANSWERS: std::ops::Range<usize> = 0..40;
 /// How long everything may take to come to rest, an outage of seconds included.
 const REST: Duration = Duration::from_secs(120);
-/// Lines of the service's log that a failure shows.
-const LAST_LINES: usize = 400;
+/// Lines of the service's log that a failure shows, without requests that were answered.
+const LAST_LINES: usize = 1000;
 
 /// Clients at work, and the lives of the service that they know of.
 pub struct Batch {
@@ -152,6 +152,6 @@ impl Batch {
 
 fn last_lines(log: &Path) -> String {
     let text = std::fs::read_to_string(log).expect("the log");
-    let lines: Vec<&str> = text.lines().collect();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.contains("cellshift::http::access_log")).collect();
     lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
 }
