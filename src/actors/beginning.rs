@@ -11,13 +11,15 @@ use super::conductor::{ConductorHandle, Launch, Resume, Worker};
 use super::runner::{Flight, LATE, LOST, REFUSED, obey, point};
 use crate::chaos::point::{Fault, Moment};
 use crate::db::DbError;
+use crate::db::api::operations::NewSaga;
 use crate::domain::fence::Fence;
-use crate::saga::accept::{busy_message, busy_with};
+use crate::saga::accept::{busy_message, busy_with, owing_message};
 use crate::saga::context::Context;
+use crate::saga::debt::pay_before;
 use crate::saga::machine::Side;
 use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
-use crate::saga::tables::{accept, table_of};
+use crate::saga::tables::{accept, table_of, waits_for};
 
 /// How long a request waits for an operation on the same server that has all but ended.
 const ENDING_PATIENCE: Duration = Duration::from_secs(2);
@@ -89,19 +91,23 @@ impl Worker {
     async fn take_server(&self, context: &Context) -> Result<Fence, Refusal> {
         let first = table_of(context).steps[0].name;
         let json = serde_json::to_string(context).map_err(|e| Refusal::Invalid(e.to_string()))?;
+        let new = NewSaga {
+            waits_for: waits_for(context),
+            ..NewSaga::new(context.saga, context.server, context.kind.as_str(), first, json, &self.parts.owner)
+        };
         let deadline = tokio::time::Instant::now() + ENDING_PATIENCE;
         loop {
             let ended = self.parts.ended.notified();
             let operations = &self.parts.world.operations;
-            let begun = operations.begin(context.saga, context.server, context.kind.as_str(), first, json.clone(), &self.parts.owner).await;
-            match begun {
+            match operations.begin(new.clone()).await {
                 Ok(fence) => return Ok(fence),
                 Err(DbError::Conflict(_)) => {}
                 Err(other) => return Err(other.into()),
             }
             let busy = busy_with(&self.parts.world, context).await?;
+            let owed = if busy.is_none() { pay_before(&self.parts.world, context, &self.parts.owner).await? } else { None };
             if busy.is_some() || tokio::time::Instant::now() >= deadline {
-                return Err(Refusal::Conflict(busy_message(context, busy)));
+                return Err(Refusal::Conflict(owed.map_or_else(|| busy_message(context, busy), |debt| owing_message(context, &debt))));
             }
             // The operation before has shown its end to the user and is about to let go.
             let _ = tokio::time::timeout(Duration::from_millis(50), ended).await;

@@ -100,6 +100,8 @@ guards! {
     TombstoneOfBuild = "tombstone-of-build",
     /// … so does a claim that was given up or moved back.
     TombstoneOfClaim = "tombstone-of-claim",
+    /// A move begins only when nothing is owed that it builds upon.
+    OwedFirst = "owed-first",
     /// An operation begins only in a state that allows it.
     ExpectedState = "expected-state",
     /// The record that users see is never removed as a copy.

@@ -9,6 +9,7 @@ use super::history;
 use super::refusal::Refusal;
 use super::world::{CELL0, World};
 use crate::db::DbError;
+use crate::db::api::debts::Debt;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::db::cell::instance_list::InstanceView;
@@ -164,6 +165,12 @@ pub fn busy_message(context: &Context, task: Option<TaskState>) -> String {
         Some(task) => format!("Cannot '{}' instance {} while it is in task_state {task}", verb(context), context.server),
         None => format!("Cannot '{}' instance {} while another operation on it is in progress", verb(context), context.server),
     }
+}
+
+/// What a caller is told while the server owes what the operation waits for.
+pub fn owing_message(context: &Context, debt: &Debt) -> String {
+    let (verb, server) = (verb(context), context.server);
+    format!("Cannot '{verb}' instance {server} while what its last move left is being cleaned up ({}: {})", debt.step, debt.reason)
 }
 
 fn wrong_state(context: &Context, vm_state: VmState, task_state: Option<TaskState>) -> String {

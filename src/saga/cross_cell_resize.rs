@@ -35,11 +35,12 @@ const STEPS: &[Step] = &[
     // In the request: the operation's row and the task keep every other operation out. The undo ends what users see of it.
     Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
     // Before any effect, so that every failure from here on has a migration that says `error`.
-    Step::reversible("record_migration", work!(record_migration), Undo::By(work!(fail_migration))),
+    Step::reversible("record_migration", work!(record_migration), Undo::By(work!(fail_migration))).before_the_next_move(),
     // Before the scheduler claims: the claim is the server's, what it has now must be someone else's.
-    Step::reversible("hold_source_allocation", work!(hold_source_allocation), Undo::By(work!(return_source_allocation))),
+    Step::reversible("hold_source_allocation", work!(hold_source_allocation), Undo::By(work!(return_source_allocation)))
+        .before_the_next_move(),
     // A later refusal of the host leads back to here, for the next alternate.
-    Step::reversible("select_destination", work!(select_destination), Undo::By(work!(release_destination))),
+    Step::reversible("select_destination", work!(select_destination), Undo::By(work!(release_destination))).before_the_next_move(),
     // Hidden: the mapping still names the source. First at the target, because the claim's context belongs to it.
     Step::reversible("create_target_records", work!(create_target_records), Undo::By(work!(delete_target_records))),
     // Inactive: traffic still goes to the source.
@@ -48,7 +49,7 @@ const STEPS: &[Step] = &[
     Step::reversible("reserve_volumes_for_target", work!(reserve_volumes_for_target), Undo::By(work!(release_target_volumes))),
     // Last of the preparation: a refusal here has touched nothing that runs.
     Step::reversible("claim_at_target", work!(claim_at_target), Undo::AtCandidate(work!(drop_claim_at_target))),
-    Step::reversible("record_target_choice", work!(record_target_choice), Undo::By(work!(clear_target_choice))),
+    Step::reversible("record_target_choice", work!(record_target_choice), Undo::By(work!(clear_target_choice))).before_the_next_move(),
     // The record of the image before its bytes, so that there is something to delete whatever becomes of the upload.
     Step::reversible("create_snapshot_image", work!(create_snapshot_image), Undo::By(work!(delete_snapshot_image))),
     // The guest is off from here on; every undo below ends with it running again.

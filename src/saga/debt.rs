@@ -4,7 +4,7 @@ use super::context::{Context, Kind, Place};
 use super::error::StepError;
 use super::refusal::Refusal;
 use super::step::Step;
-use super::tables::table_of;
+use super::tables::{table_of, waits_for};
 use super::world::World;
 use crate::db::DbError;
 use crate::db::api::debts::{Debt, Held};
@@ -80,7 +80,7 @@ pub async fn runs_already(world: &World, context: &Context, place: &Place) -> Re
 
 /// The cell of the server's record; none when the server is gone. A cell that does not answer is an error: nothing may be
 /// concluded from its silence.
-async fn cell_of(world: &World, context: &Context) -> Result<Option<String>, StepError> {
+pub(super) async fn cell_of(world: &World, context: &Context) -> Result<Option<String>, StepError> {
     match super::accept::find(world, context.server).await {
         Ok((cell, _)) => Ok(Some(cell)),
         Err(Refusal::NotFound(_)) => Ok(None),
@@ -113,6 +113,22 @@ pub async fn pay_all(world: &World, owner: &str) {
             log::warn!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt cannot be looked at: {error}");
         }
     }
+}
+
+/// Before an operation: tries what the server owes of the steps that it waits for, and gives one that still stands.
+pub async fn pay_before(world: &World, context: &Context, owner: &str) -> Result<Option<Debt>, StepError> {
+    let steps = waits_for(context);
+    if steps.is_empty() {
+        return Ok(None);
+    }
+    let owed = async || {
+        let debts = world.operations.debts(Some(context.server)).await?;
+        Ok::<_, StepError>(debts.into_iter().filter(|debt| steps.contains(&debt.step.as_str())).collect::<Vec<_>>())
+    };
+    for debt in owed().await? {
+        pay(world, &debt, owner).await?;
+    }
+    Ok(owed().await?.into_iter().next())
 }
 
 /// Tries one debt under a hold of its server and a new fence. A hold that failed may have been taken all the same: then its lease runs

@@ -102,6 +102,10 @@ pub async fn return_source_allocation(world: &World, context: &mut Context, fenc
     }
     let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
     let own = world.placement.allocations_of(context.server).await?;
+    if context.settling && super::debt::cell_of(world, context).await?.is_none() {
+        let none = Allocations { allocations: BTreeMap::new(), ..held };
+        return Ok(world.placement.replace_allocations(fence, vec![none]).await?);
+    }
     let server = Allocations {
         consumer: context.server,
         consumer_generation: own.and_then(|own| own.consumer_generation),

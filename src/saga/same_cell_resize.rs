@@ -23,13 +23,14 @@ pub const TABLE: Table = Table { steps: STEPS, chooses: Some("select_destination
 
 const STEPS: &[Step] = &[
     Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-    Step::reversible("record_migration", work!(record_migration), Undo::By(work!(fail_migration))),
-    Step::reversible("hold_source_allocation", work!(hold_source_allocation), Undo::By(work!(return_source_allocation))),
-    Step::reversible("select_destination", work!(select_destination), Undo::By(work!(release_destination))),
+    Step::reversible("record_migration", work!(record_migration), Undo::By(work!(fail_migration))).before_the_next_move(),
+    Step::reversible("hold_source_allocation", work!(hold_source_allocation), Undo::By(work!(return_source_allocation)))
+        .before_the_next_move(),
+    Step::reversible("select_destination", work!(select_destination), Undo::By(work!(release_destination))).before_the_next_move(),
     Step::reversible("bind_ports_at_target", work!(bind_ports_at_target), Undo::AtCandidate(work!(unbind_ports_at_target))),
     Step::reversible("reserve_volumes_for_target", work!(reserve_volumes_for_target), Undo::By(work!(release_target_volumes))),
     Step::reversible("claim_at_target", work!(claim_at_target), Undo::AtCandidate(work!(drop_claim_at_target))),
-    Step::reversible("record_target_choice", work!(record_target_choice), Undo::By(work!(clear_target_choice))),
+    Step::reversible("record_target_choice", work!(record_target_choice), Undo::By(work!(clear_target_choice))).before_the_next_move(),
     Step::reversible("stop_source_guest", work!(stop_source_guest), Undo::By(work!(start_source_guest)))
         .within(Deadline::Within(180))
         .serving(),

@@ -68,6 +68,8 @@ pub struct Step {
     /// The user's guest depends on it: while its undo (or its clean-up act) is owed, or when its act fails for good without
     /// an undo, the server is in ERROR (rule 7).
     pub service_depends: bool,
+    /// The next move of the server builds upon it: none begins while its undo is owed.
+    pub next_move_waits: bool,
     /// Tries of a reversible act whose end is unknown, before the saga unwinds.
     pub tries: u32,
 }
@@ -75,12 +77,30 @@ pub struct Step {
 impl Step {
     /// A step that can be undone, before the pivot.
     pub const fn reversible(name: &'static str, act: Work, undo: Undo) -> Step {
-        Step { name, class: Class::Reversible, deadline: Deadline::Within(60), act, undo, service_depends: false, tries: 1 }
+        Step {
+            name,
+            class: Class::Reversible,
+            deadline: Deadline::Within(60),
+            act,
+            undo,
+            service_depends: false,
+            next_move_waits: false,
+            tries: 1,
+        }
     }
 
     /// The commit after which the saga goes forward.
     pub const fn pivot(name: &'static str, act: Work, undo: Undo) -> Step {
-        Step { name, class: Class::Pivot, deadline: Deadline::Within(60), act, undo, service_depends: false, tries: 1 }
+        Step {
+            name,
+            class: Class::Pivot,
+            deadline: Deadline::Within(60),
+            act,
+            undo,
+            service_depends: false,
+            next_move_waits: false,
+            tries: 1,
+        }
     }
 
     /// A step that is retried until it is done.
@@ -92,13 +112,23 @@ impl Step {
             act,
             undo: Undo::Nothing("past the pivot"),
             service_depends: false,
+            next_move_waits: false,
             tries: 1,
         }
     }
 
     /// A step past the pivot whose definite failure hands the server back.
     pub const fn forward_or_back(name: &'static str, act: Work, undo: Undo) -> Step {
-        Step { name, class: Class::Forward, deadline: Deadline::Within(60), act, undo, service_depends: false, tries: 1 }
+        Step {
+            name,
+            class: Class::Forward,
+            deadline: Deadline::Within(60),
+            act,
+            undo,
+            service_depends: false,
+            next_move_waits: false,
+            tries: 1,
+        }
     }
 
     /// A step that may be owed.
@@ -110,6 +140,7 @@ impl Step {
             act,
             undo: Undo::Nothing("it only removes what is of no use"),
             service_depends: false,
+            next_move_waits: false,
             tries: 1,
         }
     }
@@ -122,6 +153,11 @@ impl Step {
     /// On which the user's guest depends.
     pub const fn serving(self) -> Step {
         Step { service_depends: true, ..self }
+    }
+
+    /// On which the next move of the server builds.
+    pub const fn before_the_next_move(self) -> Step {
+        Step { next_move_waits: true, ..self }
     }
 
     /// Tried this often while its end is unknown.

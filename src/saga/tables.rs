@@ -45,6 +45,17 @@ pub fn table_of(context: &Context) -> Table {
     }
 }
 
+/// Steps of which the server must owe no undo when this operation begins: a move, and what ends it, take allocations and move fields for
+/// true, and take the records of older moves along.
+pub fn waits_for(context: &Context) -> Vec<&'static str> {
+    match context.kind {
+        Kind::Resize | Kind::Confirm | Kind::Revert => {
+            ALL.iter().flat_map(|(_, table)| table.steps).filter(|step| step.next_move_waits).map(|step| step.name).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// Performs the first step within the request.
 pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
     match context.kind {

@@ -8,16 +8,17 @@ use uuid::Uuid;
 use super::*;
 use crate::actors::address::Address;
 use crate::actors::cell::CellHosts;
-use crate::actors::played::{Played, play};
+use crate::actors::played::{HOST, Played, play};
 use crate::db::Outage;
 use crate::db::api::debts::NewDebt;
 use crate::db::api::leases::LEASE;
-use crate::db::api::operations::{Append, JournalEntry};
+use crate::db::api::operations::{Append, JournalEntry, NewSaga};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
+use crate::domain::flavor::Flavor;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::server::{PowerState, VmState};
-use crate::saga::context::{Kind, Place, Prior, Request};
+use crate::saga::context::{Context, Kind, Place, Prior, Request};
 use crate::saga::cross_cell_resize::delete_hidden_records;
 use crate::saga::refusal::Refusal;
 use crate::saga::resize::{fail_migration, return_source_allocation};
@@ -124,17 +125,24 @@ async fn past_the_limit_a_request_is_told_to_come_back() {
 pub(super) async fn owed(played: &Played, steps: &[&str]) -> Uuid {
     let server = played.server(VmState::Error).await;
     let mut context = played.context(server, Kind::Reboot, Request::Reboot { hard: true });
-    let operations = &played.world.operations;
-    operations.begin(context.saga, server, "reboot", "accept", "{}".into(), "test").await.unwrap();
     let (cell, instance) = crate::saga::accept::find(&played.world, server).await.unwrap();
     let node = played.world.node_on(&cell, instance.host.as_deref().unwrap()).await.unwrap();
     context.prior = Some(Prior { vm_state: VmState::Active, running: true, launched: true });
     context.source = Some(Place { cell, host: node.host.clone(), node: node.host, provider: node.uuid, availability_zone: None });
+    owes(played, &context, "act", steps).await;
+    server
+}
+
+/// This operation has ended and owes one side of these steps.
+async fn owes(played: &Played, context: &Context, side: &str, steps: &[&str]) {
+    let (operations, server) = (&played.world.operations, context.server);
+    let kind = context.kind.as_str();
+    operations.begin(NewSaga::new(context.saga, server, kind, "accept", "{}".into(), "test")).await.unwrap();
     let json = serde_json::to_string(&context).unwrap();
     let debt = |(seq, step): (usize, &&str)| NewDebt {
         owed_seq: i64::try_from(seq).unwrap(),
         step: (*step).into(),
-        side: "act".into(),
+        side: side.into(),
         context: json.clone(),
         reason: "no answer".into(),
     };
@@ -161,7 +169,6 @@ pub(super) async fn owed(played: &Played, steps: &[&str]) -> Uuid {
         owed: steps.iter().enumerate().map(debt).collect(),
     };
     operations.append(append).await.unwrap();
-    server
 }
 
 /// Has the debts tried once.
@@ -221,6 +228,33 @@ async fn a_debt_stands_until_the_servers_record_is_right_too() {
     pay(&mut played, &conductor, 1).await;
     assert!(played.world.operations.debts(Some(server)).await.unwrap().is_empty());
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
+async fn a_move_waits_for_what_an_older_one_owes_of_what_it_builds_upon() {
+    let played = play().await;
+    let conductor = conductor(&played, 10);
+    let move_of = |server| {
+        let flavor = Box::new(Flavor { id: "1".into(), name: "small".into(), ..Flavor::default() });
+        played.context(server, Kind::Resize, Request::Resize { flavor, migrate: true, host: None, cross_cell_allowed: true })
+    };
+    let debts = async |server| played.world.operations.debts(Some(server)).await.unwrap().len();
+    let (owing, refusing) = (played.server(VmState::Active).await, played.server(VmState::Active).await);
+    let mut older = move_of(owing);
+    older.source =
+        Some(Place { cell: "cell1".into(), host: HOST.into(), node: HOST.into(), provider: Uuid::nil(), availability_zone: None });
+    owes(&played, &older, "undo", &["record_target_choice", "record_migration", "create_snapshot_image"]).await;
+    let begun = conductor.begin(move_of(owing)).await;
+    assert!(matches!(&begun, Err(Refusal::Conflict(why)) if why.contains("nova-compute")), "as far as this world goes, but {begun:?}");
+    assert_eq!(debts(owing).await, 1, "the other is nothing that a move builds upon");
+
+    // Without a source it cannot be paid.
+    owes(&played, &move_of(refusing), "undo", &["record_target_choice"]).await;
+    let refusal = conductor.begin(move_of(refusing)).await.unwrap_err();
+    let Refusal::Conflict(why) = refusal else { panic!("{refusal:?}") };
+    assert!(why.starts_with(&format!("Cannot 'migrate' instance {refusing} while what its last move left is being cleaned up")), "{why}");
+    assert_eq!(debts(refusing).await, 1);
+    conductor.begin(played.context(refusing, Kind::Stop, Request::Stop)).await.unwrap();
 }
 
 #[actix::test]

@@ -6,6 +6,7 @@ use super::super::played::{Played, play};
 use super::super::supervision::{ChildDied, Children, Verdict};
 use super::*;
 use crate::db::api::leases::TakeOver;
+use crate::db::api::operations::NewSaga;
 use crate::domain::server::VmState;
 use crate::saga::context::{Kind, Request};
 use crate::saga::tables::{accept, table_of};
@@ -70,7 +71,7 @@ async fn migration(played: &Played) -> (Uuid, Addr<Parent>, Addr<Migration>, mps
     let mut context = played.context(server, Kind::Start, Request::Start);
     let json = serde_json::to_string(&context).unwrap();
     let first = table_of(&context).steps[0].name;
-    let fence = played.world.operations.begin(context.saga, server, "start", first, json, "test").await.unwrap();
+    let fence = played.world.operations.begin(NewSaga::new(context.saga, server, "start", first, json, "test")).await.unwrap();
     accept(&played.world, &mut context, fence).await.unwrap();
     let saga = context.saga;
     let flight = Flight::accepted(context, fence, played.world.env.now());

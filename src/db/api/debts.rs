@@ -85,6 +85,19 @@ pub(super) fn all(conn: &mut Conn, server: Option<Uuid>) -> Result<Vec<Debt>, Db
     query.load::<Row>(conn)?.into_iter().map(debt).collect()
 }
 
+/// Whether something of these steps is owed to the server.
+pub(super) fn is_owed(conn: &mut Conn, server: &str, steps: &[&'static str]) -> Result<bool, DbError> {
+    if steps.is_empty() {
+        return Ok(false);
+    }
+    let found: i64 = debts::table
+        .filter(debts::server_uuid.eq(server.to_owned()))
+        .filter(debts::step.eq_any(steps.to_vec()))
+        .count()
+        .get_result(conn)?;
+    Ok(found > 0)
+}
+
 /// A server that is held at rest for the payment of a debt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {

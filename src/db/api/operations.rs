@@ -143,6 +143,29 @@ pub struct SagaFilter {
     pub limit: i64,
 }
 
+/// A saga that begins.
+#[derive(Clone, Debug)]
+pub struct NewSaga {
+    pub id: Uuid,
+    pub server: Uuid,
+    pub kind: String,
+    /// Its first.
+    pub step: String,
+    /// As JSON.
+    pub context: String,
+    /// Who holds its lease.
+    pub owner: String,
+    /// Steps of which the server must owe nothing.
+    pub waits_for: Vec<&'static str>,
+}
+
+impl NewSaga {
+    /// One that waits for nothing.
+    pub fn new(id: Uuid, server: Uuid, kind: &str, step: &str, context: String, owner: &str) -> NewSaga {
+        NewSaga { id, server, kind: kind.to_owned(), step: step.to_owned(), context, owner: owner.to_owned(), waits_for: Vec::new() }
+    }
+}
+
 /// Everything about operations.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OperationRecords {
@@ -174,18 +197,19 @@ impl Operations {
     }
 
     /// Takes the server for a new saga and writes the journal's first entry ("`step` begun"). Conflict when another
-    /// operation holds the server.
-    pub async fn begin(&self, saga: Uuid, server: Uuid, kind: &str, step: &str, context: String, owner: &str) -> Result<Fence, DbError> {
+    /// operation holds the server, or when it owes what this one waits for.
+    pub async fn begin(&self, new: NewSaga) -> Result<Fence, DbError> {
         let now = self.db.env().now().naive_utc();
+        let NewSaga { id, server, kind, step, context, owner, waits_for } = new;
         let row = SagaRow {
-            id: saga.to_string(),
+            id: id.to_string(),
             server_uuid: server.to_string(),
-            kind: kind.to_owned(),
+            kind,
             state: "running".to_owned(),
-            step: step.to_owned(),
+            step,
             context,
             error: None,
-            lease_owner: owner.to_owned(),
+            lease_owner: owner,
             lease_epoch: 1,
             created_at: now,
             updated_at: now,
@@ -194,6 +218,9 @@ impl Operations {
         self.db
             .write(move |conn| {
                 occupy(conn, &row.server_uuid, &row.id, now)?;
+                if stands(Guard::OwedFirst) && super::debts::is_owed(conn, &row.server_uuid, &waits_for)? {
+                    return Err(DbError::Conflict(format!("instance {server} owes what this operation waits for")));
+                }
                 let fence = ownership::take_attempt(conn, server)?;
                 diesel::insert_into(sagas::table).values(&row).execute(conn)?;
                 let first = JournalEntry {

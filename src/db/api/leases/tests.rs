@@ -1,7 +1,7 @@
 //! Leases and holds on both databases. Their clock goes a second further with each look at it.
 
 use super::super::debts::NewDebt;
-use super::super::operations::Append;
+use super::super::operations::{Append, NewSaga};
 use super::*;
 use crate::db::{Schema, fixture};
 
@@ -15,7 +15,7 @@ fn all_operations() -> Vec<Operations> {
 
 async fn begun(operations: &Operations, saga: u128, owner: &str) -> Uuid {
     let (id, server) = (Uuid::from_u128(saga), Uuid::from_u128(saga + 100));
-    operations.begin(id, server, "stop", "accept", "{}".into(), owner).await.unwrap();
+    operations.begin(NewSaga::new(id, server, "stop", "accept", "{}".into(), owner)).await.unwrap();
     id
 }
 
@@ -59,7 +59,7 @@ async fn what_has_just_been_renewed_is_not_written_again() {
 
 /// An ended saga that owes one step.
 async fn owing(operations: &Operations) {
-    operations.begin(SAGA, SERVER, "stop", "accept", "{}".into(), "one").await.unwrap();
+    operations.begin(NewSaga::new(SAGA, SERVER, "stop", "accept", "{}".into(), "one")).await.unwrap();
     let debt = NewDebt { owed_seq: 1, step: "stop_guest".into(), side: "act".into(), context: "{}".into(), reason: "no answer".into() };
     let append = Append {
         saga: SAGA,
