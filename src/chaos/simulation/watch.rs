@@ -16,7 +16,7 @@ use crate::db::{Db, DbError};
 use crate::domain::fence::Fence;
 use crate::services::placement::{EmbeddedPlacement, PlacementService};
 use crate::virt::simulated::Simulated;
-use crate::virt::{Hypervisor, StopCause, VirtError};
+use crate::virt::{Hypervisor, StopCause};
 
 /// Violations noted; more say nothing new.
 const MOST: usize = 20;
@@ -130,10 +130,9 @@ impl Watch {
 
     /// I1 and I2: one guest at most runs, on the owner, started for its epoch; and I13 of the server's counters.
     fn guests_of(&self, server: Uuid) {
-        let drivers: Vec<(String, Arc<Simulated>)> =
-            self.state().drivers.iter().map(|(host, driver)| (host.clone(), driver.clone())).collect();
-        let guests = drivers.iter().filter_map(|(host, driver)| Some((host, known(driver.guest(server))?)));
-        let running: Vec<_> = guests.filter(|(_, guest)| guest.runs()).collect();
+        let drivers = self.state().drivers.clone();
+        let running: Vec<(String, i64)> =
+            drivers.into_iter().filter_map(|(host, driver)| driver.runs_for(server).map(|epoch| (host, epoch))).collect();
         let subject = format!("server {server}");
         if running.len() > 1 {
             let hosts: Vec<&str> = running.iter().map(|(host, _)| host.as_str()).collect();
@@ -141,12 +140,11 @@ impl Watch {
         }
         let Some(row) = self.ask(|records| records.operations.ownership(server)) else { return };
         let given = row.as_ref().map_or((0, 0), |row| (row.epoch, row.attempt));
-        for (host, guest) in running {
+        for (host, epoch) in running {
             let owner = row.as_ref().and_then(|row| row.owner.as_ref());
-            if owner.is_none_or(|(_, owner)| owner != host) || guest.started_epoch != given.0 {
+            if owner.is_none_or(|(_, owner)| *owner != host) || epoch != given.0 {
                 let message = format!(
-                    "its guest runs on {host}, started for epoch {}, expected only on its owner {} for epoch {}",
-                    guest.started_epoch,
+                    "its guest runs on {host}, started for epoch {epoch}, expected only on its owner {} for epoch {}",
                     owner.map_or("nobody", |(_, host)| host.as_str()),
                     given.0
                 );
@@ -246,8 +244,4 @@ impl Witness for Watch {
         let highest = state.delivered.entry((host.to_owned(), fence.server)).or_default();
         *highest = fence.attempt.max(*highest);
     }
-}
-
-fn known<T>(answer: Result<Option<T>, VirtError>) -> Option<T> {
-    answer.ok().flatten()
 }

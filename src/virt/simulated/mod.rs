@@ -73,6 +73,13 @@ impl Simulated {
         self.dir.join(server.to_string())
     }
 
+    /// The epoch for which the guest was started, while it runs.
+    pub fn runs_for(&self, server: Uuid) -> Option<i64> {
+        let guest = self.find(server)?;
+        let guest = lock(&guest);
+        guest.record.runs().then_some(guest.record.started_epoch)
+    }
+
     fn find(&self, server: Uuid) -> Option<Arc<Mutex<Guest>>> {
         lock(&self.guests).get(&server).cloned()
     }
