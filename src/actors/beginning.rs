@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::conductor::{ConductorHandle, Launch, Resume, Worker};
 use super::runner::{Flight, LATE, LOST, REFUSED, obey, point};
-use crate::chaos::point::{Fault, Moment};
+use crate::chaos::point::{Fault, FaultPoints, Moment};
 use crate::db::DbError;
 use crate::db::api::operations::NewSaga;
 use crate::domain::fence::Fence;
@@ -124,8 +124,9 @@ impl Worker {
         match fault {
             Fault::Refuse => return Err(Refusal::Conflict(REFUSED.into())),
             Fault::CompleteLate | Fault::CompleteAfterEnd => {
-                let (conductor, context) = (self.clone(), context.clone());
-                tokio::spawn(async move { conductor.accept_late(context, fence, fault == Fault::CompleteAfterEnd).await });
+                let (conductor, context, faults) = (self.clone(), context.clone(), faults.kept());
+                let after_end = fault == Fault::CompleteAfterEnd;
+                tokio::spawn(async move { conductor.accept_late(context, fence, faults, after_end).await });
                 return Err(Refusal::Unavailable(LATE.into()));
             }
             Fault::Repeat => {
@@ -142,13 +143,13 @@ impl Worker {
         accepted
     }
 
-    async fn accept_late(self, mut context: Context, fence: Fence, after_end: bool) {
+    async fn accept_late(self, mut context: Context, fence: Fence, faults: FaultPoints, after_end: bool) {
         if after_end {
             // When nobody can tell, now is as good.
             let _ = self.until_at_rest(context.server).await;
         }
         let _ = accept(&self.parts.world, &mut context, fence).await;
         let step = table_of(&context).steps[0];
-        self.parts.faults.over(&point(&context, &step, Side::Act, Moment::BeforeEffect));
+        faults.over(&point(&context, &step, Side::Act, Moment::BeforeEffect));
     }
 }

@@ -231,7 +231,7 @@ async fn perform(
             if fault == Fault::CompleteAfterEnd {
                 held_back.push(release);
             }
-            let (world, faults, step, mut context) = (world.clone(), faults.clone(), *step, context.clone());
+            let (world, faults, step, mut context) = (world.clone(), faults.kept(), *step, context.clone());
             tokio::spawn(async move {
                 // Released by a drop: of the sender here above, or of all when the saga ends.
                 let _ = released.await;

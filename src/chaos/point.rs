@@ -90,7 +90,46 @@ impl FaultPoints {
         }
     }
 
+    /// The plan that is armed now, for one whose fault outlasts it: what comes late is still told to who made it late.
+    pub fn kept(&self) -> FaultPoints {
+        FaultPoints { plan: Arc::new(RwLock::new(self.armed())) }
+    }
+
     fn armed(&self) -> Option<Arc<dyn FaultPlan>> {
         self.plan.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Hears(AtomicBool);
+
+    impl FaultPlan for Hears {
+        fn at(&self, _: &Point<'_>) -> Fault {
+            Fault::CompleteLate
+        }
+
+        fn over(&self, _: &Point<'_>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn a_plan_hears_of_the_end_of_its_fault_when_it_is_armed_no_more() {
+        let (points, plan) = (FaultPoints::default(), Arc::new(Hears::default()));
+        points.arm(Some(plan.clone()));
+        let here =
+            Point { saga: "stop", id: Uuid::nil(), server: Uuid::nil(), step: "stop_guest", side: "act", moment: Moment::BeforeEffect };
+        assert_eq!(points.at(&here), Fault::CompleteLate);
+        let kept = points.kept();
+        points.arm(None);
+        assert_eq!(points.at(&here), Fault::None);
+        kept.over(&here);
+        assert!(plan.0.load(Ordering::SeqCst));
     }
 }

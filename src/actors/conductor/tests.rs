@@ -231,6 +231,22 @@ async fn a_debt_stands_until_the_servers_record_is_right_too() {
 }
 
 #[actix::test]
+async fn a_debt_of_another_releases_step_asks_for_an_operator_and_stands() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    let server = played.server(VmState::Active).await;
+    owes(&played, &played.context(server, Kind::Stop, Request::Stop), "undo", &["carry_over"]).await;
+    let debts = async |played: &Played| played.world.operations.debts(Some(server)).await.unwrap();
+    while !debts(&played).await[0].needs_operator {
+        assert!(debts(&played).await[0].tries < 10, "it asks too late");
+        pay(&mut played, &conductor, 0).await;
+    }
+    let [debt] = &debts(&played).await[..] else { panic!("it does not stand") };
+    assert_eq!((debt.tries, debt.reason.as_str()), (10, "no step carry_over in this release"));
+    conductor.begin(played.context(server, Kind::Stop, Request::Stop)).await.unwrap();
+}
+
+#[actix::test]
 async fn a_move_waits_for_what_an_older_one_owes_of_what_it_builds_upon() {
     let played = play().await;
     let conductor = conductor(&played, 10);
