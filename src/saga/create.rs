@@ -8,7 +8,7 @@ use super::error::StepError;
 use super::guest_move::{connect_volumes, fence_target, guest_spec, own, start_at_target};
 use super::history;
 use super::refusal::Refusal;
-use super::resize::{claim_next_alternate, release_destination, scheduling_error};
+use super::resize::{claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error};
 use super::scheduling::{OperationKind, SchedulingError, SelectDestinations};
 use super::step::{Deadline, Step, Table, Undo, work};
 use super::world::{CELL0, World};
@@ -35,7 +35,7 @@ pub const TABLE: Table = Table { steps: STEPS, chooses: Some("select_host") };
 const STEPS: &[Step] = &[
     Step::reversible("accept", work!(accept_again), Undo::By(work!(bury_in_cell0))),
     Step::reversible("select_host", work!(select_host), Undo::By(work!(release_destination))),
-    Step::reversible("claim_at_host", work!(claim_at_host), Undo::AtCandidate(work!(drop_claim))),
+    Step::reversible("claim_at_host", work!(claim_at_host), Undo::AtCandidate(work!(drop_claim_at_target))),
     Step::reversible("make_ports", work!(make_ports), Undo::By(work!(give_up_ports))),
     Step::reversible("make_volumes", work!(make_volumes), Undo::By(work!(give_up_volumes))).within(Deadline::Within(600)),
     Step::reversible("prepare_guest", work!(prepare_guest), Undo::By(work!(remove_guest))).within(Deadline::WithoutProgress(60)),
@@ -139,11 +139,6 @@ async fn claim_at_host(world: &World, context: &mut Context, fence: Fence) -> Re
         StepError::Refused(why) | StepError::Unknown(why) => StepError::NextCandidate(why),
         other => other,
     })
-}
-
-async fn drop_claim(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let Some(target) = context.target.clone() else { return Ok(()) };
-    super::guest_move::drop_claim(world, context, fence, &target).await
 }
 
 /// Ports are made or taken, and bound to the host.

@@ -290,6 +290,11 @@ async fn a_debt_that_is_paid_late_touches_only_what_is_still_the_debtors() {
     assert_eq!(debt::was_mended(world, &context).await, Ok(true), "its user has it running");
     // A copy is owed to be removed from the cell where the server is by now.
     delete_hidden_records(world, &context, played.fence(server).await, &here.cell).await.unwrap();
+    // So is its room on a host that was off when the server was made, and that has it by now.
+    context.target = Some(here.clone());
+    let claim = crate::saga::create::TABLE.steps.iter().find(|step| step.name == "claim_at_host").unwrap();
+    let undone = claim.undo.work().unwrap()(world, &mut context, played.fence(server).await);
+    tokio::time::timeout(Duration::from_secs(20), undone).await.expect("the host is asked").unwrap();
     assert_eq!(played.record(server).await.uuid, server);
 }
 
