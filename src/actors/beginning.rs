@@ -95,7 +95,7 @@ impl Worker {
             waits_for: waits_for(context),
             ..NewSaga::new(context.saga, context.server, context.kind.as_str(), first, json, &self.parts.owner)
         };
-        let deadline = tokio::time::Instant::now() + ENDING_PATIENCE;
+        let (deadline, mut owed) = (tokio::time::Instant::now() + ENDING_PATIENCE, None);
         loop {
             let ended = self.parts.ended.notified();
             let operations = &self.parts.world.operations;
@@ -105,7 +105,10 @@ impl Worker {
                 Err(other) => return Err(other.into()),
             }
             let busy = busy_with(&self.parts.world, context).await?;
-            let owed = if busy.is_none() { pay_before(&self.parts.world, context, &self.parts.owner).await? } else { None };
+            // Once where it does not help: each try that is refused brings the operator's help nearer.
+            if busy.is_none() && owed.is_none() {
+                owed = pay_before(&self.parts.world, context, &self.parts.owner).await?;
+            }
             if busy.is_some() || tokio::time::Instant::now() >= deadline {
                 return Err(Refusal::Conflict(owed.map_or_else(|| busy_message(context, busy), |debt| owing_message(context, &debt))));
             }

@@ -269,7 +269,8 @@ async fn a_move_waits_for_what_an_older_one_owes_of_what_it_builds_upon() {
     let refusal = conductor.begin(move_of(refusing)).await.unwrap_err();
     let Refusal::Conflict(why) = refusal else { panic!("{refusal:?}") };
     assert!(why.starts_with(&format!("Cannot 'migrate' instance {refusing} while what its last move left is being cleaned up")), "{why}");
-    assert_eq!(debts(refusing).await, 1);
+    let standing = played.world.operations.debts(Some(refusing)).await.unwrap();
+    assert_eq!(standing.iter().map(|debt| debt.tries).collect::<Vec<_>>(), [1], "tried once for the request");
     conductor.begin(played.context(refusing, Kind::Stop, Request::Stop)).await.unwrap();
 }
 
