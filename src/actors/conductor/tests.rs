@@ -270,7 +270,8 @@ async fn a_move_waits_for_what_an_older_one_owes_of_what_it_builds_upon() {
     let Refusal::Conflict(why) = refusal else { panic!("{refusal:?}") };
     assert!(why.starts_with(&format!("Cannot 'migrate' instance {refusing} while what its last move left is being cleaned up")), "{why}");
     let standing = played.world.operations.debts(Some(refusing)).await.unwrap();
-    assert_eq!(standing.iter().map(|debt| debt.tries).collect::<Vec<_>>(), [1], "tried once for the request");
+    let [debt] = &standing[..] else { panic!("{standing:?}") };
+    assert!(debt.tries <= 3, "once for the request, besides what the conductor tries meanwhile, not {} times", debt.tries);
     conductor.begin(played.context(refusing, Kind::Stop, Request::Stop)).await.unwrap();
 }
 
