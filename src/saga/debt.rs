@@ -123,7 +123,7 @@ pub async fn pay_before(world: &World, context: &Context, owner: &str) -> Result
     }
     let owed = async || {
         let debts = world.operations.debts(Some(context.server)).await?;
-        Ok::<_, StepError>(debts.into_iter().filter(|debt| steps.contains(&debt.step.as_str())).collect::<Vec<_>>())
+        Ok::<_, StepError>(debts.into_iter().filter(|debt| steps.contains(debt.step.as_str())).collect::<Vec<_>>())
     };
     for debt in owed().await? {
         pay(world, &debt, owner).await?;

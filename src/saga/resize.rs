@@ -101,11 +101,12 @@ pub async fn return_source_allocation(world: &World, context: &mut Context, fenc
         world.placement.replace_allocations(fence, Vec::new()).await?;
     }
     let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
-    let own = world.placement.allocations_of(context.server).await?;
     if context.settling && super::debt::cell_of(world, context).await?.is_none() {
+        // The server is gone: what was its is nobody's.
         let none = Allocations { allocations: BTreeMap::new(), ..held };
         return Ok(world.placement.replace_allocations(fence, vec![none]).await?);
     }
+    let own = world.placement.allocations_of(context.server).await?;
     let server = Allocations {
         consumer: context.server,
         consumer_generation: own.and_then(|own| own.consumer_generation),

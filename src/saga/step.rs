@@ -75,74 +75,34 @@ pub struct Step {
 }
 
 impl Step {
+    const fn of(class: Class, name: &'static str, act: Work, undo: Undo) -> Step {
+        let deadline = Deadline::Within(60);
+        Step { name, class, deadline, act, undo, service_depends: false, next_move_waits: false, tries: 1 }
+    }
+
     /// A step that can be undone, before the pivot.
     pub const fn reversible(name: &'static str, act: Work, undo: Undo) -> Step {
-        Step {
-            name,
-            class: Class::Reversible,
-            deadline: Deadline::Within(60),
-            act,
-            undo,
-            service_depends: false,
-            next_move_waits: false,
-            tries: 1,
-        }
+        Step::of(Class::Reversible, name, act, undo)
     }
 
     /// The commit after which the saga goes forward.
     pub const fn pivot(name: &'static str, act: Work, undo: Undo) -> Step {
-        Step {
-            name,
-            class: Class::Pivot,
-            deadline: Deadline::Within(60),
-            act,
-            undo,
-            service_depends: false,
-            next_move_waits: false,
-            tries: 1,
-        }
+        Step::of(Class::Pivot, name, act, undo)
     }
 
     /// A step that is retried until it is done.
     pub const fn forward(name: &'static str, act: Work) -> Step {
-        Step {
-            name,
-            class: Class::Forward,
-            deadline: Deadline::Within(60),
-            act,
-            undo: Undo::Nothing("past the pivot"),
-            service_depends: false,
-            next_move_waits: false,
-            tries: 1,
-        }
+        Step::of(Class::Forward, name, act, Undo::Nothing("past the pivot"))
     }
 
     /// A step past the pivot whose definite failure hands the server back.
     pub const fn forward_or_back(name: &'static str, act: Work, undo: Undo) -> Step {
-        Step {
-            name,
-            class: Class::Forward,
-            deadline: Deadline::Within(60),
-            act,
-            undo,
-            service_depends: false,
-            next_move_waits: false,
-            tries: 1,
-        }
+        Step::of(Class::Forward, name, act, undo)
     }
 
     /// A step that may be owed.
     pub const fn cleanup(name: &'static str, act: Work) -> Step {
-        Step {
-            name,
-            class: Class::Cleanup,
-            deadline: Deadline::Within(60),
-            act,
-            undo: Undo::Nothing("it only removes what is of no use"),
-            service_depends: false,
-            next_move_waits: false,
-            tries: 1,
-        }
+        Step::of(Class::Cleanup, name, act, Undo::Nothing("it only removes what is of no use"))
     }
 
     /// With another deadline.

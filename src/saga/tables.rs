@@ -1,6 +1,8 @@
 //! The register of sagas: which table a context runs, and how it is accepted. A new saga is a line in each function here;
 //! the failure tests cover whatever stands in [`ALL`].
 
+use std::collections::BTreeSet;
+
 use super::context::{Context, Kind, Request};
 use super::refusal::Refusal;
 use super::step::Table;
@@ -47,12 +49,12 @@ pub fn table_of(context: &Context) -> Table {
 
 /// Steps of which the server must owe no undo when this operation begins: a move, and what ends it, take allocations and move fields for
 /// true, and take the records of older moves along.
-pub fn waits_for(context: &Context) -> Vec<&'static str> {
+pub fn waits_for(context: &Context) -> BTreeSet<&'static str> {
     match context.kind {
         Kind::Resize | Kind::Confirm | Kind::Revert => {
             ALL.iter().flat_map(|(_, table)| table.steps).filter(|step| step.next_move_waits).map(|step| step.name).collect()
         }
-        _ => Vec::new(),
+        _ => BTreeSet::new(),
     }
 }
 

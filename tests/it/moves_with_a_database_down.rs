@@ -2,19 +2,19 @@
 //! database is back, and what was answered with 503 has either ended well or touched nothing (L6, L12, L34).
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use cellshift::chaos::point::{Fault, Moment};
 use cellshift::config::Seconds;
 use cellshift::db::Outage;
-use cellshift::db::cell::migrations::MigrationFilter;
-use cellshift::domain::migration::MigrationStatus;
 use serde_json::json;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::client::Answer;
 use crate::stage::{Stage, hosts, play, play_default};
+
+/// Calls that a dead database refuses: they come within some seconds, and looks for overdue confirms are among them.
+const REFUSALS: u32 = 12;
 
 /// A cell that is down is asked again at once.
 fn probed_often(config: &mut cellshift::config::Config) {
@@ -248,28 +248,13 @@ fn an_automatic_confirm_that_meets_a_dead_database_is_made_later() {
                 "the API's" => stage.world().api.db().clone(),
                 cell => stage.cell(cell).db().clone(),
             };
-            // Down when the resize has ended, for longer than one look for overdue ones.
-            let (down, once) = (db.clone(), std::sync::Once::new());
-            stage.arm(move |point| {
-                if point.step == "delete_snapshot_image" && point.moment == Moment::AfterJournal {
-                    once.call_once(|| {
-                        let db = down.clone();
-                        actix_rt::spawn(async move {
-                            tokio::time::sleep(Duration::from_millis(50)).await;
-                            db.set_outage(Outage::Refuses);
-                            tokio::time::sleep(Duration::from_millis(1500)).await;
-                            db.set_outage(Outage::None);
-                        });
-                    });
-                }
-                Fault::None
-            });
             stage.member.resize(server, "gen2.small").await.expect(202);
-            let of_server = || MigrationFilter { instance_uuid: Some(server), ..MigrationFilter::default() };
-            let confirmed = || async {
-                let known = stage.cell("cell2").migrations(of_server()).await.unwrap_or_default();
-                known.iter().any(|migration| migration.status == MigrationStatus::Confirmed)
-            };
+            let ended = stage.running.tree.conductor.until_at_rest(server);
+            tokio::time::timeout(crate::client::PATIENCE, ended).await.expect("it ends").expect("the journal answers");
+            // Before it is overdue, and for longer than one look for those that are.
+            db.set_outage_for(Outage::Refuses, REFUSALS);
+            stage.until("the database has refused all it was to refuse", || async { !db.is_spoiled() }).await;
+            let confirmed = || async { stage.migration_status("cell2", server).await == "confirmed" };
             stage.until("it is confirmed by itself", confirmed).await;
             stage.at_rest(server, "ACTIVE").await;
             paid(&stage, server).await;

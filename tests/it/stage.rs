@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cellshift::actors::root::Parts;
 use cellshift::bootstrap;
@@ -178,11 +177,11 @@ impl Stage {
         self.at_rest(server, "VERIFY_RESIZE").await
     }
 
-    /// Waits until what `look` finds is true.
+    /// Waits until what `look` finds is true; looks again when all else that can go on has done so.
     pub async fn until<F: Future<Output = bool>>(&self, what: &str, look: impl Fn() -> F) {
         let waiting = async {
             while !look().await {
-                tokio::time::sleep(Duration::from_millis(10)).await;
+                tokio::task::yield_now().await;
             }
         };
         tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never so: {what}"));

@@ -300,7 +300,7 @@ async fn a_server_that_moves_between_the_reads_of_two_cells_is_listed() {
         let fence = Fence { server: record.uuid, epoch: 2, attempt: 2 };
         new.db.create_instance(fence, InstanceBundle::new(record.clone())).await.unwrap();
         world.registry.inner.api.publish_move(fence, record.uuid, new.uuid, spec_of(&record)).await.unwrap();
-        old.db.hard_delete_instance(fence, record.uuid).await.unwrap();
+        old.db.apply(fence, CellTxn::new().hard_delete_instance(record.uuid)).await.unwrap();
         drop(readers_of_old);
     };
     let listing = world.registry.list_servers(ListQuery { limit: 10, ..ListQuery::default() });

@@ -3,6 +3,8 @@
 //! who dies with the hold loses it as a dead conductor its operations, and one who wakes up later neither strikes a debt out nor
 //! lets the server go.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, NaiveDateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
@@ -86,13 +88,13 @@ pub(super) fn all(conn: &mut Conn, server: Option<Uuid>) -> Result<Vec<Debt>, Db
 }
 
 /// Whether something of these steps is owed to the server.
-pub(super) fn is_owed(conn: &mut Conn, server: &str, steps: &[&'static str]) -> Result<bool, DbError> {
+pub(super) fn is_owed(conn: &mut Conn, server: &str, steps: &BTreeSet<&'static str>) -> Result<bool, DbError> {
     if steps.is_empty() {
         return Ok(false);
     }
     let found: i64 = debts::table
         .filter(debts::server_uuid.eq(server.to_owned()))
-        .filter(debts::step.eq_any(steps.to_vec()))
+        .filter(debts::step.eq_any(steps.iter().copied()))
         .count()
         .get_result(conn)?;
     Ok(found > 0)

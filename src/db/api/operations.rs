@@ -1,7 +1,7 @@
 //! Operations in flight and the saga journal: at most one operation per server by a unique key, entries appended under a
 //! lease whose epoch fences an old owner's writes (architecture §5, rules 1 and 6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
@@ -156,13 +156,13 @@ pub struct NewSaga {
     /// Who holds its lease.
     pub owner: String,
     /// Steps of which the server must owe nothing.
-    pub waits_for: Vec<&'static str>,
+    pub waits_for: BTreeSet<&'static str>,
 }
 
 impl NewSaga {
     /// One that waits for nothing.
     pub fn new(id: Uuid, server: Uuid, kind: &str, step: &str, context: String, owner: &str) -> NewSaga {
-        NewSaga { id, server, kind: kind.to_owned(), step: step.to_owned(), context, owner: owner.to_owned(), waits_for: Vec::new() }
+        NewSaga { id, server, kind: kind.to_owned(), step: step.to_owned(), context, owner: owner.to_owned(), waits_for: BTreeSet::new() }
     }
 }
 

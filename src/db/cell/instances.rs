@@ -190,11 +190,6 @@ impl CellDb {
         self.apply(fence, CellTxn::new().create_instance(new)).await
     }
 
-    /// [`CellTxn::hard_delete_instance`] alone.
-    pub async fn hard_delete_instance(&self, fence: Fence, uuid: Uuid) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().hard_delete_instance(uuid)).await
-    }
-
     /// [`CellTxn::soft_delete_instance`] alone.
     pub async fn soft_delete_instance(&self, fence: Fence, uuid: Uuid, at: DateTime<Utc>) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().soft_delete_instance(uuid, at)).await

@@ -178,8 +178,8 @@ async fn a_server_goes_whole_to_another_cell_and_back() {
 
         target.set_hidden(fence(uuid, 3), uuid, false).await.unwrap();
         assert!(matches!(target.import_bundle(fence(uuid, 3), copy.clone(), true).await, Err(DbError::Conflict(_))));
-        source.hard_delete_instance(fence(uuid, 3), uuid).await.unwrap();
-        source.hard_delete_instance(fence(uuid, 3), uuid).await.unwrap();
+        source.apply(fence(uuid, 3), CellTxn::new().hard_delete_instance(uuid)).await.unwrap();
+        source.apply(fence(uuid, 3), CellTxn::new().hard_delete_instance(uuid)).await.unwrap();
         assert!(matches!(source.instance_even_deleted(uuid).await, Err(DbError::NotFound(_))));
         source.import_bundle(fence(uuid, 4), copy, false).await.unwrap();
         // A server that was deleted here in an earlier life is no obstacle either.

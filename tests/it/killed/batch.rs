@@ -103,6 +103,14 @@ impl Batch {
         self.until(|progress| progress.answers >= answers).await;
     }
 
+    /// For so long, which is how long a trouble lasts, no client may give up.
+    pub async fn outlasts(&mut self, trouble: Duration) {
+        let given_up = futures::future::select_all(&mut self.clients);
+        if let Ok((client, number, _)) = tokio::time::timeout(trouble, given_up).await {
+            panic!("client {number} gives up: {client:?}");
+        }
+    }
+
     async fn until(&mut self, so_far: impl FnMut(&Progress) -> bool) {
         let there = tokio::time::timeout(PATIENCE, self.progress.wait_for(so_far)).await;
         drop(there.expect("clients come on").expect("clients live"));

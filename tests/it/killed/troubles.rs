@@ -91,8 +91,7 @@ fn live_through<S>(place: impl FnOnce(&mut Config), setting: &S, kinds: &[Troubl
             batch.moment().await;
             println!("{}", trouble.what);
             (trouble.begin)(setting, &service);
-            // Not a wait for anything: it is how long the trouble lasts.
-            tokio::time::sleep(trouble.lasts).await;
+            batch.outlasts(trouble.lasts).await;
             (trouble.end)(setting, &service);
         }
         batch.end(service, &format!("{times} troubles")).await;
