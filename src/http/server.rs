@@ -102,6 +102,10 @@ fn configure(config: &mut web::ServiceConfig, wiring: &Wiring) {
 /// while the next request is on its way fails that request.
 const KEEP_ALIVE: Duration = Duration::from_secs(120);
 
+/// How long the head of a request may take to arrive. A machine that is busy for some seconds must not turn clients away before
+/// their requests are read.
+const HEAD_PATIENCE: Duration = Duration::from_secs(30);
+
 /// Serves on the listener with this many workers, each with at most `blocking` threads for work that blocks. The future ends
 /// after a graceful stop through the server's handle: requests at work get `grace` seconds.
 pub fn start(wiring: Wiring, listener: TcpListener, workers: usize, blocking: usize, grace: u64) -> std::io::Result<Server> {
@@ -110,6 +114,7 @@ pub fn start(wiring: Wiring, listener: TcpListener, workers: usize, blocking: us
         .worker_max_blocking_threads(blocking)
         .disable_signals()
         .keep_alive(KEEP_ALIVE)
+        .client_request_timeout(HEAD_PATIENCE)
         .shutdown_timeout(grace)
         .listen(listener)?;
     Ok(server.run())

@@ -96,7 +96,7 @@ fn passwords_are_shown_only_when_that_is_wanted() {
 fn a_cell_gets_as_long_as_configured_and_is_probed_as_often() {
     play(
         |config| {
-            config.cells.timeout = Seconds::millis(300);
+            config.cells.timeout = Seconds::whole(2);
             config.cells.probe_interval = Seconds::millis(50);
         },
         |stage| async move {
@@ -106,7 +106,7 @@ fn a_cell_gets_as_long_as_configured_and_is_probed_as_often() {
             for _ in 0..3 {
                 stage.member.speaking("2.68").get(&format!("/servers/{server}")).await.expect(503);
             }
-            assert!(begun.elapsed() < Duration::from_secs(5), "three times 0.3 s, not the default's 10 s: {:?}", begun.elapsed());
+            assert!(begun.elapsed() < Duration::from_secs(9), "2 s until it is known, not the default's 10 s: {:?}", begun.elapsed());
             let health = || async {
                 let body = stage.admin.get("/ops/v1/cells").await.expect(200).body;
                 body["cells"][1]["health"].clone()

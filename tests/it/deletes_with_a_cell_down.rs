@@ -18,6 +18,12 @@ fn probed_often(config: &mut Config) {
     config.cells.probe_interval = Seconds::millis(20);
 }
 
+/// … and nobody waits long for one that hangs, but longer than a disk that is busy takes for a commit.
+fn impatient(config: &mut Config) {
+    probed_often(config);
+    config.cells.timeout = Seconds::whole(2);
+}
+
 fn down(stage: &Stage, cell: &str) {
     stage.cell(cell).db().set_outage(Outage::Refuses);
 }
@@ -99,10 +105,6 @@ fn a_delete_while_the_cell_is_down_is_carried_out_when_it_is_back() {
 
 #[test]
 fn a_cell_that_hangs_keeps_no_delete_in_another_waiting() {
-    let impatient = |config: &mut Config| {
-        probed_often(config);
-        config.cells.timeout = Seconds::millis(300);
-    };
     play(impatient, |stage| async move {
         let far = stage.create(stage.server()).await;
         let near = stage.create(stage.server().flavor("gen2.small")).await;
@@ -192,10 +194,6 @@ fn a_server_that_waits_for_confirm_is_deleted_with_both_its_sides() {
 #[test]
 fn a_server_that_waits_for_confirm_is_deleted_when_the_cell_it_came_from_is_back() {
     for outage in [Outage::Refuses, Outage::Hangs] {
-        let impatient = |config: &mut Config| {
-            probed_often(config);
-            config.cells.timeout = Seconds::whole(1);
-        };
         play(impatient, |stage| async move {
             let server = stage.create(stage.server()).await;
             let other = stage.create(stage.server().flavor("gen2.small")).await;
@@ -273,7 +271,7 @@ fn operators_see_which_deletes_wait_for_what_since_when() {
 fn a_delete_waits_for_the_operation_that_has_the_server() {
     let slow = |config: &mut Config| {
         probed_often(config);
-        config.compute.latency_ms.insert(Operation::CopyDisks, 300);
+        config.compute.latency_ms.insert(Operation::CopyDisks, 1500);
     };
     play(slow, |stage| async move {
         let server = stage.create(stage.server()).await;
@@ -292,7 +290,7 @@ fn a_delete_waits_for_the_operation_that_has_the_server() {
 #[test]
 fn a_server_that_is_being_made_is_deleted_as_soon_as_it_is() {
     let slow = |config: &mut Config| {
-        config.compute.latency_ms.insert(Operation::Start, 200);
+        config.compute.latency_ms.insert(Operation::Start, 3000);
     };
     play(slow, |stage| async move {
         // One that gets a host, and one that finds none.

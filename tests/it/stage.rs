@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use cellshift::actors::root::Parts;
 use cellshift::bootstrap;
@@ -26,6 +27,7 @@ use uuid::Uuid;
 use crate::client::{NewServer, PATIENCE, User, id_of};
 use crate::databases;
 
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 const CROSS_CELL_FOR_ALL: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
 
 /// The cloud: cell1 and cell2 with two hosts each unless told otherwise, cross-cell moves allowed.
@@ -177,11 +179,13 @@ impl Stage {
         self.at_rest(server, "VERIFY_RESIZE").await
     }
 
-    /// Waits until what `look` finds is true; looks again when all else that can go on has done so.
+    /// Waits until what `look` finds is true. Nobody tells of everything that a test may look for, so it looks again and again, but
+    /// leaves the processor to what it waits for in between.
     pub async fn until<F: Future<Output = bool>>(&self, what: &str, look: impl Fn() -> F) {
         let waiting = async {
+            let mut next = tokio::time::interval(BETWEEN_LOOKS);
             while !look().await {
-                tokio::task::yield_now().await;
+                next.tick().await;
             }
         };
         tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never so: {what}"));
