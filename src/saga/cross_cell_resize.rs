@@ -90,7 +90,7 @@ async fn delete_target_records(world: &World, context: &mut Context, fence: Fenc
 }
 
 /// Removes the server's record from a cell that the mapping does not name. The visible record is never removed (L1), nor what a later
-/// move has brought there: then what is owed is only the move's own record.
+/// move has brought there: then what is owed is only the move's own record, unless that has come along as history.
 pub async fn delete_hidden_records(world: &World, context: &Context, fence: Fence, cell: &str) -> Result<(), StepError> {
     let is_visible = match world.api.instance_mapping(context.server).await {
         Ok(mapping) => stands(Guard::VisibleRecord) && mapping.cell_uuid == Some(world.cell_uuid(cell)?),
@@ -99,7 +99,7 @@ pub async fn delete_hidden_records(world: &World, context: &Context, fence: Fenc
     };
     let txn = match is_visible || super::debt::records_in_use_again(world, context, cell).await? {
         false => CellTxn::new().hard_delete_instance(context.server),
-        true if context.settling => CellTxn::new().forget_migration(context.move_id()),
+        true if context.settling => CellTxn::new().forget_live_migration(context.move_id()),
         true => return Ok(()),
     };
     Ok(world.cell(cell)?.apply(fence, txn).await?)

@@ -91,8 +91,8 @@ pub async fn release_source_guest(world: &World, context: &mut Context, fence: F
 /// did or did not do before, the result is the same (L16).
 pub async fn define_source_guest_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    if super::debt::lost_ownership(world, context, &source).await? {
-        return Ok(());
+    if super::debt::is_out_of_hand(world, context, &source).await? {
+        return drop_unnamed_attachments(world, context, fence).await;
     }
     let volumes = connect_volumes(world, context, fence, &source, |volume| volume.source_attachment).await?;
     if !super::debt::runs_already(world, context, &source).await? {
@@ -106,6 +106,18 @@ pub async fn define_source_guest_again(world: &World, context: &mut Context, fen
     }
     let txn = attachments(world, context, &source.cell, CellTxn::new(), |volume| volume.source_attachment).await?;
     Ok(world.cell(&source.cell)?.apply(fence, txn).await?)
+}
+
+/// What mended the server, or moved it since, has connected each volume by the attachment that the record names: of those that were to
+/// hold or to connect it here, the rest goes.
+async fn drop_unnamed_attachments(world: &World, context: &Context, fence: Fence) -> Result<(), StepError> {
+    let Some(cell) = super::debt::cell_of(world, context).await? else { return Ok(()) };
+    let devices = world.cell(&cell)?.block_devices(context.server).await?;
+    let is_named = |id: uuid::Uuid| devices.iter().any(|device| device.attachment_id == Some(id));
+    for id in context.volumes.iter().flat_map(|volume| [volume.placeholder, volume.source_attachment]).filter(|id| !is_named(*id)) {
+        world.volumes.delete_attachment(fence, id).await?;
+    }
+    Ok(())
 }
 
 /// The target's bindings become the active ones.

@@ -165,7 +165,8 @@ async fn start_at_source(world: &World, context: &mut Context, fence: Fence) -> 
     if super::debt::lost_ownership(world, context, &source).await? {
         return Ok(());
     }
-    if context.running_before_move {
+    // As a debt, only to a server that still waits for it: whose user has mended it may have stopped it since.
+    if context.running_before_move && !super::debt::was_mended(world, context).await? {
         world.ask(context, &source, fence, HostCommand::StartGuest).await?;
     }
     for volume in &context.volumes {

@@ -17,6 +17,7 @@ mod faults;
 mod full_disk;
 mod hosts_down;
 mod killed;
+mod late_debts;
 mod layers;
 mod local_disks;
 mod moves_with_a_database_down;

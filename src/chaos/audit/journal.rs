@@ -1,16 +1,43 @@
 //! I8, I9 and I13: the journal has no gaps and nothing after its end, undoes only what was begun and in reverse order, and
 //! numbers its attempts upward.
 
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
 use super::report::{Findings, Violation};
 use super::snapshot::Snapshot;
 use crate::db::api::operations::{JournalEntry, SagaRecord};
 use crate::saga::context::Context;
 use crate::saga::machine::{Machine, Outcome, Side};
-use crate::saga::step::Step;
+use crate::saga::step::{Step, Table};
 use crate::saga::tables::table_of;
+
+/// The tables of sagas, by the contexts that say which they are: a context that has not changed is not read again.
+#[derive(Default)]
+pub struct Tables(BTreeMap<Uuid, (String, Table)>);
+
+impl Tables {
+    fn of(&mut self, saga: &SagaRecord) -> Result<Table, serde_json::Error> {
+        match self.0.get(&saga.id) {
+            Some((context, table)) if *context == saga.context => Ok(*table),
+            _ => {
+                let context: Context = serde_json::from_str(&saga.context)?;
+                let table = table_of(&context);
+                self.0.insert(saga.id, (saga.context.clone(), table));
+                Ok(table)
+            }
+        }
+    }
+}
 
 /// Looks for violations of I8, I9 and I13 in every journal.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
+    check_again(snapshot, &mut Tables::default())
+}
+
+/// As [`check`], for whoever looks at the same sagas again and again.
+pub fn check_again(snapshot: &Snapshot, tables: &mut Tables) -> Vec<Violation> {
     let mut found = Findings::of(snapshot);
     for saga in &snapshot.sagas {
         let none = Vec::new();
@@ -22,7 +49,7 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
         if is_over(saga) {
             nothing_is_open(saga, &subject, entries, &mut found);
         } else if !snapshot.busy.contains(&saga.server) || snapshot.holders.get(&saga.server) == Some(&saga.id) {
-            can_be_resumed(saga, &subject, entries, &mut found);
+            can_be_resumed(saga, &subject, entries, tables, &mut found);
         }
     }
     for orphan in snapshot.journals.keys().filter(|id| !snapshot.sagas.iter().any(|saga| saga.id == **id)) {
@@ -114,14 +141,13 @@ fn nothing_is_open(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], f
 }
 
 /// Replays a live saga's journal as a successor would: each entry must be what was at hand.
-fn can_be_resumed(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], found: &mut Findings) {
-    let context: Context = match serde_json::from_str(&saga.context) {
-        Ok(context) => context,
+fn can_be_resumed(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], tables: &mut Tables, found: &mut Findings) {
+    let table = match tables.of(saga) {
+        Ok(table) => table,
         Err(error) => {
             return found.add("I8", subject, format!("its context cannot be read ({error}), expected one that a successor can go on with"));
         }
     };
-    let table = table_of(&context);
     let mut machine = Machine::new();
     for entry in entries {
         match machine.at_hand() {

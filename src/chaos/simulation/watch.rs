@@ -8,10 +8,12 @@ use futures::FutureExt;
 use uuid::Uuid;
 
 use super::trace::Trace;
-use crate::chaos::audit::{Snapshot, Violation, journal};
+use crate::chaos::audit::journal::{self, Tables};
+use crate::chaos::audit::{Snapshot, Violation};
 use crate::chaos::experiment::{Witness, short};
 use crate::chaos::point::{Moment, Point};
-use crate::db::api::operations::{JournalEntry, Operations};
+use crate::db::api::operations::{JournalEntry, Operations, WatchedSaga};
+use crate::db::api::ownership::Ownership;
 use crate::db::{Db, DbError};
 use crate::domain::fence::Fence;
 use crate::services::placement::{EmbeddedPlacement, PlacementService};
@@ -49,6 +51,9 @@ struct State {
     generations: BTreeMap<Uuid, i64>,
     /// What has been read of the journals, which are only ever added to; the audit reads them whole in the end.
     journals: BTreeMap<Uuid, Vec<JournalEntry>>,
+    tables: Tables,
+    /// Ownership as it was read last, and how many transactions the API database had had by then.
+    ownership: BTreeMap<Uuid, (u64, Option<Ownership>)>,
     /// The highest attempt that reached a host, per host and server.
     delivered: BTreeMap<(String, Uuid), i64>,
     /// How often a guest went on and off under that attempt, since its host was last away.
@@ -128,17 +133,29 @@ impl Watch {
         self.guests_of(server);
     }
 
+    /// The server's row, read again when anything may have been written to it; none when it cannot be read.
+    fn ownership_of(&self, server: Uuid) -> Option<Option<Ownership>> {
+        let written = self.records.as_ref()?.operations.db().calls().transactions;
+        if let Some((_, row)) = self.state().ownership.get(&server).filter(|(when, _)| *when == written) {
+            return Some(row.clone());
+        }
+        let row = self.ask(|records| records.operations.ownership(server))?;
+        self.state().ownership.insert(server, (written, row.clone()));
+        Some(row)
+    }
+
     /// I1 and I2: one guest at most runs, on the owner, started for its epoch; and I13 of the server's counters.
     fn guests_of(&self, server: Uuid) {
-        let drivers = self.state().drivers.clone();
-        let running: Vec<(String, i64)> =
-            drivers.into_iter().filter_map(|(host, driver)| driver.runs_for(server).map(|epoch| (host, epoch))).collect();
+        let running: Vec<(String, i64)> = {
+            let state = self.state();
+            state.drivers.iter().filter_map(|(host, driver)| driver.runs_for(server).map(|epoch| (host.clone(), epoch))).collect()
+        };
         let subject = format!("server {server}");
         if running.len() > 1 {
             let hosts: Vec<&str> = running.iter().map(|(host, _)| host.as_str()).collect();
             self.found("I1", subject.clone(), format!("its guest runs on {} at once, expected on one host at most", hosts.join(" and ")));
         }
-        let Some(row) = self.ask(|records| records.operations.ownership(server)) else { return };
+        let Some(row) = self.ownership_of(server) else { return };
         let given = row.as_ref().map_or((0, 0), |row| (row.epoch, row.attempt));
         for (host, epoch) in running {
             let owner = row.as_ref().and_then(|row| row.owner.as_ref());
@@ -158,19 +175,25 @@ impl Watch {
     }
 
     /// I8 and I9, and I13 of the attempts, by the audit's own rules.
-    fn journal_of(&self, saga: Uuid, server: Uuid) {
-        let Some(Some(record)) = self.ask(|records| records.operations.saga(saga)) else { return };
+    fn journal_of(&self, saga: Uuid) {
         let mut entries = self.state().journals.remove(&saga).unwrap_or_default();
-        let Some(added) = self.ask(|records| records.operations.entries_since(saga, entries.len())) else { return };
+        let written = self.records.as_ref().map_or(0, |records| records.operations.db().calls().transactions);
+        let Some(Some(watched)) = self.ask(|records| records.operations.watched(saga, entries.len())) else { return };
+        let WatchedSaga { record, added, ownership } = watched;
         entries.extend(added);
-        let Some(row) = self.ask(|records| records.operations.ownership(server)) else { return };
+        let server = record.server;
         let snapshot = Snapshot {
             sagas: vec![record],
             journals: [(saga, entries)].into(),
-            ownership: row.map(|row| (server, row)).into_iter().collect(),
+            ownership: ownership.clone().map(|row| (server, row)).into_iter().collect(),
             ..Snapshot::default()
         };
-        for violation in journal::check(&snapshot) {
+        let violations = {
+            let mut state = self.state();
+            state.ownership.insert(server, (written, ownership));
+            journal::check_again(&snapshot, &mut state.tables)
+        };
+        for violation in violations {
             self.found(&violation.invariant, violation.subject, violation.message);
         }
         self.state().journals.extend(snapshot.journals);
@@ -232,11 +255,11 @@ impl Witness for Watch {
 
     /// Looks at a server after a step of one of its sagas.
     fn step(&self, point: &Point<'_>) {
-        self.guests_of(point.server);
         if point.moment == Moment::BeforeEffect {
-            self.journal_of(point.id, point.server);
+            self.journal_of(point.id);
             self.placement();
         }
+        self.guests_of(point.server);
     }
 
     fn delivered(&self, host: &str, fence: Fence) {

@@ -166,6 +166,16 @@ impl NewSaga {
     }
 }
 
+/// A saga at one moment of its run.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WatchedSaga {
+    pub record: SagaRecord,
+    /// What its journal has had since the last look.
+    pub added: Vec<JournalEntry>,
+    /// Its server's row.
+    pub ownership: Option<ownership::Ownership>,
+}
+
 /// Everything about operations.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OperationRecords {
@@ -321,14 +331,18 @@ impl Operations {
         self.db.read(move |conn| entries_of(conn, saga)).await
     }
 
-    /// What the journal of a saga has had since it was `known` entries long.
-    pub async fn entries_since(&self, saga: Uuid, known: usize) -> Result<Vec<JournalEntry>, DbError> {
+    /// A saga for whoever watches it and knows the first `known` entries of its journal; none when there is no such saga.
+    pub async fn watched(&self, saga: Uuid, known: usize) -> Result<Option<WatchedSaga>, DbError> {
         let since = i64::try_from(known).unwrap_or(i64::MAX);
         self.db
             .read(move |conn| {
-                let entries = journal::table.filter(journal::saga_id.eq(saga.to_string())).filter(journal::seq.ge(since));
-                let rows: Vec<EntryRow> = entries.order(journal::seq).load(conn)?;
-                Ok(rows.into_iter().map(entry).collect())
+                let id = saga.to_string();
+                let Some(row) = sagas::table.find(&id).first::<SagaRow>(conn).optional()? else { return Ok(None) };
+                let added = journal::table.filter(journal::saga_id.eq(&id)).filter(journal::seq.ge(since)).order(journal::seq);
+                let added = added.load(conn)?.into_iter().map(entry).collect();
+                let record = record(row)?;
+                let ownership = ownership::find(conn, record.server)?;
+                Ok(Some(WatchedSaga { record, added, ownership }))
             })
             .await
     }

@@ -175,10 +175,12 @@ impl CellTxn {
         self.migration_change(uuid, MigrationChange::status(status))
     }
 
-    /// Removes the record of a move; fine when there is none.
-    pub fn forget_migration(self, uuid: Uuid) -> CellTxn {
+    /// Removes the record of a move that stands as if it were still on its way; fine when there is none. One that has ended is history
+    /// that the server has brought along.
+    pub fn forget_live_migration(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, _| {
-            diesel::delete(migrations::table.filter(migrations::uuid.eq(Sql(uuid)))).execute(conn)?;
+            let live = migrations::table.filter(migrations::uuid.eq(Sql(uuid))).filter(migrations::status.eq_any(MigrationStatus::LIVE));
+            diesel::delete(live).execute(conn)?;
             Ok(())
         })
     }
