@@ -51,7 +51,7 @@ pub struct Flight {
     pending: Vec<JournalEntry>,
     owed: Vec<NewDebt>,
     /// The context as this runner has last stored it.
-    stored: Option<String>,
+    stored: Option<Context>,
 }
 
 impl Flight {
@@ -89,8 +89,8 @@ impl Flight {
 
     /// Writes what is pending; with `begins`, the last entry takes the next attempt.
     async fn commit(&mut self, world: &World, step: &str, begins: bool, ends: bool) -> Result<Fence, DbError> {
-        let context = serde_json::to_string(&self.context)?;
-        let changed = self.stored.as_ref() != Some(&context);
+        let context = if self.stored.as_ref() == Some(&self.context) { None } else { Some(serde_json::to_string(&self.context)?) };
+        let changed = context.is_some();
         let append = Append {
             saga: self.context.saga,
             server: self.context.server,
@@ -98,14 +98,16 @@ impl Flight {
             entries: std::mem::take(&mut self.pending),
             state: self.machine.state().to_owned(),
             step: step.to_owned(),
-            context: changed.then(|| context.clone()),
+            context,
             error: self.machine.error.clone(),
             begins,
             ends,
             owed: std::mem::take(&mut self.owed),
         };
         let fence = world.operations.append(append).await?;
-        self.stored = Some(context);
+        if changed {
+            self.stored = Some(self.context.clone());
+        }
         Ok(fence)
     }
 }
