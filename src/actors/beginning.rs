@@ -48,7 +48,7 @@ impl BeginOperation for ConductorHandle {
 
 impl ConductorHandle {
     /// Accepts an operation: takes the server, checks its state under that hold, and starts the saga. When this answers
-    /// `Ok`, the operation is durable and ends by itself; when it answers [`Refusal::Unavailable`], it may.
+    /// `Ok`, the operation is durable and ends by itself; when it answers with a refusal that is not definite, it may.
     pub async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
         self.check_room()?;
         let conductor = self.next().clone();
@@ -65,7 +65,7 @@ impl Worker {
         let fence = match self.take_server(&context).await {
             Ok(fence) => fence,
             Err(refusal) => {
-                beginning.settled = !matches!(refusal, Refusal::Unavailable(_));
+                beginning.settled = refusal.is_definite();
                 return Err(refusal);
             }
         };
@@ -81,8 +81,7 @@ impl Worker {
             }
             Err(refusal) => {
                 // What may have happened is found out by the successor, which tries the step again or undoes it.
-                let definite = !matches!(refusal, Refusal::Unavailable(_));
-                beginning.settled = definite && self.parts.world.operations.abandon(saga, &refusal.to_string()).await.is_ok();
+                beginning.settled = refusal.is_definite() && self.parts.world.operations.abandon(saga, &refusal.to_string()).await.is_ok();
                 Err(refusal)
             }
         }

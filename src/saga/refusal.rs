@@ -1,4 +1,4 @@
-//! Why an operation was not accepted: nothing was begun, and the caller is told at once.
+//! Why an operation was not accepted. Where it may have begun all the same, the refusal says so.
 
 use super::error::StepError;
 use crate::db::DbError;
@@ -19,9 +19,19 @@ pub enum Refusal {
     /// Not this caller's to do, or over quota.
     #[error("{0}")]
     Forbidden(String),
-    /// Something needed does not answer: try again later.
+    /// Something needed does not answer: try again later. The operation may have begun.
     #[error("{0}")]
     Unavailable(String),
+    /// While the request hung, another has taken the operation over and goes on with it.
+    #[error("another conductor has taken the operation over and goes on with it ({0})")]
+    Overtaken(String),
+}
+
+impl Refusal {
+    /// True when nothing was begun and nothing will be.
+    pub fn is_definite(&self) -> bool {
+        !matches!(self, Refusal::Unavailable(_) | Refusal::Overtaken(_))
+    }
 }
 
 impl From<DbError> for Refusal {
@@ -29,7 +39,8 @@ impl From<DbError> for Refusal {
         match error {
             DbError::NotFound(_) => Refusal::NotFound(error.to_string()),
             DbError::Conflict(why) => Refusal::Conflict(why),
-            DbError::Stale(..) | DbError::WrongState { .. } => Refusal::Conflict(error.to_string()),
+            DbError::WrongState { .. } => Refusal::Conflict(error.to_string()),
+            DbError::Stale(..) => Refusal::Overtaken(error.to_string()),
             DbError::Unavailable { .. } | DbError::Defect(_) => Refusal::Unavailable(error.to_string()),
         }
     }
@@ -39,7 +50,8 @@ impl From<ServiceError> for Refusal {
     fn from(error: ServiceError) -> Refusal {
         match error {
             ServiceError::NotFound(why) => Refusal::NotFound(why),
-            ServiceError::Conflict(why) | ServiceError::Stale(why) => Refusal::Conflict(why),
+            ServiceError::Conflict(why) => Refusal::Conflict(why),
+            ServiceError::Stale(why) => Refusal::Overtaken(why),
             ServiceError::Invalid(why) => Refusal::Invalid(why),
             ServiceError::Forbidden(why) => Refusal::Forbidden(why),
             ServiceError::Unavailable { .. } => Refusal::Unavailable(error.to_string()),
@@ -51,9 +63,8 @@ impl From<StepError> for Refusal {
     fn from(error: StepError) -> Refusal {
         match error {
             StepError::Unknown(why) => Refusal::Unavailable(why),
-            StepError::Refused(why) | StepError::NextCandidate(why) | StepError::Overtaken(why) | StepError::GoForward(why) => {
-                Refusal::Conflict(why)
-            }
+            StepError::Overtaken(why) => Refusal::Overtaken(why),
+            StepError::Refused(why) | StepError::NextCandidate(why) | StepError::GoForward(why) => Refusal::Conflict(why),
         }
     }
 }
@@ -62,6 +73,7 @@ impl From<Refusal> for StepError {
     fn from(refusal: Refusal) -> StepError {
         match refusal {
             Refusal::Unavailable(why) => StepError::Unknown(why),
+            Refusal::Overtaken(why) => StepError::Overtaken(why),
             other => StepError::Refused(other.to_string()),
         }
     }

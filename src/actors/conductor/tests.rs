@@ -121,6 +121,22 @@ async fn past_the_limit_a_request_is_told_to_come_back() {
     conductor.until_at_rest(one).await.unwrap();
 }
 
+#[actix::test]
+async fn a_request_that_was_overtaken_is_not_told_that_nothing_was_begun() {
+    let mut played = play().await;
+    let server = played.server(VmState::Stopped).await;
+    // While it hung, its successor's try has written in the cell.
+    let known = played.fence(server).await;
+    let successors = Fence { attempt: known.attempt + 2, ..known };
+    played.world.cells["cell1"].db.apply(successors, CellTxn::new()).await.unwrap();
+    let conductor = conductor(&played, 10);
+    let refusal = conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap_err();
+    assert!(matches!(refusal, Refusal::Overtaken(_)) && !refusal.is_definite(), "{refusal:?}");
+    played.asked().await.done();
+    conductor.until_at_rest(server).await.unwrap();
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
 /// A hard reboot of a server that ran has ended and owes these acts; the server is in ERROR.
 pub(super) async fn owed(played: &Played, steps: &[&str]) -> Uuid {
     let server = played.server(VmState::Error).await;

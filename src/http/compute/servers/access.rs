@@ -28,6 +28,7 @@ pub fn refused(refusal: Refusal) -> ApiError {
         Refusal::Invalid(why) => bad_request(why),
         Refusal::Forbidden(why) => forbidden(why),
         Refusal::Unavailable(why) => unavailable(why),
+        overtaken @ Refusal::Overtaken(_) => unavailable(overtaken.to_string()),
     }
 }
 
