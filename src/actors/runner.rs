@@ -89,8 +89,8 @@ impl Flight {
 
     /// Writes what is pending; with `begins`, the last entry takes the next attempt.
     async fn commit(&mut self, world: &World, step: &str, begins: bool, ends: bool) -> Result<Fence, DbError> {
-        let context = if self.stored.as_ref() == Some(&self.context) { None } else { Some(serde_json::to_string(&self.context)?) };
-        let changed = context.is_some();
+        let changed = self.stored.as_ref() != Some(&self.context);
+        let context = changed.then(|| serde_json::to_string(&self.context)).transpose()?;
         let append = Append {
             saga: self.context.saga,
             server: self.context.server,

@@ -1,5 +1,7 @@
 //! Debts: what an ended saga owes because a participant did not answer, paid when it returns (architecture §5, rule 5).
 
+use uuid::Uuid;
+
 use super::context::{Context, Kind, Place};
 use super::error::StepError;
 use super::refusal::Refusal;
@@ -12,7 +14,7 @@ use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::db::cell::migrations::Migration;
 use crate::domain::fence::Fence;
-use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
@@ -64,15 +66,22 @@ pub async fn lost_ownership(world: &World, context: &Context, place: &Place) -> 
     Ok(owner != Some((place.cell.clone(), place.host.clone())))
 }
 
-/// While a debt is paid: true when the guest runs at that place, so that it need not be defined there.
-pub async fn runs_already(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
+/// While a debt is paid: true when the server has the volume by another attachment than the operation's own.
+pub async fn attached_anew(world: &World, context: &Context, volume: Uuid, own: Uuid) -> Result<bool, StepError> {
     if !context.settling {
         return Ok(false);
     }
+    let attachments = world.volumes.attachments_of(context.server).await?;
+    Ok(attachments.iter().any(|attachment| attachment.volume_id == volume && attachment.id != own))
+}
+
+/// While a debt is paid: the guest that is defined at that place by now, if there is one.
+pub async fn guest_at(world: &World, context: &Context, place: &Place) -> Result<Option<GuestReport>, StepError> {
+    if !context.settling {
+        return Ok(None);
+    }
     match world.hosts.query(&place.cell, &place.host, HostQuery::Report { checksums: false }, world.settings.debt_deadline).await {
-        Ok(HostAnswer::Report(report)) => {
-            Ok(report.guests.iter().any(|guest| guest.server == context.server && guest.power_state == PowerState::Running))
-        }
+        Ok(HostAnswer::Report(report)) => Ok(report.guests.into_iter().find(|guest| guest.server == context.server && guest.defined)),
         Ok(other) => Err(StepError::Unknown(format!("host {} answered {other:?} to a question for a report", place.host))),
         Err(error) => Err(StepError::Unknown(format!("host {}: {error}", place.host))),
     }

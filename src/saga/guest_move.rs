@@ -91,11 +91,16 @@ pub async fn release_source_guest(world: &World, context: &mut Context, fence: F
 /// did or did not do before, the result is the same (L16).
 pub async fn define_source_guest_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    if super::debt::is_out_of_hand(world, context, &source).await? {
+    if super::debt::lost_ownership(world, context, &source).await? {
+        return drop_unnamed_attachments(world, context, fence).await;
+    }
+    let guest = super::debt::guest_at(world, context, &source).await?;
+    // Its state alone does not say that it was mended: an administrator may reset that.
+    if guest.is_some() && super::debt::was_mended(world, context).await? {
         return drop_unnamed_attachments(world, context, fence).await;
     }
     let volumes = connect_volumes(world, context, fence, &source, |volume| volume.source_attachment).await?;
-    if !super::debt::runs_already(world, context, &source).await? {
+    if guest.is_none_or(|guest| guest.power_state != PowerState::Running) {
         let flavor = context.old_flavor.clone().unwrap_or_default();
         let spec = guest_spec(world, context, &source, flavor, DiskSource::Kept, volumes).await?;
         world.ask(context, &source, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;

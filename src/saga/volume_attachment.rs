@@ -19,7 +19,7 @@ pub const ATTACH: Table = Table {
     steps: &[
         Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
         Step::reversible("reserve_volume", work!(reserve_volume), Undo::By(work!(release_volume))),
-        Step::reversible("connect_volume", work!(connect_volume), Undo::By(work!(disconnect_volume_again))),
+        Step::reversible("connect_volume", work!(connect_volume), Undo::By(work!(take_volume_back))),
         Step::forward("record_volume", work!(record_volume)),
     ],
     chooses: None,
@@ -86,11 +86,10 @@ async fn disconnect_volume(world: &World, context: &mut Context, fence: Fence) -
 }
 
 /// Undo of an attach. As a debt, not from a guest that has got the volume anew since.
-async fn disconnect_volume_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn take_volume_back(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let (volume_id, _) = volume_of(context)?;
     let own = context.derived_id(&format!("attachment:{volume_id}"));
-    let attachments = world.volumes.attachments_of(context.server).await?;
-    if context.settling && attachments.iter().any(|attachment| attachment.volume_id == volume_id && attachment.id != own) {
+    if super::debt::attached_anew(world, context, volume_id, own).await? {
         return Ok(());
     }
     disconnect_volume(world, context, fence).await

@@ -76,6 +76,12 @@ fn each_file_that_is_shipped_is_run_here() {
     assert_eq!(names, SHIPPED.iter().map(|name| (*name).to_owned()).collect());
 }
 
+#[test]
+fn the_scenario_by_which_speed_is_measured_is_accepted() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/to-and-fro.toml");
+    parse(&std::fs::read_to_string(file).expect("the scenario")).expect("no complaints");
+}
+
 /// The fenced blocks of TOML in the document.
 fn documented() -> (String, Vec<String>) {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/EXPERIMENTS.md");

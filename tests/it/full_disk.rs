@@ -136,8 +136,7 @@ fn a_cell_without_space_for_a_copy_sends_the_server_back() {
         let why = reason(&stage, server, "resize").await;
         assert!(why.contains("full"), "{why}");
         empty(&cell2).await;
-        let paid = || async { stage.world().operations.debts(Some(server)).await.expect("debts").is_empty() };
-        stage.until("debts are paid", paid).await;
+        stage.paid(server).await;
         stage.cross(server).await;
     });
 }

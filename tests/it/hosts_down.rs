@@ -43,8 +43,7 @@ fn a_confirm_while_the_source_is_down_is_paid_when_it_returns() {
         let debts = stage.world().operations.debts(Some(server)).await.expect("debts");
         assert_eq!(debts.iter().map(|debt| debt.step.as_str()).collect::<Vec<_>>(), ["clean_source_host"]);
         stage.power(&source, true).await;
-        let paid = || async { stage.world().operations.debts(Some(server)).await.expect("debts").is_empty() };
-        stage.until("the debt is paid", paid).await;
+        stage.paid(server).await;
         assert!(stage.guest(&source, server).await.is_none());
         assert!(stage.report("cell1", &source).await.claims.is_empty());
     });

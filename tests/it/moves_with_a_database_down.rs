@@ -37,8 +37,7 @@ async fn back(stage: &Stage, cell: &str) {
 async fn was_done(stage: &Stage, server: Uuid, answer: Answer, accepted: u16) -> bool {
     assert!(answer.status == accepted || answer.status == 503, "{} {}", answer.status, answer.text);
     back(stage, "cell1").await;
-    let waiting = stage.running.tree.conductor.until_at_rest(server);
-    tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");
+    stage.ended(server).await;
     let shown = stage.admin.get(&format!("/servers/{server}")).await;
     if shown.status == 404 || shown.expect(200).body["server"]["status"] != "VERIFY_RESIZE" {
         return true;
@@ -76,7 +75,7 @@ fn a_confirm_while_the_sources_cell_is_down() {
             stage.member.confirm(server).await.expect(204);
         }
         stage.at_rest(server, "ACTIVE").await;
-        paid(&stage, server).await;
+        stage.paid(server).await;
         assert_eq!(stage.runs_on(server).await, target);
         assert!(stage.cell("cell1").instance(server).await.is_err(), "no record is left at the source");
     });
@@ -93,16 +92,11 @@ fn a_delete_while_the_sources_cell_is_down() {
         let none = || async { stage.world().api.count_queued_deletes().await.expect("mappings") == 0 };
         stage.until("the delete is carried out", none).await;
         stage.gone(server).await;
-        paid(&stage, server).await;
+        stage.paid(server).await;
         for cell in ["cell1", "cell2"] {
             assert!(stage.record(cell, server).await.is_none(), "{cell}");
         }
     });
-}
-
-async fn paid(stage: &Stage, server: Uuid) {
-    let paid = || async { stage.world().operations.debts(Some(server)).await.expect("debts").is_empty() };
-    stage.until("debts are paid", paid).await;
 }
 
 /// So many calls find the cell down: more than a step is tried, so that what meets it is given up or owed.
@@ -129,11 +123,10 @@ fn a_revert_whose_source_cell_goes_down_half_way() {
             stage.cross(server).await;
             down_from(&stage, step, Moment::AfterJournal, "cell1", Fault::None);
             stage.member.revert(server).await.expect(202);
-            let waiting = stage.running.tree.conductor.until_at_rest(server);
-            tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");
+            stage.ended(server).await;
             stage.disarm();
             back(&stage, "cell1").await;
-            paid(&stage, server).await;
+            stage.paid(server).await;
             if stage.member.status(server).await == "VERIFY_RESIZE" {
                 // Undone, with everything as it was: it may be asked for again.
                 stage.member.revert(server).await.expect(202);
@@ -154,7 +147,7 @@ fn a_confirm_whose_source_cell_goes_down_half_way() {
         stage.at_rest(server, "ACTIVE").await;
         stage.disarm();
         back(&stage, "cell1").await;
-        paid(&stage, server).await;
+        stage.paid(server).await;
         assert!(stage.cell("cell1").instance(server).await.is_err());
     });
 }
@@ -167,11 +160,10 @@ fn a_rollback_whose_cells_go_down_half_way() {
             let source = stage.runs_on(server).await;
             down_from(&stage, "prepare_at_target", Moment::BeforeEffect, cell, Fault::Refuse);
             stage.member.resize(server, "gen2.small").await.expect(202);
-            let waiting = stage.running.tree.conductor.until_at_rest(server);
-            tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");
+            stage.ended(server).await;
             stage.disarm();
             back(&stage, cell).await;
-            paid(&stage, server).await;
+            stage.paid(server).await;
             stage.at_rest(server, "ACTIVE").await;
             assert_eq!((stage.runs_on(server).await, stage.holds(server).await), (source.clone(), source), "{cell}");
             assert!(stage.cell("cell2").instance(server).await.is_err(), "no row is left in the target cell");
@@ -223,9 +215,8 @@ fn a_move_whose_cell_goes_down_half_way_keeps_nobody_waiting_and_ends_when_it_is
             }
             stage.disarm();
             back(&stage, cell).await;
-            let waiting = stage.running.tree.conductor.until_at_rest(server);
-            tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");
-            paid(&stage, server).await;
+            stage.ended(server).await;
+            stage.paid(server).await;
             match stage.member.status(server).await.as_str() {
                 "VERIFY_RESIZE" => assert_ne!(stage.runs_on(server).await, source, "{step}"),
                 "ACTIVE" => assert_eq!((stage.runs_on(server).await, stage.holds(server).await), (source.clone(), source), "{step}"),
@@ -257,7 +248,7 @@ fn an_automatic_confirm_that_meets_a_dead_database_is_made_later() {
             let confirmed = || async { stage.migration_status("cell2", server).await == "confirmed" };
             stage.until("it is confirmed by itself", confirmed).await;
             stage.at_rest(server, "ACTIVE").await;
-            paid(&stage, server).await;
+            stage.paid(server).await;
             assert_eq!(stage.migration_status("cell2", server).await, "confirmed", "{database}");
         });
     }

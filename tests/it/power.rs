@@ -67,8 +67,7 @@ fn a_guest_of_which_nothing_is_heard_is_in_error_until_it_is_what_it_was() {
         stage.member.act(server, json!({"os-start": null})).await.expect(202);
         stage.at_rest(server, "ERROR").await;
         stage.disarm();
-        let paid = || async { stage.world().operations.debts(Some(server)).await.expect("debts").is_empty() };
-        stage.until("the debt is paid", paid).await;
+        stage.paid(server).await;
         stage.at_rest(server, "SHUTOFF").await;
         assert_eq!(stage.runs_on(server).await, hosts(&[]));
     });
@@ -84,8 +83,7 @@ fn a_guest_that_its_user_mended_is_left_as_it_is() {
         // Before the conductor comes to the debt.
         stage.disarm();
         stage.member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);
-        let paid = || async { stage.world().operations.debts(Some(server)).await.expect("debts").is_empty() };
-        stage.until("the debt is paid", paid).await;
+        stage.paid(server).await;
         let shown = stage.at_rest(server, "ACTIVE").await;
         assert_eq!(stage.runs_on(server).await, hosts(&[shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host")]));
     });

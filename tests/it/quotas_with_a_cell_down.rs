@@ -88,8 +88,7 @@ fn matrix(from_placement: bool, opened: bool) {
                 assert_eq!(used, before, "{case}");
             }
             for server in made {
-                let waiting = stage.running.tree.conductor.until_at_rest(server);
-                tokio::time::timeout(crate::client::PATIENCE, waiting).await.expect("it ends").expect("the journal answers");
+                stage.ended(server).await;
             }
             back(&stage, "cell1").await;
             stage.at_rest(live, "ACTIVE").await;

@@ -9,6 +9,7 @@ use cellshift::actors::root::Parts;
 use cellshift::bootstrap;
 use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
 use cellshift::config::{Config, Seconds};
+use cellshift::db::api::debts::Debt;
 use cellshift::db::api::key_pairs::KeyPair;
 use cellshift::db::cell::CellDb;
 use cellshift::db::cell::instances::Instance;
@@ -156,10 +157,25 @@ impl Stage {
         id
     }
 
-    /// Waits until no operation holds the server; it must then have this status.
-    pub async fn at_rest(&self, server: Uuid, status: &str) -> Value {
+    /// Waits until no operation holds the server.
+    pub async fn ended(&self, server: Uuid) {
         let waiting = self.running.tree.conductor.until_at_rest(server);
         tokio::time::timeout(PATIENCE, waiting).await.expect("the operation ends").expect("the journal answers");
+    }
+
+    /// What the server owes.
+    pub async fn debts(&self, server: Uuid) -> Vec<Debt> {
+        self.world().operations.debts(Some(server)).await.expect("debts")
+    }
+
+    /// Waits until the server owes nothing.
+    pub async fn paid(&self, server: Uuid) {
+        self.until("the debts are paid", || async { self.debts(server).await.is_empty() }).await;
+    }
+
+    /// Waits until no operation holds the server; it must then have this status.
+    pub async fn at_rest(&self, server: Uuid, status: &str) -> Value {
+        self.ended(server).await;
         let shown = self.admin.show(server).await;
         assert_eq!(shown["status"], status, "{shown:#}");
         assert_eq!(shown["OS-EXT-STS:task_state"], Value::Null, "{shown:#}");
@@ -168,8 +184,7 @@ impl Stage {
 
     /// Waits until the server is gone for its users.
     pub async fn gone(&self, server: Uuid) {
-        let waiting = self.running.tree.conductor.until_at_rest(server);
-        tokio::time::timeout(PATIENCE, waiting).await.expect("the operation ends").expect("the journal answers");
+        self.ended(server).await;
         self.admin.get(&format!("/servers/{server}")).await.expect(404);
     }
 

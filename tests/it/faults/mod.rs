@@ -13,7 +13,7 @@ mod pairs;
 mod plan;
 mod scenario;
 mod table;
-mod view;
+pub mod view;
 
 use std::io::Write;
 use std::sync::Arc;
@@ -119,7 +119,7 @@ impl Run {
         let mut run = Run { scenario, table, cloud: Cloud::start().await, ready: None, success: View::new() };
         let (begun, _) = run.begin().await;
         let server = run.perform((scenario.ask)(&run.cloud, &begun), &begun).await;
-        run.success = gist(&view::view(&run.cloud, server).await);
+        run.success = gist(&view::view(run.cloud.tree(), server).await);
         assert_eq!(run.cloud.audit().await, Vec::<String>::new(), "after {} without a fault", scenario.name);
         run.go_on(begun, server).await;
         run
@@ -138,7 +138,7 @@ impl Run {
     async fn go_on(&mut self, begun: Begun, server: Uuid) {
         if let Some(back) = self.scenario.back {
             self.perform(back(&self.cloud, &begun), &begun).await;
-            self.ready = Some((begun, view::view(&self.cloud, server).await));
+            self.ready = Some((begun, view::view(self.cloud.tree(), server).await));
         } else {
             self.dispose(server).await;
         }
@@ -149,7 +149,7 @@ impl Run {
             return ready;
         }
         let begun = scenario::begin(&self.cloud, self.scenario.beginning).await;
-        let view = view::view(&self.cloud, begun.server).await;
+        let view = view::view(self.cloud.tree(), begun.server).await;
         (begun, view)
     }
 
@@ -166,8 +166,8 @@ impl Run {
 
     async fn case(&mut self, case: Case) -> Result<(), String> {
         let (begun, before) = self.begin().await;
-        view::guest_writes(&self.cloud, begun.server, &format!("{case}\n")).await;
-        let disk = view::root_disk(&self.cloud, begun.server).await;
+        view::guest_writes(self.cloud.tree(), begun.server, &format!("{case}\n")).await;
+        let disk = view::root_disk(self.cloud.tree(), begun.server).await;
         let (server, saga) = self.meet(&case, &begun).await?;
         let done = saga.state == "done";
         let demanded = plan::demanded(&self.table, &case);
@@ -176,7 +176,7 @@ impl Run {
             End::Unwound | End::NeverBegun if done => return Err("ended done, not unwound".to_owned()),
             _ => {}
         }
-        let after = view::view(&self.cloud, server).await;
+        let after = view::view(self.cloud.tree(), server).await;
         let violations = self.cloud.audit().await;
         if !violations.is_empty() {
             return Err(format!("the audit finds (saga {}):\n{}\n{after:#?}", saga.state, violations.join("\n")));
@@ -260,7 +260,7 @@ impl Run {
     }
 
     async fn check_failure(&self, case: &Case, server: Uuid, saga: &SagaRecord, before: &View, after: &View) -> Result<(), String> {
-        let (cell, instance) = view::record(&self.cloud, server).await.ok_or("the server is gone")?;
+        let (cell, instance) = view::record(self.cloud.tree(), server).await.ok_or("the server is gone")?;
         let db = &self.cloud.world().cells[&cell].db;
         let actions = db.actions(server, ActionFilter::default()).await.map_err(|error| error.to_string())?;
         let latest = actions.first().ok_or("the server has no action")?;
@@ -300,7 +300,7 @@ impl Run {
         if matches!(self.scenario.saga, "delete" | "rebuild") || (done && self.scenario.saga == "revert") {
             return Ok(());
         }
-        let after = view::root_disk(&self.cloud, server).await.ok_or("the disk is gone")?;
+        let after = view::root_disk(self.cloud.tree(), server).await.ok_or("the disk is gone")?;
         if after.starts_with(&before) {
             return Ok(());
         }

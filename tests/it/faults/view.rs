@@ -4,17 +4,18 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
+use cellshift::actors::root::Tree;
 use cellshift::db::cell::instances::Instance;
 use cellshift::domain::host_protocol::{HostAnswer, HostQuery};
 
-use crate::cloud::{Cloud, PATIENCE};
+use crate::cloud::PATIENCE;
 
 /// Names and values.
 pub type View = BTreeMap<String, String>;
 
 /// The visible record and its cell; none when the server is gone.
-pub async fn record(cloud: &Cloud, server: Uuid) -> Option<(String, Instance)> {
-    let world = cloud.world();
+pub async fn record(tree: &Tree, server: Uuid) -> Option<(String, Instance)> {
+    let world = &tree.world;
     let mapping = world.api.instance_mapping(server).await.ok()?;
     let cell = world.cell_name(mapping.cell_uuid?).ok()?.to_owned();
     let instance = world.cells[&cell].db.instance(server).await.ok()?;
@@ -22,13 +23,13 @@ pub async fn record(cloud: &Cloud, server: Uuid) -> Option<(String, Instance)> {
 }
 
 /// Everything of the server that its users, services and hosts see.
-pub async fn view(cloud: &Cloud, server: Uuid) -> View {
-    let world = cloud.world();
+pub async fn view(tree: &Tree, server: Uuid) -> View {
+    let world = &tree.world;
     let mut view = View::new();
     let mut add = |name: String, value: String| {
         view.insert(name, value);
     };
-    if let Some((cell, instance)) = record(cloud, server).await {
+    if let Some((cell, instance)) = record(tree, server).await {
         add("host".into(), format!("{:?}", instance.host));
         add("zone".into(), format!("{:?}", instance.availability_zone));
         add("state".into(), format!("{} {:?} {:?}", instance.vm_state, instance.task_state, instance.power_state));
@@ -68,19 +69,19 @@ pub async fn view(cloud: &Cloud, server: Uuid) -> View {
         hosts.sort();
         add(format!("volume {index}"), hosts.join(", "));
     }
-    for (host, guest) in guests(cloud, server).await {
+    for (host, guest) in guests(tree, server).await {
         add(format!("guest {host}"), guest);
     }
     view
 }
 
 /// What each host has of the server: the guest, the room it holds.
-async fn guests(cloud: &Cloud, server: Uuid) -> BTreeMap<String, String> {
+async fn guests(tree: &Tree, server: Uuid) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
-    for cell in &cloud.tree().cells {
+    for cell in &tree.cells {
         for (host, _) in cell.hosts.hosts() {
             let query = HostQuery::Report { checksums: false };
-            let Ok(HostAnswer::Report(report)) = cloud.world().hosts.query(&cell.name, &host, query, PATIENCE).await else {
+            let Ok(HostAnswer::Report(report)) = tree.world.hosts.query(&cell.name, &host, query, PATIENCE).await else {
                 found.insert(host, "does not answer".to_owned());
                 continue;
             };
@@ -97,17 +98,17 @@ async fn guests(cloud: &Cloud, server: Uuid) -> BTreeMap<String, String> {
 }
 
 /// The bytes of the server's root disk where its record says it is; none when it is nowhere.
-pub async fn root_disk(cloud: &Cloud, server: Uuid) -> Option<Vec<u8>> {
-    let (cell, instance) = record(cloud, server).await?;
-    let disks = cloud.tree().cell(&cell)?.hypervisor(&instance.host?)?.disks(server).ok()?;
+pub async fn root_disk(tree: &Tree, server: Uuid) -> Option<Vec<u8>> {
+    let (cell, instance) = record(tree, server).await?;
+    let disks = tree.cell(&cell)?.hypervisor(&instance.host?)?.disks(server).ok()?;
     let root = disks.into_iter().find(|disk| disk.name == "disk")?;
     std::fs::read(root.path).ok()
 }
 
 /// The guest writes something that nobody else has written.
-pub async fn guest_writes(cloud: &Cloud, server: Uuid, bytes: &str) {
-    let Some((cell, Instance { host: Some(host), .. })) = record(cloud, server).await else { return };
-    let Some(cell) = cloud.tree().cell(&cell) else { return };
+pub async fn guest_writes(tree: &Tree, server: Uuid, bytes: &str) {
+    let Some((cell, Instance { host: Some(host), .. })) = record(tree, server).await else { return };
+    let Some(cell) = tree.cell(&cell) else { return };
     // A guest that is off writes nothing.
     let _ = cell.hosts.guest_write(&host, server, bytes.as_bytes().to_vec(), PATIENCE).await;
 }
