@@ -79,11 +79,18 @@ impl Worker {
                 beginning.settled = true;
                 Ok(saga)
             }
-            Err(refusal) => {
-                // What may have happened is found out by the successor, which tries the step again or undoes it.
-                beginning.settled = refusal.is_definite() && self.parts.world.operations.abandon(saga, &refusal.to_string()).await.is_ok();
-                Err(refusal)
-            }
+            // What may have happened is found out by the successor, which tries the step again or undoes it.
+            Err(refusal) if !refusal.is_definite() => Err(refusal),
+            Err(refusal) => match self.parts.world.operations.abandon(saga, &refusal.to_string()).await {
+                Ok(()) => {
+                    beginning.settled = true;
+                    Err(refusal)
+                }
+                // It still stands in the journal: its successor tries it again, and may not be refused.
+                Err(error) => {
+                    Err(Refusal::Unavailable(format!("{refusal}; the journal did not take that in ({error}), so it is tried again")))
+                }
+            },
         }
     }
 

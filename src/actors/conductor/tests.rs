@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use actix::prelude::*;
+use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::*;
@@ -119,6 +120,22 @@ async fn past_the_limit_a_request_is_told_to_come_back() {
     assert_eq!(played.world.operations.holder(two).await.unwrap(), None);
     asked.done();
     conductor.until_at_rest(one).await.unwrap();
+}
+
+#[actix::test]
+async fn a_refusal_that_the_journal_did_not_take_in_is_not_told_as_one() {
+    let played = play().await;
+    let conductor = conductor(&played, 10);
+    let server = played.server(VmState::Stopped).await;
+    let journal = played.world.api.db().clone();
+    let broken = "CREATE TRIGGER broken BEFORE UPDATE ON sagas WHEN NEW.state = 'unwound' BEGIN SELECT RAISE(ABORT, 'broken'); END";
+    journal.write(move |conn| Ok(diesel::sql_query(broken).execute(conn)?)).await.unwrap();
+    let told = conductor.begin(played.context(server, Kind::Stop, Request::Stop)).await.unwrap_err();
+    assert!(matches!(&told, Refusal::Unavailable(why) if why.contains("in vm_state stopped")), "{told:?}");
+
+    journal.write(|conn| Ok(diesel::sql_query("DROP TRIGGER broken").execute(conn)?)).await.unwrap();
+    conductor.until_at_rest(server).await.unwrap();
+    assert_eq!(played.record(server).await.vm_state, VmState::Stopped);
 }
 
 #[actix::test]
