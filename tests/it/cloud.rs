@@ -310,6 +310,9 @@ impl Drop for Cloud {
         if let Some(life) = self.life.take() {
             life.crash();
         }
+        if !std::thread::panicking() {
+            databases::remove(&self.config);
+        }
     }
 }
 

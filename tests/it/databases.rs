@@ -29,10 +29,26 @@ pub fn place_on(config: &mut Config, server: &str) {
     config.database.cells = cells.map(|cell| (cell, fresh_postgres(server))).collect();
 }
 
+/// Removes what [`place`] made for a cloud that has ended. What a failed test leaves stays, to be looked at.
+pub fn remove(config: &Config) {
+    let Ok(server) = std::env::var("CELLSHIFT_TEST_POSTGRES") else { return };
+    let database = &config.database;
+    let urls = [&database.api, &database.services].into_iter().flatten().chain(database.cells.values());
+    let mut admin = diesel::PgConnection::establish(&server).expect("PostgreSQL answers");
+    for name in urls.filter_map(|url| url.strip_prefix(address_of(&server))) {
+        // A connection may still be about to close.
+        admin.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)")).expect("a database goes");
+    }
+}
+
 fn fresh_postgres(server: &str) -> String {
     let name = format!("test_{}", Env::system().uuid().simple());
     let mut admin = diesel::PgConnection::establish(server).expect("PostgreSQL answers");
     admin.batch_execute(&format!("CREATE DATABASE {name}")).expect("a database");
-    let (address, _) = server.rsplit_once('/').expect("a URL with a database");
-    format!("{address}/{name}")
+    format!("{}{name}", address_of(server))
+}
+
+/// A database's URL without its name.
+fn address_of(server: &str) -> &str {
+    &server[..=server.rfind('/').expect("a URL with a database")]
 }

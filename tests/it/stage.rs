@@ -65,11 +65,13 @@ where
     F: Future<Output = ()>,
     S: FnOnce(Arc<Stage>) -> F,
 {
-    actix_rt::System::new().block_on(async {
+    let config = actix_rt::System::new().block_on(async {
         let stage = Arc::new(Stage::start(configure, place, alter).await);
         story(stage.clone()).await;
         stage.end().await;
+        stage.running.cloud.config.clone()
     });
+    databases::remove(&config);
 }
 
 /// As [`play_default`], on SQLite wherever else the tests run: for what only its files can do.
