@@ -158,31 +158,8 @@ pub(super) async fn play_leased(lease: Duration) -> Played {
 }
 
 fn node(env: &Env) -> ComputeNode {
-    ComputeNode {
-        id: 0,
-        uuid: env.uuid(),
-        created_at: env.now(),
-        updated_at: None,
-        host: HOST.into(),
-        hypervisor_hostname: HOST.into(),
-        hypervisor_type: "simulated".into(),
-        hypervisor_version: 1,
-        host_ip: "127.0.0.1".into(),
-        vcpus: 8,
-        memory_mb: 8192,
-        local_gb: 100,
-        vcpus_used: 0,
-        memory_mb_used: 0,
-        local_gb_used: 0,
-        running_vms: 0,
-        current_workload: 0,
-        cpu_allocation_ratio: 4.0,
-        ram_allocation_ratio: 1.0,
-        disk_allocation_ratio: 1.0,
-        cpu_info: "{}".into(),
-        service_id: env.uuid(),
-        mapped: true,
-    }
+    let (uuid, service) = (env.uuid(), env.uuid());
+    ComputeNode { vcpus: 8, memory_mb: 8192, local_gb: 100, cpu_allocation_ratio: 4.0, ..ComputeNode::new(uuid, HOST, service, env.now()) }
 }
 
 impl Played {

@@ -98,29 +98,14 @@ impl CellSetup for Setup {
 
 fn compute_node(compute: &Compute, now: chrono::DateTime<chrono::Utc>, host: &str, uuid: Uuid, service: Uuid) -> ComputeNode {
     ComputeNode {
-        id: 0,
-        uuid,
-        created_at: now,
-        updated_at: None,
-        host: host.to_owned(),
-        hypervisor_hostname: host.to_owned(),
-        hypervisor_type: "simulated".into(),
         hypervisor_version: HYPERVISOR_VERSION,
-        host_ip: "127.0.0.1".into(),
         vcpus: whole(compute.vcpus),
         memory_mb: whole(compute.memory_mb),
         local_gb: whole(compute.disk_gb),
-        vcpus_used: 0,
-        memory_mb_used: 0,
-        local_gb_used: 0,
-        running_vms: 0,
-        current_workload: 0,
         cpu_allocation_ratio: compute.cpu_allocation_ratio,
         ram_allocation_ratio: compute.ram_allocation_ratio,
         disk_allocation_ratio: compute.disk_allocation_ratio,
-        cpu_info: "{}".into(),
-        service_id: service,
-        mapped: true,
+        ..ComputeNode::new(uuid, host, service, now)
     }
 }
 

@@ -76,15 +76,6 @@ fn node(uuid: Uuid, host: &str, used: &Flavor) -> ComputeNode {
     let used = used.resources(false);
     let narrow = |amount: i64| i32::try_from(amount).unwrap();
     ComputeNode {
-        id: 1,
-        uuid,
-        created_at: start(),
-        updated_at: Some(start() + Duration::hours(1)),
-        host: host.into(),
-        hypervisor_hostname: host.into(),
-        hypervisor_type: "simulated".into(),
-        hypervisor_version: 1,
-        host_ip: "127.0.0.1".into(),
         vcpus: 16,
         memory_mb: 32_768,
         local_gb: 1000,
@@ -92,13 +83,8 @@ fn node(uuid: Uuid, host: &str, used: &Flavor) -> ComputeNode {
         memory_mb_used: narrow(used.memory_mb),
         local_gb_used: narrow(used.disk_gb),
         running_vms: 1,
-        current_workload: 0,
         cpu_allocation_ratio: 4.0,
-        ram_allocation_ratio: 1.0,
-        disk_allocation_ratio: 1.0,
-        cpu_info: "{}".into(),
-        service_id: Uuid::from_u128(1),
-        mapped: true,
+        ..ComputeNode::new(uuid, host, Uuid::from_u128(1), start())
     }
 }
 

@@ -53,6 +53,37 @@ pub struct ComputeNode {
     pub mapped: bool,
 }
 
+impl ComputeNode {
+    /// The simulated hypervisor of a host: it has room for nothing yet, and promises no more than it has.
+    pub fn new(uuid: Uuid, host: &str, service_id: Uuid, created_at: DateTime<Utc>) -> ComputeNode {
+        ComputeNode {
+            id: 0,
+            uuid,
+            created_at,
+            updated_at: None,
+            host: host.to_owned(),
+            hypervisor_hostname: host.to_owned(),
+            hypervisor_type: "simulated".to_owned(),
+            hypervisor_version: 1,
+            host_ip: "127.0.0.1".to_owned(),
+            vcpus: 0,
+            memory_mb: 0,
+            local_gb: 0,
+            vcpus_used: 0,
+            memory_mb_used: 0,
+            local_gb_used: 0,
+            running_vms: 0,
+            current_workload: 0,
+            cpu_allocation_ratio: 1.0,
+            ram_allocation_ratio: 1.0,
+            disk_allocation_ratio: 1.0,
+            cpu_info: "{}".to_owned(),
+            service_id,
+            mapped: true,
+        }
+    }
+}
+
 impl CellDb {
     /// Every compute node, by host.
     pub async fn compute_nodes(&self) -> Result<Vec<ComputeNode>, DbError> {

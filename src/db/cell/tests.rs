@@ -451,29 +451,11 @@ async fn hosts_report_and_their_usage_counts_hidden_servers() {
             version: 68,
         };
         let node = ComputeNode {
-            id: 0,
-            uuid: id(2),
-            created_at: at(0),
-            updated_at: None,
-            host: "h1".into(),
-            hypervisor_hostname: "h1".into(),
-            hypervisor_type: "simulated".into(),
-            hypervisor_version: 1,
-            host_ip: "127.0.0.1".into(),
             vcpus: 8,
             memory_mb: 8192,
             local_gb: 100,
-            vcpus_used: 0,
-            memory_mb_used: 0,
-            local_gb_used: 0,
-            running_vms: 0,
-            current_workload: 0,
             cpu_allocation_ratio: 4.5,
-            ram_allocation_ratio: 1.0,
-            disk_allocation_ratio: 1.0,
-            cpu_info: "{}".into(),
-            service_id: id(1),
-            mapped: true,
+            ..ComputeNode::new(id(2), "h1", id(1), at(0))
         };
         let register = || CellTxn::new().register_service(service.clone()).save_compute_node(node.clone());
         let change = ServiceChange { disabled: Some(true), disabled_reason: Some(Some("why".into())), ..Default::default() };

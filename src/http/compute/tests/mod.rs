@@ -145,29 +145,12 @@ impl Cloud {
             version: 70,
         };
         let node = ComputeNode {
-            id: 0,
-            uuid: self.env.uuid(),
-            created_at: now,
-            updated_at: None,
-            host: host.into(),
-            hypervisor_hostname: host.into(),
-            hypervisor_type: "simulated".into(),
-            hypervisor_version: 1,
-            host_ip: "127.0.0.1".into(),
             vcpus: 8,
             memory_mb: 8192,
             local_gb: 100,
-            vcpus_used: 0,
-            memory_mb_used: 0,
-            local_gb_used: 0,
-            running_vms: 0,
-            current_workload: 0,
             cpu_allocation_ratio: 4.0,
-            ram_allocation_ratio: 1.0,
-            disk_allocation_ratio: 1.0,
             cpu_info: "{\"arch\":\"x86_64\"}".into(),
-            service_id: service.uuid,
-            mapped: true,
+            ..ComputeNode::new(self.env.uuid(), host, service.uuid, now)
         };
         self.placement.ensure_provider(node.uuid, host, std::collections::BTreeMap::new(), Vec::new()).await.unwrap();
         cell.db.apply_unfenced(CellTxn::new().register_service(service).save_compute_node(node)).await.unwrap();
