@@ -31,32 +31,45 @@ impl From<ServiceError> for Refusal {
 /// What a refused transaction tells the database layer; the reason itself travels beside it.
 const REFUSED: &str = "the service refused";
 
-/// Writes in one transaction, under `fence` when one is given: all of `work` or, on any error, nothing.
-pub async fn write<T, F>(db: &Db, service: &'static str, fence: Option<Fence>, work: F) -> Result<T, ServiceError>
-where
-    T: Send + 'static,
-    F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
-{
-    let reason: Arc<OnceLock<ServiceError>> = Arc::default();
-    let noted = Arc::clone(&reason);
-    let work = move |conn: &mut Conn| work(conn).map_err(|refusal| note(refusal, &noted));
-    let result = match fence {
-        Some(fence) => db.write_fenced(fence, work).await,
-        None => db.write(work).await,
-    };
-    result.map_err(|error| explain(service, error, &reason))
-}
+/// A service over the services database.
+pub(super) trait Transactions: Sync {
+    /// What errors call the service.
+    const SERVICE: &'static str;
 
-/// Reads, with the service's own errors.
-pub async fn read<T, F>(db: &Db, service: &'static str, work: F) -> Result<T, ServiceError>
-where
-    T: Send + 'static,
-    F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
-{
-    let reason: Arc<OnceLock<ServiceError>> = Arc::default();
-    let noted = Arc::clone(&reason);
-    let result = db.read(move |conn| work(conn).map_err(|refusal| note(refusal, &noted))).await;
-    result.map_err(|error| explain(service, error, &reason))
+    /// The services database.
+    fn database(&self) -> &Db;
+
+    /// Writes in one transaction, under `fence` when one is given: all of `work` or, on any error, nothing.
+    fn write<T, F>(&self, fence: Option<Fence>, work: F) -> impl Future<Output = Result<T, ServiceError>> + Send
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+    {
+        async move {
+            let reason: Arc<OnceLock<ServiceError>> = Arc::default();
+            let noted = Arc::clone(&reason);
+            let work = move |conn: &mut Conn| work(conn).map_err(|refusal| note(refusal, &noted));
+            let result = match fence {
+                Some(fence) => self.database().write_fenced(fence, work).await,
+                None => self.database().write(work).await,
+            };
+            result.map_err(|error| explain(Self::SERVICE, error, &reason))
+        }
+    }
+
+    /// Reads, with the service's own errors.
+    fn read<T, F>(&self, work: F) -> impl Future<Output = Result<T, ServiceError>> + Send
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+    {
+        async move {
+            let reason: Arc<OnceLock<ServiceError>> = Arc::default();
+            let noted = Arc::clone(&reason);
+            let result = self.database().read(move |conn| work(conn).map_err(|refusal| note(refusal, &noted))).await;
+            result.map_err(|error| explain(Self::SERVICE, error, &reason))
+        }
+    }
 }
 
 fn note(refusal: Refusal, reason: &OnceLock<ServiceError>) -> DbError {

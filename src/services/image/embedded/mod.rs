@@ -17,7 +17,7 @@ use crate::domain::fence::Fence;
 use crate::env::Env;
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, Keep};
-use crate::services::transaction::{self, Refusal};
+use crate::services::transaction::{Refusal, Transactions};
 pub use records::{ImageFilter, NewImage};
 
 const SERVICE: &str = "image";
@@ -27,6 +27,14 @@ pub struct EmbeddedImage {
     db: Db,
     env: Env,
     folder: PathBuf,
+}
+
+impl Transactions for EmbeddedImage {
+    const SERVICE: &'static str = SERVICE;
+
+    fn database(&self) -> &Db {
+        &self.db
+    }
 }
 
 impl EmbeddedImage {
@@ -54,22 +62,6 @@ impl EmbeddedImage {
         let known: std::collections::BTreeSet<String> = known.into_iter().map(|image| image.id).collect();
         bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| known.contains(name)).await?;
         Ok(EmbeddedImage { db, env, folder: folder.to_owned() })
-    }
-
-    async fn write<T, F>(&self, fence: Option<Fence>, work: F) -> Result<T, ServiceError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
-    {
-        transaction::write(&self.db, SERVICE, fence, work).await
-    }
-
-    async fn read<T, F>(&self, work: F) -> Result<T, ServiceError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
-    {
-        transaction::read(&self.db, SERVICE, work).await
     }
 
     fn path(&self, id: Uuid) -> PathBuf {

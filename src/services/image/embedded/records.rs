@@ -10,7 +10,7 @@ use crate::db::services::image::{ImageMember, ImageQuery};
 use crate::domain::context::RequestContext;
 use crate::services::ServiceError;
 use crate::services::image::ImageService;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 
 /// An image to make for a user.
 #[derive(Clone, Default, Debug)]

@@ -10,7 +10,7 @@ use crate::db::services::network::bindings::{self as table, ACTIVE, BindingRow, 
 use crate::db::services::network::ports::{self, PortRow};
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 
 /// The virtual interface that hosts of this control plane plug.
 const VIF_TYPE: &str = "ovs";

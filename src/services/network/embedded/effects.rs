@@ -18,7 +18,7 @@ use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 
 /// The owner that a port of a server names. The zone in it is informative; a port is bound before its zone is public.
 const DEVICE_OWNER: &str = "compute:nova";

@@ -16,11 +16,10 @@ mod tests;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use crate::db::Db;
 pub use crate::db::services::network::ports::Wanted as PortFilter;
-use crate::db::{Conn, Db};
-use crate::domain::fence::Fence;
 use crate::services::ServiceError;
-use crate::services::transaction::{self, Refusal};
+use crate::services::transaction::{Refusal, Transactions};
 pub use bindings::BindingRequest;
 
 const SERVICE: &str = "network";
@@ -30,6 +29,14 @@ const SERVICE: &str = "network";
 pub struct EmbeddedNetwork {
     db: Db,
     extended_bindings: bool,
+}
+
+impl Transactions for EmbeddedNetwork {
+    const SERVICE: &'static str = SERVICE;
+
+    fn database(&self) -> &Db {
+        &self.db
+    }
 }
 
 impl EmbeddedNetwork {
@@ -61,22 +68,6 @@ impl EmbeddedNetwork {
 
     fn new_id(&self) -> Uuid {
         self.db.env().uuid()
-    }
-
-    async fn read<T, F>(&self, work: F) -> Result<T, ServiceError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
-    {
-        transaction::read(&self.db, SERVICE, work).await
-    }
-
-    async fn write<T, F>(&self, fence: Option<Fence>, work: F) -> Result<T, ServiceError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
-    {
-        transaction::write(&self.db, SERVICE, fence, work).await
     }
 }
 

@@ -11,7 +11,7 @@ use crate::db::services::network::{Of, ports, subnets};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 
 const MTU: i32 = 1450;
 const CHANGEABLE: &[&str] =

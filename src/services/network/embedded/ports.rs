@@ -12,7 +12,7 @@ use crate::db::services::network::bindings::ACTIVE;
 use crate::db::services::network::ports::{self as table, PortRow, Wanted};
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 
 /// What a request may say of a port.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

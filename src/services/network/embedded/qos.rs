@@ -12,7 +12,7 @@ use crate::db::services::network::{Of, ports};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 
 const CHANGEABLE: &[&str] = &["name", "description", "shared", "is_default", "tags"];
 

@@ -13,7 +13,7 @@ use crate::db::services::network::{Of, ports};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 
 const DEFAULT: &str = "default";
 const CHANGEABLE: &[&str] = &["name", "description", "stateful", "tags"];

@@ -13,7 +13,7 @@ use crate::db::services::network::{Of, networks};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 
 const CHANGEABLE: &[&str] =
     &["name", "description", "gateway_ip", "allocation_pools", "dns_nameservers", "host_routes", "enable_dhcp", "tags"];

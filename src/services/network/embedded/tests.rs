@@ -10,6 +10,7 @@ use super::super::records::{Attributes, QosRuleKind, Scope};
 use super::super::{NetworkService, NewPort, Port};
 use super::*;
 use crate::db::Schema;
+use crate::domain::fence::Fence;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 
 fn inline() -> EmbeddedNetwork {

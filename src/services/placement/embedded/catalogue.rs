@@ -4,6 +4,7 @@ use super::super::names;
 use super::EmbeddedPlacement;
 use crate::db::services::placement::names as defined;
 use crate::services::ServiceError;
+use crate::services::transaction::Transactions;
 
 impl EmbeddedPlacement {
     /// All traits, standard ones first.

@@ -22,7 +22,7 @@ use crate::db::services::read_id;
 use crate::db::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
 use crate::services::ServiceError;
-use crate::services::transaction::{self, Refusal};
+use crate::services::transaction::Transactions;
 pub use providers::Identity;
 
 const SERVICE: &str = "placement";
@@ -31,6 +31,14 @@ const SERVICE: &str = "placement";
 #[derive(Clone)]
 pub struct EmbeddedPlacement {
     db: Db,
+}
+
+impl Transactions for EmbeddedPlacement {
+    const SERVICE: &'static str = SERVICE;
+
+    fn database(&self) -> &Db {
+        &self.db
+    }
 }
 
 impl EmbeddedPlacement {
@@ -42,22 +50,6 @@ impl EmbeddedPlacement {
     /// Placement over the services database.
     pub fn new(db: Db) -> EmbeddedPlacement {
         EmbeddedPlacement { db }
-    }
-
-    async fn read<T, F>(&self, work: F) -> Result<T, ServiceError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
-    {
-        transaction::read(&self.db, SERVICE, work).await
-    }
-
-    async fn write<T, F>(&self, fence: Option<Fence>, work: F) -> Result<T, ServiceError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
-    {
-        transaction::write(&self.db, SERVICE, fence, work).await
     }
 
     /// Replaces the allocations of several consumers at once or not at all, for an API caller: each generation must be the

@@ -11,7 +11,7 @@ use crate::db::services::placement::providers::{self as offered, InventoryRow, O
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 
 /// A provider's place: its name and the provider above it.
 #[derive(Clone, PartialEq, Eq, Debug)]

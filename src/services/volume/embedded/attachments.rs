@@ -10,7 +10,7 @@ use crate::db::services::volume::{AttachmentRow, VolumeRow};
 use crate::domain::fence::Fence;
 use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 
 /// The statuses that follow from attachments; a volume in any other is not attached.
 const ATTACHABLE: [&str; 4] = ["available", "reserved", "attaching", "in-use"];

@@ -24,7 +24,7 @@ use crate::env::Env;
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, Keep};
 use crate::services::image::ImageService;
-use crate::services::transaction::{self, Refusal};
+use crate::services::transaction::{Refusal, Transactions};
 pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
 pub use records::VolumeUpdate;
 
@@ -44,6 +44,14 @@ pub struct EmbeddedVolume {
     env: Env,
     folder: PathBuf,
     images: Arc<dyn ImageService>,
+}
+
+impl Transactions for EmbeddedVolume {
+    const SERVICE: &'static str = SERVICE;
+
+    fn database(&self) -> &Db {
+        &self.db
+    }
 }
 
 impl EmbeddedVolume {
@@ -68,22 +76,6 @@ impl EmbeddedVolume {
         let known = known.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
         bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| known.contains(name)).await?;
         Ok(EmbeddedVolume { db, env, folder: folder.to_owned(), images })
-    }
-
-    async fn write<T, F>(&self, fence: Option<Fence>, work: F) -> Result<T, ServiceError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
-    {
-        transaction::write(&self.db, SERVICE, fence, work).await
-    }
-
-    async fn read<T, F>(&self, work: F) -> Result<T, ServiceError>
-    where
-        T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
-    {
-        transaction::read(&self.db, SERVICE, work).await
     }
 
     fn path(&self, id: Uuid) -> PathBuf {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{EmbeddedVolume, rows};
 use crate::db::Conn;
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 
 /// What is limited: volumes and their gibibytes together.
 pub const QUOTA_RESOURCES: [&str; 2] = ["volumes", "gigabytes"];

@@ -10,7 +10,7 @@ use super::{
 use crate::db::services::volume::VolumeRow;
 use crate::db::{Conn, DbError};
 use crate::domain::context::RequestContext;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::{Refusal, Transactions};
 use crate::services::volume::VolumeService;
 use crate::services::{ServiceError, volume::embedded::SERVICE};
 
