@@ -76,6 +76,7 @@ fn node(uuid: Uuid, host: &str, used: &Flavor) -> ComputeNode {
     let used = used.resources(false);
     let narrow = |amount: i64| i32::try_from(amount).unwrap();
     ComputeNode {
+        updated_at: Some(start() + Duration::hours(1)),
         vcpus: 16,
         memory_mb: 32_768,
         local_gb: 1000,
