@@ -10,10 +10,12 @@ use super::{from_environment, seed};
 
 /// Times that the disk is filled and the process killed.
 const TIMES: u64 = 2;
-/// Looks at servers that the service answers with a full disk, its operations at work, before it dies.
-const LOOKS: usize = 150;
-/// Of the file system.
-const SIZE: &str = "size=96m";
+/// Looks at servers that the service answers with a full disk, its operations at work, before it dies. They come slowly once no
+/// operation can end there: whoever asks for another one is refused after two seconds.
+const LOOKS: usize = 40;
+/// MiB of the file system, and more of them for each time: what a life leaves (journals, notifications) stays.
+const SIZE: u64 = 96;
+const MORE: u64 = 2;
 
 /// A small file system in memory, gone when it is dropped.
 struct SmallDisk {
@@ -21,10 +23,11 @@ struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// None for those who may not mount one.
-    fn mount() -> Option<SmallDisk> {
+    /// With room for so many lives. None for those who may not mount one.
+    fn mount(times: u64) -> Option<SmallDisk> {
         let at = tempfile::tempdir().expect("a directory");
-        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", SIZE, "none"]).arg(at.path()).stderr(Stdio::null()).status();
+        let size = format!("size={}m", SIZE + MORE * times);
+        let mount = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "none"]).arg(at.path()).stderr(Stdio::null()).status();
         mount.is_ok_and(|status| status.success()).then_some(SmallDisk { at })
     }
 
@@ -56,9 +59,9 @@ impl Drop for SmallDisk {
 /// Nothing for those who may not mount a file system.
 #[test]
 fn a_service_that_is_killed_while_its_disk_is_full_loses_nothing() {
-    let Some(disk) = SmallDisk::mount() else { return };
-    configure(disk.path(), |_| {});
     let times = from_environment("CELLSHIFT_KILLS", TIMES);
+    let Some(disk) = SmallDisk::mount(times) else { return };
+    configure(disk.path(), |_| {});
     actix_rt::System::new().block_on(async {
         let mut batch = Batch::begin(disk.path(), seed());
         for _ in 0..times {
