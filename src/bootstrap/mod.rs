@@ -30,6 +30,7 @@ use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
+use crate::services::transaction::Transactions;
 use crate::services::volume::embedded::EmbeddedVolume;
 use samples::Made;
 pub use samples::Samples;
@@ -96,10 +97,10 @@ impl Cloud {
         let services = &self.services;
         let shared = [
             ("api", self.api.db()),
-            ("network", services.network.db()),
-            ("volume", services.volumes.db()),
-            ("placement", services.placement.db()),
-            ("image", services.images.db()),
+            ("network", services.network.database()),
+            ("volume", services.volumes.database()),
+            ("placement", services.placement.database()),
+            ("image", services.images.database()),
         ];
         let cells = self.cells.iter().map(|cell| (cell.name.as_str(), cell.db.db()));
         shared.into_iter().chain(cells).map(|(name, db)| (name.to_owned(), db.clone())).collect()

@@ -32,11 +32,11 @@ impl From<ServiceError> for Refusal {
 const REFUSED: &str = "the service refused";
 
 /// A service over the services database.
-pub(super) trait Transactions: Sync {
+pub(crate) trait Transactions: Sync {
     /// What errors call the service.
     const SERVICE: &'static str;
 
-    /// The services database.
+    /// The services database; experiments let it fail.
     fn database(&self) -> &Db;
 
     /// Writes in one transaction, under `fence` when one is given: all of `work` or, on any error, nothing.
@@ -46,9 +46,7 @@ pub(super) trait Transactions: Sync {
         F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
     {
         async move {
-            let reason: Arc<OnceLock<ServiceError>> = Arc::default();
-            let noted = Arc::clone(&reason);
-            let work = move |conn: &mut Conn| work(conn).map_err(|refusal| note(refusal, &noted));
+            let (work, reason) = noting(work);
             let result = match fence {
                 Some(fence) => self.database().write_fenced(fence, work).await,
                 None => self.database().write(work).await,
@@ -64,23 +62,30 @@ pub(super) trait Transactions: Sync {
         F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
     {
         async move {
-            let reason: Arc<OnceLock<ServiceError>> = Arc::default();
-            let noted = Arc::clone(&reason);
-            let result = self.database().read(move |conn| work(conn).map_err(|refusal| note(refusal, &noted))).await;
-            result.map_err(|error| explain(Self::SERVICE, error, &reason))
+            let (work, reason) = noting(work);
+            self.database().read(work).await.map_err(|error| explain(Self::SERVICE, error, &reason))
         }
     }
 }
 
-fn note(refusal: Refusal, reason: &OnceLock<ServiceError>) -> DbError {
-    match refusal {
-        Refusal::Db(error) => error,
-        Refusal::Service(error) => {
-            // Set once: a transaction ends at its first refusal.
-            let _ = reason.set(error);
-            DbError::Conflict(REFUSED.into())
-        }
-    }
+/// The work as the database layer takes it, and where the service's own reason is noted when it refuses.
+fn noting<T, F>(work: F) -> (impl FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static, Arc<OnceLock<ServiceError>>)
+where
+    F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+{
+    let reason: Arc<OnceLock<ServiceError>> = Arc::default();
+    let noted = Arc::clone(&reason);
+    let work = move |conn: &mut Conn| {
+        work(conn).map_err(|refusal| match refusal {
+            Refusal::Db(error) => error,
+            Refusal::Service(error) => {
+                // Set once: a transaction ends at its first refusal.
+                let _ = noted.set(error);
+                DbError::Conflict(REFUSED.into())
+            }
+        })
+    };
+    (work, reason)
 }
 
 fn explain(service: &'static str, error: DbError, reason: &OnceLock<ServiceError>) -> ServiceError {

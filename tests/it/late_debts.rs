@@ -147,17 +147,13 @@ async fn other_host(stage: &Stage, place: &Place) -> Place {
 async fn known(stage: &Stage, server: Uuid) -> View {
     let mut known = view(&stage.running.tree, server).await;
     for cell in ["cell0", "cell1", "cell2"] {
-        let hidden = stage.record(cell, server).await.map(|record| record.hidden);
+        let record = stage.record(cell, server).await.map(|record| (record.host, record.hidden, record.vm_state, record.flavor.name));
         let moves: Vec<_> = stage.migrations(cell, server).await.into_iter().map(|it| format!("{} {}", it.uuid, it.status)).collect();
-        known.insert(format!("records in {cell}"), format!("hidden {hidden:?}, moves {moves:?}"));
+        known.insert(format!("records in {cell}"), format!("{record:?}, moves {moves:?}"));
     }
-    known.insert(
-        "attachment ids".to_owned(),
-        format!(
-            "{:?}",
-            stage.world().volumes.attachments_of(server).await.expect("attachments").into_iter().map(|it| it.id).collect::<BTreeSet<_>>()
-        ),
-    );
+    let attachments = stage.world().volumes.attachments_of(server).await.expect("attachments");
+    let ids: BTreeSet<Uuid> = attachments.into_iter().map(|attachment| attachment.id).collect();
+    known.insert("attachment ids".to_owned(), format!("{ids:?}"));
     known
 }
 

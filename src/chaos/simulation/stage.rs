@@ -16,6 +16,7 @@ use crate::chaos::experiment::fault::PlannedFault;
 use crate::chaos::experiment::injector::Injector;
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::experiment::verdict::{Findings, Mode};
+use crate::services::transaction::Transactions;
 
 /// Everything opened.
 pub struct Stage {
@@ -33,7 +34,7 @@ impl Stage {
         let trace = Trace::new(clock.clone(), options.whole_trace).told_to(options.teller.clone());
         let cloud = cloud::open(seed, folder.path(), scenario, env(seed, clock.clone())).await?;
         let image = cloud::sample_image(&cloud).await?;
-        let watch = Arc::new(Watch::new(trace.clone(), cloud.api.db(), cloud.services.placement.db()));
+        let watch = Arc::new(Watch::new(trace.clone(), cloud.api.db(), cloud.services.placement.database()));
         let run = Run::new(seed, scenario, faults, clock, trace, watch);
         Ok(Stage { run, cloud, image, _folder: folder })
     }

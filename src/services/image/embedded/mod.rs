@@ -38,11 +38,6 @@ impl Transactions for EmbeddedImage {
 }
 
 impl EmbeddedImage {
-    /// The database, for experiments.
-    pub fn db(&self) -> &Db {
-        &self.db
-    }
-
     /// Opens the service over the services database and the folder of the bytes, which is made when there is none. Uploads
     /// that a crash broke off are as if they had never begun.
     pub async fn open(db: Db, env: Env, folder: &Path) -> Result<EmbeddedImage, ServiceError> {

@@ -40,11 +40,6 @@ impl Transactions for EmbeddedNetwork {
 }
 
 impl EmbeddedNetwork {
-    /// The database, for experiments.
-    pub fn db(&self) -> &Db {
-        &self.db
-    }
-
     /// The network service over the services database.
     pub fn new(db: Db) -> EmbeddedNetwork {
         EmbeddedNetwork { db, extended_bindings: true }

@@ -42,11 +42,6 @@ impl Transactions for EmbeddedPlacement {
 }
 
 impl EmbeddedPlacement {
-    /// The database, for experiments.
-    pub fn db(&self) -> &Db {
-        &self.db
-    }
-
     /// Placement over the services database.
     pub fn new(db: Db) -> EmbeddedPlacement {
         EmbeddedPlacement { db }

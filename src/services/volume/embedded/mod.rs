@@ -55,11 +55,6 @@ impl Transactions for EmbeddedVolume {
 }
 
 impl EmbeddedVolume {
-    /// The database, for experiments.
-    pub fn db(&self) -> &Db {
-        &self.db
-    }
-
     /// Opens the service over the services database and the folder of the bytes, which is made when there is none. Volumes
     /// whose making a crash broke off are in status `error`; making them again under the same id mends them.
     pub async fn open(db: Db, env: Env, folder: &Path, images: Arc<dyn ImageService>) -> Result<EmbeddedVolume, ServiceError> {
