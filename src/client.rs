@@ -94,6 +94,29 @@ impl Client {
         self.send(reqwest::Method::POST, service, path, Some(body)).await
     }
 
+    /// GET of what is answered with server-sent events: gives the name and the data of each to `told` until the answer ends.
+    pub async fn events(&self, service: &str, path: &str, mut told: impl FnMut(&str, &str)) -> Result<(), ClientError> {
+        let endpoint = self.endpoints.get(service).ok_or_else(|| ClientError::NoService(service.to_owned()))?;
+        let named = format!("GET {path}");
+        let request = self.http.get(format!("{endpoint}{path}")).header("X-Auth-Token", &self.token).header("Accept", "text/event-stream");
+        let unanswered = |source| ClientError::Unanswered { request: named.clone(), url: endpoint.clone(), source };
+        let mut answer = request.send().await.map_err(unanswered)?;
+        if !answer.status().is_success() {
+            return read(&named, answer).await.map(drop);
+        }
+        let mut waiting = Vec::new();
+        while let Some(chunk) = answer.chunk().await.map_err(unanswered)? {
+            waiting.extend_from_slice(&chunk);
+            while let Some(end) = waiting.windows(2).position(|pair| pair == b"\n\n") {
+                let event: Vec<u8> = waiting.drain(..end + 2).collect();
+                let text = String::from_utf8_lossy(&event);
+                let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).unwrap_or_default();
+                told(field("event"), field("data"));
+            }
+        }
+        Ok(())
+    }
+
     async fn send(&self, method: reqwest::Method, service: &str, path: &str, body: Option<Value>) -> Result<Value, ClientError> {
         let endpoint = self.endpoints.get(service).ok_or_else(|| ClientError::NoService(service.to_owned()))?;
         let named = format!("{method} {path}");

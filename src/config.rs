@@ -2,6 +2,7 @@
 //!
 //! Precedence: the command line, then the file, then the defaults here. `cellshift config` prints what is in force.
 
+mod identity;
 mod seconds;
 pub mod validate;
 
@@ -9,13 +10,16 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use crate::actors::notifier::NotifierConfig;
 use crate::actors::scheduler::config::SchedulerConfig;
 use crate::db::api::leases::LEASE;
 use crate::domain::quota::{Limits, default_limits};
+use crate::services::network::limits::Limits as NetworkLimits;
 use crate::virt::hypervisor::Operation;
+pub use identity::Identity;
 pub use seconds::Seconds;
 
 /// Everything that an operator can choose.
@@ -26,6 +30,7 @@ pub struct Config {
     pub data_dir: PathBuf,
     pub http: Http,
     pub api: Api,
+    pub identity: Identity,
     pub cells: Cells,
     pub conductor: Conductor,
     pub migration: Migration,
@@ -35,8 +40,13 @@ pub struct Config {
     pub database: Database,
     pub compute: Compute,
     pub quota: Quota,
+    /// The network service: what a project may have unless it has its own limits, and a port.
+    pub network: NetworkLimits,
     pub chaos: Chaos,
     pub log: Log,
+    /// `--adopt`: databases may be elsewhere than the data directory remembers, and may lack the mark that says whose they are.
+    #[serde(skip)]
+    pub adopt: bool,
 }
 
 impl Default for Config {
@@ -45,6 +55,7 @@ impl Default for Config {
             data_dir: PathBuf::from("cellshift-data"),
             http: Http::default(),
             api: Api::default(),
+            identity: Identity::default(),
             cells: Cells::default(),
             conductor: Conductor::default(),
             migration: Migration::default(),
@@ -54,8 +65,10 @@ impl Default for Config {
             database: Database::default(),
             compute: Compute::default(),
             quota: Quota::default(),
+            network: NetworkLimits::default(),
             chaos: Chaos::default(),
             log: Log::default(),
+            adopt: false,
         }
     }
 }
@@ -74,6 +87,30 @@ pub struct Http {
     pub max_requests_in_flight: usize,
     /// What requests at work get to finish when the service stops.
     pub shutdown_grace: Seconds,
+    /// Connections at once; past it requests are answered with 503, and soon connections refused. 0 takes as many as the files that
+    /// the system lets the process open leave room for, at most 8192.
+    pub max_connections: usize,
+    /// Connections at once from one address (an IPv6 /64 counts as one), and requests at once of a client behind a trusted proxy; 0
+    /// takes half of max_connections. Trusted proxies have no bound of their own.
+    pub max_connections_per_peer: usize,
+    /// Uploads and downloads of images' data at once, which do not count among the requests in flight.
+    pub max_transfers: usize,
+    /// How long the body of a request may be on its way, images' data excepted; then the answer is 408.
+    pub body_timeout: Seconds,
+    /// The least that a client must send or take in each second in which the service waits for it.
+    pub min_bytes_per_second: usize,
+    /// How long a client that sends may stand still before the answer is 408.
+    pub read_timeout: Seconds,
+    /// How long a client that takes an answer may stand still before its connection is cut.
+    pub write_timeout: Seconds,
+    /// The URL under which clients reach the service, such as `https://cloud.example`: links in answers and the catalog begin with
+    /// it. Unset, they begin with what the request's Host header says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub public_endpoint: Option<String>,
+    /// Networks of proxies, such as `10.0.0.0/8`, whose X-Forwarded-For, -Proto and -Host are believed; nobody else's are.
+    pub trusted_proxies: Vec<IpNet>,
+    /// Lets `api.authentication = "none"` be combined with an address that other machines reach.
+    pub allow_unauthenticated_remote: bool,
 }
 
 impl Default for Http {
@@ -84,6 +121,16 @@ impl Default for Http {
             max_body_bytes: 1024 * 1024,
             max_requests_in_flight: 512,
             shutdown_grace: Seconds::whole(5),
+            max_connections: 0,
+            max_connections_per_peer: 0,
+            max_transfers: 64,
+            body_timeout: Seconds::whole(60),
+            min_bytes_per_second: 512,
+            read_timeout: Seconds::whole(10),
+            write_timeout: Seconds::whole(60),
+            public_endpoint: None,
+            trusted_proxies: Vec::new(),
+            allow_unauthenticated_remote: false,
         }
     }
 }
@@ -416,9 +463,42 @@ impl Config {
         toml::to_string_pretty(self)
     }
 
+    /// The configuration for eyes: the passwords of databases are left out.
+    pub fn without_passwords(mut self) -> Config {
+        let database = &mut self.database;
+        let named = [&mut database.api, &mut database.services].into_iter().flatten();
+        named.chain(database.cells.values_mut()).for_each(|url| *url = masked(url));
+        self
+    }
+
     /// Where the policy file is.
     pub fn policy_file(&self) -> PathBuf {
         self.policy.file.clone().unwrap_or_else(|| self.data_dir.join("policy.yaml"))
+    }
+
+    /// Where the token keys are.
+    pub fn token_keys(&self) -> PathBuf {
+        self.identity.token_keys.clone().unwrap_or_else(|| self.data_dir.join("token-keys"))
+    }
+}
+
+/// A database's URL with `***` for its password, which stands behind the user or among the settings.
+fn masked(url: &str) -> String {
+    let (address, settings) = url.split_once('?').map_or((url, None), |(address, settings)| (address, Some(settings)));
+    let address = match (address.split_once("://"), address.rsplit_once('@')) {
+        (Some((scheme, _)), Some((before, place))) => match before[scheme.len() + 3..].split_once(':') {
+            Some((user, _)) => format!("{scheme}://{user}:***@{place}"),
+            None => address.to_owned(),
+        },
+        _ => address.to_owned(),
+    };
+    let hidden = |setting: &str| match setting.split_once('=') {
+        Some((key, _)) if key.ends_with("password") => format!("{key}=***"),
+        _ => setting.to_owned(),
+    };
+    match settings {
+        Some(settings) => format!("{address}?{}", settings.split('&').map(hidden).collect::<Vec<_>>().join("&")),
+        None => address,
     }
 }
 

@@ -1,15 +1,19 @@
-//! What a test or a simulation replaces: the clock, the source of ids, and where blocking work runs.
+//! What a test or a simulation replaces: the clock, the source of ids, the keys of secrets, and where blocking work runs.
 //!
 //! Everything that needs the time, a new id or a blocking call takes an [`Env`]; nothing else in the crate asks the
 //! operating system for them (`clippy.toml` refuses it), so a run under a seed and tokio's paused clock replays exactly.
 
 pub mod guard;
+pub mod sealer;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use chrono::{DateTime, SubsecRound, Utc};
 use uuid::Uuid;
+use zeroize::Zeroizing;
+
+use self::sealer::{PassingKey, Sealer};
 
 /// The time as records see it, truncated to microseconds so that both databases give back what was written.
 pub trait Clock: Send + Sync {
@@ -55,13 +59,14 @@ pub enum Blocking {
 /// No limit to what files may take.
 const UNLIMITED: u64 = u64::MAX;
 
-/// Clock, ids and blocking mode, handed to every part.
+/// Clock, ids, keys and blocking mode, handed to every part.
 #[derive(Clone)]
 pub struct Env {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     blocking: Blocking,
     disk: Arc<AtomicU64>,
+    sealer: Arc<RwLock<Arc<dyn Sealer>>>,
 }
 
 impl Env {
@@ -72,7 +77,22 @@ impl Env {
 
     /// An environment of the caller's making.
     pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>, blocking: Blocking) -> Env {
-        Env { clock, ids, blocking, disk: Arc::new(AtomicU64::new(UNLIMITED)) }
+        Env { clock, ids, blocking, disk: Arc::new(AtomicU64::new(UNLIMITED)), sealer: Arc::new(RwLock::new(Arc::new(PassingKey::new()))) }
+    }
+
+    /// Seals with these keys from now on, in every part that has this environment. Those of [`Env::new`] end with the process.
+    pub fn set_sealer(&self, sealer: Arc<dyn Sealer>) {
+        *self.sealer.write().unwrap_or_else(PoisonError::into_inner) = sealer;
+    }
+
+    /// Seals what may be stored or sent, but not read.
+    pub fn seal(&self, secret: &[u8]) -> String {
+        self.sealer.read().unwrap_or_else(PoisonError::into_inner).seal(secret)
+    }
+
+    /// The value that was sealed; none when it was sealed with another key.
+    pub fn unseal(&self, sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
+        self.sealer.read().unwrap_or_else(PoisonError::into_inner).unseal(sealed)
     }
 
     /// A fault point: how many more bytes the files of images, volumes and hosts may take; none for as many as the disk has.

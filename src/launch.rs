@@ -3,12 +3,13 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::web;
 use tokio::sync::watch;
 
-use crate::actors::cell::{CellOptions, HostSpec, simulated_hypervisors};
+use crate::actors::cell::{CellOptions, HostSpec, of_deployment, simulated_hypervisors};
 use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::HostOptions;
 use crate::actors::conductor::Controller;
@@ -18,19 +19,26 @@ use crate::bootstrap::Cloud;
 use crate::chaos::experiment::post::{Post, PostedHosts};
 use crate::chaos::experiment::service::{self, Chaos, Unwatched};
 use crate::chaos::point::FaultPoints;
-use crate::config::{Authentication, Config, validate};
+use crate::config::{Authentication, Config, Http, validate};
 use crate::db::POOL_SIZE;
+use crate::descriptors::{self, TooFew};
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
+use crate::http::arrival::Arrivals;
+use crate::http::clients::Clients;
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::quota_usage::Counting;
 use crate::http::compute::servers::{ComputeApi, Options};
-use crate::http::limits::InFlight;
+use crate::http::front::connections::{Connections, Peers};
+use crate::http::front::{self, Front, HEAD_PATIENCE};
+use crate::http::limits::{InFlight, Transfers};
 use crate::http::ops::{self, Operators};
-use crate::http::server::{self, Part, Wiring};
+use crate::http::pace::Pace;
+use crate::http::server::{Part, Wiring};
 use crate::http::{compute, identity, image, network, placement, volume};
 use crate::saga::world::Settings;
 use crate::services::ServiceError;
+use crate::services::identity::{Target, User};
 use crate::virt::Hosts;
 
 /// Why a cloud does not run.
@@ -42,6 +50,8 @@ pub enum LaunchError {
     Service(#[from] ServiceError),
     #[error("the configuration's authentication = \"none\" needs a user admin, and there is none")]
     NoAdministrator,
+    #[error(transparent)]
+    TooFewFiles(#[from] TooFew),
     #[error("the web server does not start: {0}")]
     Io(#[from] std::io::Error),
 }
@@ -107,16 +117,56 @@ pub async fn launch(cloud: Cloud, listener: TcpListener) -> Result<Running, Laun
 
 /// As [`launch`], with an experiment's parts.
 pub async fn launch_with(cloud: Cloud, parts: Parts, listener: TcpListener) -> Result<Running, LaunchError> {
+    // Before anything is started: what does not fit is found at once.
+    let connections = descriptors::connections(&cloud.config.http, cloud.databases().len(), descriptors::raise())?;
     let Assembled { tree, wiring, stopping } = assemble(&cloud, parts).await?;
+    // Connections wait meanwhile: the listener is bound.
+    tree.conductor.until_creates_are_seen(CREATES_PATIENCE).await;
     let address = listener.local_addr()?;
-    let server: Server = server::start(wiring, listener, workers(&cloud.config), BLOCKING_THREADS, grace_seconds(&cloud.config))?;
+    let server = serve(&cloud, wiring, listener, connections)?;
     let handle = server.handle();
     Ok(Running { cloud, tree, address, server: handle, serving: actix_rt::spawn(server), stopping })
+}
+
+/// Serves what is assembled on the listener, to so many connections at once.
+pub fn serve(cloud: &Cloud, mut wiring: Wiring, listener: TcpListener, connections: usize) -> std::io::Result<Server> {
+    wiring.arrivals.proxied = Peers::new(per_peer(&cloud.config, connections));
+    front::serve(wiring, listener, front(cloud, connections))
 }
 
 /// What a pool of threads for blocking work may hold: databases that hang keep their threads, and there is room for the others and
 /// for files beside them. They are started when they are needed.
 pub const BLOCKING_THREADS: usize = (validate::CELLS_MAX as usize + 3) * POOL_SIZE as usize + 512;
+
+/// How long the door stays shut for servers whose create was in flight when the process ended: the first list shall be whole.
+const CREATES_PATIENCE: Duration = Duration::from_secs(5);
+
+fn front(cloud: &Cloud, connections: usize) -> Front {
+    let (config, http) = (&cloud.config, &cloud.config.http);
+    Front {
+        workers: workers(config),
+        blocking: BLOCKING_THREADS,
+        grace: grace_seconds(config),
+        connections: Connections::new(connections, per_peer(config, connections)),
+        head_patience: HEAD_PATIENCE,
+        takes: Pace { bytes_per_second: http.min_bytes_per_second, patience: http.write_timeout.duration() },
+    }
+}
+
+/// Connections of one client at most.
+fn per_peer(config: &Config, connections: usize) -> usize {
+    match config.http.max_connections_per_peer {
+        0 => connections.div_ceil(2),
+        most => most,
+    }
+}
+
+/// The bounds on bodies. All that are large take no more memory together than a quarter of the requests in flight could.
+fn arrivals(http: &Http) -> Arrivals {
+    let sends = Pace { bytes_per_second: http.min_bytes_per_second, patience: http.read_timeout.duration() };
+    let room = http.max_body_bytes.saturating_mul(http.max_requests_in_flight.div_ceil(4));
+    Arrivals::new(http.max_body_bytes, http.body_timeout.duration(), sends, Peers::new(http.max_requests_in_flight), room)
+}
 
 fn workers(config: &Config) -> usize {
     match config.http.workers {
@@ -155,7 +205,7 @@ pub fn parts(cloud: &Cloud) -> Parts {
         network: services.network.clone(),
         volumes: services.volumes.clone(),
         placement: services.placement.clone(),
-        hypervisors: simulated_hypervisors(),
+        hypervisors: of_deployment(cloud.deployment, simulated_hypervisors()),
         cell_options: cell_options(config),
         scheduler: config.scheduler.clone(),
         notifier,
@@ -203,6 +253,7 @@ fn settings(config: &Config) -> Settings {
         shutdown_grace_ms: u64::try_from(migration.shutdown_grace.duration().as_millis()).unwrap_or(u64::MAX),
         back_off_first: migration.back_off_first.duration(),
         back_off_max: migration.back_off_max.duration(),
+        data_dir: Some(config.data_dir.clone()),
         ..Settings::default()
     }
 }
@@ -254,7 +305,9 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
         policy: cloud.policy.clone(),
         anonymous,
         in_flight: InFlight::new(config.http.max_requests_in_flight),
-        max_body: config.http.max_body_bytes,
+        transfers: Transfers(InFlight::new(config.http.max_transfers)),
+        arrivals: arrivals(&config.http),
+        clients: Clients::new(config.http.public_endpoint.clone(), config.http.trusted_proxies.clone(), config.http.listen),
         cell_timeout: config.cells.timeout.duration(),
         parts: vec![operators, of_compute, of_services],
     })
@@ -268,6 +321,7 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>, cha
         notifier: tree.notifier.clone(),
         stopping,
         max_limit: cloud.config.api.max_limit,
+        deep_audits: Arc::new(tokio::sync::Semaphore::new(1)),
         chaos,
     });
     let world = web::Data::from(tree.world.clone());
@@ -302,8 +356,16 @@ fn max_limit(config: &Config) -> usize {
 /// Who requests without a token act as: the administrator, in the project `demo` where ordinary servers are.
 async fn administrator(cloud: &Cloud) -> Result<RequestContext, LaunchError> {
     let identity = &cloud.services.identity;
-    let project = identity.ensure_project("demo").await?;
-    let user = identity.users().await?.into_iter().find(|user| user.name == "admin").ok_or(LaunchError::NoAdministrator)?;
+    let project = match identity.projects().await?.into_iter().find(|project| project.name == "demo") {
+        Some(project) => project,
+        None => identity.ensure_project("demo").await?,
+    };
+    let admin = identity.roles().await?.into_iter().find(|role| role.name == "admin").map(|role| role.id);
+    let held = identity.assignments().await?;
+    let rules = |user: &User| held.iter().any(|a| a.user_id == user.id && a.target == Target::System && Some(&a.role_id) == admin.as_ref());
+    // The first administrator may have been renamed, or another may have taken over.
+    let user = identity.users().await?.into_iter().filter(|user| user.enabled && rules(user)).min_by_key(|user| user.name != "admin");
+    let user = user.ok_or(LaunchError::NoAdministrator)?;
     Ok(RequestContext {
         request_id: String::new(),
         user_id: user.id,
@@ -311,6 +373,7 @@ async fn administrator(cloud: &Cloud) -> Result<RequestContext, LaunchError> {
         project_id: project.id,
         project_name: project.name,
         roles: ["admin", "manager", "member", "reader"].map(str::to_owned).to_vec(),
+        domain_scope: false,
         system_scope: false,
     })
 }

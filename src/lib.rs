@@ -8,6 +8,7 @@ pub mod client;
 pub mod config;
 pub mod db;
 pub mod demo;
+pub mod descriptors;
 pub mod domain;
 pub mod env;
 pub mod http;

@@ -81,7 +81,7 @@ impl Worker {
             }
             // What may have happened is found out by the successor, which tries the step again or undoes it.
             Err(refusal) if !refusal.is_definite() => Err(refusal),
-            Err(refusal) => match self.parts.world.operations.abandon(saga, &refusal.to_string()).await {
+            Err(refusal) => match self.abandon(&context, &refusal).await {
                 Ok(()) => {
                     beginning.settled = true;
                     Err(refusal)
@@ -92,6 +92,12 @@ impl Worker {
                 }
             },
         }
+    }
+
+    /// Nothing is left of the operation but the record that it was refused.
+    async fn abandon(&self, context: &Context, refusal: &Refusal) -> Result<(), DbError> {
+        let bare = serde_json::to_string(&context.without_secrets())?;
+        self.parts.world.operations.abandon(context.saga, &refusal.to_string(), bare).await
     }
 
     async fn take_server(&self, context: &Context) -> Result<Fence, Refusal> {

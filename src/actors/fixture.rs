@@ -210,6 +210,7 @@ impl World {
             volumes: vec![],
             vifs: vec![],
             config_drive: serde_json::Value::Null,
+            sealed: None,
         }
     }
 
@@ -226,7 +227,7 @@ impl World {
     }
 
     pub async fn report(&self, hosts: &HostDirectory, host: &str) -> HostReport {
-        match hosts.query(host, HostQuery::Report { checksums: true }, DEADLINE).await.unwrap() {
+        match hosts.query(host, HostQuery::Report, DEADLINE).await.unwrap() {
             HostAnswer::Report(report) => report,
             other => panic!("{other:?}"),
         }

@@ -164,7 +164,7 @@ async fn follow_power(world: &World) {
 
 /// The servers whose guests are on a host and off; none when it does not answer.
 async fn guests_off(world: &World, cell: &str, host: &str) -> Vec<Uuid> {
-    let report = world.hosts.query(cell, host, HostQuery::Report { checksums: false }, Duration::from_secs(5)).await;
+    let report = world.hosts.query(cell, host, HostQuery::Report, Duration::from_secs(5)).await;
     let Ok(HostAnswer::Report(report)) = report else { return Vec::new() };
     let off = report.guests.iter().filter(|guest| guest.defined && guest.power_state == PowerState::Shutdown);
     off.map(|guest| guest.server).collect()

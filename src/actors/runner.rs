@@ -161,6 +161,7 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
         }
     }
     let word = flight.machine.state();
+    flight.context.forget_secrets();
     if let Err(error) = flight.commit(&world, word, false, true).await {
         return lost(&error);
     }
@@ -197,7 +198,8 @@ fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side
         flight.context.guest_lost |= given_up;
     }
     if let Effect::Owe(_, owed_side) = effect {
-        let context = serde_json::to_string(&flight.context).unwrap_or_default();
+        // No undo and no clean-up needs a password.
+        let context = serde_json::to_string(&flight.context.without_secrets()).unwrap_or_default();
         flight.owed.push(NewDebt {
             owed_seq: seq,
             step: step.name.to_owned(),

@@ -11,7 +11,7 @@ use crate::cli::data_dir::write_private;
 use crate::config::Config;
 use crate::env::Env;
 use crate::services::identity::catalog::REGION;
-use crate::services::identity::embedded::{DOMAIN_NAME, ROLES};
+use crate::services::identity::embedded::DOMAIN_NAME;
 use crate::services::identity::{EmbeddedIdentity, Target, UserUpdate};
 
 /// A cloud of `clouds.yaml`, and the account behind it.
@@ -50,33 +50,70 @@ struct Auth {
     project_domain_name: String,
 }
 
-/// Makes the accounts and writes `clouds.yaml` for the present address. Passwords are those of the file that is there; an
-/// account without one in it gets a new one.
+/// Makes the accounts once in a deployment's life, and writes `clouds.yaml` for the present address. Passwords are those of the file
+/// that is there; an account that is not in it gets a new one, as long as its user has the name that it was made with. What has been
+/// renamed or deleted later is not made again.
 pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdentity) -> Result<(), BootstrapError> {
     let path = config.data_dir.join("clouds.yaml");
-    let before = read(&path)?;
-    for role in ROLES {
-        identity.ensure_role(role).await?;
-    }
+    let mut before = read(&path)?;
+    let made = identity.accounts_made().await?;
     let mut clouds = BTreeMap::new();
     for account in &ACCOUNTS {
-        let known = before.clouds.get(account.cloud).map(|cloud| cloud.auth.password.clone());
-        let password = known.clone().unwrap_or_else(|| env.uuid().simple().to_string());
-        let project = identity.ensure_project(account.project).await?;
-        let user = identity.ensure_user(account.user, &password, Some(&project.id)).await?;
-        if known.is_none() {
-            // The user may be there from before while the file that held the password is gone.
-            identity.update_user(&user.id, UserUpdate { password: Some(password.clone()), ..UserUpdate::default() }).await?;
-        }
-        identity.ensure_assignment(&user, Target::Project(project.id.clone()), account.role).await?;
-        if account.role == "admin" {
-            identity.ensure_assignment(&user, Target::System, account.role).await?;
-        }
-        clouds.insert(account.cloud.to_owned(), entry(config.http.listen, account, password));
+        let known = before.clouds.remove(account.cloud);
+        let entry = match (known, made) {
+            (Some(mut known), true) => {
+                known.auth.auth_url = auth_url(config.http.listen);
+                known
+            }
+            (None, true) => match identity.user_named(account.user).await? {
+                Some(user) => entry(config.http.listen, account, give_password(env, identity, &user.id).await?),
+                None => continue,
+            },
+            (known, false) => {
+                let password = make(env, identity, account, known.map(|cloud| cloud.auth.password)).await?;
+                entry(config.http.listen, account, password)
+            }
+        };
+        clouds.insert(account.cloud.to_owned(), entry);
     }
     let text = serde_yaml_ng::to_string(&CloudsFile { clouds })
         .map_err(|error| BootstrapError::CloudsFile { path: path.clone(), reason: error.to_string() })?;
-    write_private(&path, &text).map_err(at(&path))
+    write_private(&path, &text).map_err(at(&path))?;
+    if !made {
+        // After the file: a first start that is interrupted before leaves nobody without a password.
+        identity.note_accounts_made().await?;
+    }
+    Ok(())
+}
+
+/// Makes what is missing of an account and gives its password: the one that is known from a first start that was interrupted, or a
+/// new one.
+async fn make(env: &Env, identity: &EmbeddedIdentity, account: &Account, known: Option<String>) -> Result<String, BootstrapError> {
+    let project = identity.ensure_project(account.project).await?;
+    let there = identity.user_named(account.user).await?;
+    let (user, password) = match (there, known) {
+        (Some(user), Some(password)) => (user, password),
+        (Some(user), None) => {
+            let password = give_password(env, identity, &user.id).await?;
+            (user, password)
+        }
+        (None, known) => {
+            let password = known.unwrap_or_else(|| env.uuid().simple().to_string());
+            (identity.ensure_user(account.user, &password, Some(&project.id)).await?, password)
+        }
+    };
+    identity.ensure_assignment(&user, Target::Project(project.id.clone()), account.role).await?;
+    if account.role == "admin" {
+        identity.ensure_assignment(&user, Target::System, account.role).await?;
+    }
+    Ok(password)
+}
+
+/// The file that held the user's password is gone, or was never written.
+async fn give_password(env: &Env, identity: &EmbeddedIdentity, user_id: &str) -> Result<String, BootstrapError> {
+    let password = env.uuid().simple().to_string();
+    identity.update_user(user_id, UserUpdate { password: Some(password.clone()), ..UserUpdate::default() }).await?;
+    Ok(password)
 }
 
 fn read(path: &Path) -> Result<CloudsFile, BootstrapError> {
@@ -92,7 +129,7 @@ fn read(path: &Path) -> Result<CloudsFile, BootstrapError> {
 fn entry(listen: SocketAddr, account: &Account, password: String) -> CloudEntry {
     CloudEntry {
         auth: Auth {
-            auth_url: format!("http://{}/identity", reachable(listen)),
+            auth_url: auth_url(listen),
             username: account.user.into(),
             password,
             project_name: account.project.into(),
@@ -102,6 +139,10 @@ fn entry(listen: SocketAddr, account: &Account, password: String) -> CloudEntry 
         region_name: REGION.into(),
         identity_api_version: "3".into(),
     }
+}
+
+fn auth_url(listen: SocketAddr) -> String {
+    format!("http://{}/identity", reachable(listen))
 }
 
 /// Where a client on this machine reaches a listener on all addresses.

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::BootstrapError;
+use super::deployment::MarkNote;
 use crate::actors::cell::CellSetup;
 use crate::config::Compute;
 use crate::db::DbError;
@@ -33,6 +34,8 @@ pub(super) struct Setup {
     /// Its hosts, all mapped.
     pub hosts: Vec<String>,
     pub placement: Arc<dyn PlacementService>,
+    /// Written when the database has been opened as this deployment's; none when that is known already.
+    pub note: Option<MarkNote>,
 }
 
 impl Setup {
@@ -48,6 +51,9 @@ impl Setup {
 
     async fn run(&self) -> Result<(), BootstrapError> {
         self.db.db().open_now().await?;
+        if let Some(note) = &self.note {
+            note.write().await?;
+        }
         // The first host comes last, as it is mapped.
         for host in self.hosts.iter().rev() {
             self.ensure_records(host).await?;

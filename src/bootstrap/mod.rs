@@ -6,6 +6,7 @@
 mod accounts;
 mod cell_setup;
 mod controller;
+mod deployment;
 mod policy_file;
 mod samples;
 mod stored;
@@ -20,10 +21,13 @@ use uuid::Uuid;
 use crate::actors::cell::Silent;
 use crate::config::Config;
 use crate::db::api::ApiDb;
+use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
-use crate::db::{Db, DbError, Schema};
+use crate::db::deployment::Part;
+use crate::db::{Db, DbError};
 use crate::env::Env;
 use crate::http::policy_file::{PolicyEnforcer, PolicyFileError};
+use crate::saga::clear_contexts;
 use crate::services::ServiceError;
 use crate::services::identity::EmbeddedIdentity;
 use crate::services::image::ImageService;
@@ -32,6 +36,8 @@ use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
 use crate::services::transaction::Transactions;
 use crate::services::volume::embedded::EmbeddedVolume;
+use deployment::Deployment;
+pub use deployment::judge::Refusal;
 use samples::Made;
 pub use samples::Samples;
 pub use stored::{Stored, StoredCell, open_stored};
@@ -45,6 +51,8 @@ pub enum BootstrapError {
     Service(#[from] ServiceError),
     #[error(transparent)]
     Policy(#[from] PolicyFileError),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     #[error("{} cannot be written: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
     #[error("{} is not a clouds.yaml: {reason}; mend it or delete it, then new passwords are made", path.display())]
@@ -82,6 +90,8 @@ pub struct CellPlan {
 pub struct Cloud {
     pub env: Env,
     pub config: Config,
+    /// Whose all of this is; the same for all time.
+    pub deployment: Uuid,
     /// The name under which this controller holds operations.
     pub controller: String,
     pub api: ApiDb,
@@ -115,30 +125,32 @@ pub async fn open(config: Config, env: Env) -> Result<Cloud, BootstrapError> {
 /// As [`open`], with samples of the caller's size.
 pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Cloud, BootstrapError> {
     let data = config.data_dir.clone();
+    let mut deployment = deployment::identify(&config, &env).await?;
+    deployment.begin(&config, &env).await?;
     policy_file::make_if_missing(&config.policy_file()).map_err(at(&config.policy_file()))?;
     let policy = Arc::new(PolicyEnforcer::open(&config.policy_file())?);
     let controller = controller::name(&data, &env)?;
-    let api = ApiDb::new(open_db("api", config.database.api.as_deref(), &data.join("api.db"), Schema::Api, &env)?);
-    let services = open_services(&config, &env).await?;
-    let (cells, new_hosts) = topology::ensure_cells(&config, &env, &api, &services).await?;
+    let api = ApiDb::new(deployment.open(&config, &env, Part::Api).await?);
+    clear_contexts::erase(&Operations::new(api.db().clone())).await?;
+    let services = open_services(&config, &env, &deployment).await?;
+    deployment.note_marked(&api, Part::Services).await?;
+    let (cells, new_hosts) = topology::ensure_cells(&config, &env, &api, &services, &deployment).await?;
     accounts::ensure(&config, &env, &services.identity).await?;
     samples::make_once(&data, &env, wanted, &Made { api: &api, services: &services, cells: &cells }, &new_hosts).await?;
-    Ok(Cloud { env, config, controller, api, cells, services, policy })
+    deployment.finish(&config, &env, &api.cell_mappings().await?).await?;
+    let deployment = deployment.id;
+    Ok(Cloud { env, config, deployment, controller, api, cells, services, policy })
 }
 
-fn open_db(name: &str, url: Option<&str>, file: &Path, schema: Schema, env: &Env) -> Result<Db, DbError> {
-    Db::open(name, url.unwrap_or(&file.to_string_lossy()), schema, env)
-}
-
-async fn open_services(config: &Config, env: &Env) -> Result<Services, BootstrapError> {
+async fn open_services(config: &Config, env: &Env, deployment: &Deployment) -> Result<Services, BootstrapError> {
     let data = &config.data_dir;
-    let db = open_db("services", config.database.services.as_deref(), &data.join("services.db"), Schema::Services, env)?;
-    let identity = Arc::new(EmbeddedIdentity::open(db.clone(), env.clone(), &data.join("token-keys")).await?);
+    let db = deployment.open(config, env, Part::Services).await?;
+    let identity = Arc::new(EmbeddedIdentity::open(db.clone(), env.clone(), &config.token_keys(), config.identity.settings()).await?);
     // One database under a name for each, so that an experiment can make one service fail alone.
     let images = Arc::new(EmbeddedImage::open(db.named("image"), env.clone(), &data.join("images")).await?);
     let for_volumes: Arc<dyn ImageService> = images.clone();
     let volumes = Arc::new(EmbeddedVolume::open(db.named("volume"), env.clone(), &data.join("volumes"), for_volumes).await?);
-    let network = Arc::new(EmbeddedNetwork::new(db.named("network")));
+    let network = Arc::new(EmbeddedNetwork::new(db.named("network")).with_limits(config.network.clone()));
     let placement = Arc::new(EmbeddedPlacement::new(db.named("placement")));
     Ok(Services { db, identity, images, network, volumes, placement })
 }

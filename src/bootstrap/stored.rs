@@ -1,14 +1,18 @@
-//! Opens what a stopped service has stored, for the audit: nothing is made that is not there.
+//! Opens what a stopped service has stored, for the audit and other commands: nothing is made that is not there, and no service
+//! tidies up as at a start.
 
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{BootstrapError, open_db, topology};
+use super::deployment::{self, url_of};
+use super::{BootstrapError, topology};
 use crate::config::Config;
 use crate::db::api::ApiDb;
 use crate::db::cell::CellDb;
-use crate::db::{DbError, Schema};
+use crate::db::deployment::Part;
+use crate::db::place::place_of;
+use crate::db::{Db, DbError};
 use crate::env::Env;
 use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
@@ -25,6 +29,8 @@ pub struct StoredCell {
 
 /// The databases and services of a data directory that the caller holds.
 pub struct Stored {
+    /// Whose all of it is.
+    pub deployment: Uuid,
     pub api: ApiDb,
     pub cells: Vec<StoredCell>,
     /// Cells whose database did not open: id, name and why.
@@ -35,34 +41,41 @@ pub struct Stored {
     pub placement: Arc<EmbeddedPlacement>,
 }
 
-/// Opens them. A schema of an older release is brought up to date, as at a start.
+/// Opens them, when they belong together. A schema of an older release is brought up to date, and its databases are marked, as
+/// at a start.
 pub async fn open_stored(config: &Config, env: &Env) -> Result<Stored, BootstrapError> {
     let data = &config.data_dir;
-    let (api_file, services_file) = (data.join("api.db"), data.join("services.db"));
-    for (url, file) in [(&config.database.api, &api_file), (&config.database.services, &services_file)] {
-        if url.is_none() && !file.is_file() {
-            let reason = format!("there is no {}: the service has never been started with this data directory", file.display());
-            return Err(DbError::Unavailable { name: "api".into(), reason }.into());
-        }
+    let mut deployment = deployment::identify(config, env).await?;
+    if deployment.is_new {
+        let place = place_of(&url_of(config, Part::Api), data);
+        let reason = format!("there is nothing in {place}: the service has never been started with this data directory");
+        return Err(DbError::Unavailable { name: "api".into(), reason }.into());
     }
-    let api = ApiDb::new(open_db("api", config.database.api.as_deref(), &api_file, Schema::Api, env)?);
-    let services = open_db("services", config.database.services.as_deref(), &services_file, Schema::Services, env)?;
+    deployment.begin(config, env).await?;
+    let api = ApiDb::new(deployment.open(config, env, Part::Api).await?);
+    let services: Db = deployment.open(config, env, Part::Services).await?;
+    deployment.note_marked(&api, Part::Services).await?;
     let (mut cells, mut silent_cells) = (Vec::new(), Vec::new());
-    for mapping in api.cell_mappings().await? {
-        let url = config.database.cells.get(&mapping.name).cloned().unwrap_or_else(|| topology::in_this_directory(config, &mapping));
-        let missing = !crate::db::connection::is_postgres(&url) && !std::path::Path::new(&url).is_file();
-        let opened = match missing {
-            true => Err(DbError::Unavailable { name: mapping.name.clone(), reason: format!("there is no {url}") }),
-            false => open_db(&mapping.name, Some(&url), data, Schema::Cell, env),
-        };
-        match opened {
-            Ok(db) => cells.push(StoredCell { uuid: mapping.uuid, name: mapping.name, db: CellDb::new(db) }),
-            Err(error) => silent_cells.push((mapping.uuid, mapping.name, error.to_string())),
+    let mut mappings = api.cell_mappings().await?;
+    for mapping in &mut mappings {
+        let configured = config.database.cells.get(&mapping.name).cloned();
+        mapping.database_url = configured.unwrap_or_else(|| topology::in_this_directory(config, &mapping.name, &mapping.database_url));
+        let url = mapping.database_url.clone();
+        // A mapped cell has been there: a look makes none.
+        let db = deployment.unopened_cell(mapping, url, true, env);
+        let (uuid, name) = (mapping.uuid, mapping.name.clone());
+        match db.open_now().await {
+            Ok(()) => {
+                deployment.note_marked(&api, Part::Cell(uuid)).await?;
+                cells.push(StoredCell { uuid, name, db: CellDb::new(db) });
+            }
+            Err(error) => silent_cells.push((uuid, name, error.to_string())),
         }
     }
-    let images = Arc::new(EmbeddedImage::open(services.clone(), env.clone(), &data.join("images")).await?);
+    deployment.finish(config, env, &mappings).await?;
+    let images = Arc::new(EmbeddedImage::over(services.clone(), env.clone(), &data.join("images")));
     let for_volumes: Arc<dyn ImageService> = images.clone();
-    let volumes = Arc::new(EmbeddedVolume::open(services.clone(), env.clone(), &data.join("volumes"), for_volumes).await?);
+    let volumes = Arc::new(EmbeddedVolume::over(services.clone(), env.clone(), &data.join("volumes"), for_volumes));
     let (network, placement) = (Arc::new(EmbeddedNetwork::new(services.clone())), Arc::new(EmbeddedPlacement::new(services)));
-    Ok(Stored { api, cells, silent_cells, images, network, volumes, placement })
+    Ok(Stored { deployment: deployment.id, api, cells, silent_cells, images, network, volumes, placement })
 }

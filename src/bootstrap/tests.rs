@@ -84,6 +84,50 @@ async fn a_lost_clouds_file_gets_new_passwords_that_work() {
     log_in(&again, "cellshift").await;
 }
 
+#[tokio::test]
+async fn accounts_that_were_renamed_or_deleted_do_not_come_back() {
+    use crate::services::identity::UserUpdate;
+
+    let dir = tempfile::tempdir().unwrap();
+    let first = open(config(dir.path(), 1, 1), Env::system()).await.unwrap();
+    let identity = first.services.identity.clone();
+    let users = identity.users().await.unwrap();
+    let id = |name: &str| users.iter().find(|user| user.name == name).unwrap().id.clone();
+    identity.delete_user(&id("demo")).await.unwrap();
+    let renamed = UserUpdate { name: Some("root".into()), ..UserUpdate::default() };
+    identity.update_user(&id("admin"), renamed).await.unwrap();
+    let project = identity.projects().await.unwrap().into_iter().find(|project| project.name == "demo").unwrap();
+    identity.delete_project(&project.id).await.unwrap();
+    for file_is_lost in [false, true] {
+        if file_is_lost {
+            std::fs::remove_file(dir.path().join("clouds.yaml")).unwrap();
+        }
+        let again = open(config(dir.path(), 1, 1), Env::system()).await.unwrap().services.identity;
+        let names: Vec<String> = again.users().await.unwrap().into_iter().map(|user| user.name).collect();
+        assert_eq!(names, ["root"]);
+        assert!(again.projects().await.unwrap().iter().all(|project| project.name != "demo"));
+    }
+}
+
+#[tokio::test]
+async fn a_first_start_that_was_interrupted_is_finished() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = config(dir.path(), 1, 1);
+    let env = Env::system();
+    let mut deployment = deployment::identify(&config, &env).await.unwrap();
+    deployment.begin(&config, &env).await.unwrap();
+    drop(deployment.open(&config, &env, Part::Api).await.unwrap());
+    let services = open_services(&config, &env, &deployment).await.unwrap();
+    // As far as a start may come that is killed: users are there, and the file with their passwords is not.
+    services.identity.ensure_project("demo").await.unwrap();
+    services.identity.ensure_user("demo", "nobody knows it", None).await.unwrap();
+    services.identity.ensure_user("admin", "nor this", None).await.unwrap();
+    drop((services, deployment));
+    let cloud = open(config, env).await.unwrap();
+    log_in(&cloud, "cellshift").await;
+    log_in(&cloud, "cellshift-admin").await;
+}
+
 /// Where cell1 is on this run: a fresh PostgreSQL database, or a file in the data directory.
 fn with_cell1(dir: &Path) -> (Config, String) {
     let mut config = config(dir, 2, 1);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures::future::join_all;
 
 use super::cell_setup::Setup;
+use super::deployment::Deployment;
 use super::{BootstrapError, CellPlan, Services};
 use crate::actors::cell::Silent;
 use crate::config::Config;
@@ -15,7 +16,6 @@ use crate::db::api::ApiDb;
 use crate::db::api::cell_mappings::{CELL0, CellMapping, CellMappingChange};
 use crate::db::api::instance_mappings::MappingFilter;
 use crate::db::cell::CellDb;
-use crate::db::{Db, Location, Schema};
 use crate::env::Env;
 use crate::services::placement::PlacementService;
 
@@ -31,11 +31,12 @@ pub(super) async fn ensure_cells(
     env: &Env,
     api: &ApiDb,
     services: &Services,
+    deployment: &Deployment,
 ) -> Result<(Vec<CellPlan>, BTreeSet<String>), BootstrapError> {
     let mapped: BTreeSet<String> = api.host_mappings().await?.into_iter().map(|mapping| mapping.host).collect();
     let known: BTreeMap<String, CellMapping> = api.cell_mappings().await?.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
     // cell0 comes last: that it is mapped says that the first start has mapped the others.
-    let count = config.cells.count.unwrap_or(if known.contains_key("cell0") { 0 } else { DEFAULT_CELLS });
+    let count = wanted_cells(config, known.contains_key("cell0"));
     let others = known.keys().filter_map(|name| number_of(name)).filter(|number| *number > count);
     for number in (1..=count).chain(others).chain([0]) {
         ensure_mapping(config, env, api, &known, number).await?;
@@ -44,10 +45,16 @@ pub(super) async fn ensure_cells(
     mappings.sort_by_key(|mapping| mapping.uuid != CELL0);
     let providers = services.placement.providers().await?.into_iter().map(|provider| provider.name).collect();
     // All at once: cells that do not answer are waited for together.
-    let opening = mappings.into_iter().map(|mapping| open_cell(config, env, api, services, mapping, &providers));
+    let opener = Opener { config, env, api, services, deployment, providers: &providers };
+    let opening = mappings.into_iter().map(|mapping| opener.open_cell(mapping));
     let cells = join_all(opening).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     let new = cells.iter().flat_map(|cell| &cell.hosts).filter(|host| !mapped.contains(*host)).cloned().collect();
     Ok((cells, new))
+}
+
+/// How many cells beside cell0 a start makes sure of. That cell0 is mapped says that one has mapped the others.
+pub(super) fn wanted_cells(config: &Config, cell0_is_mapped: bool) -> u32 {
+    config.cells.count.unwrap_or(if cell0_is_mapped { 0 } else { DEFAULT_CELLS })
 }
 
 /// Maps a cell under its name. A database that the configuration names beats the one that was mapped before: it has moved.
@@ -62,7 +69,7 @@ async fn ensure_mapping(
     let configured = config.database.cells.get(&name).cloned();
     match known.get(&name) {
         Some(mapping) => {
-            let moved = configured.unwrap_or_else(|| in_this_directory(config, mapping));
+            let moved = configured.unwrap_or_else(|| in_this_directory(config, &mapping.name, &mapping.database_url));
             if moved != mapping.database_url {
                 let change = CellMappingChange { database_url: Some(moved), ..CellMappingChange::default() };
                 api.update_cell_mapping(mapping.uuid, change).await?;
@@ -83,18 +90,14 @@ fn number_of(name: &str) -> Option<u32> {
     name.strip_prefix("cell")?.parse().ok()
 }
 
-fn file_of(config: &Config, name: &str) -> String {
+pub(super) fn file_of(config: &Config, name: &str) -> String {
     config.data_dir.join(format!("{name}.db")).to_string_lossy().into_owned()
 }
 
 /// A data directory may have been moved, or may be named by another relative path: its own files are found again.
-pub(super) fn in_this_directory(config: &Config, mapping: &CellMapping) -> String {
-    let was_ours = Path::new(&mapping.database_url).file_name().is_some_and(|file| *file == *format!("{}.db", mapping.name));
-    if was_ours && !crate::db::connection::is_postgres(&mapping.database_url) {
-        file_of(config, &mapping.name)
-    } else {
-        mapping.database_url.clone()
-    }
+pub(super) fn in_this_directory(config: &Config, name: &str, url: &str) -> String {
+    let was_ours = Path::new(url).file_name().is_some_and(|file| *file == *format!("{name}.db"));
+    if was_ours && !crate::db::connection::is_postgres(url) { file_of(config, name) } else { url.to_owned() }
 }
 
 /// The names of the cell's hosts, each mapped.
@@ -129,32 +132,44 @@ async fn holds_records(api: &ApiDb, cell: &CellMapping, hosts: &[String], provid
     Ok(!api.instance_mappings(any).await?.is_empty())
 }
 
-/// Opens the cell and records its hosts. A database that does not answer lets the cell be down, and keeps nobody from starting.
-async fn open_cell(
-    config: &Config,
-    env: &Env,
-    api: &ApiDb,
-    services: &Services,
-    mapping: CellMapping,
-    providers: &BTreeSet<String>,
-) -> Result<CellPlan, BootstrapError> {
-    let CellMapping { uuid, name, .. } = mapping.clone();
-    let hosts = ensure_hosts(config, api, &mapping).await?;
-    let holds_records = holds_records(api, &mapping, &hosts, providers).await?;
-    let location = Location { url: mapping.database_url, schema: Schema::Cell, holds_records };
-    let db = CellDb::new(Db::unopened(&name, location, env));
-    let setup = Setup {
-        env: env.clone(),
-        compute: config.compute.clone(),
-        cell: name.clone(),
-        db: db.clone(),
-        hosts: hosts.clone(),
-        placement: services.placement.clone(),
-    };
-    let silent = setup.try_now(config.cells.timeout.duration()).await?.map(|reason| {
-        log::error!(cell = name.as_str(); "cell {name} is down, the service starts without it: {reason}");
-        Silent { reason, setup: Arc::new(setup) }
-    });
-    let dir = config.data_dir.join("cells").join(&name);
-    Ok(CellPlan { uuid, name, db, dir, hosts, silent })
+/// The means by which cells are opened.
+struct Opener<'a> {
+    config: &'a Config,
+    env: &'a Env,
+    api: &'a ApiDb,
+    services: &'a Services,
+    deployment: &'a Deployment,
+    /// Hosts that placement knows.
+    providers: &'a BTreeSet<String>,
+}
+
+impl Opener<'_> {
+    /// Opens the cell and records its hosts. A database that does not answer lets the cell be down, and keeps nobody from starting.
+    async fn open_cell(&self, mapping: CellMapping) -> Result<CellPlan, BootstrapError> {
+        let Opener { config, env, api, services, deployment, providers } = *self;
+        let hosts = ensure_hosts(config, api, &mapping).await?;
+        let holds_records = holds_records(api, &mapping, &hosts, providers).await?;
+        let db = CellDb::new(deployment.unopened_cell(&mapping, mapping.database_url.clone(), holds_records, env));
+        let CellMapping { uuid, name, .. } = mapping;
+        let setup = Setup {
+            env: env.clone(),
+            compute: config.compute.clone(),
+            cell: name.clone(),
+            db: db.clone(),
+            hosts: hosts.clone(),
+            placement: services.placement.clone(),
+            note: deployment.note_for(api, uuid),
+        };
+        // Who has not answered a look just now is not waited for again.
+        let reason = match deployment.unanswered.get(&name) {
+            Some(reason) => Some(reason.clone()),
+            None => setup.try_now(config.cells.timeout.duration()).await?,
+        };
+        let silent = reason.map(|reason| {
+            log::error!(cell = name.as_str(); "cell {name} is down, the service starts without it: {reason}");
+            Silent { reason, setup: Arc::new(setup) }
+        });
+        let dir = config.data_dir.join("cells").join(&name);
+        Ok(CellPlan { uuid, name, db, dir, hosts, silent })
+    }
 }

@@ -1,6 +1,7 @@
 //! `cellshift audit`: which invariants do not hold. A running service is asked; the data of a stopped one is read where it lies.
 
 use std::collections::BTreeMap;
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use super::Failure;
 use super::data_dir::{DataDir, DataDirError};
 use crate::actors::compute_host::StoredHosts;
 use crate::bootstrap;
-use crate::chaos::audit::{Report, Sources, audit_of};
+use crate::chaos::audit::{Counter, Progress, Report, Sources, audit_of, deep_audit};
 use crate::client::{ADMIN, CLOUDS_FILE, Client, OPERATORS};
 use crate::config::Config;
 use crate::db::api::operations::Operations;
@@ -21,21 +22,24 @@ const INCOMPLETE: u8 = 4;
 /// How long a database or a host's files may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// How often the terminal is told how far a deep audit is.
+const PACE: Duration = Duration::from_millis(500);
+
 /// The exit code when there was nothing to audit: no usable data directory, or no answer from the service that holds it.
 const IMPOSSIBLE: u8 = 5;
 
 /// Prints the report, or why there is none.
-pub(super) fn run(config: &Config, json: bool) -> ExitCode {
-    report(config, json).unwrap_or_else(|failure| {
+pub(super) fn run(config: &Config, deep: bool, json: bool) -> ExitCode {
+    report(config, deep, json).unwrap_or_else(|failure| {
         eprintln!("cellshift: {failure}");
         ExitCode::from(IMPOSSIBLE)
     })
 }
 
-fn report(config: &Config, json: bool) -> Result<ExitCode, Failure> {
+fn report(config: &Config, deep: bool, json: bool) -> Result<ExitCode, Failure> {
     let report = match DataDir::take_existing(&config.data_dir) {
-        Ok(_held) => actix_rt::System::new().block_on(of_stopped(config))?,
-        Err(DataDirError::InUse { .. }) => actix_rt::System::new().block_on(of_running(config))?,
+        Ok(_held) => actix_rt::System::new().block_on(of_stopped(config, deep))?,
+        Err(DataDirError::InUse { .. }) => actix_rt::System::new().block_on(of_running(config, deep))?,
         Err(other) => return Err(other.into()),
     };
     if json {
@@ -51,15 +55,26 @@ fn report(config: &Config, json: bool) -> Result<ExitCode, Failure> {
 }
 
 /// The service that holds the data directory judges itself.
-async fn of_running(config: &Config) -> Result<Report, Failure> {
+async fn of_running(config: &Config, deep: bool) -> Result<Report, Failure> {
     let client = Client::log_in(&config.data_dir.join(CLOUDS_FILE), ADMIN).await?;
-    Ok(serde_json::from_value(client.get(OPERATORS, "/audit").await?)?)
+    if !deep {
+        return Ok(serde_json::from_value(client.get(OPERATORS, "/audit").await?)?);
+    }
+    let (mut line, mut report) = (ProgressLine::new(), None);
+    let told = |event: &str, data: &str| match event {
+        "progress" => line.show(serde_json::from_str(data).unwrap_or_default()),
+        "report" => report = Some(serde_json::from_str(data)),
+        _ => {}
+    };
+    client.events(OPERATORS, "/audit?deep=true", told).await?;
+    line.clear();
+    Ok(report.ok_or("the service stopped before the audit had ended")??)
 }
 
-async fn of_stopped(config: &Config) -> Result<Report, Failure> {
+async fn of_stopped(config: &Config, deep: bool) -> Result<Report, Failure> {
     let env = Env::system();
     let stored = bootstrap::open_stored(config, &env).await?;
-    let hosts = StoredHosts::new(env.clone(), config.data_dir.join("cells"));
+    let hosts = StoredHosts::new(env.clone(), config.data_dir.join("cells"), stored.deployment);
     let operations = Operations::new(stored.api.db().clone());
     let cells: BTreeMap<_, _> = stored.cells.iter().map(|cell| (cell.name.clone(), (cell.uuid, &cell.db))).collect();
     let sources = Sources {
@@ -74,6 +89,47 @@ async fn of_stopped(config: &Config) -> Result<Report, Failure> {
         volumes: &*stored.volumes,
         placement: &*stored.placement,
         patience: PATIENCE,
+        data_dir: Some(&config.data_dir),
     };
-    Ok(audit_of(&sources).await?)
+    if !deep {
+        return Ok(audit_of(&sources).await?);
+    }
+    let (counter, mut line) = (Counter::default(), ProgressLine::new());
+    let mut audit = std::pin::pin!(deep_audit(&sources, &counter));
+    loop {
+        tokio::select! {
+            biased;
+            report = &mut audit => {
+                line.clear();
+                return Ok(report?);
+            }
+            () = tokio::time::sleep(PACE) => line.show(counter.progress()),
+        }
+    }
+}
+
+/// How far a deep audit is, on one line of a terminal; nothing where standard error is a file.
+struct ProgressLine {
+    terminal: bool,
+}
+
+impl ProgressLine {
+    fn new() -> ProgressLine {
+        ProgressLine { terminal: std::io::stderr().is_terminal() }
+    }
+
+    fn show(&mut self, progress: Progress) {
+        let Progress { files_done, files_total, bytes_done, bytes_total } = progress;
+        let mib = |bytes: u64| bytes >> 20;
+        if self.terminal {
+            // The rest of a longer line before it is cleared.
+            eprint!("\r\x1b[K{files_done} of {files_total} files read, {} of {} MiB", mib(bytes_done), mib(bytes_total));
+        }
+    }
+
+    fn clear(&mut self) {
+        if self.terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
 }

@@ -1,8 +1,12 @@
-//! The data directory: made on the first start, and held by one process at a time.
+//! The data directory: made on the first start, held by one process at a time, and open to nobody but its owner.
 
 use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+/// The mode bits that let somebody besides the owner read, write or enter.
+const OTHERS: u32 = 0o077;
 
 /// Why the data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +17,10 @@ pub enum DataDirError {
     Write { path: PathBuf, source: std::io::Error },
     #[error("the data directory {} is in use by another cellshift: stop that one, or choose another with --data-dir", path.display())]
     InUse { path: PathBuf },
+    #[error("the data directory {} belongs to user {owner} and this process runs as user {user}: that user could read everything in it; give it this user as its owner, or choose another with --data-dir", path.display())]
+    NotOurs { path: PathBuf, owner: u32, user: u32 },
+    #[error("the data directory {} cannot be closed to other users: {source}", path.display())]
+    Open { path: PathBuf, source: std::io::Error },
     #[error("there is no data directory {}: start the service once, or name another with --data-dir", path.display())]
     Missing { path: PathBuf },
 }
@@ -22,20 +30,61 @@ pub enum DataDirError {
 pub struct DataDir {
     path: PathBuf,
     _lock: File,
+    made: Made,
+}
+
+/// The directory and files that taking a data directory has made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Made {
+    Nothing,
+    Lock,
+    Directory,
+}
+
+/// A start that was refused leaves nothing of its own: neither the directory that it made nor its lock.
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        let only_lock = || fs::read_dir(&self.path).is_ok_and(|entries| entries.count() == 1);
+        if self.made == Made::Nothing || !only_lock() {
+            return;
+        }
+        // An empty file that cannot be removed stays.
+        if fs::remove_file(self.path.join("lock")).is_ok() && self.made == Made::Directory {
+            let _ = fs::remove_dir(&self.path);
+        }
+    }
 }
 
 impl DataDir {
-    /// Makes the directory when there is none, readable for its owner only, because it holds passwords and keys; and takes it.
+    /// Makes the directory when there is none, readable for its owner only, because it holds passwords, keys and users' disks; and
+    /// takes it. A directory that others may enter is closed to them, with all that is in it; another user's is refused.
     pub fn take(path: &Path) -> Result<DataDir, DataDirError> {
+        let mut makes = Made::Nothing;
         if !path.exists() {
+            makes = Made::Directory;
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
             made.map_err(|source| DataDirError::Make { path: path.to_owned(), source })?;
         }
+        close_to_others(path)?;
         let lock_file = path.join("lock");
-        let opened = File::options().create(true).truncate(false).write(true).open(&lock_file);
+        if makes == Made::Nothing && !lock_file.exists() {
+            makes = Made::Lock;
+        }
+        let opened = File::options().create(true).truncate(false).write(true).mode(0o600).open(&lock_file);
         let lock = opened.map_err(|source| DataDirError::Write { path: path.to_owned(), source })?;
         match lock.try_lock() {
-            Ok(()) => Ok(DataDir { path: path.to_owned(), _lock: lock }),
+            // Somebody who was refused may have removed the file between the two: then this lock would keep nobody out.
+            Ok(()) if !is_at(&lock, &lock_file) => Err(DataDirError::InUse { path: path.to_owned() }),
+            Ok(()) => {
+                let closed = close_all(path).map_err(|source| DataDirError::Open { path: path.to_owned(), source })?;
+                if closed > 0 {
+                    log::warn!(
+                        "{closed} files and directories in {} were open to other users; now they are their owner's only",
+                        path.display()
+                    );
+                }
+                Ok(DataDir { path: path.to_owned(), _lock: lock, made: makes })
+            }
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse { path: path.to_owned() }),
             Err(TryLockError::Error(source)) => Err(DataDirError::Write { path: path.to_owned(), source }),
         }
@@ -52,6 +101,68 @@ impl DataDir {
     pub fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// Whether the open file is the one at the path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let id = |about: fs::Metadata| (about.dev(), about.ino());
+    file.metadata().map(id).ok().is_some_and(|own| fs::metadata(path).map(id).ok() == Some(own))
+}
+
+/// Makes whatever this process creates from now on its owner's only. To be called before anything is created.
+pub fn create_for_owner_only() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(OTHERS));
+}
+
+/// Refuses a directory of another user, and closes one of this user's to all others.
+fn close_to_others(path: &Path) -> Result<(), DataDirError> {
+    let found = fs::metadata(path).map_err(|source| DataDirError::Write { path: path.to_owned(), source })?;
+    let user = rustix::process::geteuid().as_raw();
+    if found.is_dir() && found.uid() != user {
+        return Err(DataDirError::NotOurs { path: path.to_owned(), owner: found.uid(), user });
+    }
+    if found.is_dir() && close(path, &found).map_err(|source| DataDirError::Open { path: path.to_owned(), source })? {
+        let mode = found.mode() & 0o777;
+        log::warn!("other users could enter the data directory {} (mode {mode:o}); now only its owner can", path.display());
+    }
+    Ok(())
+}
+
+/// Closes everything below a directory and gives how many were open. Links are not followed: they may lead out of it.
+fn close_all(dir: &Path) -> io::Result<usize> {
+    let mut closed = 0;
+    let mut waiting = vec![dir.to_owned()];
+    while let Some(dir) = waiting.pop() {
+        for entry in fs::read_dir(&dir)? {
+            let path = entry?.path();
+            let found = match fs::symlink_metadata(&path) {
+                // A running client may have replaced a file meanwhile.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                found => found?,
+            };
+            if found.is_symlink() {
+                continue;
+            }
+            match close(&path, &found) {
+                Ok(was_open) => closed += usize::from(was_open),
+                // Nobody else can reach it through the closed data directory.
+                Err(error) => log::warn!("{} stays open to other users: {error}", path.display()),
+            }
+            if found.is_dir() {
+                waiting.push(path);
+            }
+        }
+    }
+    Ok(closed)
+}
+
+/// Takes what others may do with it; false when they could do nothing.
+fn close(path: &Path, found: &fs::Metadata) -> io::Result<bool> {
+    let mode = found.mode() & 0o7777;
+    if mode & OTHERS == 0 {
+        return Ok(false);
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS)).map(|()| true)
 }
 
 /// Writes a file that only its owner may read, whole or not at all.
@@ -76,12 +187,65 @@ mod tests {
         let first = DataDir::take(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         assert!(DataDir::take(&path).unwrap_err().to_string().contains("in use by another cellshift"));
+        fs::write(path.join("kept"), "").unwrap();
         drop(first);
-        assert!(DataDir::take_existing(&path).is_ok());
+        drop(DataDir::take_existing(&path).unwrap());
+        assert!(path.join("lock").exists());
+
+        let unused = dir.path().join("unused");
+        drop(DataDir::take(&unused).unwrap());
+        assert!(!unused.exists(), "a start that made nothing leaves nothing");
+        fs::create_dir(&unused).unwrap();
+        drop(DataDir::take_existing(&unused).unwrap());
+        assert_eq!(fs::read_dir(&unused).unwrap().count(), 0);
 
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         assert!(DataDir::take(&file.join("below")).unwrap_err().to_string().contains("cannot be made"));
         assert!(DataDir::take(&file).unwrap_err().to_string().contains("cannot be written to"));
+    }
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn a_directory_that_others_could_enter_is_closed_to_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let (data, outside) = (dir.path().join("data"), dir.path().join("outside"));
+        fs::create_dir_all(data.join("cells/cell1")).unwrap();
+        for file in [&data.join("api.db"), &data.join("cells/cell1/disk"), &outside] {
+            fs::write(file, "").unwrap();
+        }
+        std::os::unix::fs::symlink(&outside, data.join("link")).unwrap();
+        for (name, bits) in [("", 0o755), ("api.db", 0o644), ("cells", 0o775), ("cells/cell1", 0o755), ("cells/cell1/disk", 0o666)] {
+            fs::set_permissions(data.join(name), fs::Permissions::from_mode(bits)).unwrap();
+        }
+        fs::set_permissions(&outside, fs::Permissions::from_mode(0o644)).unwrap();
+
+        let held = DataDir::take(&data).unwrap();
+        for (name, bits) in [("", 0o700), ("api.db", 0o600), ("cells", 0o700), ("cells/cell1", 0o700), ("cells/cell1/disk", 0o600)] {
+            assert_eq!(mode(&data.join(name)), bits, "{name}");
+        }
+        assert_eq!(mode(&held.path().join("lock")), 0o600);
+        assert_eq!(mode(&outside), 0o644, "a link leads out of the directory");
+    }
+
+    #[test]
+    fn a_directory_of_another_user_is_refused() {
+        // Every user may write below it, and it is root's: for root itself there is no such place without changing owners.
+        let user = rustix::process::geteuid().as_raw();
+        let dir = tempfile::tempdir().unwrap();
+        let path = match user {
+            0 => {
+                std::os::unix::fs::chown(dir.path(), Some(4711), None).unwrap();
+                dir.path()
+            }
+            _ => Path::new("/tmp"),
+        };
+        let refused = DataDir::take(path).unwrap_err();
+        assert!(matches!(refused, DataDirError::NotOurs { .. }), "{refused}");
+        assert!(refused.to_string().contains(&format!("runs as user {user}")), "{refused}");
+        assert!(!path.join("lock").exists(), "nothing is written there");
     }
 }

@@ -5,8 +5,10 @@ mod chaos;
 pub mod data_dir;
 mod migrations;
 mod populate;
+mod purge_lost;
 mod serve;
 mod simulate;
+mod token;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -29,7 +31,14 @@ pub struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// Run the service; without configuration, a small multi-cell cloud with everything in it.
-    Serve(Options),
+    Serve {
+        #[command(flatten)]
+        options: Options,
+        /// Take databases that have moved, or an older release's or backup's that do not say whose they are, for this data
+        /// directory's. Those that say they are another deployment's are refused all the same.
+        #[arg(long)]
+        adopt: bool,
+    },
     /// Show what this is: a cloud of its own, three moves, and a host that dies; under a minute, and nothing is left behind.
     Demo {
         /// Also write the service's log to standard error: error, warn, info, debug, trace, or per module.
@@ -63,6 +72,9 @@ enum Command {
     Audit {
         #[command(flatten)]
         options: Options,
+        /// Also read every image, volume and disk, and compare it with what was written to it.
+        #[arg(long)]
+        deep: bool,
         /// Print the report as JSON, as /ops/v1/audit answers it.
         #[arg(long)]
         json: bool,
@@ -75,6 +87,11 @@ enum Command {
     Chaos {
         #[command(subcommand)]
         command: chaos::Chaos,
+    },
+    /// Work on the keys that seal tokens.
+    Token {
+        #[command(subcommand)]
+        command: token::Token,
     },
     /// Work on the databases.
     Db {
@@ -98,6 +115,8 @@ enum DbCommand {
     ///
     /// Ends as populate-queued-for-delete.
     PopulateUserId(Populate),
+    /// Remove old files from the data directory's lost+found, where a start keeps files that no record knows.
+    PurgeLost(purge_lost::PurgeLost),
 }
 
 /// How much is filled in.
@@ -142,21 +161,24 @@ type Failure = Box<dyn std::error::Error>;
 
 /// Runs the subcommand; what goes wrong is one sentence on standard error and a non-zero exit code.
 pub fn run(cli: Cli) -> ExitCode {
+    data_dir::create_for_owner_only();
     let done = match cli.command {
-        Command::Serve(options) => options.load().and_then(serve::run),
+        Command::Serve { options, adopt } => options.load().and_then(|config| serve::run(Config { adopt, ..config })),
         Command::Demo { log } => demo(log),
         Command::Migrations { options, server, status } => options.load().and_then(|config| migrations::list(&config, server, status)),
         Command::Migration { uuid, options, watch } => options.load().and_then(|config| migrations::show(&config, uuid, watch)),
-        Command::Audit { options, json } => options.load().map(|config| audit::run(&config, json)),
+        Command::Audit { options, deep, json } => options.load().map(|config| audit::run(&config, deep, json)),
         Command::Simulate(asked) => simulate::run(&asked),
         Command::Chaos { command } => Ok(chaos::run(&command)),
+        Command::Token { command } => token::run(command),
         Command::Db { command } => match command {
             DbCommand::Migrate(options) => options.load().and_then(migrate_databases),
             DbCommand::PopulateQueuedForDelete(asked) => Ok(populate::run(asked, populate::What::Deletes)),
             DbCommand::PopulateUserId(asked) => Ok(populate::run(asked, populate::What::Users)),
+            DbCommand::PurgeLost(asked) => purge_lost::run(asked),
         },
         Command::Config(options) => options.load().and_then(|config| {
-            print!("{}", config.to_toml()?);
+            print!("{}", config.without_passwords().to_toml()?);
             Ok(ExitCode::SUCCESS)
         }),
     };
@@ -175,8 +197,8 @@ fn demo(log: Option<String>) -> Result<ExitCode, Failure> {
 
 /// Opening a database migrates it. Nothing else is made: a look must not add cells.
 fn migrate_databases(config: Config) -> Result<ExitCode, Failure> {
-    let data = data_dir::DataDir::take_existing(&config.data_dir)?;
     crate::logging::init(&config.log)?;
+    let data = data_dir::DataDir::take_existing(&config.data_dir)?;
     let stored = actix_rt::System::new().block_on(crate::bootstrap::open_stored(&config, &Env::system()))?;
     if let Some((_, cell, reason)) = stored.silent_cells.first() {
         return Err(format!("the database of {cell} does not open: {reason}").into());

@@ -17,13 +17,13 @@ use crate::logging;
 
 /// Runs the service until SIGINT or SIGTERM.
 pub(super) fn run(config: Config) -> Result<ExitCode, Failure> {
+    logging::init(&config.log)?;
     let data = DataDir::take(&config.data_dir)?;
     // The address is taken before anything is made behind it; connections wait meanwhile.
     let listener = server::bind(config.http.listen)?;
     let mut config = config;
     config.http.listen = listener.local_addr()?;
     config.data_dir = std::fs::canonicalize(data.path())?;
-    logging::init(&config.log)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().max_blocking_threads(BLOCKING_THREADS).build()?;
     actix_rt::System::with_tokio_rt(move || runtime).block_on(serve(config, listener))?;
     drop(data);
@@ -33,8 +33,7 @@ pub(super) fn run(config: Config) -> Result<ExitCode, Failure> {
 async fn serve(config: Config, listener: std::net::TcpListener) -> Result<(), Failure> {
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let env = Env::system();
-    let cloud = bootstrap::open(config, env.clone()).await?;
-    let watch = tokio::spawn(cloud.policy.clone().watch(env));
+    let cloud = bootstrap::open(config, env).await?;
     let running = launch(cloud, listener).await?;
     announce(&running.cloud)?;
     let tree = running.tree.clone();
@@ -46,7 +45,6 @@ async fn serve(config: Config, listener: std::net::TcpListener) -> Result<(), Fa
     };
     log::info!("{}", failed.as_deref().unwrap_or("told to stop"));
     running.stop().await?;
-    watch.abort();
     log::info!("stopped");
     match failed {
         None => Ok(()),

@@ -75,3 +75,27 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
     let error = Config::load(Some(Path::new("/nowhere/cellshift.toml")), Overrides::default()).unwrap_err();
     assert!(error.to_string().contains("/nowhere/cellshift.toml"));
 }
+
+#[test]
+fn passwords_are_hashed_at_owasps_cost_whatever_a_file_says() {
+    let config = load("[identity]\nlockout_attempts = 5\nlockout_duration = 60\n").unwrap();
+    let settings = config.identity.settings();
+    assert_eq!((settings.cost.memory_kib, settings.cost.passes), (19_456, 2));
+    assert_eq!(settings.lockout.map(|lockout| (lockout.attempts, lockout.duration.as_secs())), Some((5, 60)));
+    assert!(Config::default().identity.settings().lockout.is_none(), "nobody is locked out unless it is asked for");
+    assert!(load("[identity]\npassword_cost = { memory_kib = 8, passes = 1 }\n").is_err());
+}
+
+#[test]
+fn a_printed_configuration_has_no_passwords() {
+    let mut config = Config::default();
+    config.database.api = Some("postgres://me:secr:et@db/api?sslmode=require".into());
+    config.database.services = Some("postgres://me@db/services?password=secret&application_name=x".into());
+    config.database.cells.insert("cell1".into(), "postgres://me@db/cell1".into());
+    config.database.cells.insert("cell2".into(), "/var/lib/cell2.db".into());
+    let database = config.without_passwords().database;
+    assert_eq!(database.api.as_deref(), Some("postgres://me:***@db/api?sslmode=require"));
+    assert_eq!(database.services.as_deref(), Some("postgres://me@db/services?password=***&application_name=x"));
+    assert_eq!(database.cells["cell1"], "postgres://me@db/cell1");
+    assert_eq!(database.cells["cell2"], "/var/lib/cell2.db");
+}

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Config, ConfigError};
+use reqwest::Url;
+
+use super::{Authentication, Config, ConfigError, Http};
 use crate::actors::conductor::CONDUCTORS_MAX;
 use crate::db::connection::{has_what_it_demands, is_postgres};
 use crate::saga::tables;
@@ -18,9 +20,15 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     deadlines(config)?;
     quotas(config)?;
     databases(config)?;
+    http(&config.http)?;
+    let remote = config.api.authentication == Authentication::None && !config.http.listen.ip().is_loopback();
+    let must_be = "\"token\" while http.listen is an address that other machines reach: everybody there would be the administrator. \
+                   To have that all the same, set http.allow_unauthenticated_remote = true";
+    refuse(remote && !config.http.allow_unauthenticated_remote, "api.authentication", must_be)?;
     let (cells, hosts) = (config.cells.count.unwrap_or(1), config.cells.hosts_per_cell.unwrap_or(1));
     refuse(!(1..=CELLS_MAX).contains(&cells), "cells.count (--cells)", "between 1 and 100")?;
     refuse(!(1..=1000).contains(&hosts), "cells.hosts_per_cell (--hosts-per-cell)", "between 1 and 1000")?;
+    refuse(config.identity.password_checks > 1000, "identity.password_checks", "at most 1000")?;
     refuse(config.cells.cache_down_servers > 1_000_000, "cells.cache_down_servers", "at most 1000000")?;
     refuse(!(1..=CONDUCTORS_MAX).contains(&config.conductor.workers), "conductor.workers", "between 1 and 16")?;
     let zone = &config.scheduler.default_availability_zone;
@@ -36,17 +44,32 @@ fn refuse(wrong: bool, key: &str, must_be: &str) -> Result<(), ConfigError> {
     }
 }
 
+fn http(http: &Http) -> Result<(), ConfigError> {
+    let endpoint = http.public_endpoint.as_deref().map(|url| Url::parse(url).ok().filter(is_endpoint));
+    refuse(endpoint == Some(None), "http.public_endpoint", "a URL such as https://cloud.example, without query or user")?;
+    let most = http.max_connections;
+    refuse(most > 0 && http.max_connections_per_peer > most, "http.max_connections_per_peer", "at most http.max_connections")
+}
+
+fn is_endpoint(url: &Url) -> bool {
+    let plain = url.username().is_empty() && url.password().is_none() && url.query().is_none() && url.fragment().is_none();
+    ["http", "https"].contains(&url.scheme()) && url.has_host() && plain
+}
+
 fn amounts(config: &Config) -> Result<(), ConfigError> {
     let notifications = &config.notifications;
     let positive = [
         ("http.max_body_bytes", config.http.max_body_bytes),
         ("http.max_requests_in_flight", config.http.max_requests_in_flight),
+        ("http.max_transfers", config.http.max_transfers),
+        ("http.min_bytes_per_second", config.http.min_bytes_per_second),
         ("api.max_limit", config.api.max_limit as usize),
         ("migration.max_in_flight", config.migration.max_in_flight),
         ("compute.vcpus", config.compute.vcpus as usize),
         ("compute.memory_mb", config.compute.memory_mb as usize),
         ("compute.disk_gb", config.compute.disk_gb as usize),
         ("notifications.rotate_bytes", usize::try_from(notifications.rotate_bytes).unwrap_or(usize::MAX)),
+        ("network.max_fixed_ips_per_port", config.network.max_fixed_ips_per_port),
         ("notifications.window", notifications.window),
         ("notifications.page", notifications.page),
         ("notifications.subscriber_queue", notifications.subscriber_queue),
@@ -57,6 +80,9 @@ fn amounts(config: &Config) -> Result<(), ConfigError> {
 
 fn times(config: &Config) -> Result<(), ConfigError> {
     let positive = [
+        ("http.body_timeout", config.http.body_timeout),
+        ("http.read_timeout", config.http.read_timeout),
+        ("http.write_timeout", config.http.write_timeout),
         ("cells.timeout", config.cells.timeout),
         ("cells.probe_interval", config.cells.probe_interval),
         ("migration.lease", config.migration.lease),
@@ -105,6 +131,11 @@ fn quotas(config: &Config) -> Result<(), ConfigError> {
         ("quota.injected_files", quota.injected_files),
         ("quota.injected_file_content_bytes", quota.injected_file_content_bytes),
         ("quota.injected_file_path_length", quota.injected_file_path_length),
+        ("network.quota_network", config.network.quota_network),
+        ("network.quota_subnet", config.network.quota_subnet),
+        ("network.quota_port", config.network.quota_port),
+        ("network.quota_security_group", config.network.quota_security_group),
+        ("network.quota_security_group_rule", config.network.quota_security_group_rule),
     ];
     limits.iter().try_for_each(|(key, limit)| refuse(*limit < -1, key, "-1 for no limit, or 0 or more"))
 }

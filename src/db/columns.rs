@@ -117,7 +117,8 @@ is_texted!(name: VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy
 is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest);
 
 fn parsed<T: Texted>(text: &str) -> deserialize::Result<T> {
-    T::from_text(text).ok_or_else(|| format!("a {} column holds {text:?}", std::any::type_name::<T>()).into())
+    // The text itself may be a user's secret.
+    T::from_text(text).ok_or_else(|| format!("a {} column of {} bytes cannot be read", std::any::type_name::<T>(), text.len()).into())
 }
 
 /// Says that a Rust type is read from and written to a column of a SQL type: what diesel's derives would write for a type

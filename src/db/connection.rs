@@ -11,10 +11,12 @@ use std::collections::BTreeSet;
 use diesel::connection::SimpleConnection;
 use diesel::migration::{Migration, MigrationSource};
 use diesel::r2d2::{ConnectionManager, CustomizeConnection};
-use diesel::{Connection, PgConnection, SqliteConnection};
+use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
+use super::deployment::{self, Owner};
 use super::error::DbError;
+use crate::domain::inside;
 pub use statements::Conn;
 use statements::Either;
 
@@ -52,8 +54,12 @@ pub fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
-/// Settings that SQLite forgets with each connection. FULL: an acknowledged write survives a power cut.
-const SQLITE_SETTINGS: &str = "PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;";
+/// Settings that SQLite forgets with each connection. FULL: an acknowledged write survives a power cut. What is deleted is overwritten.
+const SQLITE_SETTINGS: &str =
+    "PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;";
+
+/// Moves the log's pages into the file and empties the log; it waits for nobody, and a reader that needs the log keeps it.
+const EMPTY_LOG: &str = "PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE);";
 
 /// Seconds, and for the user's timeout milliseconds, after which a server that does not answer at all is given up.
 const POSTGRES_SETTINGS: &[(&str, &str)] = &[
@@ -84,7 +90,7 @@ fn with_settings(url: &str) -> String {
 
 /// One connection, outside any pool.
 pub fn open(url: &str) -> Result<Conn, DbError> {
-    let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url_without_password(url), reason: e.to_string() };
+    let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url_without_password(url), reason: inside::of(e) };
     if is_postgres(url) {
         // OpenSSL would else clean up when the process ends, while a pool's thread still opens a connection with it.
         #[cfg(feature = "tls")]
@@ -96,6 +102,76 @@ pub fn open(url: &str) -> Result<Conn, DbError> {
     Ok(Conn::new(Either::Sqlite(conn)))
 }
 
+/// A connection that changes nothing: of a SQLite file not even the files beside it, unless a process that was killed left
+/// commits there that have to be read.
+pub fn open_to_look(url: &str) -> Result<Conn, DbError> {
+    if is_postgres(url) {
+        let mut conn = open(url)?;
+        conn.batch_execute(STATEMENT_TIMEOUT)?;
+        conn.batch_execute("SET default_transaction_read_only = on")?;
+        return Ok(conn);
+    }
+    let left = std::fs::metadata(format!("{url}-wal")).is_ok_and(|about| about.len() > 0);
+    let settings = if left { "mode=ro" } else { "mode=ro&immutable=1" };
+    let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url.to_owned(), reason: inside::of(e) };
+    let mut conn = SqliteConnection::establish(&file_with(url, settings)).map_err(unreachable)?;
+    conn.batch_execute("PRAGMA busy_timeout = 10000; PRAGMA query_only = ON;")?;
+    Ok(Conn::new(Either::Sqlite(conn)))
+}
+
+/// A SQLite file as a URI with settings.
+fn file_with(path: &str, settings: &str) -> String {
+    let absolute = std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned());
+    let escaped = absolute.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    format!("file:{escaped}?{settings}")
+}
+
+/// The URL under which further connections open a database: a file that somebody takes away meanwhile is not made anew.
+pub fn of_existing(url: &str) -> String {
+    if is_postgres(url) { with_settings(url) } else { file_with(url, "mode=rw") }
+}
+
+/// The names of the tables, of whoever made them.
+pub fn tables(conn: &mut Conn) -> Result<BTreeSet<String>, DbError> {
+    let of_postgres = "SELECT tablename::text AS name FROM pg_tables WHERE schemaname = current_schema()";
+    let of_sqlite = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
+    let rows: Vec<TableName> = match &mut conn.either {
+        Either::Pg(conn) => diesel::sql_query(of_postgres).load(conn)?,
+        Either::Sqlite(conn) => diesel::sql_query(of_sqlite).load(conn)?,
+    };
+    Ok(rows.into_iter().map(|row| row.name).collect())
+}
+
+#[derive(QueryableByName)]
+struct TableName {
+    #[diesel(sql_type = diesel::sql_types::Text)]
+    name: String,
+}
+
+impl Conn {
+    /// This transaction erases what nobody may find any more, neither in the file nor in its log.
+    pub fn note_erasure(&mut self) {
+        self.erased = true;
+    }
+
+    /// Whether [`Conn::note_erasure`] was said since this was asked last.
+    pub(super) fn take_erasure(&mut self) -> bool {
+        std::mem::take(&mut self.erased)
+    }
+}
+
+/// Empties the log of a SQLite file, which else keeps what was in a page before. False while a reader needs the log.
+pub(super) fn empty_log(conn: &mut Conn, file: &str) -> bool {
+    if let Either::Sqlite(conn) = &mut conn.either {
+        let emptied = conn.batch_execute(EMPTY_LOG);
+        if let Err(error) = conn.batch_execute(SQLITE_SETTINGS).and(emptied) {
+            log::debug!("the log of {file} cannot be emptied yet: {error}");
+            return false;
+        }
+    }
+    std::fs::metadata(format!("{file}-wal")).map_or(true, |log| log.len() == 0)
+}
+
 /// A fresh database that lives as long as its connection.
 pub fn open_in_memory(schema: Schema) -> Result<Conn, DbError> {
     let mut conn = open(":memory:")?;
@@ -103,12 +179,15 @@ pub fn open_in_memory(schema: Schema) -> Result<Conn, DbError> {
     Ok(conn)
 }
 
-/// Migrates the database and opens a pool of at most `size` connections.
-pub fn open_pool(name: &str, url: &str, schema: Schema, size: u32) -> Result<Pool, DbError> {
+/// Marks the database as its owner's, migrates it and opens a pool of at most `size` connections.
+pub fn open_pool(name: &str, url: &str, schema: Schema, owner: Option<&Owner>, size: u32) -> Result<Pool, DbError> {
     let mut first = open(url)?;
     if let Either::Sqlite(conn) = &mut first.either {
         // Once, before the pool: connections that set it at the same time lock each other out.
         conn.batch_execute("PRAGMA journal_mode = WAL;")?;
+    }
+    if let Some(owner) = owner {
+        deployment::mark(&mut first, owner)?;
     }
     migrate(&mut first, schema)?;
     drop(first);
@@ -119,8 +198,8 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, size: u32) -> Result<Poo
         // A file has no server that could go away between two calls.
         .test_on_check_out(is_postgres(url))
         .connection_customizer(Box::new(Settings { statements_are_bound: url.contains("statement_timeout") }))
-        .build(ConnectionManager::new(if is_postgres(url) { with_settings(url) } else { url.to_owned() }))
-        .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })
+        .build(ConnectionManager::new(of_existing(url)))
+        .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: inside::of(e) })
 }
 
 /// Brings the schema up to date. One that knows changes which this release does not is refused.
@@ -150,7 +229,7 @@ fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
         );
         // Whether the database went away or the schema is wrong is told by the database alone.
         match refuses_writes || conn.batch_execute(look).is_err() {
-            true => DbError::Unavailable { name: String::new(), reason: error.to_string() },
+            true => DbError::Unavailable { name: String::new(), reason: inside::of(error) },
             false => DbError::Defect(format!("the schema cannot be brought up to date: {error}")),
         }
     })
@@ -190,9 +269,10 @@ impl CustomizeConnection<Conn, diesel::r2d2::Error> for Settings {
     }
 }
 
-fn url_without_password(url: &str) -> String {
+/// The URL as messages name it.
+pub(super) fn url_without_password(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://{place}"),
+        (Some((scheme, _)), Some((_, place))) => format!("{scheme}://{}", place.split('?').next().unwrap_or_default()),
         _ => url.to_owned(),
     }
 }

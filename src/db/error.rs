@@ -2,6 +2,7 @@
 
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
 
+use crate::domain::inside;
 use crate::domain::server::{TaskState, VmState};
 
 /// Why a database call did not give a result.
@@ -36,7 +37,7 @@ pub enum DbError {
         reason: String,
     },
     /// A record that cannot be read as what it should be, or a statement that is wrong: a defect.
-    #[error("database error: {0}")]
+    #[error("database error: {}", inside::of(.0))]
     Defect(String),
 }
 
@@ -52,19 +53,29 @@ impl DbError {
     }
 }
 
+/// What a database says of its own state is for operators; that its disk is full, users can help.
+pub(super) fn said(message: &str) -> String {
+    match ["disk is full", "No space left"].iter().any(|words| message.contains(words)) {
+        true => format!("its disk is full: {}", inside::of(message)),
+        false => inside::of(message),
+    }
+}
+
 impl From<DieselError> for DbError {
     fn from(error: DieselError) -> DbError {
         match error {
             DieselError::NotFound => DbError::NotFound("record".into()),
-            DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, info) => DbError::Conflict(info.message().to_owned()),
+            DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, info) => {
+                DbError::Conflict(format!("A record with these values exists already: {}", inside::of(info.message())))
+            }
             // A missing table or a wrong statement is ours; everything else the server says is about its own state.
             DieselError::DatabaseError(
                 DatabaseErrorKind::ForeignKeyViolation | DatabaseErrorKind::NotNullViolation | DatabaseErrorKind::CheckViolation,
                 info,
             ) => DbError::Defect(info.message().to_owned()),
-            DieselError::DatabaseError(_, info) => DbError::Unavailable { name: String::new(), reason: info.message().to_owned() },
+            DieselError::DatabaseError(_, info) => DbError::Unavailable { name: String::new(), reason: said(info.message()) },
             DieselError::BrokenTransactionManager | DieselError::RollbackErrorOnCommit { .. } => {
-                DbError::Unavailable { name: String::new(), reason: error.to_string() }
+                DbError::Unavailable { name: String::new(), reason: inside::of(error) }
             }
             other => DbError::Defect(other.to_string()),
         }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use chrono::{DateTime, TimeDelta, Utc};
 use diesel::connection::SimpleConnection;
 
-use super::{Db, Schema};
+use super::{Db, DbError, Schema};
 use crate::env::{Blocking, Clock, Env, RandomIds};
 
 /// The URL of a fresh PostgreSQL database on the server that `CELLSHIFT_TEST_POSTGRES` names; none when the variable is not set.
@@ -47,4 +47,19 @@ pub fn services_database(clock: Arc<dyn Clock>) -> (Env, Db) {
     let env = Env::new(clock, Arc::new(RandomIds), blocking);
     let db = Db::open("services", &url, Schema::Services, &env).unwrap();
     (env, db)
+}
+
+/// Every way in which a database's own words come into an error; they name a constraint, a table and a file.
+pub fn errors_from_inside() -> Vec<DbError> {
+    use diesel::result::{DatabaseErrorKind as Kind, Error as DieselError};
+    let words = || "UNIQUE constraint failed: ports.mac in /var/lib/x.db".to_owned();
+    let kinds = [Kind::UniqueViolation, Kind::ForeignKeyViolation, Kind::NotNullViolation, Kind::CheckViolation, Kind::Unknown];
+    let refused = kinds.into_iter().map(|kind| DieselError::DatabaseError(kind, Box::new(words())).into());
+    let others = [
+        DieselError::BrokenTransactionManager.into(),
+        DieselError::QueryBuilderError(words().into()).into(),
+        DbError::Defect(words()),
+        DbError::unreadable("ports.mac", &words()),
+    ];
+    refused.chain(others).collect()
 }

@@ -1,18 +1,20 @@
 //! Databases: one [`Db`] per schema and place (the API's, one per cell, the embedded services'), on SQLite or PostgreSQL.
 //!
-//! `connection` opens either kind behind one type, `writer` groups SQLite's commits, `fence` refuses late effects;
-//! `api`, `cell` and `services` hold the records, one file per aggregate. Every call of a [`Db`] is one transaction, runs
+//! `connection` opens either kind behind one type, `deployment` says whose a database is, `writer` groups SQLite's commits,
+//! `fence` refuses late effects; `api`, `cell` and `services` hold the records, one file per aggregate. Every call of a [`Db`] is one transaction, runs
 //! where blocking work belongs and is answered only after its commit.
 
 pub mod api;
 pub mod cell;
 pub mod columns;
 pub mod connection;
+pub mod deployment;
 pub mod error;
 pub mod fence;
 #[cfg(test)]
 pub mod fixture;
 mod opening;
+pub mod place;
 pub mod services;
 mod writer;
 
@@ -24,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::domain::fence::Fence;
+use crate::domain::inside;
 use crate::env::{Env, erased};
 pub use connection::{Conn, Schema};
 pub use error::DbError;
@@ -92,7 +95,7 @@ impl Db {
     /// Opens `url` (`postgres://…` or a SQLite file's path), brings its schema up to date and says under which `name` errors
     /// speak of it.
     pub fn open(name: &str, url: &str, schema: Schema, env: &Env) -> Result<Db, DbError> {
-        let db = Db::unopened(name, Location { url: url.to_owned(), schema, holds_records: false }, env);
+        let db = Db::unopened(name, Location { url: url.to_owned(), schema, owner: None }, env);
         db.inner.opening.open(name)?;
         Ok(db)
     }
@@ -237,7 +240,7 @@ impl Db {
             .run_blocking(move || {
                 // Held by the thread, which works on when nobody waits for it any more.
                 let _permit = permit;
-                let mut conn = pool.get().map_err(|e| DbError::Unavailable { name: String::new(), reason: e.to_string() })?;
+                let mut conn = pool.get().map_err(|e| DbError::Unavailable { name: String::new(), reason: inside::of(e) })?;
                 work(&mut conn)
             })
             .await

@@ -1,13 +1,14 @@
 //! How a database is reached: opened, or still to be opened because it did not answer when the service started.
 
-use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::Semaphore;
 
 use super::connection::{self, Conn, Schema};
+use super::deployment::{self, Owner};
 use super::error::DbError;
 use super::{POOL_SIZE, writer};
+use crate::domain::inside;
 use crate::env::Blocking;
 
 /// An opened database.
@@ -25,8 +26,8 @@ pub struct Location {
     pub url: String,
     /// Its tables.
     pub schema: Schema,
-    /// Records are known to be in it: a SQLite file that is not there is not made anew.
-    pub holds_records: bool,
+    /// Whose it must be; none for a test's own, which takes what is there.
+    pub owner: Option<Owner>,
 }
 
 /// A database, from before it is opened.
@@ -74,15 +75,18 @@ impl Opening {
     }
 
     fn reach(&self, name: &str) -> Result<Access, DbError> {
-        let Location { url, schema, holds_records } = &self.location;
+        let Location { url, schema, owner } = &self.location;
         if self.blocking == Blocking::Inline {
             return Ok(Access::Inline { conn: Mutex::new(connection::open_in_memory(*schema)?) });
         }
         let is_file = !connection::is_postgres(url);
-        if is_file && *holds_records && !Path::new(url).exists() {
-            return Err(DbError::Unavailable { name: name.to_owned(), reason: format!("there is no file {url}") });
+        if let Some(owner) = owner {
+            deployment::check(url, owner)?.map_err(|misfit| DbError::Unavailable {
+                name: name.to_owned(),
+                reason: inside::of(format!("{}: {misfit}", connection::url_without_password(url))),
+            })?;
         }
-        let pool = connection::open_pool(name, url, *schema, POOL_SIZE)?;
+        let pool = connection::open_pool(name, url, *schema, owner.as_ref(), POOL_SIZE)?;
         let writer = if is_file { Some(writer::Writer::start(name, url)?) } else { None };
         Ok(Access::Pooled { pool, permits: Arc::new(Semaphore::new(POOL_SIZE as usize)), writer })
     }

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use diesel::Connection;
 use diesel::result::Error as DieselError;
@@ -10,11 +11,14 @@ use tokio::sync::oneshot;
 
 use super::Work;
 use super::connection::{self, Conn};
-use super::error::DbError;
+use super::error::{DbError, said};
+use crate::domain::inside;
 use crate::env::erased;
 
 /// Jobs in one commit at most, so that no one waits long behind a burst.
 const GROUP_MAX: usize = 64;
+/// How long a log that a reader needs is left before it is tried again to empty it.
+const EMPTY_AGAIN: Duration = Duration::from_millis(200);
 /// Jobs that may wait; past it a write is refused as busy.
 const QUEUE_MAX: usize = 4096;
 
@@ -38,13 +42,19 @@ impl Writer {
     /// Opens the file and starts the writer's thread; it ends when this is dropped and the queue is empty.
     pub(super) fn start(name: &str, url: &str) -> Result<Writer, DbError> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
-        let (mut conn, url) = (connection::open(url)?, url.to_owned());
+        let (mut conn, file, url) = (connection::open(url)?, url.to_owned(), connection::of_existing(url));
         let commits = Arc::<AtomicU64>::default();
         let counter = commits.clone();
         let thread = std::thread::Builder::new()
             .name(format!("write-{name}"))
             .spawn(move || {
-                while let Ok(first) = queue.recv() {
+                // The process before may have died between an erasure and this.
+                let mut to_empty = !connection::empty_log(&mut conn, &file);
+                while let Some(first) = next(&queue, to_empty) {
+                    let Some(first) = first else {
+                        to_empty = !connection::empty_log(&mut conn, &file);
+                        continue;
+                    };
                     let mut group = vec![first];
                     group.extend(std::iter::from_fn(|| queue.try_recv().ok()).take(GROUP_MAX - 1));
                     if commit_group(&mut conn, group).is_err() {
@@ -55,9 +65,12 @@ impl Writer {
                         }
                     }
                     counter.fetch_add(1, Ordering::Relaxed);
+                    if conn.take_erasure() || to_empty {
+                        to_empty = !connection::empty_log(&mut conn, &file);
+                    }
                 }
             })
-            .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: e.to_string() })?;
+            .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: inside::of(e) })?;
         Ok(Writer { jobs: Some(jobs), thread: Some(thread), name: name.to_owned(), commits })
     }
 
@@ -79,6 +92,18 @@ impl Writer {
 
     fn unavailable(&self, reason: &str) -> DbError {
         DbError::Unavailable { name: self.name.clone(), reason: reason.to_owned() }
+    }
+}
+
+/// The next job, or none when the log is to be emptied meanwhile; nothing when the writer is dropped.
+fn next(queue: &mpsc::Receiver<Job>, to_empty: bool) -> Option<Option<Job>> {
+    if !to_empty {
+        return queue.recv().ok().map(Some);
+    }
+    match queue.recv_timeout(EMPTY_AGAIN) {
+        Ok(job) => Some(Some(job)),
+        Err(mpsc::RecvTimeoutError::Timeout) => Some(None),
+        Err(mpsc::RecvTimeoutError::Disconnected) => None,
     }
 }
 
@@ -127,7 +152,7 @@ fn commit_group(conn: &mut Conn, mut group: Vec<Job>) -> Result<(), String> {
         done.extend(group.into_iter().map(|job| (job.answer, in_transaction(conn, job.work))));
         Ok(())
     });
-    let committed = committed.map_err(|e| e.to_string());
+    let committed = committed.map_err(|error| said(&error.to_string()));
     for (answer, result) in done {
         let outcome = match (&committed, result) {
             (Ok(()), result) => result,
@@ -162,7 +187,7 @@ fn commit_one(conn: &mut Conn, work: Work, answer: oneshot::Sender<Outcome>) -> 
         }
         (Ok(()) | Err(DieselError::RollbackTransaction), Some(result)) => (result, Ok(())),
         (committed, _) => {
-            let reason = committed.err().map_or_else(String::new, |error| error.to_string());
+            let reason = committed.err().map_or_else(String::new, |error| said(&error.to_string()));
             (Err(DbError::Unavailable { name: String::new(), reason: reason.clone() }), Err(reason))
         }
     };

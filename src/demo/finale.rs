@@ -12,10 +12,10 @@ pub async fn audit(stage: &Stage, began: Instant) -> Result<(), DemoError> {
     let narrator = &stage.narrator;
     narrator.heading("The audit");
     narrator.say(
-        "Is anything left behind anywhere? The audit compares the databases of both cells, the services and the disks of every \
-         host with each other.",
+        "Is anything left behind anywhere? The audit compares the databases of both cells, the services and the hosts with each \
+         other, and reads every image, volume and disk to see that it holds what was written to it.",
     );
-    let report = audit::audit(&stage.running.tree.world).await?;
+    let report = audit::thorough_audit(&stage.running.tree.world).await?;
     for line in report.to_string().lines().flat_map(|line| wrapped(line, 88)) {
         narrator.line(&format!("    {line}"));
     }

@@ -2,6 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Every role that means something to the program itself, strongest first: each of the first four implies those after it. `service`
+/// is what other services authenticate with and implies none. Roles are compared exactly: `ADMIN` is another role, if there is one.
+pub const ROLES: [&str; 5] = ["admin", "manager", "member", "reader", "service"];
+
 /// A caller, as a valid token names it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RequestContext {
@@ -13,6 +17,9 @@ pub struct RequestContext {
     pub project_name: String,
     /// Role names, implied ones included (admin implies manager, member and reader).
     pub roles: Vec<String>,
+    /// The token was scoped to the domain, not to a project.
+    #[serde(default)]
+    pub domain_scope: bool,
     /// The token was scoped to the system, not to a project.
     pub system_scope: bool,
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::flavor::Flavor;
+use super::secret::Sealed;
 
 /// A guest as a host shall build it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -20,8 +21,11 @@ pub struct GuestSpec {
     pub volumes: Vec<GuestVolume>,
     /// Virtual interfaces to plug.
     pub vifs: Vec<GuestVif>,
-    /// Written into the root disk at first build (`personality`, user data, key, password); never again after a move.
+    /// What the guest reads at its first boot; null after a move.
     pub config_drive: serde_json::Value,
+    /// The guest's secrets (`personality`, user data, password).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
 }
 
 /// Where a new guest's disks come from.

@@ -113,7 +113,7 @@ pub enum HostReply {
     },
     /// `UploadSnapshot`, `ExportDisks`: done.
     Exported {
-        /// What was written.
+        /// The bytes that were written.
         manifest: DiskManifest,
     },
     /// Definitely not done, and nothing is left of it.
@@ -139,9 +139,11 @@ pub enum HostReply {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HostQuery {
     /// Sizes, claims and guests.
-    Report {
-        /// Also the checksums of the local disks of guests that are off; reads every byte of them.
-        checksums: bool,
+    Report,
+    /// Whether a guest's disks hold what was written to them; reads every byte of them.
+    Contents {
+        /// Whose guest.
+        server: Uuid,
     },
     /// How many bytes the operation has moved so far; long copies are judged by it.
     Progress {
@@ -155,6 +157,8 @@ pub enum HostQuery {
 pub enum HostAnswer {
     /// To `Report`.
     Report(HostReport),
+    /// To `Contents`: the disks of which it is known what was written.
+    Contents(Vec<DiskCheck>),
     /// To `Progress`: bytes moved and bytes in all (0 while unknown).
     Progress {
         /// Moved.
@@ -194,8 +198,61 @@ pub struct GuestReport {
     pub volumes: Vec<Uuid>,
     /// Ports plugged.
     pub ports: Vec<Uuid>,
-    /// SHA-256 per local disk, in hex: name and checksum (empty unless asked by the audit of a stopped guest).
-    pub disks: Vec<(String, String)>,
+    /// The files of its definition, disks and volumes.
+    pub disks: Vec<DiskReport>,
     /// Files of an export or a snapshot that are still there.
     pub leftovers: Vec<String>,
+}
+
+/// A file of a guest as it is and as it should be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DiskReport {
+    /// `disk`, `disk.eph0` or `disk.swap`, a volume's id, or the file of the guest's definition.
+    pub name: String,
+    /// Its length; none when there is no such file.
+    pub found: Option<u64>,
+    /// Where the part begins of which it is known what was written: 0, except in a volume.
+    pub from: u64,
+    /// Where that part ends, and so should the file; none when nothing is known.
+    pub expected: Option<u64>,
+    /// A longer file is as good.
+    pub at_least: bool,
+}
+
+impl DiskReport {
+    /// False for the file of a definition.
+    pub fn is_disk(&self) -> bool {
+        !self.name.ends_with(".json")
+    }
+}
+
+/// A disk that was read.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DiskCheck {
+    /// As in [`DiskReport`].
+    pub name: String,
+    /// How many bytes were read.
+    pub bytes: u64,
+    pub verdict: DiskVerdict,
+}
+
+/// The result of reading a disk.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DiskVerdict {
+    /// The bytes that were written.
+    Same,
+    /// Something else: SHA-256 in hex.
+    Differs {
+        /// Of what was written.
+        expected: String,
+        /// Of what is there.
+        found: String,
+    },
+    /// The host cannot read it.
+    Unreadable {
+        /// Why not.
+        reason: String,
+    },
+    /// The guest was defined anew or removed meanwhile.
+    Changing,
 }

@@ -6,7 +6,7 @@ use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::middleware::Next;
 
-use super::request_id;
+use super::{clients, request_id};
 
 /// Middleware: says who asked what, and how it was answered. A server's fault is a warning.
 pub async fn record<B: MessageBody + 'static>(
@@ -19,7 +19,7 @@ pub async fn record<B: MessageBody + 'static>(
     let method = request.method().clone();
     let path = request.path().to_owned();
     let query = request.query_string().to_owned();
-    let peer = request.peer_addr().map(|address| address.ip().to_string()).unwrap_or_default();
+    let peer = clients::address(request.request()).map(|address| address.to_string()).unwrap_or_default();
     let result = next.call(request).await.map(ServiceResponse::map_into_boxed_body);
     let status = match &result {
         Ok(response) => response.status(),

@@ -2,13 +2,12 @@
 
 use std::future::{Ready, ready};
 
-use actix_web::body::MessageBody;
-use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::dev::{Payload, ServiceRequest};
 use actix_web::http::{Method, StatusCode};
-use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 
 use super::error::{ApiError, ErrorForm};
+use super::limits::InFlight;
 use super::request_id;
 use crate::domain::context::RequestContext;
 use crate::services::ServiceError;
@@ -27,31 +26,45 @@ impl FromRequest for Caller {
     }
 }
 
+/// 400 unless there is a project of this id, of which something is to be stored or told; the caller's own needs no look.
+pub async fn known_project(identity: &dyn Authenticator, caller: &Caller, form: ErrorForm, id: &str) -> Result<(), ApiError> {
+    if caller.0.project_id == id || identity.knows_project(id).await.map_err(|error| ApiError::from_service(form, error))? {
+        return Ok(());
+    }
+    Err(ApiError::new(form, StatusCode::BAD_REQUEST, format!("Project ID {id} is not a valid project.")))
+}
+
 /// What a request without any token may do; absent, such a request is refused.
 #[derive(Clone, Debug)]
 pub struct Anonymous(pub RequestContext);
 
-/// Middleware: puts the [`Caller`] into the request, or refuses it.
-pub async fn authenticate<B: MessageBody + 'static>(
-    request: ServiceRequest,
-    next: Next<B>,
-) -> Result<ServiceResponse<impl MessageBody>, actix_web::Error> {
+/// Who sends the request; none on a path that answers anybody. Borrows nothing of the request, whose body is read meanwhile. Looking
+/// a token up is work, so it has a place among the requests in flight.
+pub fn judge(request: &ServiceRequest) -> impl Future<Output = Result<Option<RequestContext>, ApiError>> + use<> {
     let path = request.path().to_owned();
-    if !is_open(request.method(), &path) {
-        let mut context = match (request.headers().get("X-Auth-Token"), request.app_data::<web::Data<Anonymous>>()) {
+    let open = is_open(request.method(), &path);
+    let token = request.headers().get("X-Auth-Token").cloned();
+    let anonymous = request.app_data::<web::Data<Anonymous>>().cloned();
+    let authenticator = request.app_data::<web::Data<dyn Authenticator>>().cloned();
+    let in_flight = request.app_data::<InFlight>().cloned();
+    let request_id = request_id::of(request.request());
+    async move {
+        let mut context = match (token, anonymous) {
+            _ if open => return Ok(None),
             (Some(token), _) => {
-                let token = token.to_str().map_err(|_| unauthorized(&path))?.to_owned();
-                let authenticator = request.app_data::<web::Data<dyn Authenticator>>().cloned();
+                let token = token.to_str().map_err(|_| unauthorized(&path))?;
                 let authenticator = authenticator.ok_or_else(|| unauthorized(&path))?;
-                authenticator.validate(&token).await.map_err(|error| refused(&path, error))?
+                let _entered = in_flight.map(|limit| limit.enter(ErrorForm::for_path(&path))).transpose()?;
+                let context = authenticator.validate(token).await.map_err(|error| refused(&path, error))?;
+                require_scope(&path, &context)?;
+                context
             }
             (None, Some(anonymous)) => anonymous.0.clone(),
-            (None, None) => return Err(unauthorized(&path).into()),
+            (None, None) => return Err(unauthorized(&path)),
         };
-        context.request_id = request_id::of(request.request());
-        request.extensions_mut().insert(Caller(context));
+        context.request_id = request_id;
+        Ok(Some(context))
     }
-    next.call(request).await
 }
 
 /// True for what answers without a token: version documents, issuing tokens, the health check.
@@ -76,6 +89,16 @@ fn is_open(method: &Method, path: &str) -> bool {
         "/ops/v1/openapi.json",
     ];
     (method == Method::GET || method == Method::HEAD) && documents.contains(&path)
+}
+
+/// A token that is not scoped to a project reaches the identity API alone; an administrator's that is scoped to the system reaches all.
+fn require_scope(path: &str, context: &RequestContext) -> Result<(), ApiError> {
+    let form = ErrorForm::for_path(path);
+    if form == ErrorForm::Identity || !context.project_id.is_empty() || (context.system_scope && context.is_admin()) {
+        return Ok(());
+    }
+    let message = "This needs a token that is scoped to a project: ask the identity service for one with auth.scope.project.";
+    Err(ApiError::new(form, StatusCode::FORBIDDEN, message))
 }
 
 fn unauthorized(path: &str) -> ApiError {

@@ -2,8 +2,15 @@
 
 use actix_web::HttpRequest;
 
-/// Scheme and host as the caller (or the proxy before us) named them, without a trailing slash: `http://127.0.0.1:8774`.
+use super::clients;
+
+/// Scheme and host as [`clients`] judges them, without a trailing slash: `http://127.0.0.1:8774`.
 pub fn of(request: &HttpRequest) -> String {
-    let connection = request.connection_info();
-    format!("{}://{}", connection.scheme(), connection.host())
+    clients::base_url(request)
+}
+
+/// A text as a path's segment or a query's value holds it. An href or a `Location` with a control character is no header at all.
+pub fn escape(text: &str) -> String {
+    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:,".contains(&byte);
+    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

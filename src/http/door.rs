@@ -7,7 +7,9 @@ use actix_web::test::{TestRequest, init_service, read_body, try_call_service};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::limits::InFlight;
+use super::arrival::Arrivals;
+use super::clients::Clients;
+use super::limits::{InFlight, Transfers};
 use super::policy_file::PolicyEnforcer;
 use super::server::{Part, Wiring, app};
 use crate::domain::context::RequestContext;
@@ -23,8 +25,9 @@ impl Authenticator for TokensAreCallers {
         let (project, role) = token.split_once(':').ok_or_else(|| ServiceError::NotFound("no such token".into()))?;
         let roles: &[&str] = match role {
             "admin" => &["admin", "manager", "member", "reader"],
+            "manager" => &["manager", "member", "reader"],
             "member" => &["member", "reader"],
-            _ => &["reader"],
+            other => &[other],
         };
         Ok(RequestContext {
             user_id: format!("{role}-of-{project}"),
@@ -33,6 +36,10 @@ impl Authenticator for TokensAreCallers {
             ..RequestContext::default()
         })
     }
+
+    async fn knows_project(&self, id: &str) -> Result<bool, ServiceError> {
+        Ok(!id.starts_with("no-such"))
+    }
 }
 
 /// One API behind the door.
@@ -40,7 +47,7 @@ pub struct Door {
     wiring: Wiring,
 }
 
-/// What came back.
+/// An answer.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -66,7 +73,9 @@ impl Door {
                 policy: Arc::new(PolicyEnforcer::built_in().unwrap()),
                 anonymous: None,
                 in_flight: InFlight::new(100),
-                max_body: 100_000,
+                transfers: Transfers(InFlight::new(100)),
+                arrivals: Arrivals::generous(100_000),
+                clients: Clients::default(),
                 cell_timeout: std::time::Duration::from_secs(5),
                 parts: vec![part],
             },

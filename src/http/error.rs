@@ -5,6 +5,7 @@ use actix_web::{HttpResponse, ResponseError};
 use serde_json::json;
 
 use super::request_id;
+use crate::domain::inside;
 use crate::services::ServiceError;
 
 /// Whose form an error body takes.
@@ -49,11 +50,20 @@ pub struct ApiError {
     pub request_id: Option<String>,
     /// What happened, for programs, in the forms that say it (placement's `placement.concurrent_update`).
     pub code: Option<&'static str>,
+    /// The whole message, when the caller does not get it.
+    inside: Option<Box<str>>,
     /// Where it leaves; known only to the outermost layer.
-    path: String,
+    path: Box<str>,
 }
 
 impl ApiError {
+    /// Writes into the log what the caller does not get.
+    pub fn log_inside(&self, path: &str, request_id: &str) {
+        if let Some(whole) = &self.inside {
+            log::warn!(request_id = request_id; "{path} is answered with {}: {whole}", self.status.as_u16());
+        }
+    }
+
     /// Says which request it answers.
     pub fn for_request(mut self, id: &str) -> ApiError {
         self.request_id = Some(id.to_owned());
@@ -62,21 +72,18 @@ impl ApiError {
 
     /// Says that the error leaves under this path, for the headers that depend on it.
     pub fn for_path(mut self, path: &str) -> ApiError {
-        self.path = path.to_owned();
+        self.path = path.into();
         self
     }
 
+    /// What the message says of the inside goes into the log, not to the caller.
     pub fn new(form: ErrorForm, status: StatusCode, message: impl Into<String>) -> ApiError {
-        ApiError {
-            status,
-            message: message.into(),
-            form,
-            retry_after: None,
-            challenge: false,
-            request_id: None,
-            code: None,
-            path: String::new(),
-        }
+        let message = message.into();
+        let (message, inside) = match inside::is_in(&message) {
+            true => (inside::cut(&message), Some(message.into())),
+            false => (message, None),
+        };
+        ApiError { status, message, inside, form, retry_after: None, challenge: false, request_id: None, code: None, path: Box::default() }
     }
 
     /// A service's error as its API says it.
@@ -86,6 +93,7 @@ impl ApiError {
             ServiceError::Conflict(_) | ServiceError::Stale(_) => StatusCode::CONFLICT,
             ServiceError::Invalid(_) => StatusCode::BAD_REQUEST,
             ServiceError::Forbidden(_) => StatusCode::FORBIDDEN,
+            ServiceError::OverLimit(_) => StatusCode::PAYLOAD_TOO_LARGE,
             ServiceError::Unavailable { .. } => StatusCode::SERVICE_UNAVAILABLE,
         };
         let mut api = ApiError::new(form, status, error.to_string());
@@ -130,7 +138,7 @@ impl ResponseError for ApiError {
         let body = match self.form {
             ErrorForm::Compute => json!({ compute_error_name(self.status): { "code": code, "message": self.message } }),
             ErrorForm::Identity => json!({"error": {"code": code, "message": self.message, "title": title}}),
-            ErrorForm::Network => json!({"NeutronError": {"type": title, "message": self.message, "detail": ""}}),
+            ErrorForm::Network => json!({"NeutronError": {"type": self.code.unwrap_or(title), "message": self.message, "detail": ""}}),
             ErrorForm::Placement => {
                 let request_id = self.request_id.as_deref().unwrap_or_default();
                 let what = self.code.unwrap_or("placement.undefined_code");
@@ -150,5 +158,43 @@ impl ResponseError for ApiError {
             request_id::put(response.headers_mut(), &self.path, id);
         }
         response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::path::Path;
+
+    use super::*;
+    use crate::db::fixture::errors_from_inside;
+    use crate::services::bytes_on_disk::disk_failed;
+    use crate::virt::VirtError;
+
+    #[track_caller]
+    fn plain(text: &str) {
+        for word in ["/", "UNIQUE", "constraint", "ports", "os error", "⟪"] {
+            assert!(!text.contains(word), "{text}");
+        }
+        assert!(text.len() > 10, "something is said: {text:?}");
+    }
+
+    #[test]
+    fn no_error_of_a_database_or_disk_tells_of_the_inside() {
+        for cause in errors_from_inside() {
+            plain(&ApiError::from(cause).message);
+        }
+        for cause in errors_from_inside() {
+            let service = ServiceError::from_db("network", cause);
+            plain(&ApiError::from_service(ErrorForm::Network, service).message);
+        }
+        for kind in [io::ErrorKind::PermissionDenied, io::ErrorKind::StorageFull, io::ErrorKind::NotFound] {
+            let error = disk_failed("image", Path::new("/var/lib/images"), &kind.into());
+            let api = ApiError::from_service(ErrorForm::Image, error);
+            plain(&api.message);
+            assert!(api.inside.is_some_and(|whole| whole.contains("/var/lib/images")), "the log has it");
+        }
+        let host = VirtError::io("cannot take over the disks")(io::Error::other("/var/lib/guests: Permission denied (os error 13)"));
+        plain(&ApiError::new(ErrorForm::Compute, StatusCode::SERVICE_UNAVAILABLE, host.to_string()).message);
     }
 }

@@ -15,11 +15,11 @@ pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &
         return response;
     }
     let replacement = match response.response().error() {
-        Some(error) => match error.as_error::<ApiError>() {
+        Some(error) => match error.as_error::<ApiError>().inspect(|known| known.log_inside(path, request_id)) {
             // Only this form's body names the request, which whoever made the error did not know.
             Some(known) if known.form == ErrorForm::Placement && known.request_id.is_none() => known.clone(),
             Some(_) => return response,
-            None => of_error(error, path),
+            None => of_error(error, path, request_id),
         },
         None if response.headers().contains_key(header::CONTENT_TYPE) => return response,
         None => ApiError::new(ErrorForm::for_path(path), status, usual_message(status)),
@@ -35,14 +35,15 @@ pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &
 }
 
 /// Any error as the path's API says it. What a server's fault was stays in the log.
-pub fn of_error(error: &actix_web::Error, path: &str) -> ApiError {
+pub fn of_error(error: &actix_web::Error, path: &str, request_id: &str) -> ApiError {
     if let Some(known) = error.as_error::<ApiError>() {
+        known.log_inside(path, request_id);
         return known.clone();
     }
     let status = error.as_response_error().status_code();
     let message = match status.is_server_error() {
         true => {
-            log::error!("a request to {path} failed: {error}");
+            log::error!(request_id = request_id; "a request to {path} failed: {error}");
             usual_message(status).to_owned()
         }
         false => error.to_string(),

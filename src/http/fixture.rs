@@ -12,13 +12,15 @@ use actix_web::{Error, test};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::limits::InFlight;
+use super::arrival::Arrivals;
+use super::clients::Clients;
+use super::limits::{InFlight, Transfers};
 use super::policy_file::PolicyEnforcer;
 use super::server::{Part, Wiring};
 use super::{identity, image, volume};
 use crate::db::fixture::services_database;
 use crate::env::{Env, SystemClock};
-use crate::services::identity::{EmbeddedIdentity, ProjectRef, ScopeRequest, Target, UserRef};
+use crate::services::identity::{EmbeddedIdentity, ProjectRef, ScopeRequest, Settings, Target, UserRef};
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::volume::embedded::EmbeddedVolume;
 
@@ -35,7 +37,7 @@ pub struct World {
 pub async fn world() -> World {
     let (env, db) = services_database(Arc::new(SystemClock));
     let folder = tempfile::tempdir().unwrap();
-    let identity = Arc::new(EmbeddedIdentity::open(db.clone(), env.clone(), &folder.path().join("keys")).await.unwrap());
+    let identity = Arc::new(EmbeddedIdentity::open(db.clone(), env.clone(), &folder.path().join("keys"), Settings::cheap()).await.unwrap());
     for (name, role) in [("demo", "member"), ("admin", "admin")] {
         let project = identity.ensure_project(name).await.unwrap();
         let user = identity.ensure_user(name, "secret", None).await.unwrap();
@@ -54,7 +56,7 @@ macro_rules! app {
 }
 pub(crate) use app;
 
-/// What came back.
+/// An answer.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -119,7 +121,9 @@ impl World {
             policy: Arc::new(PolicyEnforcer::built_in().unwrap()),
             anonymous: None,
             in_flight: InFlight::new(100),
-            max_body: 1 << 16,
+            transfers: Transfers(InFlight::new(100)),
+            arrivals: Arrivals::generous(1 << 16),
+            clients: Clients::default(),
             cell_timeout: std::time::Duration::from_secs(5),
             parts: vec![parts],
         }

@@ -12,6 +12,7 @@ use actix_web::middleware::Next;
 use actix_web::{HttpRequest, web};
 
 use super::error::{ApiError, ErrorForm};
+use super::{image, null_characters};
 use crate::actors::cell::request_clock;
 
 /// Seconds after which a refused client may try again.
@@ -30,15 +31,30 @@ impl InFlight {
         InFlight { now: Arc::new(AtomicUsize::new(0)), most }
     }
 
-    fn enter(&self) -> Option<Entered> {
+    /// Takes a place until the guard is dropped; refuses with 503, in this form, when there is none.
+    pub fn enter(&self, form: ErrorForm) -> Result<Entered, ApiError> {
         let entered = Entered { now: self.now.clone() };
         // Counted before it is judged, so that two that come at once cannot both be the last.
-        if self.now.fetch_add(1, Ordering::Relaxed) < self.most { Some(entered) } else { None }
+        match self.now.fetch_add(1, Ordering::Relaxed) < self.most {
+            true => Ok(entered),
+            false => Err(busy(form, "Too many requests are in flight. Try again shortly.")),
+        }
     }
 }
 
+/// 503, for a client that comes back soon.
+pub fn busy(form: ErrorForm, message: &str) -> ApiError {
+    let mut error = ApiError::new(form, StatusCode::SERVICE_UNAVAILABLE, message);
+    error.retry_after = Some(RETRY_AFTER);
+    error
+}
+
+/// Transfers of images' data, which last as long as their clients take: counted apart, so that they keep no other request out.
+#[derive(Clone)]
+pub struct Transfers(pub InFlight);
+
 /// One request in hand; leaving it, however, gives its place back.
-struct Entered {
+pub struct Entered {
     now: Arc<AtomicUsize>,
 }
 
@@ -48,19 +64,17 @@ impl Drop for Entered {
     }
 }
 
+/// The path that is answered whatever else is at work.
+pub const HEALTH_CHECK: &str = "/healthcheck";
+
 /// Middleware: refuses a request past the limit with 503. The health check is never refused.
 pub async fn admit<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
-    let limit = request.app_data::<InFlight>().cloned();
+    let limit = match image::takes_a_stream(request.method(), request.path()) {
+        true => request.app_data::<Transfers>().map(|transfers| transfers.0.clone()),
+        false => request.app_data::<InFlight>().cloned(),
+    };
     let _entered = match limit {
-        Some(limit) if request.path() != "/healthcheck" => match limit.enter() {
-            Some(entered) => Some(entered),
-            None => {
-                let message = "Too many requests are in flight. Try again shortly.";
-                let mut error = ApiError::new(ErrorForm::for_path(request.path()), StatusCode::SERVICE_UNAVAILABLE, message);
-                error.retry_after = Some(RETRY_AFTER);
-                return Err(error.into());
-            }
-        },
+        Some(limit) if request.path() != HEALTH_CHECK => Some(limit.enter(ErrorForm::for_path(request.path()))?),
         _ => None,
     };
     Ok(next.call(request).await?.map_into_boxed_body())
@@ -94,6 +108,9 @@ fn json_error(error: &JsonPayloadError, request: &HttpRequest) -> ApiError {
             (StatusCode::PAYLOAD_TOO_LARGE, "Request is too large.".to_owned())
         }
         JsonPayloadError::ContentType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.".to_owned()),
+        JsonPayloadError::Payload(error) if null_characters::is_refusal(error) => {
+            (StatusCode::BAD_REQUEST, null_characters::IN_BODY.to_owned())
+        }
         JsonPayloadError::Deserialize(reason) => (StatusCode::BAD_REQUEST, format!("Malformed request body: {reason}.")),
         other => (StatusCode::BAD_REQUEST, format!("Malformed request body: {other}.")),
     };

@@ -1,8 +1,10 @@
 //! The APIs over HTTP: one folder per service; `error` is the form of every error, `auth` the door.
 
 pub mod access_log;
+pub mod arrival;
 pub mod auth;
 pub mod base_url;
+pub mod clients;
 pub mod compute;
 #[cfg(test)]
 pub mod door;
@@ -10,16 +12,20 @@ pub mod error;
 mod error_shape;
 #[cfg(test)]
 pub mod fixture;
+pub mod front;
 pub mod identity;
 pub mod image;
 pub mod in_process;
 pub mod limits;
 pub mod microversion;
 pub mod network;
+pub mod null_characters;
 pub mod ops;
+pub mod pace;
 pub mod panic;
 pub mod placement;
 pub mod policy_file;
 pub mod request_id;
+pub mod roles;
 pub mod server;
 pub mod volume;

@@ -7,6 +7,7 @@ use actix_web::middleware::Next;
 use actix_web::{HttpMessage, HttpRequest, web};
 
 use super::error_shape;
+use super::front::talk;
 use crate::env::Env;
 
 /// The id of the request at hand.
@@ -30,14 +31,18 @@ pub async fn assign<B: MessageBody + 'static>(
     };
     let path = request.path().to_owned();
     request.extensions_mut().insert(RequestId(id.clone()));
+    let at_work = talk::of(request.request()).map(|talk| talk.begin());
     match next.call(request).await {
         Ok(response) => {
             let mut response = error_shape::of_response(response.map_into_boxed_body(), &path, &id);
             put(response.headers_mut(), &path, &id);
-            Ok(response)
+            Ok(match at_work {
+                Some(at_work) => response.map_body(|_, body| talk::note(body, at_work)),
+                None => response,
+            })
         }
         // A middleware within refused or failed: there is no request left to build an answer on, so the error carries the id.
-        Err(error) => Err(error_shape::of_error(&error, &path).for_request(&id).for_path(&path).into()),
+        Err(error) => Err(error_shape::of_error(&error, &path, &id).for_request(&id).for_path(&path).into()),
     }
 }
 

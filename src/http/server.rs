@@ -5,16 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::body::MessageBody;
-use actix_web::dev::{Server, ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::http::StatusCode;
 use actix_web::middleware::from_fn;
-use actix_web::{App, HttpRequest, HttpResponse, HttpServer, web};
+use actix_web::{App, HttpRequest, HttpResponse, web};
 
+use super::arrival::Arrivals;
 use super::auth::Anonymous;
+use super::clients::Clients;
 use super::error::{ApiError, ErrorForm};
-use super::limits::{CellTimeout, InFlight};
+use super::limits::{CellTimeout, InFlight, Transfers};
 use super::policy_file::PolicyEnforcer;
-use super::{access_log, auth, compute, limits, microversion, panic, request_id};
+use super::{access_log, arrival, compute, limits, microversion, null_characters, panic, request_id};
 use crate::domain::context::RequestContext;
 use crate::env::Env;
 use crate::services::identity::Authenticator;
@@ -31,8 +33,9 @@ pub struct Wiring {
     /// Who a request without a token acts as; none refuses it.
     pub anonymous: Option<RequestContext>,
     pub in_flight: InFlight,
-    /// The largest body that a handler takes whole, in bytes.
-    pub max_body: usize,
+    pub transfers: Transfers,
+    pub arrivals: Arrivals,
+    pub clients: Clients,
     /// How long a request may wait for cells.
     pub cell_timeout: Duration,
     pub parts: Vec<Part>,
@@ -61,8 +64,8 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
     })
 }
 
-/// One worker's application. The middlewares, from the outside: id and form of errors, log, limits, panics, authentication,
-/// versions, the clock of its calls on cells.
+/// One worker's application. The middlewares, from the outside: id and form of errors, log, panics, authentication and the body,
+/// limits, versions, the clock of its calls on cells, null characters.
 pub fn app(
     wiring: Wiring,
 ) -> App<
@@ -71,11 +74,12 @@ pub fn app(
     App::new()
         .configure(move |config| configure(config, &wiring))
         .default_service(web::to(nothing_here))
+        .wrap(from_fn(null_characters::refuse))
         .wrap(from_fn(limits::time))
         .wrap(from_fn(microversion::negotiate))
-        .wrap(from_fn(auth::authenticate))
-        .wrap(from_fn(panic::catch))
         .wrap(from_fn(limits::admit))
+        .wrap(from_fn(arrival::receive))
+        .wrap(from_fn(panic::catch))
         .wrap(from_fn(access_log::record))
         .wrap(from_fn(request_id::assign))
 }
@@ -86,38 +90,19 @@ fn configure(config: &mut web::ServiceConfig, wiring: &Wiring) {
         .app_data(web::Data::from(wiring.authenticator.clone()))
         .app_data(web::Data::from(wiring.policy.clone()))
         .app_data(wiring.in_flight.clone())
+        .app_data(wiring.transfers.clone())
+        .app_data(wiring.arrivals.clone())
+        .app_data(wiring.clients.clone())
         .app_data(CellTimeout(wiring.cell_timeout))
-        .route("/healthcheck", web::get().to(healthcheck));
+        .route(limits::HEALTH_CHECK, web::get().to(healthcheck));
     if let Some(context) = &wiring.anonymous {
         config.app_data(web::Data::new(Anonymous(context.clone())));
     }
-    limits::configure_bodies(config, wiring.max_body);
+    limits::configure_bodies(config, wiring.arrivals.max_body);
     compute::versions::configure(config);
     for part in &wiring.parts {
         config.configure(|config| part(config));
     }
-}
-
-/// How long a connection without a request stays open. Longer than clients keep theirs: a connection that the service closes
-/// while the next request is on its way fails that request.
-const KEEP_ALIVE: Duration = Duration::from_secs(120);
-
-/// How long the head of a request may take to arrive. A machine that is busy for some seconds must not turn clients away before
-/// their requests are read.
-const HEAD_PATIENCE: Duration = Duration::from_secs(30);
-
-/// Serves on the listener with this many workers, each with at most `blocking` threads for work that blocks. The future ends
-/// after a graceful stop through the server's handle: requests at work get `grace` seconds.
-pub fn start(wiring: Wiring, listener: TcpListener, workers: usize, blocking: usize, grace: u64) -> std::io::Result<Server> {
-    let server = HttpServer::new(move || app(wiring.clone()))
-        .workers(workers)
-        .worker_max_blocking_threads(blocking)
-        .disable_signals()
-        .keep_alive(KEEP_ALIVE)
-        .client_request_timeout(HEAD_PATIENCE)
-        .shutdown_timeout(grace)
-        .listen(listener)?;
-    Ok(server.run())
 }
 
 async fn healthcheck() -> HttpResponse {

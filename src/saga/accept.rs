@@ -96,32 +96,13 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     // A confirm or a revert may be asked for again (L12). In one commit, so that an accept which comes late has nothing to fall between.
     let txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
-    let txn = history::failed(txn, world, context, leading_event(context));
+    let txn = history::failed(txn, world, context);
     world.cell(&cell)?.apply(fence, txn).await?;
     if let (Kind::Resize | Kind::Confirm | Kind::Revert, Some(place)) = (context.kind, context.source.clone()) {
         let here = Place { cell, ..place };
         history::emit(world, context, "accept", Event::MigrateServerError, &here).await;
     }
     Ok(())
-}
-
-/// The event under which users find how an operation ended (spec §2.7).
-pub fn leading_event(context: &Context) -> &'static str {
-    match context.kind {
-        Kind::Resize => "conductor_migrate_server",
-        Kind::Confirm if context.crosses_cells() => "conductor_confirm_snapshot_based_resize",
-        Kind::Confirm => "compute_confirm_resize",
-        Kind::Revert if context.crosses_cells() => "conductor_revert_snapshot_based_resize",
-        Kind::Revert => "compute_revert_resize",
-        Kind::Create => "compute__do_build_and_run_instance",
-        Kind::Delete => "compute_terminate_instance",
-        Kind::Start => "compute_start_instance",
-        Kind::Stop => "compute_stop_instance",
-        Kind::Reboot => "compute_reboot_instance",
-        Kind::Rebuild => "compute_rebuild_instance",
-        Kind::AttachVolume => "compute_attach_volume",
-        Kind::DetachVolume => "compute_detach_volume",
-    }
 }
 
 /// The record that the mapping names, with its cell's name.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::accept::{accept_again, give_back, leading_event};
+use super::accept::{accept_again, give_back};
 use super::context::Context;
 use super::cross_cell_resize::delete_hidden_records;
 use super::error::StepError;
@@ -47,8 +47,7 @@ pub const DELETE_SOURCE_RECORDS: Step = Step::cleanup("delete_source_records", w
 
 async fn begin_confirm(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.target()?.clone();
-    let txn = history::event_started(CellTxn::new(), context, leading_event(context), None);
-    let txn = history::event_started(txn, context, source_event(context), context.source.as_ref());
+    let txn = history::event_started(CellTxn::new(), context, source_event(context), context.source.as_ref());
     history::apply_and_notify(world, context, fence, txn, ("begin_confirm", InstanceAction::ResizeConfirm, Phase::Start), &here).await
 }
 
@@ -110,6 +109,6 @@ async fn finish_confirm(world: &World, context: &mut Context, fence: Fence) -> R
         .clear_move_fields(context.server)
         .migration_status(context.move_id(), MigrationStatus::Confirmed);
     txn = history::event_done(txn, context, source_event(context), context.source.as_ref());
-    txn = history::succeeded(txn, context, Some(leading_event(context)));
+    txn = history::succeeded(txn, context);
     history::apply_and_notify(world, context, fence, txn, ("finish_confirm", InstanceAction::ResizeConfirm, Phase::End), &here).await
 }

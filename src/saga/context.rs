@@ -10,9 +10,12 @@ use crate::db::cell::bundle::InstanceBundle;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::guest::DiskManifest;
+use crate::domain::guest_secrets::GuestSecrets;
 use crate::domain::quota::CountedRoom;
 use crate::domain::request_spec::RequestSpec;
+use crate::domain::secret::Sealed;
 use crate::domain::server::{TaskState, VmState, named_states};
+use crate::env::Env;
 
 named_states! {
     /// The sagas.
@@ -136,9 +139,20 @@ pub struct CreateRequest {
     pub host: Option<String>,
     /// What the guest reads at first boot.
     pub config_drive: serde_json::Value,
+    /// What it alone may know of that, until the operation ends; its user data until the build request has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
     /// Its project's room, to be checked again when it is accepted; none when it is not.
     #[serde(default)]
     pub room: Option<CountedRoom>,
+}
+
+impl CreateRequest {
+    /// A request of a release that sealed nothing has user data and files in its record, too.
+    fn forget_files(&mut self) {
+        self.instance.instance.user_data = None;
+        self.instance.instance.injected_files = serde_json::Value::Array(Vec::new());
+    }
 }
 
 /// A network interface of a new server.
@@ -164,6 +178,9 @@ pub struct RequestedVolume {
     pub create_gb: Option<i32>,
     /// Fill a new volume from this image.
     pub image_id: Option<Uuid>,
+    /// The type of a new volume; none is the default.
+    #[serde(default)]
+    pub volume_type: Option<String>,
     pub boot_index: Option<i32>,
     pub device_name: String,
     pub delete_on_termination: bool,
@@ -178,7 +195,11 @@ pub struct RebuildRequest {
     pub description: Option<Option<String>>,
     pub metadata: Option<std::collections::BTreeMap<String, String>>,
     pub key_name: Option<Option<String>>,
+    /// What the guest reads at its next first boot.
     pub config_drive: serde_json::Value,
+    /// What it alone may know of that, until the operation ends; its user data when the request brings new ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
 }
 
 /// Everything a saga carries from step to step.
@@ -271,6 +292,57 @@ impl Context {
             awaits_confirm: false,
             settling: false,
         }
+    }
+
+    /// What the guest reads at its first boot, and what it alone may know of that. An operation that began under a release which sealed
+    /// nothing has both in its configuration. Refused when other keys have sealed it.
+    pub fn first_boot(&self, env: &Env) -> Result<(serde_json::Value, GuestSecrets), StepError> {
+        let (config, sealed) = match &self.request {
+            Request::Create(create) => (&create.config_drive, &create.sealed),
+            Request::Rebuild(rebuild) => (&rebuild.config_drive, &rebuild.sealed),
+            _ => return Ok((serde_json::Value::Null, GuestSecrets::default())),
+        };
+        let mut config = config.clone();
+        let written = GuestSecrets::taken_from(&mut config);
+        match sealed {
+            None => Ok((config, written)),
+            Some(sealed) => match GuestSecrets::opened(sealed, |text| env.unseal(text)) {
+                Some(secrets) => Ok((config, secrets)),
+                None => Err(StepError::Refused("the password of the guest was sealed with token keys that are not here".into())),
+            },
+        }
+    }
+
+    /// Replaces what [`Context::first_boot`] gives.
+    pub fn keep_secrets(&mut self, env: &Env, config: serde_json::Value, secrets: &GuestSecrets) {
+        let sealed = Some(secrets.sealed(|bytes| env.seal(bytes)));
+        match &mut self.request {
+            Request::Create(create) => {
+                (create.config_drive, create.sealed) = (config, sealed);
+                create.forget_files();
+            }
+            Request::Rebuild(rebuild) => (rebuild.config_drive, rebuild.sealed) = (config, sealed),
+            _ => {}
+        }
+    }
+
+    /// Erases what the guest alone may know: the operation is over, or what is stored needs it no more.
+    pub fn forget_secrets(&mut self) {
+        match &mut self.request {
+            Request::Create(create) => {
+                (create.config_drive, create.sealed) = (serde_json::Value::Null, None);
+                create.forget_files();
+            }
+            Request::Rebuild(rebuild) => (rebuild.config_drive, rebuild.sealed) = (serde_json::Value::Null, None),
+            _ => {}
+        }
+    }
+
+    /// The same context without them.
+    pub fn without_secrets(&self) -> Context {
+        let mut bare = self.clone();
+        bare.forget_secrets();
+        bare
     }
 
     /// True when source and target lie in different cells.

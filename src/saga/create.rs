@@ -24,6 +24,7 @@ use crate::domain::guest::DiskSource;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
 use crate::services::network::{NewPort, Port};
@@ -57,22 +58,40 @@ pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Resul
     context.new_flavor = Some(request.instance.instance.flavor.clone());
     context.request_spec = Some((*request.request_spec).clone());
     context.prior = Some(super::context::Prior { vm_state: VmState::Building, running: true, launched: false });
-    let server = NewServer { instance: (*request.instance).clone(), request_spec: (*request.request_spec).clone() };
+    let (config, mut secrets) = context.first_boot(&world.env)?;
+    let mut bundle = (*request.instance).clone();
+    if let Some(user_data) = secrets.user_data.take() {
+        bundle.instance.user_data = Some(user_data.expose().clone());
+    }
+    let server = NewServer { instance: bundle, request_spec: (*request.request_spec).clone() };
     let refusal = match request.room {
         None => world.api.create_server(fence, server).await.map(|()| None),
         // Of those who were told that there is room, some may have been faster.
         Some(room) => world.api.create_server_within(fence, server, room).await.map(|done| done.err().map(Refusal::Forbidden)),
     };
     let refusal = match refusal {
-        Ok(None) => return Ok(()),
-        Ok(Some(refusal)) => refusal,
+        Ok(None) => None,
+        Ok(Some(refusal)) => Some(refusal),
         Err(stale @ DbError::Stale(..)) => return Err(stale.into()),
-        Err(error) => error.into(),
+        Err(error) => Some(error.into()),
     };
     // Nobody else creates this server: when it is there, an earlier try of this saga has come through, however late.
-    match world.api.instance_mapping(context.server).await {
-        Ok(_) => Ok(()),
-        Err(_) => Err(refusal),
+    if let Some(refusal) = refusal
+        && world.api.instance_mapping(context.server).await.is_err()
+    {
+        return Err(refusal);
+    }
+    // The build request has the user data now, until the cell's record has them.
+    context.keep_secrets(&world.env, config, &secrets);
+    Ok(())
+}
+
+/// The user data of a server that no cell has yet.
+async fn user_data(world: &World, context: &Context) -> Result<Option<String>, StepError> {
+    match world.api.build_request(context.server).await {
+        Ok(build) => Ok(build.instance.user_data),
+        Err(DbError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -92,12 +111,18 @@ async fn bury_in_cell0(world: &World, context: &mut Context, fence: Fence) -> Re
         other => other?,
     };
     let mut bundle = *request.instance;
-    bundle.instance =
-        Instance { vm_state: VmState::Error, task_state: None, power_state: PowerState::NoState, hidden: true, ..bundle.instance };
+    bundle.instance = Instance {
+        vm_state: VmState::Error,
+        task_state: None,
+        power_state: PowerState::NoState,
+        hidden: true,
+        user_data: user_data(world, context).await?,
+        ..bundle.instance
+    };
     let buried = matches!(world.cell(CELL0)?.instance(context.server).await, Ok(instance) if !instance.hidden);
     let txn = if buried { CellTxn::new() } else { CellTxn::new().import_bundle(bundle, true) };
     let txn = history::action_started(txn, context);
-    let txn = history::failed(txn, world, context, super::accept::leading_event(context)).hidden(context.server, false);
+    let txn = history::failed(txn, world, context).hidden(context.server, false);
     world.cell(CELL0)?.apply(fence, txn).await?;
     Ok(world.api.publish_build(fence, context.server, world.cell_uuid(CELL0)?).await?)
 }
@@ -187,11 +212,10 @@ async fn make_volumes(world: &World, context: &mut Context, fence: Fence) -> Res
             let volume = NewVolume {
                 id: wanted.volume_id,
                 name: None,
-                project_id: context.project_id.clone(),
-                user_id: context.user_id.clone(),
+                caller: context.caller.clone(),
                 size_gb,
                 image_id: wanted.image_id,
-                volume_type: None,
+                volume_type: wanted.volume_type,
             };
             world.volumes.create_volume(fence, volume).await?;
         }
@@ -225,12 +249,14 @@ async fn prepare_guest(world: &World, context: &mut Context, fence: Fence) -> Re
     let request = create_request(context)?.clone();
     let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
     let disks = match (&request.request_spec.image_id, context.volume_backed) {
-        (Some(image_id), false) => DiskSource::Image { image_id: *image_id },
+        (Some(image_id), false) => DiskSource::Image { image_id: world.usable_image(context, *image_id).await?.id },
         _ => DiskSource::Volume,
     };
     let flavor = request.instance.instance.flavor.clone();
     let mut spec = guest_spec(world, context, &target, flavor, disks, volumes).await?;
-    spec.config_drive = request.config_drive;
+    let (config, mut secrets) = context.first_boot(&world.env)?;
+    secrets.user_data = user_data(world, context).await?.map(Secret::new);
+    (spec.config_drive, spec.sealed) = (config, Some(secrets.sealed(|bytes| world.env.seal(bytes))));
     world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
 }
 
@@ -261,6 +287,7 @@ async fn create_record(world: &World, context: &mut Context, fence: Fence) -> Re
         task_state: None,
         power_state: PowerState::Running,
         launched_at: Some(now),
+        user_data: user_data(world, context).await?,
         ..request.instance.instance.clone()
     };
     let ports = world.network.ports_of(context.server).await?;
@@ -280,8 +307,7 @@ async fn create_record(world: &World, context: &mut Context, fence: Fence) -> Re
     bundle.block_devices = block_devices(world, context, &request).await?;
     // Written again after a crash, it replaces what is there: shown only by the next lines.
     let txn = history::action_started(CellTxn::new().import_bundle(bundle, true), context);
-    let txn = history::event_started(txn, context, super::accept::leading_event(context), Some(&target));
-    let txn = history::succeeded(txn, context, Some(super::accept::leading_event(context))).hidden(context.server, false);
+    let txn = history::succeeded(txn, context).hidden(context.server, false);
     let known = world.cell(&target.cell)?.instance(context.server).await;
     if !matches!(known, Ok(ref instance) if !instance.hidden) {
         world.cell(&target.cell)?.apply(fence, txn).await?;

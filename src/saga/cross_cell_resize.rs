@@ -206,7 +206,7 @@ async fn upload_snapshot(world: &World, context: &mut Context, fence: Fence) -> 
 async fn finish_target_record(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     let done = history::event_done(CellTxn::new(), context, finish_event(context), Some(&target));
-    world.cell(&source.cell)?.apply(fence, history::event_done(done, context, "conductor_migrate_server", None)).await?;
+    world.cell(&source.cell)?.apply(fence, history::leading_done(done, context)).await?;
     let history_so_far = world.cell(&source.cell)?.history(context.server).await?;
     let change = InstanceChange {
         host: Some(Some(target.host.clone())),
@@ -222,7 +222,7 @@ async fn finish_target_record(world: &World, context: &mut Context, fence: Fence
         .migration_status(context.saga, MigrationStatus::Finished)
         .merge_actions(context.server, history_so_far);
     txn = guest_move::attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
-    Ok(world.cell(&target.cell)?.apply(fence, history::succeeded(txn, context, None)).await?)
+    Ok(world.cell(&target.cell)?.apply(fence, history::succeeded(txn, context)).await?)
 }
 
 /// The user sees the target, all at once: the mapping is the only authority (spec §5.5). Who is told of it finds it so.

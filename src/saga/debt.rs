@@ -80,7 +80,7 @@ pub async fn guest_at(world: &World, context: &Context, place: &Place) -> Result
     if !context.settling {
         return Ok(None);
     }
-    match world.hosts.query(&place.cell, &place.host, HostQuery::Report { checksums: false }, world.settings.debt_deadline).await {
+    match world.hosts.query(&place.cell, &place.host, HostQuery::Report, world.settings.debt_deadline).await {
         Ok(HostAnswer::Report(report)) => Ok(report.guests.into_iter().find(|guest| guest.server == context.server && guest.defined)),
         Ok(other) => Err(StepError::Unknown(format!("host {} answered {other:?} to a question for a report", place.host))),
         Err(error) => Err(StepError::Unknown(format!("host {}: {error}", place.host))),

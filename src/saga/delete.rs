@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::accept::{accept_again, find, give_back, leading_event};
+use super::accept::{accept_again, find, give_back};
 use super::confirm::{CLEAN_SOURCE_HOST, DELETE_SOURCE_RECORDS, DROP_SOURCE_ALLOCATION, RELEASE_SOURCE_PORTS, RELEASE_SOURCE_VOLUMES};
 use super::context::Context;
 use super::error::StepError;
@@ -44,8 +44,7 @@ async fn begin_delete(world: &World, context: &mut Context, fence: Fence) -> Res
     // From here on the delete cannot be undone: while the cell is down, the server is no more (down-cell A1).
     ignore_missing(world.api.set_queued_for_delete(context.server, true).await)?;
     let Some(here) = context.here().cloned() else { return Ok(()) };
-    let txn = history::event_started(CellTxn::new(), context, leading_event(context), Some(&here));
-    history::apply_and_notify(world, context, fence, txn, ("begin_delete", InstanceAction::Delete, Phase::Start), &here).await
+    history::apply_and_notify(world, context, fence, CellTxn::new(), ("begin_delete", InstanceAction::Delete, Phase::Start), &here).await
 }
 
 async fn remove_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
@@ -94,7 +93,7 @@ async fn delete_record(world: &World, context: &mut Context, fence: Fence) -> Re
     if let Some(here) = context.here().cloned() {
         history::notify(world, context, "delete_record", InstanceAction::Delete, Phase::End, &here).await;
     }
-    let mut txn = history::succeeded(CellTxn::new(), context, Some(leading_event(context)));
+    let mut txn = history::succeeded(CellTxn::new(), context);
     if context.target.is_some() {
         txn = txn.migration_status(context.move_id(), MigrationStatus::Confirmed);
     }

@@ -288,7 +288,16 @@ pub async fn guest_spec(
         Err(other) => return Err(other.into()),
     };
     let vifs = context.ports.iter().map(|port| GuestVif { port_id: port.port_id, mac: port.mac.clone() }).collect();
-    Ok(GuestSpec { server: context.server, instance_name, flavor, disks, volumes, vifs, config_drive: serde_json::Value::Null })
+    Ok(GuestSpec {
+        server: context.server,
+        instance_name,
+        flavor,
+        disks,
+        volumes,
+        vifs,
+        config_drive: serde_json::Value::Null,
+        sealed: None,
+    })
 }
 
 /// Adds to `txn` the attachment ids (and the connection info they stand for) of the record's volumes in a cell.

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::context::{Context, Place};
+use super::context::{Context, Kind, Place, Request};
 use super::error::StepError;
 use super::world::World;
 use crate::db::DbError;
@@ -12,6 +12,7 @@ use crate::db::cell::faults::Fault;
 use crate::db::cell::notified::NotifiedInstance;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
+use crate::domain::inside;
 use crate::domain::notification::instance::{Fault as FaultPayload, InstanceFields, IpAddress};
 use crate::domain::notification::{Event, InstanceAction, Notification, Phase};
 
@@ -20,9 +21,38 @@ pub fn key(context: &Context) -> ActionKey {
     ActionKey { instance: context.server, request_id: context.caller.request_id.clone(), action: context.action().to_owned() }
 }
 
-/// Adds the beginning of the operation's action.
+/// Adds the beginning of the operation's action and of its leading events.
 pub fn action_started(txn: CellTxn, context: &Context) -> CellTxn {
-    txn.action_started(key(context), context.caller.user_id.clone(), context.caller.project_id.clone())
+    // A new server is asked for long before the cell that tells of it is chosen.
+    let at = match &context.request {
+        Request::Create(create) => Some(create.instance.instance.created_at),
+        _ => None,
+    };
+    let txn = txn.action_started_at(key(context), context.caller.user_id.clone(), context.caller.project_id.clone(), at);
+    leading_events(context)
+        .into_iter()
+        .fold(txn, |txn, (event, host)| txn.event_started_at(key(context), event.to_owned(), host.map(|place| place.host.clone()), at))
+}
+
+/// The events under which users find how an operation ended, in Nova's names and order: the conductor's, then the host's.
+fn leading_events(context: &Context) -> Vec<(&'static str, Option<&Place>)> {
+    let (here, crosses) = (context.here(), context.crosses_cells());
+    match context.kind {
+        Kind::Resize => vec![("conductor_migrate_server", None), ("cold_migrate", None)],
+        Kind::Confirm if crosses => vec![("conductor_confirm_snapshot_based_resize", None)],
+        Kind::Confirm => vec![("compute_confirm_resize", context.source.as_ref())],
+        Kind::Revert if crosses => vec![("conductor_revert_snapshot_based_resize", None)],
+        Kind::Revert => vec![("compute_revert_resize", context.target.as_ref())],
+        Kind::Create if here.is_none() => vec![("conductor_schedule_and_build_instances", None)],
+        Kind::Create => vec![("compute__do_build_and_run_instance", here)],
+        Kind::Delete => vec![("compute_terminate_instance", here)],
+        Kind::Start => vec![("compute_start_instance", here)],
+        Kind::Stop => vec![("compute_stop_instance", here)],
+        Kind::Reboot => vec![("compute_reboot_instance", here)],
+        Kind::Rebuild => vec![("rebuild_server", None), ("compute_rebuild_instance", here)],
+        Kind::AttachVolume => vec![("compute_attach_volume", here)],
+        Kind::DetachVolume => vec![("compute_detach_volume", here)],
+    }
 }
 
 /// Adds the beginning of an event at a host.
@@ -35,28 +65,34 @@ pub fn event_done(txn: CellTxn, context: &Context, event: &str, host: Option<&Pl
     txn.event_finished(key(context), event.to_owned(), host.map(|place| place.host.clone()), EventResult::Success)
 }
 
-/// Adds the successful end of the action and of its leading event.
-pub fn succeeded(txn: CellTxn, context: &Context, event: Option<&str>) -> CellTxn {
-    let txn = match event {
-        Some(event) => event_done(txn, context, event, None),
-        None => txn,
-    };
-    txn.action_finished(key(context), None)
+/// Adds the successful end of the action and of its leading events. An event still open was given up on the way: a host that
+/// refused before another one took the server.
+pub fn succeeded(txn: CellTxn, context: &Context) -> CellTxn {
+    let txn = leading_done(txn, context);
+    txn.open_events_failed(key(context), "The operation went on without it.".to_owned()).action_finished(key(context), None)
 }
 
-/// Adds the failed end of the action and of its leading event, with a fault that says why.
-pub fn failed(txn: CellTxn, world: &World, context: &Context, event: &str) -> CellTxn {
+/// Adds the successful end of the operation's leading events alone.
+pub fn leading_done(txn: CellTxn, context: &Context) -> CellTxn {
+    leading_events(context).into_iter().fold(txn, |txn, (event, host)| event_done(txn, context, event, host))
+}
+
+/// Adds the failed end of the action and of all its events, with a fault that says why.
+pub fn failed(txn: CellTxn, world: &World, context: &Context) -> CellTxn {
     let why = context.error.clone().unwrap_or_else(|| "the operation was undone".into());
     let fault = Fault {
         instance_uuid: context.server,
         created_at: world.env.now(),
         code: 500,
-        message: why.clone(),
+        message: inside::cut(&why),
         details: Some(format!("{} {} failed: {why}", context.kind, context.saga)),
         host: context.source.as_ref().map(|place| place.host.clone()),
     };
-    let result = EventResult::Error { details: why.clone(), traceback: Some(why) };
-    txn.event_finished(key(context), event.to_owned(), None, result).fault(fault).action_finished(key(context), Some("Error".into()))
+    let txn = leading_events(context).into_iter().fold(txn, |txn, (event, host)| {
+        let result = EventResult::Error { details: inside::cut(&why), traceback: Some(why.clone()) };
+        txn.event_finished(key(context), event.to_owned(), host.map(|place| place.host.clone()), result)
+    });
+    txn.open_events_failed(key(context), inside::cut(&why)).fault(fault).action_finished(key(context), Some("Error".into()))
 }
 
 /// Tells consumers what happens to the server at a place. A notification that cannot be sent is logged: it must not fail

@@ -6,6 +6,7 @@
 //! clock here.
 
 pub mod accept;
+pub mod clear_contexts;
 pub mod confirm;
 pub mod context;
 pub mod create;

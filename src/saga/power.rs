@@ -1,7 +1,7 @@
 //! Start, stop and reboot: the guest stays where it is. A hard reboot defines it anew from what the control plane knows,
 //! on its kept disks and with fresh connections, and so recovers a server in ERROR (spec §2.11; L16).
 
-use super::accept::{accept_again, give_back, leading_event};
+use super::accept::{accept_again, give_back};
 use super::context::{Context, Request};
 use super::error::StepError;
 use super::guest_move::{activate_ports, attachments, connect_volumes, guest_spec};
@@ -69,8 +69,7 @@ pub const HARD_REBOOT: Table = Table {
 
 async fn begin(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    let txn = history::event_started(CellTxn::new(), context, leading_event(context), Some(&here));
-    history::apply_and_notify(world, context, fence, txn, ("begin", action(context), Phase::Start), &here).await
+    history::apply_and_notify(world, context, fence, CellTxn::new(), ("begin", action(context), Phase::Start), &here).await
 }
 
 /// The guest stops within its grace time.
@@ -134,7 +133,7 @@ async fn record(world: &World, context: &mut Context, fence: Fence, vm_state: Vm
     let here = context.source()?.clone();
     let vm_state = if context.awaits_confirm { VmState::Resized } else { vm_state };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
-    let txn = history::succeeded(CellTxn::new().instance_change(context.server, change), context, Some(leading_event(context)));
+    let txn = history::succeeded(CellTxn::new().instance_change(context.server, change), context);
     history::apply_and_notify(world, context, fence, txn, ("record", action(context), Phase::End), &here).await
 }
 

@@ -1,7 +1,7 @@
 //! Rebuild: the server keeps its id, addresses and volumes and gets a fresh root disk from an image, on its own host. It
 //! recovers a server in ERROR whose guest is gone (spec §2.11).
 
-use super::accept::{accept_again, give_back, leading_event};
+use super::accept::{accept_again, give_back};
 use super::context::{Context, Request};
 use super::error::StepError;
 use super::guest_move::{activate_ports, attachments, connect_volumes, guest_spec};
@@ -16,6 +16,7 @@ use crate::domain::guest::DiskSource;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;
+use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, VmState};
 
 /// The saga.
@@ -40,9 +41,10 @@ const STEPS: &[Step] = &[
     Step::forward("finish_rebuild", work!(finish_rebuild)),
 ];
 
-/// Before the old disk goes: there must be something to build from.
+/// Before the old disk goes: there must be something to build from, and what its guest is told must be readable.
 async fn check_image(world: &World, context: &mut Context, _: Fence) -> Result<(), StepError> {
-    let image = world.images.image(request(context)?.image_id).await?;
+    context.first_boot(&world.env)?;
+    let image = world.usable_image(context, request(context)?.image_id).await?;
     if image.status != "active" {
         return Err(StepError::Refused(format!("Image {} is {}, not active.", image.id, image.status)));
     }
@@ -67,7 +69,11 @@ async fn build_guest(world: &World, context: &mut Context, fence: Fence) -> Resu
     let disks = DiskSource::Image { image_id: rebuild.image_id };
     let flavor = context.old_flavor.clone().unwrap_or_default();
     let mut spec = guest_spec(world, context, &here, flavor, disks, volumes).await?;
-    spec.config_drive = rebuild.config_drive;
+    let (config, mut secrets) = context.first_boot(&world.env)?;
+    if secrets.user_data.is_none() {
+        secrets.user_data = world.cell(&here.cell)?.instance(context.server).await?.user_data.map(Secret::new);
+    }
+    (spec.config_drive, spec.sealed) = (config, Some(secrets.sealed(|bytes| world.env.seal(bytes))));
     world.ask(context, &here, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;
     for volume in &context.volumes {
         world.volumes.complete_attachment(fence, volume.source_attachment).await?;
@@ -107,7 +113,7 @@ async fn finish_rebuild(world: &World, context: &mut Context, fence: Fence) -> R
         txn = txn.replace_metadata(context.server, metadata);
     }
     txn = attachments(world, context, &here.cell, txn, |volume| volume.source_attachment).await?;
-    txn = history::succeeded(txn, context, Some(leading_event(context)));
+    txn = history::succeeded(txn, context);
     if let Some(spec) = context.request_spec.clone() {
         let spec = RequestSpec { image_id: Some(rebuild.image_id), ..spec };
         world.api.publish_move(fence, context.server, world.cell_uuid(&here.cell)?, spec).await?;

@@ -51,9 +51,9 @@ pub async fn record_migration(world: &World, context: &mut Context, fence: Fence
         hidden: false,
         user_id: context.caller.user_id.clone(),
         project_id: context.caller.project_id.clone(),
+        first_id: None,
     };
-    let txn = history::event_started(CellTxn::new().create_migration(migration), context, "conductor_migrate_server", None);
-    world.cell(&source.cell)?.apply(fence, txn).await?;
+    world.cell(&source.cell)?.create_migration(fence, migration).await?;
     context.new_flavor = Some(new);
     Ok(())
 }

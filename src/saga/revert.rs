@@ -5,7 +5,7 @@
 //! guest; after it the saga goes forward, and a target that does not answer owes its clean-up. Users see REVERT_RESIZE
 //! until all is done (L9).
 
-use super::accept::{accept_again, give_back, leading_event};
+use super::accept::{accept_again, give_back};
 use super::context::{Context, Place};
 use super::cross_cell_resize::delete_hidden_records;
 use super::error::StepError;
@@ -51,8 +51,10 @@ const STEPS: &[Step] = &[
 ];
 
 async fn begin_revert(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let here = context.target()?.clone();
-    let txn = history::event_started(CellTxn::new(), context, leading_event(context), None);
+    let (source, here) = (context.source()?.clone(), context.target()?.clone());
+    // Begun together, where the action is recorded: the next step copies all of it to the source's cell.
+    let events = host_events(context, &source, &here);
+    let txn = events.into_iter().fold(CellTxn::new(), |txn, (event, place)| history::event_started(txn, context, event, Some(place)));
     history::apply_and_notify(world, context, fence, txn, ("begin_revert", InstanceAction::ResizeRevert, Phase::Start), &here).await
 }
 
@@ -221,11 +223,7 @@ async fn publish_source(world: &World, context: &mut Context, fence: Fence) -> R
     for (event, place) in host_events(context, &source, &target) {
         txn = history::event_done(txn, context, event, Some(place));
     }
-    txn = if context.service_lost {
-        history::failed(txn, world, context, leading_event(context))
-    } else {
-        history::succeeded(txn, context, Some(leading_event(context)))
-    };
+    txn = if context.service_lost { history::failed(txn, world, context) } else { history::succeeded(txn, context) };
     world.cell(&source.cell)?.apply(fence, txn).await?;
     let spec = context.request_spec.clone().ok_or_else(|| StepError::Refused("the server has no request spec".into()))?;
     let spec = RequestSpec { flavor: context.old_flavor.clone().unwrap_or_default(), ..spec };

@@ -109,7 +109,7 @@ async fn finish_record(world: &World, context: &mut Context, fence: Fence) -> Re
     let mut txn = CellTxn::new().instance_change(context.server, change).migration_status(context.saga, MigrationStatus::Finished);
     txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
     txn = history::event_done(txn, context, finish_event(context), Some(&target));
-    txn = history::succeeded(txn, context, Some("conductor_migrate_server"));
+    txn = history::succeeded(txn, context);
     history::apply_and_notify(world, context, fence, txn, ("finish_record", InstanceAction::ResizeFinish, Phase::End), &target).await
 }
 

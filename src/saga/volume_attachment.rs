@@ -1,6 +1,6 @@
 //! Attach and detach of a volume, at rest or between a move and its confirm (spec §1.6, L24).
 
-use super::accept::{accept_again, give_back, leading_event};
+use super::accept::{accept_again, give_back};
 use super::context::{Context, Request};
 use super::error::StepError;
 use super::history;
@@ -50,8 +50,15 @@ fn here(context: &Context) -> Result<super::context::Place, StepError> {
 async fn reserve_volume(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let (volume, device) = volume_of(context)?;
     let place = here(context)?;
-    let txn = history::event_started(CellTxn::new(), context, leading_event(context), Some(&place));
-    history::apply_and_notify(world, context, fence, txn, ("reserve_volume", InstanceAction::VolumeAttach, Phase::Start), &place).await?;
+    history::apply_and_notify(
+        world,
+        context,
+        fence,
+        CellTxn::new(),
+        ("reserve_volume", InstanceAction::VolumeAttach, Phase::Start),
+        &place,
+    )
+    .await?;
     let id = context.derived_id(&format!("attachment:{volume}"));
     world.volumes.create_attachment(fence, id, volume, Some(&place.host), device.as_deref()).await?;
     Ok(())
@@ -112,7 +119,7 @@ async fn record_volume(world: &World, context: &mut Context, fence: Fence) -> Re
         tag,
         ..BlockDevice::volume(context.derived_id(&format!("device:{volume_id}")), context.server, volume_id, world.env.now())
     };
-    let txn = history::succeeded(CellTxn::new().save_block_device(device), context, Some(leading_event(context)));
+    let txn = history::succeeded(CellTxn::new().save_block_device(device), context);
     history::apply_and_notify(world, context, fence, txn, ("record_volume", InstanceAction::VolumeAttach, Phase::End), &place).await
 }
 
@@ -135,7 +142,7 @@ async fn forget_volume(world: &World, context: &mut Context, fence: Fence) -> Re
         world,
         context,
         fence,
-        history::succeeded(txn, context, Some(leading_event(context))),
+        history::succeeded(txn, context),
         ("forget_volume", InstanceAction::VolumeDetach, Phase::End),
         &place,
     )

@@ -2,6 +2,7 @@
 //! without saying for which server and under which fence.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 use crate::env::Env;
 use crate::saga::context::{Context, Place};
-use crate::services::image::ImageService;
+use crate::services::image::{Image, ImageService};
 use crate::services::network::NetworkService;
 use crate::services::placement::PlacementService;
 use crate::services::volume::VolumeService;
@@ -45,6 +46,8 @@ pub struct Settings {
     pub back_off_max: Duration,
     /// How long paying one debt may take.
     pub debt_deadline: Duration,
+    /// Where the service keeps its files, for the audit; none where files are not kept.
+    pub data_dir: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -56,6 +59,7 @@ impl Default for Settings {
             back_off_first: Duration::from_millis(50),
             back_off_max: Duration::from_secs(10),
             debt_deadline: Duration::from_secs(30),
+            data_dir: None,
         }
     }
 }
@@ -150,6 +154,12 @@ impl World {
             .into_iter()
             .filter(|aggregate| aggregate.hosts.iter().any(|known| known == host))
             .find_map(|a| a.availability_zone().map(str::to_owned)))
+    }
+
+    /// The image, with the rights of whoever asked for the operation. Hosts read any image's bytes: a step that names one to them asks
+    /// here first.
+    pub async fn usable_image(&self, context: &Context, id: Uuid) -> Result<Image, StepError> {
+        Ok(self.images.visible_image(&context.caller, id).await?)
     }
 
     /// Asks a host to do something for the context's server. A refusal, a failure and silence are errors.

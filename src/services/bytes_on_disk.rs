@@ -2,7 +2,7 @@
 //! is there is whole.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Take, Write};
 use std::path::{Path, PathBuf};
 
 use bytes::{Bytes, BytesMut};
@@ -11,13 +11,14 @@ use futures::stream::Fuse;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use super::ServiceError;
 use super::image::ImageData;
+use super::{ServiceError, lost_and_found};
+use crate::domain::inside;
 use crate::env::Env;
 
 /// Bytes read or written at once.
 pub const CHUNK: usize = 1 << 20;
-/// How names of unfinished files begin; what a crash left of them is removed at the next start.
+/// How names of unfinished files begin; those that a crash left are removed at the next start.
 const UNFINISHED: &str = ".unfinished-";
 
 /// A file that is whole but not yet at its place; dropped, it is removed.
@@ -102,6 +103,20 @@ pub async fn write(
     env.run_blocking(finish).await.map_err(failed)
 }
 
+/// Refuses a file that would be longer than the whole disk which holds the folder. Sparse files together may well be.
+pub async fn check_length(env: &Env, service: &'static str, folder: &Path, length: u64) -> Result<(), ServiceError> {
+    let place = folder.to_owned();
+    let disk = env.run_blocking(move || rustix::fs::statvfs(&place)).await;
+    let disk = disk.map_err(|e| disk_failed(service, folder, &e.into()))?;
+    let holds = disk.f_blocks.saturating_mul(disk.f_frsize);
+    match length <= holds {
+        true => Ok(()),
+        false => {
+            Err(ServiceError::Invalid(format!("The size asked for, {length} bytes, is more than the {holds} bytes that the store holds.")))
+        }
+    }
+}
+
 /// A stream in pieces that are worth a write each. Who asks for the next piece while the last one is written lets both go on
 /// at once.
 pub struct Gathered {
@@ -153,18 +168,11 @@ pub fn place(service: &'static str, unplaced: Unplaced, path: &Path) -> Result<(
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| disk_failed(service, folder, &e))
 }
 
-/// As [`place`], but the new name is durable only after [`flush_folder`].
+/// As [`place`], but a power cut may take the new name.
 pub fn rename(service: &'static str, unplaced: Unplaced, path: &Path) -> Result<(), ServiceError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     unplaced.file.persist(path).map_err(|e| disk_failed(service, folder, &e.error))?;
     Ok(())
-}
-
-/// Makes the names in a folder durable.
-pub async fn flush_folder(env: &Env, service: &'static str, folder: &Path) -> Result<(), ServiceError> {
-    let place = folder.to_owned();
-    let flushed = env.run_blocking(move || File::open(place).and_then(|folder| folder.sync_all())).await;
-    flushed.map_err(|e| disk_failed(service, folder, &e))
 }
 
 /// Which of these files in a folder are not there.
@@ -175,13 +183,23 @@ pub async fn missing(env: &Env, folder: &Path, names: Vec<String>) -> Vec<String
 
 /// The bytes of a file from its beginning, in chunks of [`CHUNK`].
 pub async fn read(env: &Env, service: &'static str, path: PathBuf) -> Result<ImageData, ServiceError> {
+    read_part(env, service, path, 0, u64::MAX).await
+}
+
+/// As [`read`]: the part that begins at `first` and has at most `length` bytes.
+pub async fn read_part(env: &Env, service: &'static str, path: PathBuf, first: u64, length: u64) -> Result<ImageData, ServiceError> {
     let name = path.clone();
-    let file = env.run_blocking(move || File::open(path)).await.map_err(|e| disk_failed(service, &name, &e))?;
-    let stream = futures::stream::unfold(Some((file, env.clone())), |state| async move {
-        let (file, env) = state?;
-        match env.run_blocking(move || read_chunk(file)).await {
+    let open = move || {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(first))?;
+        Ok(file.take(length))
+    };
+    let part = env.run_blocking(open).await.map_err(|e: std::io::Error| disk_failed(service, &name, &e))?;
+    let stream = futures::stream::unfold(Some((part, env.clone())), |state| async move {
+        let (part, env) = state?;
+        match env.run_blocking(move || read_chunk(part)).await {
             Ok((_, chunk)) if chunk.is_empty() => None,
-            Ok((file, chunk)) => Some((Ok(chunk), Some((file, env)))),
+            Ok((part, chunk)) => Some((Ok(chunk), Some((part, env)))),
             Err(error) => Some((Err(error), None)),
         }
     });
@@ -197,23 +215,32 @@ pub async fn remove(env: &Env, service: &'static str, path: PathBuf) -> Result<(
     }
 }
 
-/// Makes the folder, and removes from it what no record knows: files that a crash left unfinished, or whose record went first.
-/// `known` says whether a name still has its record.
+/// Makes the folder, removes unfinished files from it, and moves files that no record knows to `lost+found/` beside
+/// it. `known` says whether an id still has its record.
+///
+/// Unfinished files are certainly this service's own, and given up: the caller holds the data directory, so nobody else
+/// writes here now; no record ever names such a file; and [`write()`] has not answered for it.
 pub async fn open_folder(
     env: &Env,
     service: &'static str,
     folder: &Path,
     known: impl Fn(&str) -> bool + Send + 'static,
 ) -> Result<(), ServiceError> {
-    let place = folder.to_owned();
+    let (place, now) = (folder.to_owned(), env.now());
     let sweep = move || -> std::io::Result<()> {
         std::fs::create_dir_all(&place)?;
         for entry in std::fs::read_dir(&place)? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            let ours = name.starts_with(UNFINISHED) || (uuid::Uuid::parse_str(&name).is_ok() && !known(&name));
-            if ours && entry.file_type()?.is_file() {
+            if !entry.file_type()?.is_file() {
+                continue;
+            }
+            if name.starts_with(UNFINISHED) {
                 std::fs::remove_file(entry.path())?;
+            // Files under other names are not the service's: they stay where somebody put them.
+            } else if uuid::Uuid::parse_str(&name).is_ok() && !known(&name) {
+                let kept = lost_and_found::keep(&place, &name, now)?;
+                log::warn!(service = service; "no record knows {}: it is kept as {}", entry.path().display(), kept.display());
             }
         }
         Ok(())
@@ -221,9 +248,9 @@ pub async fn open_folder(
     env.run_blocking(sweep).await.map_err(|e| disk_failed(service, folder, &e))
 }
 
-fn read_chunk(mut file: File) -> std::io::Result<(File, Bytes)> {
-    let chunk = next_chunk(&mut file)?;
-    Ok((file, chunk))
+fn read_chunk(mut part: Take<File>) -> std::io::Result<(Take<File>, Bytes)> {
+    let chunk = next_chunk(&mut part)?;
+    Ok((part, chunk))
 }
 
 /// The next [`CHUNK`] bytes, fewer at the end, none behind it. Asked for at once: `read_to_end` would feel its way in small reads.
@@ -246,17 +273,18 @@ pub fn next_chunk(from: &mut impl Read) -> std::io::Result<Bytes> {
 pub fn disk_failed(service: &'static str, path: &Path, error: &std::io::Error) -> ServiceError {
     let full = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
     let reason = match full {
-        true => format!("no space is left on the disk that holds {}", path.display()),
-        false => format!("{}: {error}", path.display()),
+        true => format!("no space is left on the disk {}", inside::of(format!("that holds {}", path.display()))),
+        false => inside::of(format!("{}: {error}", path.display())),
     };
     ServiceError::Unavailable { service, reason }
 }
 
 fn broken_off(service: &'static str, size: i64, error: &std::io::Error) -> ServiceError {
-    ServiceError::Unavailable { service, reason: format!("the bytes broke off after about {size}: {error}") }
+    ServiceError::Unavailable { service, reason: format!("the bytes broke off after about {size}: {}", inside::of(error)) }
 }
 
-fn hex(digest: &[u8]) -> String {
+/// Bytes in hexadecimal.
+pub fn hex(digest: &[u8]) -> String {
     use std::fmt::Write;
     digest.iter().fold(String::with_capacity(64), |mut text, byte| {
         // Writing to a String cannot fail.

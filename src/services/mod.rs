@@ -8,8 +8,10 @@
 pub mod bytes_on_disk;
 pub mod identity;
 pub mod image;
+pub mod lost_and_found;
 pub mod network;
 pub mod placement;
+pub mod stored_bytes;
 pub mod transaction;
 pub mod volume;
 
@@ -27,9 +29,12 @@ pub enum ServiceError {
     /// The request makes no sense.
     #[error("{0}")]
     Invalid(String),
-    /// Not this project's, or over its quota.
+    /// Not for this caller.
     #[error("{0}")]
     Forbidden(String),
+    /// More than a quota or the service's own limits allow.
+    #[error("{0}")]
+    OverLimit(String),
     /// A higher fence was obeyed: late, and nothing was done.
     #[error("{0}")]
     Stale(String),

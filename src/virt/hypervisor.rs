@@ -1,12 +1,15 @@
 //! What a host asks of its hypervisor driver. Calls block and are meant for the blocking pool; each either took effect
 //! durably when it returns `Ok`, or can be repeated.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
+use super::written::Written;
 use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
+use crate::domain::inside;
 use crate::domain::server::PowerState;
 
 /// Why a driver did not do what was asked.
@@ -19,7 +22,7 @@ pub enum VirtError {
     #[error("{0}")]
     Refused(String),
     /// The host's own disk or the hypervisor failed; something may be half done.
-    #[error("{what}: {source}")]
+    #[error("{what}: {}", inside::of_system(.source))]
     Io {
         /// What was tried, on what.
         what: String,
@@ -48,7 +51,7 @@ pub enum StopCause {
 /// A guest, or the disks that a released guest left.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GuestRecord {
-    /// What it was built from. Its volumes and interfaces are those connected now.
+    /// What it was built from, but for what it read at its first boot. Its volumes and interfaces are those connected now.
     pub spec: GuestSpec,
     /// False when only the disks are left.
     pub defined: bool,
@@ -58,6 +61,11 @@ pub struct GuestRecord {
     pub started_epoch: i64,
     /// Set while it is off after it ran.
     pub stopped_by: Option<StopCause>,
+    /// What was written to each local disk (by its name) and to each volume (by its id, from where the guest began to write to it)
+    /// when the guest was off last: all there is while it is off, and what it adds to while it runs. A disk that is not in here
+    /// was made by an older release.
+    #[serde(default)]
+    pub contents: BTreeMap<String, Written>,
 }
 
 impl GuestRecord {
@@ -76,6 +84,23 @@ pub struct DiskFile {
     pub path: PathBuf,
     /// Bytes.
     pub size: u64,
+}
+
+/// A disk or volume of a guest, as its file is and as it should be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Content {
+    /// The name of a local disk, a volume's id, or the file of the guest's definition.
+    pub name: String,
+    /// Where its bytes are.
+    pub path: PathBuf,
+    /// The file's length; none when there is no file.
+    pub found: Option<u64>,
+    /// What is known to have been written; none for a definition, and for a disk of an older release.
+    pub written: Option<Written>,
+    /// Others may have written behind that: the guest, while the service was killed, or another guest of a volume.
+    pub at_least: bool,
+    /// Another one when the guest was defined anew.
+    pub life: u64,
 }
 
 /// The names of local disks in the order of a manifest.
@@ -120,6 +145,10 @@ pub trait Hypervisor: Send + Sync {
     /// The server's local disks, in the order of [`DISK_NAMES`]. Their content stands still only while the guest is off.
     fn disks(&self, server: Uuid) -> Result<Vec<DiskFile>, VirtError>;
 
+    /// The guest's definition, disks and volumes as they are and as they should be, seen between two of its writes. Empty when there
+    /// is no such guest.
+    fn contents(&self, server: Uuid) -> Result<Vec<Content>, VirtError>;
+
     /// An empty directory for disks on their way in; what an earlier attempt left in it is gone.
     fn clear_incoming(&self, server: Uuid) -> Result<PathBuf, VirtError>;
 
@@ -131,8 +160,8 @@ pub trait Hypervisor: Send + Sync {
 
     /// Builds the guest, off: takes the incoming disks (or keeps those here, for [`crate::domain::guest::DiskSource::Kept`]),
     /// makes fresh ephemeral and swap disks where the flavor asks for them, connects the volumes. Replaces a definition
-    /// that does not run.
-    fn define(&self, spec: &GuestSpec) -> Result<(), VirtError>;
+    /// that does not run. `arrived` is what was written to the incoming disks, by their names.
+    fn define(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError>;
 
     /// Powers the guest on and remembers the epoch. On a running guest it only remembers the epoch.
     fn start(&self, server: Uuid, epoch: i64) -> Result<(), VirtError>;

@@ -4,13 +4,14 @@
 pub mod files;
 pub mod hypervisor;
 pub mod simulated;
+pub mod written;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
-pub use hypervisor::{DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
+pub use hypervisor::{Content, DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
 /// Why a host gave no reply of its own.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -185,6 +185,18 @@ impl User {
         answered(request.header("Content-Type", kind).body(text.to_owned())).await.expect("an answer")
     }
 
+    /// For requests that are not made with this client.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
+    /// Sends an image's bytes.
+    pub async fn upload(&self, image: Uuid, bytes: Vec<u8>) -> Answer {
+        let request = self.http.put(format!("{}/image/v2/images/{image}/file", self.root)).header("X-Auth-Token", &self.token);
+        let request = request.header("Content-Type", "application/octet-stream").timeout(PATIENCE);
+        answered(request.body(bytes)).await.expect("an answer")
+    }
+
     pub async fn put(&self, path: &str, body: Value) -> Answer {
         self.send(reqwest::Method::PUT, path, Some(body.to_string())).await
     }

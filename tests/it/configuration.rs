@@ -66,6 +66,12 @@ fn a_page_holds_no_more_than_the_configured_limit() {
                 assert_eq!(body[list].as_array().map(Vec::len), Some(2), "{path}: {body:#}");
                 assert_eq!(body[links][0]["rel"], "next", "{path}: {body:#}");
             }
+            let server = stage.member.get("/servers?limit=1").await.expect(200).body["servers"][0]["id"].as_str().unwrap().to_owned();
+            let actions = format!("/servers/{server}/os-instance-actions?limit=0");
+            for (path, list) in [("/servers?limit=0", "servers"), ("/servers/detail?limit=0", "servers"), (&actions, "instanceActions")] {
+                let empty = stage.member.get(path).await.expect(200).body;
+                assert_eq!(empty, json!({list: []}), "{path}: an empty page, without a link to another");
+            }
             let hypervisors = stage.admin.get("/os-hypervisors").await.expect(200).body;
             assert_eq!(hypervisors["hypervisors"].as_array().map(Vec::len), Some(2), "{hypervisors:#}");
         },

@@ -208,3 +208,28 @@ fn no_body_of_an_action_makes_the_service_fail() {
         stage.admin.act(server, json!({"unlock": null})).await.expect(202);
     });
 }
+
+#[test]
+fn a_members_address_and_ports_keep_to_the_networks_rules() {
+    play(
+        |config| config.network.quota_port = 2,
+        |stage| async move {
+            let networks = stage.member.get("/network/v2.0/networks").await.expect(200).body;
+            let network = networks["networks"][0]["id"].clone();
+            let eve = stage.user("eve", "elsewhere", "member").await;
+            let wanted = json!([{"uuid": network, "fixed_ip": "10.1.0.99"}]);
+            let refused = stage.server().with("networks", wanted.clone()).ask(&eve).await.expect(403);
+            assert!(refused.message().contains("create_port:fixed_ips:ip_address"), "{}", refused.text);
+            let server = stage.create_by(&stage.admin, stage.server().with("networks", wanted)).await;
+            assert_eq!(stage.bindings(server).await.len(), 1, "the network's owner chooses");
+
+            let three = json!([{"uuid": network}, {"uuid": network}, {"uuid": network}]);
+            let refused = stage.server().with("networks", three).ask(&eve).await.expect(403);
+            assert_eq!(refused.message(), "Maximum number of ports exceeded");
+            let port = json!({"port": {"network_id": network}});
+            let foreign = eve.post("/network/v2.0/ports", port).await.expect(201).body["port"]["id"].clone();
+            let refused = stage.server().with("networks", json!([{"port": foreign}])).ask(&stage.admin).await.expect(400);
+            assert!(refused.message().contains("not usable"), "{}", refused.text);
+        },
+    );
+}

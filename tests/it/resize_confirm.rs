@@ -130,6 +130,7 @@ fn the_history_of_a_resize_is_one() {
         assert_eq!(
             names,
             [
+                "cold_migrate",
                 "compute_finish_snapshot_based_resize_at_dest",
                 "compute_prep_snapshot_based_resize_at_dest",
                 "compute_prep_snapshot_based_resize_at_source",

@@ -224,6 +224,11 @@ fn the_alternate_is_taken_when_the_first_host_refuses() {
         for port in stage.bindings(server).await {
             assert!(!port.contains_key(first), "no binding is left at the host that refused: {port:?}");
         }
+        let action = stage.admin.action(server, "resize").await;
+        let preps: Vec<_> = action["events"].as_array().expect("events").iter().filter(|event| !event["host"].is_null()).collect();
+        let told = |host: &str| preps.iter().find(|event| event["host"] == host).map(|event| event["result"].clone());
+        assert_eq!((told(first), told(&fuller)), (Some(json!("Error")), Some(json!("Success"))), "{action:#}");
+        assert_eq!(action["message"], json!(null), "the move as a whole went well");
         tell(&stage, first, stranger, HostCommand::DropClaim { holder: stranger }, 2).await;
     });
 }

@@ -67,3 +67,40 @@ fn groups_are_added_and_removed_and_go_with_a_move() {
         other.act(server, json!({"addSecurityGroup": {"name": "default"}})).await.expect(404);
     });
 }
+
+#[test]
+fn ports_that_merely_name_a_server_are_not_its_ports() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let networks = stage.member.get("/network/v2.0/networks").await.expect(200).body;
+        let port = json!({"port": {"network_id": networks["networks"][0]["id"], "device_id": server, "device_owner": "compute:nova"}});
+        let eve = stage.user("eve", "elsewhere", "member").await;
+        let mut strangers = Vec::new();
+        for user in [&eve, &stage.member] {
+            let made = user.post("/network/v2.0/ports", port.clone()).await.expect(201).body["port"].clone();
+            strangers.push((user.clone(), format!("/network/v2.0/ports/{}", id_of(&made)), made));
+        }
+        let web = group(&stage, "web").await;
+        stage.member.act(server, json!({"addSecurityGroup": {"name": "web"}})).await.expect(202);
+        assert_eq!(of_ports(&stage, server).await.len(), 1);
+        assert_eq!(shown(&stage, server).await, json!([{"name": "default"}, {"name": "web"}]));
+        stage.member.act(server, json!({"removeSecurityGroup": {"name": "default"}})).await.expect(202);
+        let listed = stage.member.get(&format!("/servers/{server}/os-security-groups")).await.expect(200).body;
+        assert_eq!((listed["security_groups"].as_array().map(Vec::len), &listed["security_groups"][0]["id"]), (Some(1), &json!(web)));
+        assert_eq!(stage.member.show(server).await["addresses"]["private"].as_array().map(Vec::len), Some(1));
+
+        stage.cross(server).await;
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(stage.bindings(server).await.len(), 1);
+        // The audit at the end sees the strangers of a server that is gone, and one of a server that is there.
+        let there = stage.create(stage.server()).await;
+        let last = json!({"port": {"network_id": networks["networks"][0]["id"], "device_id": there, "device_owner": "compute:nova"}});
+        eve.post("/network/v2.0/ports", last).await.expect(201);
+        stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+        stage.gone(server).await;
+        for (user, path, before) in strangers {
+            assert_eq!(user.get(&path).await.expect(200).body["port"], before, "nothing has touched it");
+        }
+    });
+}

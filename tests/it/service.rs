@@ -66,6 +66,28 @@ impl Service {
         Service { process, address: address.unwrap_or_else(|| panic!("it says where it listens, not {said:?}")) }
     }
 
+    /// Starts it where it must be refused; gives what it says on standard error.
+    pub fn refusal(data: &Path, arguments: &[&str]) -> String {
+        let mut process = Command::new(program())
+            .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
+            .arg(data)
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        let mut said = String::new();
+        BufReader::new(process.stdout.take().expect("its output")).read_line(&mut said).expect("its output is read");
+        if !said.is_empty() {
+            let _ = process.kill();
+            let _ = process.wait();
+            panic!("it serves, and was to be refused: {said}");
+        }
+        let ended = process.wait_with_output().expect("it ends");
+        assert_eq!(ended.status.code(), Some(1));
+        String::from_utf8_lossy(&ended.stderr).into_owned()
+    }
+
     /// The user of a cloud in the data directory's `clouds.yaml`.
     pub async fn user(&self, data: &Path, cloud: &str) -> User {
         let text = std::fs::read_to_string(data.join("clouds.yaml")).expect("clouds.yaml");

@@ -102,6 +102,7 @@ impl Stage {
         let data = tempfile::tempdir().expect("a directory");
         let mut config = Config { data_dir: data.path().to_owned(), ..Config::default() };
         config.http.workers = 1;
+        config.identity.password_cost = cellshift::services::identity::Cost::CHEAP;
         config.migration.back_off_first = Seconds::millis(5);
         config.migration.back_off_max = Seconds::millis(50);
         std::fs::write(config.policy_file(), CROSS_CELL_FOR_ALL).expect("a policy");
@@ -258,7 +259,7 @@ impl Stage {
 
     /// What a host says of itself.
     pub async fn report(&self, cell: &str, host: &str) -> HostReport {
-        let query = HostQuery::Report { checksums: true };
+        let query = HostQuery::Report;
         match self.world().hosts.query(cell, host, query, PATIENCE).await.expect("the host answers") {
             HostAnswer::Report(report) => report,
             other => panic!("{other:?}"),
@@ -369,7 +370,7 @@ impl Stage {
         assert!(debts.is_empty(), "{debts:#?}");
         let temporary = self.world().images.images_with_property("image_type", "snapshot").await.expect("images");
         assert!(temporary.is_empty(), "{temporary:#?}");
-        let report = cellshift::chaos::audit::audit(self.world()).await.expect("an audit");
+        let report = cellshift::chaos::audit::thorough_audit(self.world()).await.expect("an audit");
         assert!(report.clean && report.checked.unreachable.is_empty(), "{report:#?}");
         self.running.tree.stop();
         self.running.server.stop(false).await;

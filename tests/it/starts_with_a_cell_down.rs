@@ -61,7 +61,7 @@ async fn runs_on(cloud: &Cloud, server: Uuid) -> Vec<String> {
     let mut found = Vec::new();
     for cell in &cloud.tree().cells {
         for (host, _) in cell.hosts.hosts() {
-            let report = cloud.world().hosts.query(&cell.name, &host, HostQuery::Report { checksums: false }, PATIENCE).await;
+            let report = cloud.world().hosts.query(&cell.name, &host, HostQuery::Report, PATIENCE).await;
             let HostAnswer::Report(report) = report.expect("the host answers") else { panic!("no report") };
             if report.guests.iter().any(|guest| guest.server == server && guest.power_state == PowerState::Running) {
                 found.push(host);

@@ -20,7 +20,7 @@ use actix::WeakAddr;
 use actix::prelude::*;
 use uuid::Uuid;
 
-use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle};
+use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle, belonging};
 use super::supervision::{ChildDied, ChildSpec, Children, DeathGuard, Escalated, Intensity, Pause, Roster, Shutdown, Verdict, stand_still};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
@@ -60,6 +60,14 @@ pub type HypervisorFactory = Arc<dyn Fn(&HostPlace, &Env) -> Result<Arc<dyn Hype
 /// Simulated guests below the host's directory.
 pub fn simulated_hypervisors() -> HypervisorFactory {
     Arc::new(|place, env| Ok(Arc::new(Simulated::open(&place.guests_dir(), Durability::of(env))?)))
+}
+
+/// Wraps drivers for hosts: a host whose directory is another deployment's gets none.
+pub fn of_deployment(deployment: Uuid, inner: HypervisorFactory) -> HypervisorFactory {
+    Arc::new(move |place, env| {
+        belonging::take(place, deployment, Durability::of(env))?;
+        inner(place, env)
+    })
 }
 
 /// A host of a cell.

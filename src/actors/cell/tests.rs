@@ -72,7 +72,7 @@ async fn a_host_that_dies_too_often_is_left_down_reported_and_tried_again_later(
     assert_eq!(crashes, 3);
     assert_eq!(escalated.name, "cell1/cell1-host1");
     assert!(!hosts.is_alive(H1) && hosts.reason(H1).unwrap().contains("died 3 times"));
-    let refused = hosts.query(H1, HostQuery::Report { checksums: false }, DEADLINE).await;
+    let refused = hosts.query(H1, HostQuery::Report, DEADLINE).await;
     assert!(matches!(refused, Err(HostUnreachable::NotDelivered(_))), "{refused:?}");
     assert!(hosts.is_alive(H2) && cell.connected(), "the others do not notice");
     until("it is tried again", || async { hosts.is_alive(H1) }).await;

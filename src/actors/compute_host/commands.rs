@@ -5,6 +5,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::core::{CommandError, Core, unless_overtaken};
+use super::first_boot::unsealed;
 use super::lanes::Admission;
 use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::domain::host_protocol::{HostCommand, HostReply};
@@ -123,11 +124,13 @@ impl Core {
         if stands(Guard::RunningGuest) && self.guest(server).await?.is_some_and(|guest| guest.runs()) {
             return Err(CommandError::Refused(format!("the guest of server {server} runs")));
         }
+        let (asked, env) = (spec.clone(), self.parts.env.clone());
+        // Before the old disks go: what cannot be read is refused, and changes nothing.
+        let owned = self.blocking(move || unsealed(&asked, operation, &env)).await??;
         self.latency(admission, Operation::Define).await?;
         let built = async {
-            self.fetch_disks(admission, operation, spec).await?;
-            let owned = spec.clone();
-            self.virt(move |hypervisor| hypervisor.define(&owned)).await
+            let arrived = self.fetch_disks(admission, operation, spec).await?;
+            self.virt(move |hypervisor| hypervisor.define(&owned, &arrived)).await
         };
         if let Err(error) = built.await {
             self.virt(move |hypervisor| hypervisor.discard_incoming(server)).await?;

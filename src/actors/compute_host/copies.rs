@@ -1,7 +1,7 @@
 //! Disks on their way: files read as one stream and written from one, in chunks, each disk with its SHA-256. Plain blocking
 //! readers and writers; `transfer` moves their chunks.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -9,11 +9,12 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
-use super::lanes::hex;
 use crate::domain::guest::{DiskManifest, DiskPart};
+use crate::domain::inside;
 use crate::env::guard::{Guard, stands};
 use crate::services::bytes_on_disk::next_chunk;
 use crate::virt::DiskFile;
+use crate::virt::written::{Writing, Written, hex};
 
 /// Reads disks one after another, in chunks: a higher fence is noticed between two.
 pub(super) struct DiskReader {
@@ -27,8 +28,13 @@ pub(super) struct DiskReader {
 struct OpenDisk {
     name: String,
     file: File,
-    digest: Sha256,
-    size: u64,
+    content: Writing,
+}
+
+impl OpenDisk {
+    fn new(name: String, file: File) -> OpenDisk {
+        OpenDisk { name, file, content: Writing::at(0) }
+    }
 }
 
 impl DiskReader {
@@ -45,18 +51,18 @@ impl DiskReader {
                 None => {
                     let Some(next) = self.waiting.pop_front() else { return Ok(None) };
                     let file = File::open(&next.path)?;
-                    self.current.insert(OpenDisk { name: next.name, file, digest: Sha256::new(), size: 0 })
+                    self.current.insert(OpenDisk::new(next.name, file))
                 }
             };
             let chunk = next_chunk(&mut disk.file)?;
             if chunk.is_empty() {
                 if let Some(done) = self.current.take() {
-                    self.parts.push(DiskPart { name: done.name, size: done.size, sha256: hex(&done.digest.finalize()) });
+                    let Written { end: size, sha256, .. } = done.content.written();
+                    self.parts.push(DiskPart { name: done.name, size, sha256 });
                 }
                 continue;
             }
-            disk.digest.update(&chunk);
-            disk.size += chunk.len() as u64;
+            disk.content.append(&chunk);
             if let Some(all) = &mut self.all {
                 all.update(&chunk);
             }
@@ -96,7 +102,7 @@ pub(super) enum CopyError {
     #[error("{0}")]
     Mismatch(String),
     /// The host cannot store them.
-    #[error("cannot store {0}: {1}")]
+    #[error("cannot store {disk}: {why}", disk = .0, why = inside::of_system(.1))]
     Store(String, io::Error),
 }
 
@@ -105,11 +111,12 @@ pub(super) struct DiskWriter {
     dir: PathBuf,
     waiting: VecDeque<Expected>,
     current: Option<(Expected, OpenDisk)>,
+    arrived: BTreeMap<String, Written>,
 }
 
 impl DiskWriter {
     pub fn new(dir: PathBuf, expected: Vec<Expected>) -> DiskWriter {
-        DiskWriter { dir, waiting: expected.into(), current: None }
+        DiskWriter { dir, waiting: expected.into(), current: None, arrived: BTreeMap::new() }
     }
 
     /// Takes the next bytes.
@@ -118,25 +125,24 @@ impl DiskWriter {
             let Some((expected, disk)) = self.open()? else {
                 return Err(CopyError::Mismatch("more bytes arrived than the disks hold".into()));
             };
-            let room = expected.size.map_or(u64::MAX, |size| size - disk.size);
+            let room = expected.size.map_or(u64::MAX, |size| size - disk.content.end());
             let (now, rest) = bytes.split_at(usize::try_from(room).unwrap_or(usize::MAX).min(bytes.len()));
             disk.file.write_all(now).map_err(|error| CopyError::Store(disk.name.clone(), error))?;
-            disk.digest.update(now);
-            disk.size += now.len() as u64;
+            disk.content.append(now);
             bytes = rest;
-            if expected.size == Some(disk.size) {
+            if expected.size == Some(disk.content.end()) {
                 self.close()?;
             }
         }
         Ok(())
     }
 
-    /// Says that no more bytes come.
-    pub fn finish(mut self) -> Result<(), CopyError> {
+    /// Says that no more bytes come, and gives what was written to each disk.
+    pub fn finish(mut self) -> Result<BTreeMap<String, Written>, CopyError> {
         while self.open()?.is_some() {
             self.close()?;
         }
-        Ok(())
+        Ok(self.arrived)
     }
 
     fn open(&mut self) -> Result<Option<(&Expected, &mut OpenDisk)>, CopyError> {
@@ -146,7 +152,7 @@ impl DiskWriter {
             let store = |error| CopyError::Store(expected.name.clone(), error);
             let file = File::create(self.dir.join(&expected.name)).map_err(store)?;
             let empty = expected.size == Some(0);
-            let disk = OpenDisk { name: expected.name.clone(), file, digest: Sha256::new(), size: 0 };
+            let disk = OpenDisk::new(expected.name.clone(), file);
             self.current = Some((expected, disk));
             if empty {
                 self.close()?;
@@ -158,16 +164,19 @@ impl DiskWriter {
     fn close(&mut self) -> Result<(), CopyError> {
         let Some((expected, disk)) = self.current.take() else { return Ok(()) };
         disk.file.sync_all().map_err(|error| CopyError::Store(disk.name.clone(), error))?;
-        if let Some(size) = expected.size.filter(|size| *size != disk.size) {
-            return Err(CopyError::Mismatch(format!("{} arrived with {} of {size} bytes", disk.name, disk.size)));
+        let written = disk.content.written();
+        if let Some(size) = expected.size.filter(|size| *size != written.end) {
+            return Err(CopyError::Mismatch(format!("{} arrived with {} of {size} bytes", disk.name, written.end)));
         }
-        let arrived = hex(&disk.digest.finalize());
         match expected.sha256 {
-            Some(sent) if stands(Guard::DiskChecksum) && sent != arrived => {
-                Err(CopyError::Mismatch(format!("the checksum of {} does not match: sent {sent}, arrived {arrived}", disk.name)))
+            Some(sent) if stands(Guard::DiskChecksum) && sent != written.sha256 => {
+                let arrived = written.sha256;
+                return Err(CopyError::Mismatch(format!("the checksum of {} does not match: sent {sent}, arrived {arrived}", disk.name)));
             }
-            _ => Ok(()),
+            _ => {}
         }
+        self.arrived.insert(disk.name, written);
+        Ok(())
     }
 }
 

@@ -15,6 +15,7 @@ use super::memory::{MemoryStore, ServerMemory};
 use super::{HostParts, HostPlace};
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
+use crate::domain::inside;
 use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::virt::files::Durability;
@@ -59,7 +60,7 @@ pub(super) enum CommandError {
 impl CommandError {
     /// The host's own disk failed.
     pub fn io(what: &str, error: &io::Error) -> CommandError {
-        CommandError::Failed(format!("{what}: {error}"))
+        CommandError::Failed(format!("{what}: {}", inside::of_system(error)))
     }
 }
 
@@ -92,7 +93,8 @@ impl Core {
         let generation = parts.site.take_over().await;
         let (site, durability) = (parts.site.clone(), Durability::of(&parts.env));
         let opened = parts.env.run_blocking(move || {
-            let opened = MemoryStore::open(&site.place.memory_dir(), durability).map_err(|e| format!("its memory cannot be read: {e}"))?;
+            let opened = MemoryStore::open(&site.place.memory_dir(), durability)
+                .map_err(|e| format!("its memory cannot be read: {}", inside::of(e)))?;
             site.hypervisor.interrupted(true).map_err(|e| e.to_string())?;
             Ok::<_, String>(opened)
         });

@@ -13,8 +13,10 @@ use uuid::Uuid;
 use super::memory::ServerMemory;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
+use crate::domain::guest::GuestSpec;
 use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::env::guard::{Guard, stands};
+use crate::virt::written::hex;
 
 /// How far a copy is.
 #[derive(Default)]
@@ -81,20 +83,15 @@ pub(super) struct Admission {
     reply: watch::Sender<Option<HostReply>>,
 }
 
-/// The digest under which a command's reply is remembered.
+/// The digest under which a command's reply is remembered. What is sealed is sealed anew by each try, and says nothing of the command.
 pub(super) fn digest(command: &HostCommand) -> String {
-    let text = serde_json::to_vec(command).unwrap_or_default();
-    hex(&Sha256::digest(&text))
-}
-
-/// Bytes in hexadecimal.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    let text = match command {
+        HostCommand::PrepareGuest { spec } if spec.sealed.is_some() => {
+            serde_json::to_vec(&HostCommand::PrepareGuest { spec: Box::new(GuestSpec { sealed: None, ..(**spec).clone() }) })
+        }
+        _ => serde_json::to_vec(command),
+    };
+    hex(&Sha256::digest(text.unwrap_or_default()))
 }
 
 fn stale((epoch, attempt): (i64, i64)) -> HostReply {

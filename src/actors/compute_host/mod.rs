@@ -4,9 +4,12 @@
 //! reply, `commands` and `transfer` do the work on the driver, `report` answers queries. A host touches no database and
 //! knows only its own cell.
 
+pub mod belonging;
 mod commands;
+mod contents;
 mod copies;
 mod core;
+mod first_boot;
 mod lanes;
 mod memory;
 mod report;
@@ -288,9 +291,15 @@ impl Handler<Deliver> for ComputeHost {
 impl Handler<Ask> for ComputeHost {
     type Result = ();
 
-    fn handle(&mut self, Ask { query, answer }: Ask, ctx: &mut Self::Context) {
+    fn handle(&mut self, Ask { query, mut answer }: Ask, ctx: &mut Self::Context) {
         self.aside(ctx, |core| async move {
-            match core.answer(query).await {
+            let told = tokio::select! {
+                biased;
+                told = core.answer(query) => told,
+                // A query changes nothing: when nobody waits any more it is not worth going on.
+                () = answer.closed() => return,
+            };
+            match told {
                 Ok(told) => {
                     let _ = answer.send(told);
                 }

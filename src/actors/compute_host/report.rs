@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use uuid::Uuid;
 
 use super::HostPlace;
+use super::contents::{check_disks, disk_reports};
 use super::core::{CommandError, Core};
 use super::transfer::EXPORTED_BY;
-use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReport};
+use crate::domain::host_protocol::{DiskReport, GuestReport, HostAnswer, HostQuery, HostReport};
 use crate::domain::server::PowerState;
 use crate::env::guard::{Guard, stands};
-use crate::virt::{GuestRecord, StopCause, files};
+use crate::virt::{GuestRecord, Hypervisor, StopCause, VirtError, files};
 
 impl Core {
     pub(super) async fn answer(&self, query: HostQuery) -> Result<HostAnswer, CommandError> {
@@ -19,22 +20,20 @@ impl Core {
                 let (done, total) = self.lanes.progress(operation);
                 Ok(HostAnswer::Progress { done, total })
             }
-            HostQuery::Report { checksums } => Ok(HostAnswer::Report(self.report(checksums).await?)),
+            HostQuery::Report => Ok(HostAnswer::Report(self.report().await?)),
+            HostQuery::Contents { server } => {
+                let checked = check_disks(self, server).await;
+                checked.map(HostAnswer::Contents).map_err(CommandError::Failed)
+            }
         }
     }
 
-    async fn report(&self, checksums: bool) -> Result<HostReport, CommandError> {
-        let (guests, incoming) = self.virt(|hypervisor| Ok((hypervisor.guests()?, hypervisor.leftovers()?))).await?;
+    async fn report(&self) -> Result<HostReport, CommandError> {
+        let (guests, incoming) = self.virt(|hypervisor| Ok((guests_and_disks(hypervisor)?, hypervisor.leftovers()?))).await?;
         let mut reports: BTreeMap<Uuid, GuestReport> = BTreeMap::new();
-        for guest in guests {
+        for (guest, disks) in guests {
             let server = guest.spec.server;
-            let mut report = guest_report(server, Some(&guest), self.lanes.fence(server));
-            if checksums && !guest.runs() {
-                let disks = self.virt(move |hypervisor| hypervisor.disks(server)).await?;
-                let (manifest, _) = self.checksums(None, disks).await?;
-                report.disks = manifest.disks.into_iter().map(|part| (part.name, part.sha256)).collect();
-            }
-            reports.insert(server, report);
+            reports.insert(server, GuestReport { disks, ..guest_report(server, Some(&guest), self.lanes.fence(server)) });
         }
         for (server, leftover) in incoming.into_iter().chain(self.exports().await?) {
             reports.entry(server).or_insert_with(|| guest_report(server, None, self.lanes.fence(server))).leftovers.push(leftover);
@@ -53,6 +52,12 @@ impl Core {
         let listed = self.blocking(move || exports_of(&place)).await?;
         listed.map_err(|error| CommandError::io("the transfer area cannot be listed", &error))
     }
+}
+
+/// Every guest with its files. A guest that is removed meanwhile has none.
+pub(super) fn guests_and_disks(hypervisor: &dyn Hypervisor) -> Result<Vec<(GuestRecord, Vec<DiskReport>)>, VirtError> {
+    let guests = hypervisor.guests()?.into_iter();
+    guests.map(|guest| hypervisor.contents(guest.spec.server).map(|contents| (guest, disk_reports(contents)))).collect()
 }
 
 /// What is said of one guest, of kept disks (a record that is not defined), or of files alone.

@@ -1,32 +1,79 @@
 //! The hosts of a service that is stopped, as their files tell: for the audit. Nothing runs and nothing can be asked to.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::HostPlace;
-use super::memory;
-use super::report::{exports_of, guest_report};
+use super::contents::{Reads, check_disks, followed};
+use super::report::{exports_of, guest_report, guests_and_disks};
+use super::{HostPlace, belonging, memory};
 use crate::domain::flavor::Resources;
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
+use crate::domain::inside;
 use crate::env::Env;
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
-use crate::virt::{HostUnreachable, Hosts, Hypervisor};
+use crate::virt::written::Writing;
+use crate::virt::{Content, HostUnreachable, Hosts, Hypervisor, VirtError};
 
 /// Every host below a directory of cells. It answers reports and takes no request.
 pub struct StoredHosts {
     env: Env,
     cells_dir: PathBuf,
+    deployment: Uuid,
+    /// By cell and name; opened when first asked for. None for a host that never started.
+    drivers: Mutex<BTreeMap<(String, String), Driver>>,
 }
 
+type Driver = Option<Arc<Simulated>>;
+
 impl StoredHosts {
-    /// The hosts whose cells' directories are in `cells_dir`, by the cells' names.
-    pub fn new(env: Env, cells_dir: PathBuf) -> StoredHosts {
-        StoredHosts { env, cells_dir }
+    /// The hosts of this deployment whose cells' directories are in `cells_dir`, by the cells' names.
+    pub fn new(env: Env, cells_dir: PathBuf, deployment: Uuid) -> StoredHosts {
+        StoredHosts { env, cells_dir, deployment, drivers: Mutex::default() }
+    }
+
+    async fn driver(&self, place: &HostPlace) -> Result<Driver, VirtError> {
+        let key = (place.cell.clone(), place.host.clone());
+        let known = self.drivers.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let dir = place.guests_dir();
+        let open = move || dir.is_dir().then(|| Simulated::open(&dir, Durability::Relaxed).map(Arc::new)).transpose();
+        let opened = self.env.run_blocking(open).await?;
+        self.drivers.lock().unwrap_or_else(PoisonError::into_inner).insert(key, opened.clone());
+        Ok(opened)
+    }
+
+    async fn contents(&self, place: &HostPlace, server: Uuid) -> Result<HostAnswer, String> {
+        match self.driver(place).await.map_err(|error| error.to_string())? {
+            None => Ok(HostAnswer::Contents(Vec::new())),
+            Some(driver) => check_disks(&OnDisk { env: &self.env, driver }, server).await.map(HostAnswer::Contents),
+        }
+    }
+}
+
+/// The guests of a host that is stopped.
+struct OnDisk<'a> {
+    env: &'a Env,
+    driver: Arc<Simulated>,
+}
+
+#[async_trait]
+impl Reads for OnDisk<'_> {
+    async fn contents(&self, server: Uuid) -> Result<Vec<Content>, String> {
+        let driver = self.driver.clone();
+        self.env.run_blocking(move || driver.contents(server)).await.map_err(|error| error.to_string())
+    }
+
+    async fn follow(&self, writing: Writing, path: PathBuf, end: u64) -> Result<(Writing, io::Result<()>), String> {
+        Ok(self.env.run_blocking(move || followed(writing, &path, end)).await)
     }
 }
 
@@ -41,8 +88,16 @@ impl Hosts for StoredHosts {
             return Ok(HostAnswer::Progress { done: 0, total: 0 });
         }
         let place = HostPlace { cell: cell.to_owned(), host: host.to_owned(), cell_dir: self.cells_dir.join(cell) };
-        let read = self.env.run_blocking(move || report(&place)).await;
-        read.map(HostAnswer::Report).map_err(|error| HostUnreachable::NotDelivered(format!("its files cannot be read: {error}")))
+        let silent = |reason: String| HostUnreachable::NotDelivered(format!("its files cannot be read: {}", inside::of(reason)));
+        let (checked, deployment) = (place.clone(), self.deployment);
+        let ours = self.env.run_blocking(move || belonging::check(&checked, deployment)).await;
+        ours.map_err(|error| silent(error.to_string()))?;
+        if let HostQuery::Contents { server } = query {
+            return self.contents(&place, server).await.map_err(silent);
+        }
+        let driver = self.driver(&place).await.map_err(|error| silent(error.to_string()))?;
+        let read = self.env.run_blocking(move || report(&place, driver)).await;
+        read.map(HostAnswer::Report).map_err(|error| silent(error.to_string()))
     }
 
     async fn is_alive(&self, _: &str, _: &str) -> bool {
@@ -51,17 +106,16 @@ impl Hosts for StoredHosts {
 }
 
 /// What the host would report. A host that never started has no directory and holds nothing.
-fn report(place: &HostPlace) -> Result<HostReport, Box<dyn std::error::Error + Send + Sync>> {
+fn report(place: &HostPlace, driver: Driver) -> Result<HostReport, Box<dyn std::error::Error + Send + Sync>> {
     let memories = memory::read(&place.memory_dir())?;
     let claims = memories.values().flat_map(|memory| memory.claims.iter().map(|(holder, amount)| (*holder, *amount))).collect();
     let fence = |server: Uuid| memories.get(&server).map_or((0, 0), |memory| memory.fence);
     let mut reports: BTreeMap<Uuid, GuestReport> = BTreeMap::new();
     let mut incoming = Vec::new();
-    if place.guests_dir().is_dir() {
-        let hypervisor = Simulated::open(&place.guests_dir(), Durability::Relaxed)?;
-        for guest in hypervisor.guests()? {
+    if let Some(hypervisor) = driver {
+        for (guest, disks) in guests_and_disks(&*hypervisor)? {
             let server = guest.spec.server;
-            reports.insert(server, guest_report(server, Some(&guest), fence(server)));
+            reports.insert(server, GuestReport { disks, ..guest_report(server, Some(&guest), fence(server)) });
         }
         incoming = hypervisor.leftovers()?;
     }

@@ -230,10 +230,8 @@ async fn a_late_request_is_refused_and_a_repeated_one_gets_its_reply_even_after_
     let stale = HostReply::Stale { epoch: 1, attempt: stop.fence.attempt };
     assert_eq!(cell.hosts.request(H1, early.clone(), DEADLINE).await, Ok(stale.clone()));
     cell.hosts.crash(H1).unwrap();
-    until("the host is back", || async {
-        cell.hosts.query(H1, crate::domain::host_protocol::HostQuery::Report { checksums: false }, DEADLINE).await.is_ok()
-    })
-    .await;
+    until("the host is back", || async { cell.hosts.query(H1, crate::domain::host_protocol::HostQuery::Report, DEADLINE).await.is_ok() })
+        .await;
     assert_eq!(cell.hosts.request(H1, early.clone(), DEADLINE).await, Ok(stale));
     assert_eq!(cell.hosts.request(H1, stop.clone(), DEADLINE).await, stopped);
     // The same operation's next attempt still learns that the guest ran; another operation does not.

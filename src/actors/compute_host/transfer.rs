@@ -1,5 +1,6 @@
 //! Disks between hosts: out as a snapshot image or into the cell's transfer area, in from either, verified.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,18 +13,21 @@ use super::core::{CommandError, Core, unless_overtaken};
 use super::lanes::{Admission, Progress};
 use crate::domain::guest::{DiskManifest, DiskSource, GuestSpec};
 use crate::domain::host_protocol::HostReply;
+use crate::domain::inside;
 use crate::env::Env;
 use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::Gathered;
 use crate::services::image::ImageData;
 use crate::virt::hypervisor::ROOT;
+use crate::virt::written::Written;
 use crate::virt::{DiskFile, Operation, files};
 
 /// Who left an export in the transfer area.
 pub(super) const EXPORTED_BY: &str = "exported-by";
 
 type Outcome = Result<HostReply, CommandError>;
+type Arrived = BTreeMap<String, Written>;
 type Sent = Arc<Mutex<Option<(DiskManifest, String)>>>;
 
 impl Core {
@@ -41,27 +45,39 @@ impl Core {
         };
         let sent = sent.lock().unwrap_or_else(PoisonError::into_inner).take();
         match sent {
-            Some((manifest, sha256)) if sha256 == stored => Ok(HostReply::Exported { manifest }),
+            Some((manifest, sha256)) if sha256 == stored => self.sent_as_written(admission, manifest).await,
             _ => Err(CommandError::Failed(format!("image {image} does not hold the bytes that were sent"))),
         }
     }
 
     async fn uploaded_before(&self, admission: &Admission, image: Uuid, disks: Vec<DiskFile>, reason: String) -> Outcome {
-        let (manifest, sha256) = self.checksums(Some(admission), disks).await?;
+        let (manifest, sha256) = self.checksums(admission, disks).await?;
         match self.parts.images.image(image).await {
             Ok(known) if known.os_hash_value.as_ref() == Some(&sha256) || !stands(Guard::UploadedBefore) => {
-                Ok(HostReply::Exported { manifest })
+                self.sent_as_written(admission, manifest).await
             }
             _ => Err(CommandError::Refused(reason)),
         }
     }
 
+    /// Refuses to pass on a disk that is not as its guest left it: elsewhere nothing would tell it from a sound one.
+    async fn sent_as_written(&self, admission: &Admission, manifest: DiskManifest) -> Outcome {
+        let server = admission.fence.server;
+        let contents = self.virt(move |hypervisor| hypervisor.contents(server)).await?;
+        for part in &manifest.disks {
+            let known = contents.iter().find(|content| content.name == part.name && !content.at_least);
+            if let Some(written) = known.and_then(|content| content.written.as_ref())
+                && (written.end != part.size || written.sha256 != part.sha256)
+            {
+                let (name, host) = (&part.name, self.host());
+                return Err(CommandError::Refused(format!("{name} of server {server} on {host} is not what its guest wrote")));
+            }
+        }
+        Ok(HostReply::Exported { manifest })
+    }
+
     /// Reads disks only for their checksums: the manifest, and the checksum of all bytes.
-    pub(super) async fn checksums(
-        &self,
-        admission: Option<&Admission>,
-        disks: Vec<DiskFile>,
-    ) -> Result<(DiskManifest, String), CommandError> {
+    async fn checksums(&self, admission: &Admission, disks: Vec<DiskFile>) -> Result<(DiskManifest, String), CommandError> {
         let mut reader = DiskReader::new(disks);
         loop {
             let (back, chunk) = self
@@ -74,7 +90,7 @@ impl Core {
             match chunk {
                 Err(error) => return Err(CommandError::io("a disk cannot be read", &error)),
                 Ok(None) => return Ok(reader.finish()),
-                Ok(Some(_)) if admission.is_some_and(Admission::is_overtaken) => return Err(CommandError::Overtaken),
+                Ok(Some(_)) if admission.is_overtaken() => return Err(CommandError::Overtaken),
                 Ok(Some(_)) => {}
             }
         }
@@ -117,7 +133,7 @@ impl Core {
                 .await?;
             (reader, files) = (back, open);
             if !more.map_err(failed)? {
-                return Ok(HostReply::Exported { manifest: reader.finish().0 });
+                return self.sent_as_written(admission, reader.finish().0).await;
             }
         }
     }
@@ -144,10 +160,10 @@ impl Core {
     }
 
     /// Brings a new guest's disks into the driver's incoming directory, verified.
-    pub(super) async fn fetch_disks(&self, admission: &Admission, operation: Uuid, spec: &GuestSpec) -> Result<(), CommandError> {
+    pub(super) async fn fetch_disks(&self, admission: &Admission, operation: Uuid, spec: &GuestSpec) -> Result<Arrived, CommandError> {
         let server = spec.server;
         match &spec.disks {
-            DiskSource::Kept => return Ok(()),
+            DiskSource::Kept => return Ok(Arrived::new()),
             DiskSource::Volume => {}
             DiskSource::Image { image_id } => {
                 let dir = self.incoming(admission, server).await?;
@@ -167,7 +183,7 @@ impl Core {
                 return self.import(admission, operation, server, dir, manifest).await;
             }
         }
-        self.virt(move |hypervisor| hypervisor.clear_incoming(server)).await.map(|_| ())
+        self.virt(move |hypervisor| hypervisor.clear_incoming(server)).await.map(|_| Arrived::new())
     }
 
     async fn incoming(&self, admission: &Admission, server: Uuid) -> Result<PathBuf, CommandError> {
@@ -182,7 +198,7 @@ impl Core {
         image: Uuid,
         dir: PathBuf,
         manifest: Option<&DiskManifest>,
-    ) -> Result<(), CommandError> {
+    ) -> Result<Arrived, CommandError> {
         let (about, data) = match unless_overtaken(admission, self.parts.images.download(image)).await? {
             Ok(found) => found,
             Err(error @ ServiceError::Unavailable { .. }) => return Err(error.into()),
@@ -199,7 +215,7 @@ impl Core {
         let mut arriving = Gathered::new(data);
         let mut next = unless_overtaken(admission, arriving.next()).await?;
         loop {
-            let bytes = next.map_err(|error| CommandError::Failed(format!("{what} stopped arriving: {error}")))?;
+            let bytes = next.map_err(|error| CommandError::Failed(format!("{what} stopped arriving: {}", inside::of(error))))?;
             if bytes.is_empty() {
                 return self.close(&what, writer).await;
             }
@@ -216,7 +232,7 @@ impl Core {
         server: Uuid,
         dir: PathBuf,
         manifest: &DiskManifest,
-    ) -> Result<(), CommandError> {
+    ) -> Result<Arrived, CommandError> {
         let source = self.parts.site.place.transfer_dir(server);
         let total = manifest.disks.iter().map(|disk| disk.size).sum();
         let progress = self.lanes.begin_progress(server, operation, total);
@@ -235,7 +251,7 @@ impl Core {
                 })
                 .await?;
             reader = back;
-            match chunk.map_err(|error| CommandError::Refused(format!("{what} cannot be read: {error}")))? {
+            match chunk.map_err(|error| CommandError::Refused(format!("{what} cannot be read: {}", inside::of(error))))? {
                 None => return self.close(what, writer).await,
                 Some((_, bytes)) => {
                     progress.advance(bytes.len());
@@ -255,7 +271,7 @@ impl Core {
         stored.map_err(|error| not_taken(what, &error))
     }
 
-    async fn close(&self, what: &str, writer: DiskWriter) -> Result<(), CommandError> {
+    async fn close(&self, what: &str, writer: DiskWriter) -> Result<Arrived, CommandError> {
         self.blocking(move || writer.finish()).await?.map_err(|error| not_taken(what, &error))
     }
 }

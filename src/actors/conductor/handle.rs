@@ -11,7 +11,12 @@ use super::{Conductor, ConductorParts, KillMigration, PayDebts};
 use crate::actors::address::Address;
 use crate::db::DbError;
 use crate::env::guard::{Guard, stands};
+use crate::saga;
+use crate::saga::context::Kind;
 use crate::saga::refusal::Refusal;
+
+/// How often the journal is looked at for creates that users do not see yet.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
 /// One conductor.
 #[derive(Clone)]
@@ -94,6 +99,23 @@ impl ConductorHandle {
             return Err(Refusal::Unavailable(format!("{} operations are in progress, which is the limit", self.max_in_flight)));
         }
         Ok(())
+    }
+
+    /// Waits, at a start, until users see each server whose create an earlier life of this controller had begun: a client that finds
+    /// nothing after a restart would ask for its server again. Gives up after `patience`, when a database or a host does not come.
+    pub async fn until_creates_are_seen(&self, patience: Duration) {
+        let first = saga::create::TABLE.steps[0].name;
+        let all_seen = async {
+            for worker in self.all() {
+                let (operations, owner) = (&worker.parts.world.operations, &worker.parts.owner);
+                while operations.is_at_step(owner, Kind::Create.as_str(), first).await.unwrap_or(true) {
+                    tokio::time::sleep(BETWEEN_LOOKS).await;
+                }
+            }
+        };
+        if tokio::time::timeout(patience, all_seen).await.is_err() {
+            log::warn!("some servers that were asked for before the restart are not seen yet");
+        }
     }
 
     /// Waits until no operation holds the server; for tests and the demonstration.

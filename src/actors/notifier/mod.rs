@@ -26,6 +26,7 @@ use self::log::NotificationLog;
 pub use self::log::Record;
 use crate::actors::address::Address;
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
+use crate::domain::inside;
 use crate::domain::notification::{Envelope, Notification};
 use crate::env::Env;
 use crate::saga::notifications::{Notifications, NotifyError};
@@ -123,7 +124,7 @@ impl Notifier {
         let (env, log) = (self.env.clone(), Arc::clone(&self.log));
         // The log is whole between calls, and inside one only its last write can be missing: a poisoned lock is good.
         let locked = move || work(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
-        Box::pin(async move { env.run_blocking(locked).await.map_err(|error| NotifyError::Storage(error.to_string())) })
+        Box::pin(async move { env.run_blocking(locked).await.map_err(|error| NotifyError::Storage(inside::of(error))) })
     }
 
     fn broadcast(&mut self, record: &Record) {

@@ -72,6 +72,7 @@ fn resized(played: &Played, server: Uuid, ago: TimeDelta) -> Migration {
         hidden: false,
         user_id: "alice".into(),
         project_id: "demo".into(),
+        first_id: None,
     }
 }
 

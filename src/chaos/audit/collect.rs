@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
+use std::path::Path;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -21,8 +22,10 @@ use crate::domain::server::PowerState;
 use crate::env::Env;
 use crate::saga::world::World;
 use crate::services::image::ImageService;
+use crate::services::lost_and_found;
 use crate::services::network::NetworkService;
 use crate::services::placement::PlacementService;
+use crate::services::stored_bytes::StoredBytes;
 use crate::services::volume::VolumeService;
 use crate::virt::Hosts;
 
@@ -47,6 +50,8 @@ pub struct Sources<'a> {
     pub placement: &'a dyn PlacementService,
     /// How long each part may take to answer.
     pub patience: Duration,
+    /// Where lost files are kept; none where there are no files.
+    pub data_dir: Option<&'a Path>,
 }
 
 impl<'a> Sources<'a> {
@@ -64,7 +69,16 @@ impl<'a> Sources<'a> {
             volumes: &*world.volumes,
             placement: &*world.placement,
             patience: PATIENCE,
+            data_dir: world.settings.data_dir.as_deref(),
         }
+    }
+
+    /// The files of images and of volumes.
+    pub(super) async fn stored_bytes(&self, snapshot: &mut Snapshot) -> (Option<Vec<StoredBytes>>, Option<Vec<StoredBytes>>) {
+        let images = self.ask("the image service", self.images.stored_bytes()).await;
+        let images = told(images, snapshot);
+        let volumes = self.ask("the volume service", self.volumes.stored_bytes()).await;
+        (images, told(volumes, snapshot))
     }
 
     /// An answer, or the sentence that says who gave none.
@@ -166,10 +180,10 @@ async fn read_hosts(sources: &Sources<'_>, snapshot: &mut Snapshot) {
 }
 
 async fn report(sources: &Sources<'_>, cell: &str, host: &str) -> Result<HostReport, String> {
-    let query = sources.hosts.query(cell, host, HostQuery::Report { checksums: false }, sources.patience);
+    let query = sources.hosts.query(cell, host, HostQuery::Report, sources.patience);
     match sources.ask(&format!("host {host}"), query).await? {
         HostAnswer::Report(report) => Ok(report),
-        HostAnswer::Progress { .. } => Err(format!("host {host}: it answered something else than a report")),
+        HostAnswer::Progress { .. } | HostAnswer::Contents(_) => Err(format!("host {host}: it answered something else than a report")),
     }
 }
 
@@ -207,6 +221,29 @@ async fn read_services(sources: &Sources<'_>, snapshot: &mut Snapshot) {
     snapshot.temporary_images = told(images, snapshot);
     let placement = sources.ask("the placement service", read_placement(sources.placement)).await;
     snapshot.placement = told(placement, snapshot);
+    read_files(sources, snapshot).await;
+    if let Some(data) = sources.data_dir.map(Path::to_owned) {
+        let listing = sources.env.run_blocking(move || lost_and_found::list(&data));
+        snapshot.lost_and_found = told(sources.ask("lost+found", listing).await, snapshot).unwrap_or_default();
+    }
+}
+
+/// A file may come or go between the look at its record and the look at it: those that do not fit are looked at again, and only those
+/// that do not fit twice are held to be wrong.
+async fn read_files(sources: &Sources<'_>, snapshot: &mut Snapshot) {
+    let (images, volumes) = sources.stored_bytes(snapshot).await;
+    let unfit =
+        |files: &Option<Vec<StoredBytes>>| files.iter().flatten().filter(|file| !file.fits()).map(|file| file.id).collect::<BTreeSet<_>>();
+    let before: BTreeSet<Uuid> = unfit(&images).into_iter().chain(unfit(&volumes)).collect();
+    (snapshot.image_files, snapshot.volume_files) = (images, volumes);
+    if before.is_empty() {
+        return;
+    }
+    let (images, volumes) = sources.stored_bytes(snapshot).await;
+    for (kept, again) in [(&mut snapshot.image_files, images), (&mut snapshot.volume_files, volumes)] {
+        let again = again.into_iter().flatten().filter(|file| file.fits() || before.contains(&file.id));
+        *kept = kept.is_some().then(|| again.collect());
+    }
 }
 
 fn told<T>(answer: Result<T, String>, snapshot: &mut Snapshot) -> Option<T> {

@@ -55,7 +55,7 @@ fn guest_is_on_its_host(snapshot: &Snapshot, server: &Resting, found: &mut Findi
     }
     if let Some(ports) = &snapshot.ports {
         let plugged: BTreeSet<Uuid> = guest.ports.iter().copied().collect();
-        let own: BTreeSet<Uuid> = ports.iter().filter(|port| port.device_id == server.id().to_string()).map(|port| port.id).collect();
+        let own: BTreeSet<Uuid> = ports.iter().filter(|port| port.server == Some(server.id())).map(|port| port.id).collect();
         // A port that its user deleted leaves an interface without a network; one that is missing is a fault.
         if !own.is_subset(&plugged) {
             let message = format!("its guest on {host} has ports {}, expected {}, those of the server", list(&plugged), list(&own));

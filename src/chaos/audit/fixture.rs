@@ -111,6 +111,7 @@ fn migration(status: MigrationStatus) -> Migration {
         hidden: false,
         user_id: "user".into(),
         project_id: "project".into(),
+        first_id: None,
     }
 }
 
@@ -147,6 +148,7 @@ fn port(server: Uuid, bindings: &[(&str, &str)]) -> Port {
         fixed_ips: Vec::new(),
         device_id: server.to_string(),
         device_owner: "compute:nova".into(),
+        server: Some(server),
         status: "ACTIVE".into(),
         admin_state_up: true,
         security_groups: Vec::new(),

@@ -7,7 +7,9 @@
 //! cannot be seen in a world at rest: the harness checks them by running things twice and by killing them.
 
 mod allocations;
+mod bytes;
 mod collect;
+mod deep;
 mod disks;
 mod explanations;
 #[cfg(test)]
@@ -23,6 +25,7 @@ mod usage;
 mod volumes;
 
 pub use collect::{Sources, collect};
+pub use deep::{Counter, Progress};
 pub use report::{Checked, Report, StandingDebt, Violation};
 pub use snapshot::Snapshot;
 
@@ -42,9 +45,25 @@ pub async fn audit_of(sources: &Sources<'_>) -> Result<Report, DbError> {
     Ok(judge(&collect(sources).await?))
 }
 
+/// Audits a running service's world, every byte included.
+pub async fn thorough_audit(world: &World) -> Result<Report, DbError> {
+    deep_audit(&Sources::of(world), &Counter::default()).await
+}
+
+/// Audits whatever the sources lead to, and reads every byte of which it is known what was written. Takes as long as the disks need.
+pub async fn deep_audit(sources: &Sources<'_>, counter: &Counter) -> Result<Report, DbError> {
+    Ok(deepen(sources, collect(sources).await?, counter).await)
+}
+
+/// Reads the bytes of what a snapshot says is there, and judges.
+pub async fn deepen(sources: &Sources<'_>, mut snapshot: Snapshot, counter: &Counter) -> Report {
+    deep::read(sources, &mut snapshot, counter).await;
+    judge(&snapshot)
+}
+
 /// Applies every rule.
 pub fn judge(snapshot: &Snapshot) -> Report {
-    let rules: [fn(&Snapshot) -> Vec<Violation>; 9] = [
+    let rules: [fn(&Snapshot) -> Vec<Violation>; 10] = [
         guests::check,
         records::check,
         allocations::check,
@@ -54,6 +73,7 @@ pub fn judge(snapshot: &Snapshot) -> Report {
         journal::check,
         usage::check,
         disks::check,
+        bytes::check,
     ];
     Report::new(snapshot, rules.iter().flat_map(|rule| rule(snapshot)).collect(), SEEN)
 }

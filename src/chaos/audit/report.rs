@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::explanations::Topic;
 use super::snapshot::Snapshot;
+use crate::services::lost_and_found::Lost;
 
 /// An invariant that does not hold.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -43,8 +44,14 @@ pub struct Checked {
     /// Servers that an operation holds: only what must hold at every instant was looked for.
     pub busy: Vec<Uuid>,
     pub debts: Vec<StandingDebt>,
+    /// Every byte was read of which it is known what was written; otherwise files were looked at by their lengths.
+    #[serde(default)]
+    pub deep: bool,
     /// Cells, hosts and services that did not answer: nothing is known of what they hold.
     pub unreachable: Vec<String>,
+    /// Files in `lost+found/`. They are no violation: no invariant speaks of them, and the service never uses them.
+    #[serde(default)]
+    pub lost_and_found: Vec<Lost>,
 }
 
 /// The audit's answer.
@@ -74,7 +81,9 @@ impl Report {
             invariants: invariants.iter().map(|id| (*id).to_owned()).collect(),
             busy: snapshot.busy.iter().copied().collect(),
             debts: debts.collect(),
+            deep: snapshot.deep.is_some(),
             unreachable: snapshot.unreachable.clone(),
+            lost_and_found: snapshot.lost_and_found.clone(),
         };
         Report { clean: violations.is_empty(), violations, checked, at: snapshot.at }
     }
@@ -87,11 +96,15 @@ impl Report {
 
 fn counts(snapshot: &Snapshot) -> BTreeMap<String, usize> {
     let placement = snapshot.placement.as_ref();
-    [
+    let guests = || snapshot.hosts.values().flat_map(|host| &host.report.guests);
+    let mut counts: BTreeMap<String, usize> = [
         ("cells", snapshot.cells.len()),
         ("hosts", snapshot.hosts.len()),
         ("servers", snapshot.resting().len()),
-        ("guests", snapshot.hosts.values().map(|host| host.report.guests.len()).sum()),
+        ("guests", guests().count()),
+        ("disks", guests().flat_map(|guest| &guest.disks).filter(|disk| disk.is_disk()).count()),
+        ("images", snapshot.image_files.as_ref().map_or(0, Vec::len)),
+        ("volumes", snapshot.volume_files.as_ref().map_or(0, Vec::len)),
         ("records", snapshot.records().count()),
         ("ports", snapshot.ports.as_ref().map_or(0, Vec::len)),
         ("attachments", snapshot.attachments.as_ref().map_or(0, Vec::len)),
@@ -103,7 +116,13 @@ fn counts(snapshot: &Snapshot) -> BTreeMap<String, usize> {
     ]
     .into_iter()
     .map(|(name, count)| (name.to_owned(), count))
-    .collect()
+    .collect();
+    if let Some(deep) = &snapshot.deep {
+        counts.insert("files_read".to_owned(), deep.files_read);
+        counts.insert("bytes_read".to_owned(), usize::try_from(deep.bytes_read).unwrap_or(usize::MAX));
+        counts.insert("files_without_a_checksum".to_owned(), deep.files_unknown);
+    }
+    counts
 }
 
 impl fmt::Display for Violation {
@@ -130,6 +149,9 @@ impl fmt::Display for Report {
         }
         for server in &self.checked.busy {
             writeln!(f, "in flight: server {server}")?;
+        }
+        for lost in &self.checked.lost_and_found {
+            writeln!(f, "in lost+found: {}, {} bytes", lost.path.display(), lost.bytes)?;
         }
         let counts: Vec<String> = self.checked.counts.iter().map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
         writeln!(f, "checked {}", counts.join(", "))?;

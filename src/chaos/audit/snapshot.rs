@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::deep::Deep;
 use super::explanations::{Topic, topics_of};
 use crate::db::api::debts::Debt;
 use crate::db::api::instance_mappings::InstanceMapping;
@@ -18,8 +19,10 @@ use crate::domain::host_protocol::{GuestReport, HostReport};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::VmState;
 use crate::services::image::Image;
+use crate::services::lost_and_found::Lost;
 use crate::services::network::Port;
 use crate::services::placement::{Allocations, Provider};
+use crate::services::stored_bytes::StoredBytes;
 use crate::services::volume::Attachment;
 
 /// A cell that answered.
@@ -74,6 +77,13 @@ pub struct Snapshot {
     pub placement: Option<PlacementSnapshot>,
     /// Images that a move made to carry disks.
     pub temporary_images: Option<Vec<Image>>,
+    /// Files that no record knew when the service started.
+    pub lost_and_found: Vec<Lost>,
+    /// The files of images and volumes with their records.
+    pub image_files: Option<Vec<StoredBytes>>,
+    pub volume_files: Option<Vec<StoredBytes>>,
+    /// The findings in files; none in an audit that does not read them.
+    pub deep: Option<Deep>,
     /// Who did not answer, with the reason.
     pub unreachable: Vec<String>,
     pub at: DateTime<Utc>,

@@ -243,9 +243,14 @@ fn i14_ports_volumes_images_and_hosts() {
         world.ports.as_mut().unwrap()[1].bindings.remove(0);
     });
     expect_one("I14", "belongs to nobody", |world| {
-        let lost =
-            crate::services::network::Port { id: Uuid::from_u128(5), device_id: String::new(), ..world.ports.as_ref().unwrap()[0].clone() };
+        let of_a = world.ports.as_ref().unwrap()[0].clone();
+        let lost = crate::services::network::Port { id: Uuid::from_u128(5), device_id: String::new(), server: None, ..of_a };
         world.ports.as_mut().unwrap().push(lost);
+    });
+    expect_one("I14", "belongs to server 00000000-0000-0000-0000-00000000004d", |world| {
+        let of_a = world.ports.as_ref().unwrap()[0].clone();
+        let stray = crate::services::network::Port { id: Uuid::from_u128(5), server: Some(Uuid::from_u128(77)), ..of_a };
+        world.ports.as_mut().unwrap().push(stray);
     });
     expect_one("I14", "there is no such server", |world| {
         let stray = crate::services::volume::Attachment { server: Uuid::from_u128(77), ..world.attachments.as_ref().unwrap()[0].clone() };

@@ -24,6 +24,7 @@ use crate::config::{Authentication, Config, Seconds};
 use crate::env::Env;
 use crate::http::in_process::InProcess;
 use crate::launch::{self, Assembled};
+use crate::services::identity::Cost;
 use crate::virt::Operation;
 
 /// A move may leave its cell.
@@ -62,6 +63,7 @@ fn config(seed: u64, data_dir: PathBuf, scenario: &Scenario) -> Config {
     config.migration.resize_confirm_window = Seconds::whole(300);
     config.migration.back_off_max = Seconds::whole(5);
     config.notifications.window = 65_536;
+    config.identity.password_cost = Cost::CHEAP;
     let mut random = Random::new(seed, "latency");
     config.compute.latency_ms =
         OPERATIONS.iter().map(|operation| (*operation, random.below(scenario.topology.max_latency_ms + 1))).collect();

@@ -1,5 +1,6 @@
 //! The simulated hypervisor under watch: every guest that goes on or off is seen at that instant.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use crate::actors::cell::HypervisorFactory;
 use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
-use crate::virt::{DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
+use crate::virt::written::Written;
+use crate::virt::{Content, DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
 /// A host's driver.
 struct Watched {
@@ -58,6 +60,10 @@ impl Hypervisor for Watched {
         self.inner.disks(server)
     }
 
+    fn contents(&self, server: Uuid) -> Result<Vec<Content>, VirtError> {
+        self.inner.contents(server)
+    }
+
     fn clear_incoming(&self, server: Uuid) -> Result<PathBuf, VirtError> {
         self.inner.clear_incoming(server)
     }
@@ -70,8 +76,8 @@ impl Hypervisor for Watched {
         self.inner.leftovers()
     }
 
-    fn define(&self, spec: &GuestSpec) -> Result<(), VirtError> {
-        self.turning(spec.server, |inner| inner.define(spec))
+    fn define(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError> {
+        self.turning(spec.server, |inner| inner.define(spec, arrived))
     }
 
     fn start(&self, server: Uuid, epoch: i64) -> Result<(), VirtError> {

@@ -285,7 +285,7 @@ impl Run {
             }
         }
         self.users.miss_nobody(reach, &self.watch).await;
-        let report = audit::audit(world).await?;
+        let report = audit::thorough_audit(world).await?;
         for violation in &report.violations {
             self.trace.tell(format!("AUDIT  {violation}"));
         }

@@ -1,5 +1,6 @@
 //! The simulation replays, finds what is put there to be found, and its fixed seeds are good.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -65,7 +66,7 @@ fn the_watch_sees_a_guest_without_an_owner_a_second_one_and_a_repeated_effect() 
             let place = HostPlace { cell: "cell1".into(), host: host.into(), cell_dir: folder.path().to_owned() };
             let hypervisor = drivers(&place, &env).unwrap();
             std::fs::write(hypervisor.clear_incoming(server).unwrap().join("disk"), b"bytes").unwrap();
-            hypervisor.define(&guest(server)).unwrap();
+            hypervisor.define(&guest(server), &BTreeMap::new()).unwrap();
             hosts.push(hypervisor);
         }
         assert!(seen(&watch).is_empty());
@@ -90,6 +91,7 @@ fn guest(server: Uuid) -> GuestSpec {
         volumes: vec![],
         vifs: vec![],
         config_drive: serde_json::Value::Null,
+        sealed: None,
     }
 }
 

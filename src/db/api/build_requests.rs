@@ -1,4 +1,5 @@
-//! Build requests: servers that no cell has yet, whole, so that they can be shown, listed and deleted.
+//! Build requests: servers that no cell has yet, whole, so that they can be shown, listed and deleted. Their user data are sealed:
+//! pages that a database has given up keep what was in them.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -10,34 +11,39 @@ use crate::db::cell::bundle::InstanceBundle;
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
+use crate::env::Env;
 
 impl ApiDb {
     /// A server that no cell has yet.
     pub async fn build_request(&self, instance: Uuid) -> Result<InstanceBundle, DbError> {
+        let env = self.db.env().clone();
         self.db
             .read(move |conn| {
                 let found = builds::table.find(Sql(instance)).select(builds::instance).first(conn).optional()?;
-                found.ok_or_else(|| DbError::NotFound(format!("Instance {instance}")))
+                found.map(|bundle| opened(bundle, &env)).ok_or_else(|| DbError::NotFound(format!("Instance {instance}")))
             })
             .await
     }
 
     /// Such servers of a project, or of all, newest first.
     pub async fn build_requests(&self, project_id: Option<&str>) -> Result<Vec<InstanceBundle>, DbError> {
-        let project = project_id.map(str::to_owned);
+        let (project, env) = (project_id.map(str::to_owned), self.db.env().clone());
         self.db
             .read(move |conn| {
                 let mut query = builds::table.into_boxed();
                 if let Some(project) = project {
                     query = query.filter(builds::project_id.eq(project));
                 }
-                Ok(query.order((builds::created_at.desc(), builds::instance_uuid)).select(builds::instance).load(conn)?)
+                let found: Vec<InstanceBundle> =
+                    query.order((builds::created_at.desc(), builds::instance_uuid)).select(builds::instance).load(conn)?;
+                Ok(found.into_iter().map(|bundle| opened(bundle, &env)).collect())
             })
             .await
     }
 
     /// Writes a changed build request.
-    pub async fn save_build_request(&self, fence: Fence, bundle: InstanceBundle) -> Result<(), DbError> {
+    pub async fn save_build_request(&self, fence: Fence, mut bundle: InstanceBundle) -> Result<(), DbError> {
+        seal(&mut bundle, self.db.env());
         self.db
             .write_fenced(fence, move |conn| {
                 let uuid = bundle.instance.uuid;
@@ -53,6 +59,28 @@ impl ApiDb {
     pub async fn delete_build_request(&self, fence: Fence, instance: Uuid) -> Result<(), DbError> {
         self.db.write_fenced(fence, move |conn| delete(conn, instance)).await
     }
+}
+
+/// Stands before user data that are sealed; no base64 has it.
+const SEALED: &str = "sealed:";
+
+/// Seals what nobody may find in the database: the user data.
+pub(in crate::db) fn seal(bundle: &mut InstanceBundle, env: &Env) {
+    if let Some(user_data) = bundle.instance.user_data.as_mut().filter(|text| !text.starts_with(SEALED)) {
+        *user_data = format!("{SEALED}{}", env.seal(user_data.as_bytes()));
+    }
+}
+
+/// With its user data as they were given; without them when other keys have sealed them.
+fn opened(mut bundle: InstanceBundle, env: &Env) -> InstanceBundle {
+    if let Some(sealed) = bundle.instance.user_data.as_deref().and_then(|text| text.strip_prefix(SEALED)) {
+        let clear = env.unseal(sealed).and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());
+        if clear.is_none() {
+            log::error!(server:% = bundle.instance.uuid; "the user data of a server in the making were sealed with token keys that are not here");
+        }
+        bundle.instance.user_data = clear;
+    }
+    bundle
 }
 
 pub(in crate::db) fn insert(conn: &mut Conn, bundle: &InstanceBundle, now: DateTime<Utc>) -> Result<(), DbError> {

@@ -109,6 +109,17 @@ impl Operations {
         self.db().read(move |conn| ids(held().filter(sagas::lease_owner.eq(owner)).load(conn)?)).await
     }
 
+    /// True while an owner has an operation of this kind in flight that has not gone past this step.
+    pub async fn is_at_step(&self, owner: &str, kind: &str, step: &str) -> Result<bool, DbError> {
+        let (owner, kind, step) = (owner.to_owned(), kind.to_owned(), step.to_owned());
+        self.db()
+            .read(move |conn| {
+                let here = held().filter(sagas::lease_owner.eq(owner)).filter(sagas::kind.eq(kind)).filter(sagas::step.eq(step));
+                Ok(here.first::<String>(conn).optional()?.is_some())
+            })
+            .await
+    }
+
     /// The sagas in flight whose lease has run out, in the order in which they began.
     pub async fn abandoned(&self) -> Result<Vec<Uuid>, DbError> {
         let now = self.db().env().now().naive_utc();

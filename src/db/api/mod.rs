@@ -6,6 +6,7 @@
 pub mod aggregates;
 pub mod build_requests;
 pub mod cell_mappings;
+pub mod clear_contexts;
 pub mod debts;
 pub mod flavors;
 pub mod host_mappings;

@@ -255,14 +255,19 @@ impl Operations {
         self.db.write(move |conn| append_in(conn, append, now, until)).await
     }
 
-    /// Ends a saga that its first step refused: nothing of it is left but the record of it.
-    pub async fn abandon(&self, saga: Uuid, why: &str) -> Result<(), DbError> {
+    /// Ends a saga that its first step refused: nothing of it is left but the record of it, with the context as it is now.
+    pub async fn abandon(&self, saga: Uuid, why: &str, context: String) -> Result<(), DbError> {
         let (now, why) = (self.db.env().now(), why.to_owned());
         self.db
             .write(move |conn| {
                 let id = saga.to_string();
                 let changed = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(1)))
-                    .set((sagas::state.eq("unwound"), sagas::error.eq(&why), sagas::updated_at.eq(now.naive_utc())))
+                    .set((
+                        sagas::state.eq("unwound"),
+                        sagas::error.eq(&why),
+                        sagas::context.eq(context),
+                        sagas::updated_at.eq(now.naive_utc()),
+                    ))
                     .execute(conn)?;
                 if changed == 0 {
                     return Err(lease_lost(saga));

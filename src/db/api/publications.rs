@@ -24,14 +24,21 @@ pub struct NewServer {
 impl ApiDb {
     /// Accepts a server: its mapping (in no cell yet), request spec, build request and group membership; all of them or none.
     /// [`DbError::NotFound`] when the group is gone.
-    pub async fn create_server(&self, fence: Fence, server: NewServer) -> Result<(), DbError> {
+    pub async fn create_server(&self, fence: Fence, mut server: NewServer) -> Result<(), DbError> {
         let now = self.db.env().now();
+        build_requests::seal(&mut server.instance, self.db.env());
         self.db.write_fenced(fence, move |conn| create(conn, server, now)).await
     }
 
     /// As [`ApiDb::create_server`], unless the project has no room for it any more; then why.
-    pub async fn create_server_within(&self, fence: Fence, server: NewServer, room: CountedRoom) -> Result<Result<(), String>, DbError> {
+    pub async fn create_server_within(
+        &self,
+        fence: Fence,
+        mut server: NewServer,
+        room: CountedRoom,
+    ) -> Result<Result<(), String>, DbError> {
         let now = self.db.env().now();
+        build_requests::seal(&mut server.instance, self.db.env());
         self.in_turn(server.request_spec.project_id.clone(), move |conn| {
             fence::obey(conn, fence)?;
             match project_servers::over_quota(conn, &server.request_spec, &room)? {

@@ -1,5 +1,6 @@
 //! Instance actions and their events: the history that users see. An action is known by server, request and name; an event
-//! by its action, name and host (a step may be tried on one host after another). Starting or finishing one twice changes nothing, so a saga's step may write them again.
+//! by its action, name and host (a step may be tried on one host after another). An event that began before its host was known
+//! takes the host over when that is told. Starting or finishing one twice changes nothing, so a saga's step may write them again.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -132,7 +133,13 @@ impl CellDb {
 impl CellTxn {
     /// Records that an action began; fine when it is recorded.
     pub fn action_started(self, key: ActionKey, user_id: String, project_id: String) -> CellTxn {
+        self.action_started_at(key, user_id, project_id, None)
+    }
+
+    /// As [`CellTxn::action_started`], of an action that was asked for before this cell was chosen; now without a moment.
+    pub fn action_started_at(self, key: ActionKey, user_id: String, project_id: String, at: Option<DateTime<Utc>>) -> CellTxn {
         self.with(move |conn, now| {
+            let now = at.unwrap_or(now);
             if id_of(conn, &key)?.is_some() {
                 return Ok(());
             }
@@ -165,11 +172,26 @@ impl CellTxn {
     /// Records that an event began; fine when it is recorded as begun. Nothing when its action is not recorded here: the
     /// history must not fail what it tells of.
     pub fn event_started(self, key: ActionKey, event: String, host: Option<String>) -> CellTxn {
+        self.event_started_at(key, event, host, None)
+    }
+
+    /// As [`CellTxn::event_started`], of an event that began at a moment before; now without one.
+    pub fn event_started_at(self, key: ActionKey, event: String, host: Option<String>, at: Option<DateTime<Utc>>) -> CellTxn {
         self.with(move |conn, now| {
             let Some(id) = id_of(conn, &key)? else { return Ok(()) };
             if event_id(conn, id, &event, host.as_deref())?.is_none() {
-                start(conn, id, event, host, now)?;
+                start(conn, id, event, host, at.unwrap_or(now))?;
             }
+            Ok(())
+        })
+    }
+
+    /// Records that every event of the action which has not ended failed, and why. The action's own end is told apart from it.
+    pub fn open_events_failed(self, key: ActionKey, details: String) -> CellTxn {
+        self.with(move |conn, now| {
+            let Some(id) = id_of(conn, &key)? else { return Ok(()) };
+            let set = (events::finish_time.eq(Sql(Some(now))), events::result.eq("Error"), events::details.eq(details));
+            diesel::update(events::table.filter(events::action_id.eq(id)).filter(events::finish_time.is_null())).set(set).execute(conn)?;
             Ok(())
         })
     }
@@ -218,13 +240,22 @@ fn id_of(conn: &mut Conn, key: &ActionKey) -> Result<Option<i32>, DbError> {
         .optional()?)
 }
 
+/// The event of that name at that host. Asked without a host: the newest of that name. Asked with one: else an event that has no
+/// host yet, which is at this host from now on.
 fn event_id(conn: &mut Conn, action: i32, event: &str, host: Option<&str>) -> Result<Option<i32>, DbError> {
-    let rows = events::table.filter(events::action_id.eq(action)).filter(events::event.eq(event)).into_boxed();
-    let rows = match host {
-        Some(host) => rows.filter(events::host.eq(host)),
-        None => rows.filter(events::host.is_null()),
-    };
-    Ok(rows.select(events::id).first(conn).optional()?)
+    let named: Vec<(i32, Option<String>)> = events::table
+        .filter(events::action_id.eq(action))
+        .filter(events::event.eq(event))
+        .order(events::id.desc())
+        .select((events::id, events::host))
+        .load(conn)?;
+    let Some(host) = host else { return Ok(named.first().map(|(id, _)| *id)) };
+    if let Some((id, _)) = named.iter().find(|(_, at)| at.as_deref() == Some(host)) {
+        return Ok(Some(*id));
+    }
+    let Some((id, _)) = named.iter().find(|(_, at)| at.is_none()) else { return Ok(None) };
+    diesel::update(events::table.find(id)).set(events::host.eq(host)).execute(conn)?;
+    Ok(Some(*id))
 }
 
 fn start(conn: &mut Conn, action: i32, event: String, host: Option<String>, now: DateTime<Utc>) -> Result<i32, DbError> {

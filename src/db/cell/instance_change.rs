@@ -131,6 +131,9 @@ pub(super) fn update(conn: &mut Conn, uuid: Uuid, expected: &Expected, change: I
     if !expected.allows(vm_state, task_state) {
         return Err(DbError::WrongState { server: uuid, vm_state, task_state });
     }
+    if change.user_data.is_some() {
+        conn.note_erasure();
+    }
     let flavor_id = change.flavor.as_ref().map(|flavor| instances::flavor_id.eq(flavor.id.clone()));
     let set = (change, flavor_id, instances::updated_at.eq(Sql(Some(now))));
     if *expected == Expected::any() {

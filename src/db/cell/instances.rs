@@ -217,10 +217,11 @@ impl CellTxn {
         })
     }
 
-    /// Marks the server deleted; its row and history stay, its volumes' and ports' records go. Fine when it is deleted or
-    /// there is none.
+    /// Marks the server deleted; its row and history stay, its user data and its volumes' and ports' records go. Fine when it is
+    /// deleted or there is none.
     pub fn soft_delete_instance(self, uuid: Uuid, at: DateTime<Utc>) -> CellTxn {
         self.with(move |conn, now| {
+            erase_user_data(conn, uuid)?;
             let changed = diesel::update(instances::table.filter(instances::uuid.eq(Sql(uuid))).filter(instances::deleted.eq(false)))
                 .set((
                     instances::deleted.eq(true),
@@ -261,7 +262,17 @@ pub(super) fn not_found(uuid: Uuid) -> DbError {
     DbError::NotFound(format!("Instance {uuid}"))
 }
 
+/// So that not even the database's log has them afterwards.
+fn erase_user_data(conn: &mut Conn, uuid: Uuid) -> Result<(), DbError> {
+    let with_user_data = instances::table.filter(instances::uuid.eq(Sql(uuid))).filter(instances::user_data.is_not_null());
+    if diesel::update(with_user_data).set(instances::user_data.eq(None::<String>)).execute(conn)? > 0 {
+        conn.note_erasure();
+    }
+    Ok(())
+}
+
 pub(super) fn hard_delete(conn: &mut Conn, uuid: Uuid) -> Result<(), DbError> {
+    erase_user_data(conn, uuid)?;
     actions::delete_all(conn, uuid)?;
     block_devices::delete_all(conn, uuid)?;
     faults::delete_all(conn, uuid)?;

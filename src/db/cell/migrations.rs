@@ -16,7 +16,7 @@ use crate::domain::migration::{MigrationStatus, MigrationType};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = migrations)]
 pub struct Migration {
-    /// The cell's own number; another one in each cell.
+    /// The row's key in this cell; 0 before it is stored. Clients see [`Migration::number`].
     #[diesel(skip_insertion)]
     pub id: i32,
     #[diesel(serialize_as = Sql<Uuid>)]
@@ -47,9 +47,17 @@ pub struct Migration {
     /// Who asked for the move.
     pub user_id: String,
     pub project_id: String,
+    /// The key that the move has in the cell where it began; none in that cell itself.
+    #[serde(default)]
+    pub first_id: Option<i32>,
 }
 
 impl Migration {
+    /// The number by which clients know the move: one for all its records, wherever the server goes.
+    pub fn number(&self) -> i32 {
+        self.first_id.unwrap_or(self.id)
+    }
+
     /// When it changed last.
     pub fn last_change(&self) -> DateTime<Utc> {
         self.updated_at.unwrap_or(self.created_at)
@@ -240,7 +248,11 @@ fn get(conn: &mut Conn, uuid: Uuid) -> Result<Migration, DbError> {
     found.ok_or_else(|| not_found(uuid))
 }
 
-pub(super) fn insert(conn: &mut Conn, migration: Migration) -> Result<(), DbError> {
+/// Adds a record. A copy of another cell's record carries that cell's key, and keeps it as the number that clients know.
+pub(super) fn insert(conn: &mut Conn, mut migration: Migration) -> Result<(), DbError> {
+    if migration.id != 0 {
+        migration.first_id = Some(migration.number());
+    }
     diesel::insert_into(migrations::table).values(migration).execute(conn)?;
     Ok(())
 }

@@ -170,6 +170,7 @@ diesel::table! {
         hidden -> Bool,
         user_id -> Text,
         project_id -> Text,
+        first_id -> Nullable<Integer>,
     }
 }
 

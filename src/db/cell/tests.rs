@@ -82,6 +82,7 @@ fn migration(server: Uuid, n: u128) -> Migration {
         hidden: false,
         user_id: "u1".into(),
         project_id: "p1".into(),
+        first_id: None,
     }
 }
 
@@ -146,7 +147,7 @@ fn key(server: Uuid) -> ActionKey {
 /// Without the numbers that are a cell's own.
 fn bare(mut bundle: InstanceBundle) -> InstanceBundle {
     bundle.instance.id = 0;
-    bundle.migrations.iter_mut().for_each(|migration| migration.id = 0);
+    bundle.migrations.iter_mut().for_each(|migration| (migration.id, migration.first_id) = (0, None));
     bundle
 }
 

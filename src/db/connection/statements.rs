@@ -39,6 +39,8 @@ pub struct Conn {
     prepared: HashSet<TypeId>,
     /// How many statements have been kept, of either sort.
     kept: Arc<AtomicUsize>,
+    /// Something was erased that must not be found in what the file has given up.
+    pub(super) erased: bool,
 }
 
 impl Conn {
@@ -50,7 +52,7 @@ impl Conn {
                 counter.fetch_add(1, Ordering::Relaxed);
             }
         });
-        Conn { either, prepared: HashSet::new(), kept }
+        Conn { either, prepared: HashSet::new(), kept, erased: false }
     }
 
     fn statement<T: QueryFragment<MultiBackend> + QueryId>(&self, query: T) -> QueryResult<Statement<T>> {

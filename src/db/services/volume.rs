@@ -22,6 +22,8 @@ diesel::table! {
         metadata -> Text,
         created_at -> Timestamp,
         updated_at -> Timestamp,
+        made_size -> Nullable<BigInt>,
+        made_sha256 -> Nullable<Text>,
     }
 }
 
@@ -83,6 +85,30 @@ pub struct AttachmentRow {
     pub connection_info: String,
     pub created_at: NaiveDateTime,
     pub attached_at: Option<NaiveDateTime>,
+}
+
+/// A volume's bytes as its record has them.
+#[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable)]
+#[diesel(table_name = volumes)]
+pub struct MadeVolume {
+    pub id: String,
+    pub size_gb: i32,
+    /// How many bytes the service wrote when it made the volume, and their SHA-256 in hex; none in a record of an older release.
+    pub made_size: Option<i64>,
+    pub made_sha256: Option<String>,
+}
+
+/// Notes what was written when a volume was made.
+pub fn set_made(conn: &mut Conn, id: &str, size: i64, sha256: &str) -> Result<(), DbError> {
+    diesel::update(volumes::table.find(id)).set((volumes::made_size.eq(size), volumes::made_sha256.eq(sha256))).execute(conn)?;
+    Ok(())
+}
+
+/// The volumes whose bytes were made: in an older release's records those that are in no trouble.
+pub fn made(conn: &mut Conn) -> Result<Vec<MadeVolume>, DbError> {
+    let whole = volumes::made_size.is_not_null().or(volumes::status.ne_all(["creating", "error"]));
+    let statement = volumes::table.filter(whole.and(volumes::status.ne("creating"))).order(volumes::id);
+    Ok(statement.select(MadeVolume::as_select()).load(conn)?)
 }
 
 /// Stores a new volume.

@@ -8,7 +8,7 @@
 //! ```
 //! An empty text allows everybody, as `@` does; `!` allows nobody.
 
-use crate::domain::context::RequestContext;
+use crate::domain::context::{ROLES, RequestContext};
 
 /// How deep parentheses and negations may nest.
 const MAX_DEPTH: usize = 64;
@@ -59,7 +59,7 @@ impl Operand {
             Operand::Literal(text) => text,
             Operand::CallerUser => &context.user_id,
             Operand::CallerProject => &context.project_id,
-            Operand::CallerIsAdmin => match has_role(context, "admin") {
+            Operand::CallerIsAdmin => match context.is_admin() {
                 true => "True",
                 false => "False",
             },
@@ -73,16 +73,12 @@ impl Operand {
     }
 }
 
-fn has_role(context: &RequestContext, name: &str) -> bool {
-    context.roles.iter().any(|role| role.eq_ignore_ascii_case(name))
-}
-
 impl Expression {
     /// Judges the caller; `rule` judges by another rule's name.
     pub(super) fn allows(&self, context: &RequestContext, target: &Target<'_>, rule: &dyn Fn(&str) -> bool) -> bool {
         match self {
             Expression::Constant(value) => *value,
-            Expression::Role(name) => has_role(context, name),
+            Expression::Role(name) => context.has_role(name),
             Expression::Rule(name) => rule(name),
             Expression::Compare(left, right) => {
                 let (left, right) = (left.value(context, target), right.value(context, target));
@@ -271,10 +267,16 @@ fn check(text: &str) -> Result<Expression, String> {
         return Err(format!("{text:?} says nothing after the colon"));
     }
     match kind {
-        "role" => Ok(Expression::Role(rest.to_owned())),
+        "role" => Ok(Expression::Role(spelled(rest))),
         "rule" => Ok(Expression::Rule(rest.to_owned())),
         _ => Ok(Expression::Compare(left_operand(kind)?, right_operand(rest)?)),
     }
+}
+
+/// A role as a rule means it. Callers' roles are compared exactly, but a file that says `role:Admin` means the built-in role.
+fn spelled(role: &str) -> String {
+    let built_in = ROLES.iter().find(|known| known.eq_ignore_ascii_case(role));
+    built_in.map_or_else(|| role.to_owned(), |known| (*known).to_owned())
 }
 
 /// Splits at the first colon outside quotes.

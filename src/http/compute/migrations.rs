@@ -126,7 +126,7 @@ fn newest_of_each(records: impl Iterator<Item = Migration>) -> Vec<Migration> {
 fn view(migration: &Migration, version: ApiVersion, shows_hosts: bool) -> Value {
     let host = |name: Option<&str>| json!(name.filter(|_| shows_hosts));
     let mut view = json!({
-        "id": migration.id,
+        "id": migration.number(),
         "instance_uuid": migration.instance_uuid,
         "status": migration.status.as_str(),
         "source_compute": host(Some(&migration.source_compute)),

@@ -79,12 +79,12 @@ impl Query {
         }
     }
 
-    /// Which page is asked for; it holds `most` entries at most.
+    /// Which page is asked for; it holds `most` entries at most. A limit of 0 asks for an empty page, as in Nova.
     pub fn page(&self, most: usize) -> Result<Page, ApiError> {
-        Ok(Page { limit: self.limit(most)?, marker: self.get("marker").map(str::to_owned) })
+        Ok(Page { limit: self.number("limit")?.unwrap_or(most).min(most), marker: self.get("marker").map(str::to_owned) })
     }
 
-    /// How many entries are asked for, `most` of them at most.
+    /// How many entries a list without markers shows, `most` of them at most. Nova takes a limit of 0 for none there.
     pub fn limit(&self, most: usize) -> Result<usize, ApiError> {
         Ok(self.number("limit")?.filter(|limit| *limit > 0).unwrap_or(most).min(most))
     }
@@ -107,7 +107,7 @@ pub fn parse_moment(text: &str) -> Option<DateTime<Utc>> {
 /// A page of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// How many at most; at least 1.
+    /// How many at most.
     pub limit: usize,
     /// The page begins after this one.
     pub marker: Option<String>,
@@ -140,7 +140,7 @@ impl Page {
 
     /// The link to the page after a full one; none after the last.
     pub fn next(&self, request: &HttpRequest, query: &Query, collection: &str, held: usize, last: Option<String>) -> Option<Value> {
-        let last = last.filter(|_| held == self.limit)?;
+        let last = last.filter(|_| held == self.limit && held > 0)?;
         let mut pairs: Vec<(&str, &str)> =
             query.pairs.iter().filter(|(key, _)| key != "marker").map(|(key, value)| (key.as_str(), value.as_str())).collect();
         pairs.push(("marker", &last));

@@ -11,9 +11,10 @@ use super::quota_usage::{self, Counted, Usage, tell_missing};
 use super::schema::{self, Schema, as_bool, as_integer};
 use crate::db::api::quotas::DEFAULT_CLASS;
 use crate::domain::quota::{DEFAULTS, Limits};
-use crate::http::auth::Caller;
-use crate::http::error::ApiError;
+use crate::http::auth::{Caller, known_project};
+use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
+use crate::services::identity::Authenticator;
 
 /// Routes.
 pub fn routes(config: &mut web::ServiceConfig) {
@@ -78,18 +79,37 @@ fn query_of(request: &HttpRequest, version: ApiVersion) -> Result<Option<String>
     if version.at_least(75) {
         query.only(&["user_id"])?;
     }
-    Ok(query.get("user_id").map(str::to_owned))
+    match query.get("user_id") {
+        Some(user) if user.is_empty() || user.chars().nth(255).is_some() => Err(bad_request("user_id has 1 to 255 characters.")),
+        user => Ok(user.map(str::to_owned)),
+    }
 }
 
-async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, project: web::Path<String>) -> Answer {
+async fn show(
+    caller: Caller,
+    version: ApiVersion,
+    api: web::Data<Catalog>,
+    identity: web::Data<dyn Authenticator>,
+    request: HttpRequest,
+    project: web::Path<String>,
+) -> Answer {
     api.allow_on_project(&caller, "os_compute_api:os-quota-sets:show", &project)?;
+    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
     let user = query_of(&request, version)?;
     let limits = api.limits_of(&project, user.as_deref()).await?;
     answer(Some(&project), visible(&limits, |resource| is_gone(resource, version)))
 }
 
-async fn detail(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, project: web::Path<String>) -> Answer {
+async fn detail(
+    caller: Caller,
+    version: ApiVersion,
+    api: web::Data<Catalog>,
+    identity: web::Data<dyn Authenticator>,
+    request: HttpRequest,
+    project: web::Path<String>,
+) -> Answer {
     api.allow_on_project(&caller, "os_compute_api:os-quota-sets:detail", &project)?;
+    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
     let user = query_of(&request, version)?;
     let limits = api.limits_of(&project, user.as_deref()).await?;
     let Counted { usage, missing } = quota_usage::count(&api, &project, user.as_deref()).await?;
@@ -101,8 +121,15 @@ async fn detail(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, re
     tell_missing(answer(Some(&project), figures.collect()), &missing)
 }
 
-async fn defaults(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, project: web::Path<String>) -> Answer {
+async fn defaults(
+    caller: Caller,
+    version: ApiVersion,
+    api: web::Data<Catalog>,
+    identity: web::Data<dyn Authenticator>,
+    project: web::Path<String>,
+) -> Answer {
     api.allow_on_project(&caller, "os_compute_api:os-quota-sets:defaults", &project)?;
+    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
     let limits = api.api.quota_class(&api.default_limits, DEFAULT_CLASS).await?;
     answer(Some(&project), visible(&limits, |resource| is_gone(resource, version)))
 }
@@ -111,11 +138,13 @@ async fn update(
     caller: Caller,
     version: ApiVersion,
     api: web::Data<Catalog>,
+    identity: web::Data<dyn Authenticator>,
     request: HttpRequest,
     project: web::Path<String>,
     body: web::Json<Value>,
 ) -> Answer {
     api.allow_on_project(&caller, "os_compute_api:os-quota-sets:update", &project)?;
+    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
     match version {
         version if version.at_least(57) => UPDATE_V257.check(&body)?,
         version if version.at_least(36) => UPDATE_V236.check(&body)?,

@@ -6,6 +6,7 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 
 use super::answer::{bad_request, fault};
+use super::servers::body::excerpt;
 use crate::http::error::ApiError;
 
 /// The schema of one request body, for one range of microversions.
@@ -27,7 +28,8 @@ impl Schema {
         validator.validate(body).map_err(|error| {
             let path = error.instance_path().to_string();
             let place = path.rsplit('/').next().unwrap_or_default();
-            bad_request(format!("Invalid input for field/attribute {place}. Value: {}. {error}", error.instance()))
+            let (place, value) = (excerpt(place), excerpt(&error.instance().to_string()));
+            bad_request(format!("Invalid input for field/attribute {place}. Value: {value}. {}", excerpt(&error.to_string())))
         })
     }
 }

@@ -39,7 +39,8 @@ impl Period {
             Some(text) => parse_moment(text).ok_or_else(|| bad_request("Datetime is in invalid format")),
         };
         let (start, stop) = (end("start")?, end("end")?);
-        if start >= stop {
+        // Without either end the period is empty, which Nova answers with no usage.
+        if start > stop || (start == stop && query.get("start").is_some_and(|text| !text.is_empty())) {
             return Err(bad_request("Invalid start time. The start time cannot occur after the end time."));
         }
         Ok(Period { start, stop: stop.min(now) })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 
-use super::{collection, failed, is_set, not_found, require_admin, roles};
+use super::{collection, failed, is_set, not_found, reads_domain, reads_system, require, require_admin, roles};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::ApiError;
@@ -23,13 +23,13 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 async fn grant(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require_admin("identity:create_grant", &caller)?;
     identity.grant(assignment(&request)?).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
 async fn check(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require("identity:check_grant", reads_grants(&request, &caller))?;
     let assignment = assignment(&request)?;
     let role = assignment.role_id.clone();
     match identity.is_granted(assignment).await.map_err(failed)? {
@@ -39,13 +39,13 @@ async fn check(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, call
 }
 
 async fn revoke(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require_admin("identity:revoke_grant", &caller)?;
     identity.revoke(assignment(&request)?).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
 async fn list_roles(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require("identity:list_grants", reads_grants(&request, &caller))?;
     let (user, target) = (request.match_info().query("user"), target(&request)?);
     let held = identity.roles_of(user, target, false).await.map_err(failed)?;
     let held = held.iter().map(|role| roles::render(&request, role)).collect();
@@ -58,8 +58,10 @@ async fn list(
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require("identity:list_role_assignments", reads_domain(&caller))?;
     let mut known = identity.assignments().await.map_err(failed)?;
+    // Who reads the domain alone sees what is in it.
+    known.retain(|one| one.target != Target::System || reads_system(&caller));
     if is_set(&query, "effective") {
         known = effective(&identity, known).await.map_err(failed)?;
     }
@@ -97,6 +99,14 @@ async fn names(identity: &EmbeddedIdentity) -> Result<BTreeMap<String, String>, 
     let users = identity.users().await?.into_iter().map(|user| (user.id, user.name));
     let roles = identity.roles().await?.into_iter().map(|role| (role.id, role.name));
     Ok(projects.chain(users).chain(roles).collect())
+}
+
+/// Grants on the system are not of the domain.
+fn reads_grants(request: &HttpRequest, caller: &Caller) -> bool {
+    match request.match_info().query("place") {
+        "system" => reads_system(caller),
+        _ => reads_domain(caller),
+    }
 }
 
 fn target(request: &HttpRequest) -> Result<Target, ApiError> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 
-use super::{collection, link, not_found, require_admin};
+use super::{collection, link, not_found, reads_system, require};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::ApiError;
@@ -36,7 +36,7 @@ async fn list_services(
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require("identity:list_services", reads_system(&caller))?;
     let wanted = |entry: &&CatalogEntry| {
         query.get("name").is_none_or(|name| name == entry.name) && query.get("type").is_none_or(|wanted| wanted == entry.service_type)
     };
@@ -45,7 +45,7 @@ async fn list_services(
 }
 
 async fn show_service(request: HttpRequest, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require("identity:get_service", reads_system(&caller))?;
     let entry = CATALOG.iter().find(|entry| entry.service_id() == *id).ok_or_else(|| not_found("service", &id))?;
     Ok(HttpResponse::Ok().json(json!({"service": service(&request, entry)})))
 }
@@ -55,7 +55,7 @@ async fn list_endpoints(
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require("identity:list_endpoints", reads_system(&caller))?;
     let is = |endpoint: &Value, key: &str| query.get(key).is_none_or(|wanted| endpoint[key] == wanted.as_str());
     let mut known = endpoints(&request);
     known.retain(|endpoint| is(endpoint, "service_id") && is(endpoint, "interface") && is(endpoint, "region_id"));
@@ -63,7 +63,7 @@ async fn list_endpoints(
 }
 
 async fn show_endpoint(request: HttpRequest, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require("identity:get_endpoint", reads_system(&caller))?;
     let endpoint = endpoints(&request).into_iter().find(|endpoint| endpoint["id"] == id.as_str());
     Ok(HttpResponse::Ok().json(json!({"endpoint": endpoint.ok_or_else(|| not_found("endpoint", &id))?})))
 }

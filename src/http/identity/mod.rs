@@ -13,6 +13,7 @@ mod versions;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use super::auth::Caller;
@@ -37,6 +38,16 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
     );
 }
 
+/// A field that is there, be it null.
+fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// A field that may be left out, but is not null when it is there.
+fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
 fn failed(error: ServiceError) -> ApiError {
     ApiError::from_service(ErrorForm::Identity, error)
 }
@@ -49,12 +60,27 @@ fn not_found(what: &str, id: &str) -> ApiError {
     ApiError::new(ErrorForm::Identity, StatusCode::NOT_FOUND, format!("Could not find {what}: {id}."))
 }
 
-fn require_admin(caller: &Caller) -> Result<(), ApiError> {
-    if caller.0.is_admin() {
+/// Names what is done as Keystone's policies do (`identity:get_user`), and refuses it with 403 unless it is allowed.
+fn require(action: &str, allowed: bool) -> Result<(), ApiError> {
+    if allowed {
         return Ok(());
     }
-    let message = "You are not authorized to perform the requested action: it needs the role admin.";
+    let message = format!("You are not authorized to perform the requested action: {action}.");
     Err(ApiError::new(ErrorForm::Identity, StatusCode::FORBIDDEN, message))
+}
+
+fn require_admin(action: &str, caller: &Caller) -> Result<(), ApiError> {
+    require(action, caller.0.is_admin())
+}
+
+/// True for an administrator, and for a reader whose token is scoped to the system.
+fn reads_system(caller: &Caller) -> bool {
+    caller.0.is_admin() || (caller.0.has_role("reader") && caller.0.system_scope)
+}
+
+/// The same with a reader whose token is scoped to the domain, in which all accounts are.
+fn reads_domain(caller: &Caller) -> bool {
+    reads_system(caller) || (caller.0.has_role("reader") && caller.0.domain_scope)
 }
 
 /// The link of an entity of a collection (`projects/…`).

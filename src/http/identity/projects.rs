@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{bad_request, collection, failed, link, not_found, require_admin};
+use super::{bad_request, collection, failed, link, not_found, not_null, reads_domain, require, require_admin};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::services::identity::{EmbeddedIdentity, Project, ProjectChanges};
@@ -24,8 +24,10 @@ struct Body {
 
 #[derive(Deserialize)]
 struct Fields {
+    #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
     description: Option<String>,
+    #[serde(default, deserialize_with = "not_null")]
     enabled: Option<bool>,
     domain_id: Option<String>,
 }
@@ -36,7 +38,7 @@ async fn list(
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require("identity:list_projects", reads_domain(&caller))?;
     let mut projects = identity.projects().await.map_err(failed)?;
     projects.retain(|project| {
         query.get("name").is_none_or(|name| *name == project.name)
@@ -54,9 +56,7 @@ async fn show(
     caller: Caller,
     id: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
-    if !caller.0.is_admin() && caller.0.project_id != *id {
-        return Err(not_found("project", &id));
-    }
+    require("identity:get_project", caller.0.project_id == *id || reads_domain(&caller))?;
     let project = identity.project(&id).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"project": render(&request, &project)})))
 }
@@ -67,7 +67,7 @@ async fn create(
     caller: Caller,
     web::Json(Body { project }): web::Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require_admin("identity:create_project", &caller)?;
     in_the_domain(project.domain_id.as_deref())?;
     let name = project.name.ok_or_else(|| bad_request("A project needs a name."))?;
     let description = project.description.unwrap_or_default();
@@ -82,7 +82,7 @@ async fn update(
     id: web::Path<String>,
     web::Json(Body { project }): web::Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require_admin("identity:update_project", &caller)?;
     in_the_domain(project.domain_id.as_deref())?;
     let changes = ProjectChanges { name: project.name, description: project.description, enabled: project.enabled };
     let updated = identity.update_project(&id, changes).await.map_err(failed)?;
@@ -90,7 +90,7 @@ async fn update(
 }
 
 async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require_admin("identity:delete_project", &caller)?;
     identity.delete_project(&id).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }

@@ -6,14 +6,16 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{collection, failed, link, require_admin};
+use super::{bad_request, collection, failed, link, not_null, reads_system, require, require_admin};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::services::identity::{EmbeddedIdentity, Role};
+use crate::services::identity::embedded::ROLES;
+use crate::services::identity::{EmbeddedIdentity, Role, RoleChanges};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/roles").route(web::get().to(list)).route(web::post().to(create)));
-    cfg.service(web::resource("/roles/{id}").route(web::get().to(show)).route(web::delete().to(delete)));
+    let one = web::resource("/roles/{id}").route(web::get().to(show)).route(web::patch().to(update));
+    cfg.service(one.route(web::delete().to(delete)));
 }
 
 #[derive(Deserialize)]
@@ -23,17 +25,19 @@ struct Body {
 
 #[derive(Deserialize)]
 struct Fields {
-    name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "not_null")]
+    name: Option<String>,
     description: Option<String>,
 }
 
 async fn list(
     request: HttpRequest,
     identity: web::Data<EmbeddedIdentity>,
-    _: Caller,
+    caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
+    let manages_domain = caller.0.has_role("manager") && caller.0.domain_scope;
+    require("identity:list_roles", manages_domain || reads_system(&caller))?;
     let mut roles = identity.roles().await.map_err(failed)?;
     // A role of a domain is another thing; here all are global.
     roles.retain(|role| query.get("name").is_none_or(|name| *name == role.name) && !query.contains_key("domain_id"));
@@ -44,10 +48,14 @@ async fn list(
 async fn show(
     request: HttpRequest,
     identity: web::Data<EmbeddedIdentity>,
-    _: Caller,
+    caller: Caller,
     id: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
+    let allowed = reads_system(&caller);
+    require("identity:get_role", allowed || caller.0.has_role("manager"))?;
     let role = identity.role(&id).await.map_err(failed)?;
+    // A manager reads the roles that a manager may give.
+    require("identity:get_role", allowed || ["manager", "member", "reader"].contains(&role.name.as_str()))?;
     Ok(HttpResponse::Ok().json(json!({"role": render(&request, &role)})))
 }
 
@@ -57,24 +65,38 @@ async fn create(
     caller: Caller,
     web::Json(Body { role }): web::Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
-    let created = identity.create_role(&role.name, &role.description.unwrap_or_default()).await.map_err(failed)?;
+    require_admin("identity:create_role", &caller)?;
+    let name = role.name.ok_or_else(|| bad_request("A role needs a name."))?;
+    let created = identity.create_role(&name, &role.description.unwrap_or_default()).await.map_err(failed)?;
     Ok(HttpResponse::Created().json(json!({"role": render(&request, &created)})))
 }
 
+async fn update(
+    request: HttpRequest,
+    identity: web::Data<EmbeddedIdentity>,
+    caller: Caller,
+    id: web::Path<String>,
+    web::Json(Body { role }): web::Json<Body>,
+) -> Result<HttpResponse, ApiError> {
+    require_admin("identity:update_role", &caller)?;
+    let updated = identity.update_role(&id, RoleChanges { name: role.name, description: role.description }).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"role": render(&request, &updated)})))
+}
+
 async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require_admin("identity:delete_role", &caller)?;
     identity.delete_role(&id).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
 pub(super) fn render(request: &HttpRequest, role: &Role) -> Value {
+    let options = if ROLES.contains(&role.name.as_str()) { json!({"immutable": true}) } else { json!({}) };
     json!({
         "id": role.id,
         "name": role.name,
         "description": role.description,
         "domain_id": null,
-        "options": {},
+        "options": options,
         "links": link(request, &format!("roles/{}", role.id)),
     })
 }

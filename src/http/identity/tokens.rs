@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use actix_web::http::StatusCode;
+use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse, web};
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::endpoints::catalog;
-use super::{bad_request, collection, domains, failed, is_set, not_found, projects};
+use super::{bad_request, collection, domains, failed, is_set, not_found, projects, reads_system, require};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::services::ServiceError;
 use crate::services::identity::{
-    AuthenticationError, EmbeddedIdentity, IssuedToken, ProjectRef, Scope, ScopeRequest, Target, Token, UserRef,
+    AuthenticationError, Credential, EmbeddedIdentity, IssuedToken, ProjectRef, Scope, ScopeRequest, Target, Token, UserRef,
 };
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -80,13 +80,21 @@ async fn issue(
     let scope = read_scope(body.auth.scope)?;
     let Identity { methods, password, token } = body.auth.identity;
     let uses = |method: &str| methods.iter().any(|wanted| wanted == method);
-    let answer = match (password, token) {
-        (Some(Password { user }), _) if uses("password") => identity.authenticate_password(&read_user(&user)?, &user.password, scope).await,
-        (_, Some(token)) if uses("token") => identity.authenticate_token(&token.id, scope).await,
-        _ if uses("password") || uses("token") => return Err(bad_request("The method's own part is missing from auth.identity.")),
-        _ => Err(AuthenticationError::Unauthorized),
-    };
-    let IssuedToken { id, token } = answer.map_err(refused)?;
+    let missing = |method: &str| bad_request(format!("auth.identity.methods names {method}, and auth.identity.{method} is missing."));
+    let mut credentials = Vec::new();
+    // The cheaper one first: who shows a garbage token costs no password's hash.
+    if uses("token") {
+        credentials.push(Credential::Token(token.ok_or_else(|| missing("token"))?.id));
+    }
+    if uses("password") {
+        let Password { user } = password.ok_or_else(|| missing("password"))?;
+        credentials.push(Credential::Password { user: read_user(&user)?, password: user.password });
+    }
+    // Every method must succeed, and one that is not known never does.
+    if methods.iter().any(|method| method != "password" && method != "token") {
+        return Err(refused(AuthenticationError::Unauthorized));
+    }
+    let IssuedToken { id, token } = identity.authenticate(credentials, scope).await.map_err(refused)?;
     let body = json!({"token": render(&request, &token, !is_set(&query, "nocatalog"))});
     Ok(HttpResponse::Created().insert_header(("X-Subject-Token", id)).insert_header(("Vary", "X-Auth-Token")).json(body))
 }
@@ -97,19 +105,30 @@ async fn show(
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    let (id, token) = subject(&request, &identity, &caller).await?;
+    // Whoever serves users' requests validates their tokens; to look whether one is good is for administrators.
+    let (action, services) = match *request.method() {
+        Method::HEAD => ("identity:check_token", false),
+        _ => ("identity:validate_token", caller.0.has_role("service")),
+    };
+    let (id, token) = subject(&request, &identity).await?;
+    require(action, services || reads_system(&caller) || caller.0.user_id == token.user_id)?;
     let body = json!({"token": render(&request, &token, !is_set(&query, "nocatalog"))});
     Ok(HttpResponse::Ok().insert_header(("X-Subject-Token", id)).insert_header(("Vary", "X-Auth-Token")).json(body))
 }
 
 async fn revoke(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
-    let (id, _) = subject(&request, &identity, &caller).await?;
+    let (id, token) = subject(&request, &identity).await?;
+    require("identity:revoke_token", caller.0.is_admin() || caller.0.user_id == token.user_id)?;
     identity.revoke_token(&id).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-async fn own_catalog(request: HttpRequest, _: Caller) -> HttpResponse {
-    HttpResponse::Ok().json(collection(&request, "catalog", catalog(&request)))
+async fn own_catalog(request: HttpRequest, caller: Caller) -> Result<HttpResponse, ApiError> {
+    if caller.0.project_id.is_empty() {
+        let message = "A project-scoped token is required to produce a service catalog.";
+        return Err(ApiError::new(ErrorForm::Identity, StatusCode::FORBIDDEN, message));
+    }
+    Ok(HttpResponse::Ok().json(collection(&request, "catalog", catalog(&request))))
 }
 
 async fn own_projects(request: HttpRequest, identity: web::Data<EmbeddedIdentity>, caller: Caller) -> Result<HttpResponse, ApiError> {
@@ -130,8 +149,8 @@ async fn own_system(request: HttpRequest, identity: web::Data<EmbeddedIdentity>,
     Ok(HttpResponse::Ok().json(collection(&request, "system", known)))
 }
 
-/// The token that the request is about. Others' are for administrators and services.
-async fn subject(request: &HttpRequest, identity: &EmbeddedIdentity, caller: &Caller) -> Result<(String, Token), ApiError> {
+/// The token that the request is about.
+async fn subject(request: &HttpRequest, identity: &EmbeddedIdentity) -> Result<(String, Token), ApiError> {
     let header = request.headers().get("X-Subject-Token").and_then(|value| value.to_str().ok());
     let id = header.ok_or_else(|| bad_request("The header X-Subject-Token is missing."))?;
     let missing = || not_found("token", "it is unknown, expired or revoked");
@@ -139,8 +158,7 @@ async fn subject(request: &HttpRequest, identity: &EmbeddedIdentity, caller: &Ca
         ServiceError::NotFound(_) => missing(),
         other => failed(other),
     })?;
-    let trusted = caller.0.is_admin() || caller.0.has_role("service") || caller.0.user_id == token.user_id;
-    if trusted { Ok((id.to_owned(), token)) } else { Err(missing()) }
+    Ok((id.to_owned(), token))
 }
 
 fn read_user(user: &PasswordUser) -> Result<UserRef, ApiError> {
@@ -180,7 +198,7 @@ fn read_scope(scope: Value) -> Result<ScopeRequest, ApiError> {
     }
 }
 
-fn refused(error: AuthenticationError) -> ApiError {
+pub(super) fn refused(error: AuthenticationError) -> ApiError {
     match error {
         AuthenticationError::Unauthorized => ApiError::new(ErrorForm::Identity, StatusCode::UNAUTHORIZED, error.to_string()),
         AuthenticationError::Service(error) => failed(error),

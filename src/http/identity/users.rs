@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::projects::{self, in_the_domain};
-use super::{bad_request, collection, failed, link, not_found, require_admin};
+use super::tokens::refused;
+use super::{bad_request, collection, failed, given, link, not_null, reads_domain, require, require_admin};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::services::identity::{EmbeddedIdentity, NewUser, User, UserUpdate};
@@ -27,20 +28,18 @@ struct Body {
 
 #[derive(Deserialize)]
 struct Fields {
+    #[serde(default, deserialize_with = "not_null")]
     name: Option<String>,
-    password: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    password: Option<Option<String>>,
     description: Option<String>,
     #[serde(default, deserialize_with = "given")]
     email: Option<Option<String>>,
+    #[serde(default, deserialize_with = "not_null")]
     enabled: Option<bool>,
     domain_id: Option<String>,
     #[serde(default, deserialize_with = "given")]
     default_project_id: Option<Option<String>>,
-}
-
-/// A field that is there, be it null.
-fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -60,7 +59,7 @@ async fn list(
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require("identity:list_users", reads_domain(&caller))?;
     let mut users = identity.users().await.map_err(failed)?;
     users.retain(|user| {
         query.get("name").is_none_or(|name| *name == user.name)
@@ -77,7 +76,7 @@ async fn show(
     caller: Caller,
     id: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
-    self_or_admin(&caller, &id)?;
+    require("identity:get_user", caller.0.user_id == *id || reads_domain(&caller))?;
     let user = identity.user(&id).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"user": render(&request, &user)})))
 }
@@ -88,11 +87,11 @@ async fn create(
     caller: Caller,
     web::Json(Body { user }): web::Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require_admin("identity:create_user", &caller)?;
     in_the_domain(user.domain_id.as_deref())?;
     let new = NewUser {
         name: user.name.ok_or_else(|| bad_request("A user needs a name."))?,
-        password: user.password,
+        password: user.password.flatten(),
         description: user.description.unwrap_or_default(),
         email: user.email.flatten(),
         enabled: user.enabled.unwrap_or(true),
@@ -109,22 +108,26 @@ async fn update(
     id: web::Path<String>,
     web::Json(Body { user }): web::Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require_admin("identity:update_user", &caller)?;
     in_the_domain(user.domain_id.as_deref())?;
+    let password = match user.password {
+        Some(None) => return Err(bad_request("Invalid input for field 'password': it must not be null.")),
+        password => password.flatten(),
+    };
     let update = UserUpdate {
         name: user.name,
         description: user.description,
         email: user.email,
         enabled: user.enabled,
         default_project_id: user.default_project_id,
-        password: user.password,
+        password,
     };
     let updated = identity.update_user(&id, update).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"user": render(&request, &updated)})))
 }
 
 async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    require_admin(&caller)?;
+    require_admin("identity:delete_user", &caller)?;
     identity.delete_user(&id).await.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
@@ -135,8 +138,8 @@ async fn change_password(
     id: web::Path<String>,
     web::Json(PasswordBody { user }): web::Json<PasswordBody>,
 ) -> Result<HttpResponse, ApiError> {
-    self_or_admin(&caller, &id)?;
-    identity.change_password(&id, &user.original_password, &user.password).await.map_err(failed)?;
+    require("identity:change_password", caller.0.user_id == *id || caller.0.is_admin())?;
+    identity.change_password(&id, &user.original_password, user.password).await.map_err(refused)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -146,14 +149,10 @@ async fn list_projects(
     caller: Caller,
     id: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
-    self_or_admin(&caller, &id)?;
+    require("identity:list_user_projects", caller.0.user_id == *id || reads_domain(&caller))?;
     let known = identity.projects_of(&id).await.map_err(failed)?;
     let known = known.iter().map(|project| projects::render(&request, project)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "projects", known)))
-}
-
-fn self_or_admin(caller: &Caller, id: &str) -> Result<(), ApiError> {
-    if caller.0.is_admin() || caller.0.user_id == id { Ok(()) } else { Err(not_found("user", id)) }
 }
 
 fn render(request: &HttpRequest, user: &User) -> Value {

@@ -1,5 +1,7 @@
 //! An image's attributes as JSON: custom properties stand beside the standard ones at the top level.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -173,10 +175,10 @@ fn flag(key: &str, value: &Value) -> Result<bool, ServiceError> {
 
 fn tags(value: &Value) -> Result<Vec<String>, ServiceError> {
     let wanted = value.as_array().ok_or_else(|| wrong("tags", "an array of strings"))?;
-    let mut tags: Vec<String> = Vec::new();
+    let (mut tags, mut seen) = (Vec::new(), HashSet::new());
     for tag in wanted {
         let tag = text("tags", tag)?;
-        if !tags.contains(&tag) {
+        if seen.insert(tag.clone()) {
             tags.push(tag);
         }
     }

@@ -1,13 +1,22 @@
 //! An image's bytes: uploaded and downloaded as streams, so that their size does not matter.
 
+mod range;
+
 use actix_web::body::SizedStream;
-use actix_web::http::StatusCode;
+use actix_web::error::PayloadError;
+use actix_web::http::header::{ACCEPT_RANGES, CONTENT_RANGE, HeaderMap, IF_RANGE, RANGE};
+use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse, web};
-use futures::{SinkExt, StreamExt};
+use bytes::Bytes;
+use futures::channel::mpsc;
+use futures::stream::unfold;
+use futures::{SinkExt, Stream, StreamExt};
 
 use super::{failed, image_id};
+use crate::http::arrival;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
+use crate::http::limits::Transfers;
 use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
 
@@ -16,6 +25,11 @@ const QUEUE: usize = 4;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/v2/images/{id}/file").route(web::put().to(upload)).route(web::get().to(download)));
+}
+
+/// Whether the body of such a request is an image's data, which no memory need hold.
+pub fn takes_a_stream(method: &Method, path: &str) -> bool {
+    method == Method::PUT && path.starts_with("/image/v2/images/") && path.ends_with("/file")
 }
 
 async fn upload(
@@ -38,28 +52,82 @@ async fn upload(
         return refuse(StatusCode::CONFLICT, format!("Image {id} has bytes already; its status is active."));
     }
     // The payload belongs to this thread; the service takes a stream that may travel.
-    let (pieces, data) = futures::channel::mpsc::channel(QUEUE);
-    let (_, stored) = futures::join!(forward(payload, pieces), images.upload(image.id, Box::pin(data)));
-    stored.map_err(failed)?;
+    let (pieces, queued) = mpsc::channel(QUEUE);
+    // A task of its own: it leaves the image as it was also when the client goes, and this handler with it.
+    let storing = actix_web::rt::spawn(async move { images.upload(image.id, Box::pin(whole(queued))).await });
+    // Answered at once: the HTTP library closes a connection on which something broken came.
+    forward(payload, pieces).await.map_err(|error| arrival::broken(&error, ErrorForm::Image))?;
+    let broke_off = |_| ApiError::new(ErrorForm::Image, StatusCode::INTERNAL_SERVER_ERROR, "The upload broke off.");
+    storing.await.map_err(broke_off)?.map_err(failed)?;
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Passes the request's body on until it ends, breaks off or nobody listens any more.
-async fn forward(mut payload: web::Payload, mut pieces: futures::channel::mpsc::Sender<std::io::Result<bytes::Bytes>>) {
-    while let Some(piece) = payload.next().await {
-        let piece = piece.map_err(std::io::Error::other);
-        let ended = piece.is_err();
-        if pieces.send(piece).await.is_err() || ended {
-            return;
-        }
-    }
+/// A piece of a body, or its end.
+enum Piece {
+    Bytes(Bytes),
+    End,
 }
 
-async fn download(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+/// Passes the request's body on until it ends, breaks off or nobody listens any more.
+async fn forward(mut payload: web::Payload, mut pieces: mpsc::Sender<Piece>) -> Result<(), PayloadError> {
+    while let Some(piece) = payload.next().await {
+        if pieces.send(Piece::Bytes(piece?)).await.is_err() {
+            return Ok(());
+        }
+    }
+    // Nobody may be listening: the upload has failed then, and says so itself.
+    let _ = pieces.send(Piece::End).await;
+    Ok(())
+}
+
+/// The body that is forwarded: without its end it broke off, whoever went.
+fn whole(pieces: mpsc::Receiver<Piece>) -> impl Stream<Item = std::io::Result<Bytes>> + Send {
+    unfold(Some(pieces), |pieces| async move {
+        let mut pieces = pieces?;
+        match pieces.next().await {
+            Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(pieces))),
+            Some(Piece::End) => None,
+            None => Some((Err(std::io::ErrorKind::UnexpectedEof.into()), None)),
+        }
+    })
+}
+
+async fn download(
+    request: HttpRequest,
+    images: web::Data<EmbeddedImage>,
+    caller: Caller,
+    id: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
     let image = images.visible_image(&caller.0, image_id(&id)?).await.map_err(failed)?;
     let Some(size) = image.size.and_then(|size| u64::try_from(size).ok()).filter(|_| image.status == "active") else {
         return Ok(HttpResponse::NoContent().finish());
     };
-    let (_, data) = images.download(image.id).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().content_type("application/octet-stream").body(SizedStream::new(size, data)))
+    let part = asked_part(request.headers(), size)?;
+    let transferring = request.app_data::<Transfers>().map(|transfers| transfers.0.enter(ErrorForm::Image)).transpose()?;
+    let (first, length) = part.unwrap_or((0, size));
+    let data = images.download_part(image.id, first, length).await.map_err(failed)?;
+    // In the client's hands for as long as it takes.
+    let data = data.map(move |piece| {
+        let _transferring = &transferring;
+        piece
+    });
+    let mut response = HttpResponse::Ok();
+    if part.is_some() {
+        response.status(StatusCode::PARTIAL_CONTENT);
+        response.insert_header((CONTENT_RANGE, format!("bytes {first}-{}/{size}", first + length - 1)));
+    }
+    response.insert_header((ACCEPT_RANGES, "bytes"));
+    Ok(response.content_type("application/octet-stream").body(SizedStream::new(length, data)))
+}
+
+/// First byte and length of the part that is asked for; none for all of it. An image has no validator that `If-Range` could name, so
+/// with one the whole is sent.
+fn asked_part(headers: &HeaderMap, size: u64) -> Result<Option<(u64, u64)>, ApiError> {
+    match headers.get(RANGE) {
+        Some(asked) if !headers.contains_key(IF_RANGE) => {
+            let part = asked.to_str().ok().ok_or(range::Unsatisfiable::Malformed).and_then(|text| range::of(text, size));
+            part.map(Some).map_err(|why| ApiError::new(ErrorForm::Image, StatusCode::RANGE_NOT_SATISFIABLE, why.to_string()))
+        }
+        _ => Ok(None),
+    }
 }

@@ -9,6 +9,7 @@ use super::{failed, image_id, listing};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
+use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
 
 /// The one form of patch that is read.

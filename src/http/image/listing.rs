@@ -1,14 +1,21 @@
 //! The query of a list of images: filters, order and page.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
 use actix_web::http::StatusCode;
 use uuid::Uuid;
 
+use crate::http::base_url::escape;
 use crate::http::error::{ApiError, ErrorForm};
 use crate::services::image::Image;
 use crate::services::image::embedded::ImageFilter;
+use crate::services::image::embedded::limits::MOST;
 
 /// Images on a page at most, and when the query does not say.
 const LIMIT_MAX: usize = 1000;
+/// Values of one filter at most: each is a value of the query that the database runs.
+const MOST_CHOICES: usize = 1000;
 const SORT_KEYS: [&str; 8] = ["name", "status", "container_format", "disk_format", "size", "id", "created_at", "updated_at"];
 
 /// A query, read.
@@ -43,9 +50,9 @@ pub(super) fn read(query: Vec<(String, String)>) -> Result<Listing, ApiError> {
         }
         let filter = &mut listing.filter;
         match key.as_str() {
-            "id" => filter.query.ids = Some(choices(&value)),
-            "name" => filter.query.names = Some(choices(&value)),
-            "status" => filter.query.statuses = Some(choices(&value)),
+            "id" => filter.query.ids = Some(choices(&key, &value)?),
+            "name" => filter.query.names = Some(choices(&key, &value)?),
+            "status" => filter.query.statuses = Some(choices(&key, &value)?),
             "owner" => filter.query.owner = Some(value),
             "visibility" => filter.visibility = Some(value),
             "member_status" => filter.member_status = Some(value),
@@ -77,16 +84,23 @@ pub(super) fn read(query: Vec<(String, String)>) -> Result<Listing, ApiError> {
         let direction = sort_dirs.get(at).or(sort_dirs.first()).map_or("desc", String::as_str);
         listing.sort.push(read_sort(&format!("{key}:{direction}"))?);
     }
+    // A key that comes again decides nothing.
+    let mut seen = BTreeSet::new();
+    listing.sort.retain(|(key, _)| seen.insert(key.clone()));
+    // No image has more.
+    if listing.filter.tags.len() > MOST || listing.filter.properties.len() > MOST {
+        return Err(bad(format!("A list takes at most {MOST} tags and {MOST} properties to filter by.")));
+    }
     Ok(listing)
 }
 
 /// The page of the images, which come newest first, and the marker of the next one.
 pub(super) fn page(mut images: Vec<Image>, listing: &Listing) -> Result<(Vec<Image>, Option<Uuid>), ApiError> {
     for (key, descending) in listing.sort.iter().rev() {
-        images.sort_by(|a, b| {
-            let order = sort_value(a, key).cmp(&sort_value(b, key));
-            if *descending { order.reverse() } else { order }
-        });
+        match descending {
+            true => images.sort_by_cached_key(|image| Reverse(sort_value(image, key))),
+            false => images.sort_by_cached_key(|image| sort_value(image, key)),
+        }
     }
     if let Some(marker) = listing.marker {
         let at = images.iter().position(|image| image.id == marker).ok_or_else(|| bad(format!("Image {marker} is no marker.")))?;
@@ -126,8 +140,8 @@ fn read_sort(text: &str) -> Result<(String, bool), ApiError> {
 }
 
 /// `in:a,b` is any of them; anything else is one value. A value in double quotes may hold commas.
-fn choices(value: &str) -> Vec<String> {
-    let Some(list) = value.strip_prefix("in:") else { return vec![value.to_owned()] };
+fn choices(key: &str, value: &str) -> Result<Vec<String>, ApiError> {
+    let Some(list) = value.strip_prefix("in:") else { return Ok(vec![value.to_owned()]) };
     let (mut all, mut current, mut quoted) = (Vec::new(), String::new(), false);
     for letter in list.chars() {
         match letter {
@@ -137,7 +151,10 @@ fn choices(value: &str) -> Vec<String> {
         }
     }
     all.push(current);
-    all
+    match all.len() <= MOST_CHOICES {
+        true => Ok(all),
+        false => Err(bad(format!("A filter takes at most {MOST_CHOICES} values: {key} has {}.", all.len()))),
+    }
 }
 
 fn flag(key: &str, value: &str) -> Result<bool, ApiError> {
@@ -154,9 +171,4 @@ fn number(key: &str, value: &str) -> Result<i64, ApiError> {
 
 fn bad(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorForm::Image, StatusCode::BAD_REQUEST, message)
-}
-
-fn escape(text: &str) -> String {
-    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:,".contains(&byte);
-    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
 }

@@ -10,17 +10,22 @@ mod tags;
 mod tests;
 mod versions;
 
+pub use data::takes_a_stream;
+
 use actix_web::http::StatusCode;
+use actix_web::middleware::from_fn;
 use actix_web::web;
 use uuid::Uuid;
 
 use super::error::{ApiError, ErrorForm};
+use super::roles;
 use crate::services::ServiceError;
 
 /// Registers the image API. It takes an [`crate::services::image::embedded::EmbeddedImage`] as `web::Data`.
 pub fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(
         web::scope("/image")
+            .wrap(from_fn(roles::by_method))
             .configure(versions::configure)
             .configure(images::configure)
             .configure(data::configure)

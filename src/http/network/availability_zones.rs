@@ -3,6 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, web};
 
 use super::query::ListQuery;
+use super::reader;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 
@@ -12,7 +13,8 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     }
 }
 
-async fn list(_caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+async fn list(caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    reader(&caller)?;
     let collection = request.path().rsplit('/').next().unwrap_or_default();
     ListQuery::of(&request)?.answer(&request, collection, Vec::new())
 }

@@ -2,14 +2,13 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::query::ListQuery;
 use super::{Service, administrator, attributes, error, id_of, refusal};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::services::network::{BindingRequest, EmbeddedNetwork, PortBinding};
+use crate::services::network::{EmbeddedNetwork, PortBinding};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/network/v2.0/ports/{id}/bindings").route(web::get().to(list)).route(web::post().to(create)))
@@ -20,16 +19,6 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
                 .route(web::delete().to(delete)),
         )
         .service(web::resource("/network/v2.0/ports/{id}/bindings/{host}/activate").route(web::put().to(activate)));
-}
-
-/// What of a binding can be changed.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Changes {
-    #[serde(default)]
-    vnic_type: Option<String>,
-    #[serde(default)]
-    profile: Option<Value>,
 }
 
 async fn list(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
@@ -50,7 +39,7 @@ async fn show(service: Service, caller: Caller, path: web::Path<(String, String)
 
 async fn create(service: Service, caller: Caller, id: web::Path<String>, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
     permitted(&service, &caller)?;
-    let wanted: BindingRequest = parse(request.into_inner())?;
+    let wanted = attributes(request.into_inner(), "binding")?;
     let made = service.add_binding(id_of("Port", &id)?, wanted).await.map_err(refusal)?;
     Ok(HttpResponse::Created().json(json!({"binding": body(&made)})))
 }
@@ -62,9 +51,9 @@ async fn update(
     request: web::Json<Value>,
 ) -> Result<HttpResponse, ApiError> {
     permitted(&service, &caller)?;
-    let changes: Changes = parse(request.into_inner())?;
+    let changes = attributes(request.into_inner(), "binding")?;
     let (id, host) = path.into_inner();
-    let changed = service.update_binding(id_of("Port", &id)?, host, changes.vnic_type, changes.profile).await.map_err(refusal)?;
+    let changed = service.update_binding(id_of("Port", &id)?, host, changes).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"binding": body(&changed)})))
 }
 
@@ -87,11 +76,6 @@ fn permitted(service: &EmbeddedNetwork, caller: &Caller) -> Result<(), ApiError>
         return Err(error(StatusCode::NOT_FOUND, "The resource could not be found."));
     }
     administrator(caller).map(|_| ())
-}
-
-fn parse<T: serde::de::DeserializeOwned>(body: Value) -> Result<T, ApiError> {
-    let attributes = attributes(body, "binding")?;
-    serde_json::from_value(Value::Object(attributes)).map_err(|e| error(StatusCode::BAD_REQUEST, format!("Invalid input for binding: {e}")))
 }
 
 fn body(binding: &PortBinding) -> Value {

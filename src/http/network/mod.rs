@@ -15,6 +15,8 @@ mod subnets;
 mod tags;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_bounds;
 mod versions;
 
 use actix_web::http::StatusCode;
@@ -25,8 +27,8 @@ use uuid::Uuid;
 use super::auth::Caller;
 use super::error::{ApiError, ErrorForm};
 use crate::services::ServiceError;
-use crate::services::network::EmbeddedNetwork;
 use crate::services::network::records::{Attributes, Scope};
+use crate::services::network::{EmbeddedNetwork, QUOTA_EXCEEDED};
 
 type Service = web::Data<EmbeddedNetwork>;
 
@@ -48,29 +50,37 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 fn refusal(error: ServiceError) -> ApiError {
-    ApiError::from_service(ErrorForm::Network, error)
+    let over_quota = matches!(&error, ServiceError::Conflict(why) if why.starts_with(QUOTA_EXCEEDED));
+    let mut refused = ApiError::from_service(ErrorForm::Network, error);
+    refused.code = over_quota.then_some("OverQuota");
+    refused
 }
 
 fn error(status: StatusCode, message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorForm::Network, status, message)
 }
 
-/// Whose things the caller may see.
-fn reader(caller: &Caller) -> Scope {
-    Scope { project_id: caller.0.project_id.clone(), admin: caller.0.is_admin() }
+/// Whose things the caller may see; nobody's for who has none of the roles that read.
+fn reader(caller: &Caller) -> Result<Scope, ApiError> {
+    in_role(caller, "reader", "Reading needs the role reader: disallowed by policy")
 }
 
 /// Whose things the caller may change; a mere reader nobody's.
 fn writer(caller: &Caller) -> Result<Scope, ApiError> {
-    if caller.0.is_admin() || caller.0.has_role("member") {
-        return Ok(reader(caller));
+    in_role(caller, "member", "Changing something needs the role member: disallowed by policy")
+}
+
+fn in_role(caller: &Caller, role: &str, otherwise: &str) -> Result<Scope, ApiError> {
+    let admin = caller.0.is_admin();
+    if admin || caller.0.has_role(role) {
+        return Ok(Scope { project_id: caller.0.project_id.clone(), admin, manager: caller.0.has_role("manager") });
     }
-    Err(error(StatusCode::FORBIDDEN, "Changing something needs the role member: disallowed by policy"))
+    Err(error(StatusCode::FORBIDDEN, otherwise))
 }
 
 fn administrator(caller: &Caller) -> Result<Scope, ApiError> {
     if caller.0.is_admin() {
-        return Ok(reader(caller));
+        return reader(caller);
     }
     Err(error(StatusCode::FORBIDDEN, "This is for administrators only: disallowed by policy"))
 }

@@ -25,13 +25,13 @@ async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<
         name: query.only("name"),
         id: query.only("id"),
     };
-    let found = service.ports(reader(&caller), wanted).await.map_err(refusal)?;
+    let found = service.ports(reader(&caller)?, wanted).await.map_err(refusal)?;
     query.answer(&request, "ports", found.iter().map(|port| body(port, &caller)).collect())
 }
 
 async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     let query = ListQuery::of(&request)?;
-    let found = service.port_record(reader(&caller), id_of("Port", &id)?).await.map_err(refusal)?;
+    let found = service.port_record(reader(&caller)?, id_of("Port", &id)?).await.map_err(refusal)?;
     Ok(query.one("port", body(&found, &caller)))
 }
 

@@ -30,21 +30,22 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
         );
 }
 
-async fn rule_types(_caller: Caller) -> HttpResponse {
+async fn rule_types(caller: Caller) -> Result<HttpResponse, ApiError> {
+    reader(&caller)?;
     let types: Vec<Value> = QosRuleKind::ALL.into_iter().map(|kind| json!({"type": kind.name()})).collect();
-    HttpResponse::Ok().json(json!({"rule_types": types}))
+    Ok(HttpResponse::Ok().json(json!({"rule_types": types})))
 }
 
 async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let query = ListQuery::of(&request)?;
-    let found = service.qos_policies(reader(&caller)).await.map_err(refusal)?;
+    let found = service.qos_policies(reader(&caller)?).await.map_err(refusal)?;
     let items = found.iter().map(body).collect::<Result<_, _>>()?;
     query.answer(&request, "policies", items)
 }
 
 async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     let query = ListQuery::of(&request)?;
-    let found = service.qos_policy(reader(&caller), id_of("QoS policy", &id)?).await.map_err(refusal)?;
+    let found = service.qos_policy(reader(&caller)?, id_of("QoS policy", &id)?).await.map_err(refusal)?;
     Ok(query.one("policy", body(&found)?))
 }
 
@@ -73,7 +74,7 @@ async fn rules(
 ) -> Result<HttpResponse, ApiError> {
     let (id, kind) = (id_of("QoS policy", &path.0)?, kind_of(&path.1)?);
     let query = ListQuery::of(&request)?;
-    let policy = service.qos_policy(reader(&caller), id).await.map_err(refusal)?;
+    let policy = service.qos_policy(reader(&caller)?, id).await.map_err(refusal)?;
     let items = policy.rules.iter().filter(|rule| rule.kind == kind).map(rule_body).collect();
     query.answer(&request, &format!("{}_rules", kind.name()), items)
 }
@@ -92,7 +93,7 @@ async fn create_rule(
 
 async fn show_rule(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
     let (policy, kind, id) = (id_of("QoS policy", &path.0)?, kind_of(&path.1)?, id_of("QoS rule", &path.2)?);
-    let policy = service.qos_policy(reader(&caller), policy).await.map_err(refusal)?;
+    let policy = service.qos_policy(reader(&caller)?, policy).await.map_err(refusal)?;
     let found = policy.rules.iter().find(|rule| rule.id == id && rule.kind == kind);
     let rule = found.ok_or_else(|| error(StatusCode::NOT_FOUND, format!("QoS rule {id} could not be found.")))?;
     Ok(HttpResponse::Ok().json(named(rule)))

@@ -9,11 +9,17 @@ use serde_json::{Map, Value, json};
 use super::error;
 use crate::http::base_url;
 use crate::http::error::ApiError;
+use crate::services::network::values::as_flag;
+
+/// More than any collection has attributes.
+const SORT_KEYS_MAX: usize = 32;
+/// Alternatives of the filter by addresses.
+const ADDRESSES_MAX: usize = 100;
 
 /// A listing's query.
 pub(super) struct ListQuery {
     fields: BTreeSet<String>,
-    filters: BTreeMap<String, Vec<String>>,
+    filters: BTreeMap<String, BTreeSet<String>>,
     order: Vec<(String, bool)>,
     limit: Option<usize>,
     marker: Option<String>,
@@ -30,12 +36,23 @@ impl ListQuery {
             match name.as_str() {
                 "fields" => query.fields.extend([value]),
                 "sort_key" => query.order.push((value, false)),
-                "sort_dir" => directions.push(value == "desc"),
+                "sort_dir" => match value.as_str() {
+                    "asc" | "desc" => directions.push(value == "desc"),
+                    _ => return Err(invalid("sort_dir is asc or desc")),
+                },
                 "limit" => query.limit = Some(value.parse().map_err(|_| invalid("limit is not a number"))?),
                 "marker" => query.marker = Some(value),
                 "page_reverse" => {}
-                _ => query.filters.entry(name).or_default().push(value),
+                _ => {
+                    query.filters.entry(name).or_default().insert(value);
+                }
             }
+        }
+        if query.order.len() > SORT_KEYS_MAX {
+            return Err(invalid(&format!("there are at most {SORT_KEYS_MAX} sort keys")));
+        }
+        if query.filters.get("fixed_ips").is_some_and(|wanted| wanted.len() > ADDRESSES_MAX) {
+            return Err(invalid(&format!("there are at most {ADDRESSES_MAX} filters by address")));
         }
         for (key, descending) in query.order.iter_mut().zip(directions) {
             key.1 = descending;
@@ -45,7 +62,7 @@ impl ListQuery {
 
     /// The value of a filter that is given once: such a one can go into the store's query.
     pub(super) fn only(&self, name: &str) -> Option<String> {
-        self.filters.get(name).filter(|values| values.len() == 1).map(|values| values[0].clone())
+        self.filters.get(name).filter(|values| values.len() == 1).and_then(|values| values.first().cloned())
     }
 
     /// The answer: what of `items` is asked for, under the collection's name.
@@ -102,8 +119,8 @@ impl ListQuery {
             let matched = match (name.as_str(), item.get(name)) {
                 ("fixed_ips", Some(fixed)) => wanted.iter().any(|wanted| has_address(fixed, wanted)),
                 ("tags" | "tags-any" | "not-tags" | "not-tags-any", _) => tags_match(name, &item["tags"], wanted),
-                (_, Some(Value::Array(held))) => wanted.iter().any(|wanted| held.iter().any(|value| same(value, wanted))),
-                (_, Some(value)) => wanted.iter().any(|wanted| same(value, wanted)),
+                (_, Some(Value::Array(held))) => held.iter().any(|value| wanted.contains(&text(value))),
+                (_, Some(value)) => is_one_of(name, value, wanted)?,
                 (_, None) => return Err(error(StatusCode::BAD_REQUEST, format!("[{name}] is invalid attribute for filtering"))),
             };
             if !matched {
@@ -122,14 +139,21 @@ fn text(value: &Value) -> String {
     }
 }
 
-fn same(value: &Value, wanted: &str) -> bool {
+/// 400 where a filter's value cannot be one of the attribute's: neither a flag nor a number.
+fn is_one_of(name: &str, value: &Value, wanted: &BTreeSet<String>) -> Result<bool, ApiError> {
+    let wrong = |text: &str, what: &str| {
+        error(StatusCode::BAD_REQUEST, format!("Invalid input for operation: '{text}' is not {what}, as the filter {name} needs it."))
+    };
     match value {
-        Value::Bool(held) => match wanted.to_ascii_lowercase().as_str() {
-            "true" | "1" => *held,
-            "false" | "0" => !*held,
-            _ => false,
+        Value::Bool(held) => wanted.iter().try_fold(false, |found, text| match as_flag(text) {
+            Some(flag) => Ok(found || flag == *held),
+            None => Err(wrong(text, "a boolean")),
+        }),
+        Value::Number(_) => match wanted.iter().find(|text| text.parse::<i64>().is_err()) {
+            Some(text) => Err(wrong(text, "an integer")),
+            None => Ok(wanted.contains(&text(value))),
         },
-        other => text(other) == wanted,
+        other => Ok(wanted.contains(&text(other))),
     }
 }
 
@@ -142,8 +166,9 @@ fn has_address(fixed_ips: &Value, wanted: &str) -> bool {
     })
 }
 
-fn tags_match(filter: &str, held: &Value, wanted: &[String]) -> bool {
-    let has = |tag: &str| held.as_array().into_iter().flatten().any(|held| held == tag);
+fn tags_match(filter: &str, held: &Value, wanted: &BTreeSet<String>) -> bool {
+    let held: BTreeSet<&str> = held.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let has = |tag: &str| held.contains(tag);
     let mut tags = wanted.iter().flat_map(|tags| tags.split(','));
     match filter {
         "tags-any" => tags.any(has),

@@ -1,68 +1,79 @@
-//! Quotas: this service sets no limits, and says so; usage is counted.
+//! Quotas of projects. Everybody reads their own; administrators read and set any.
+
+use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
 use serde_json::{Map, Value, json};
 
-use super::{Service, error, reader, refusal};
+use super::{Service, administrator, attributes, error, reader, refusal};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::services::network::PortFilter;
-
-const UNLIMITED: i64 = -1;
-const COUNTED: &[&str] =
-    &["network", "subnet", "port", "security_group", "security_group_rule", "router", "floatingip", "rbac_policy", "subnetpool"];
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/network/v2.0/quotas").route(web::get().to(list)))
-        .service(web::resource("/network/v2.0/quotas/{project}").route(web::get().to(show)).route(web::put().to(update)))
-        .service(web::resource("/network/v2.0/quotas/{project}/default").route(web::get().to(show)))
+        .service(
+            web::resource("/network/v2.0/quotas/{project}")
+                .route(web::get().to(show))
+                .route(web::put().to(update))
+                .route(web::delete().to(delete)),
+        )
+        .service(web::resource("/network/v2.0/quotas/{project}/default").route(web::get().to(default)))
         .service(
             web::resource(["/network/v2.0/quotas/{project}/details", "/network/v2.0/quotas/{project}/details.json"])
                 .route(web::get().to(details)),
         );
 }
 
-/// Projects whose quotas differ from the default: none.
-async fn list(_caller: Caller) -> HttpResponse {
-    HttpResponse::Ok().json(json!({"quotas": []}))
+/// Projects whose quotas differ from the default.
+async fn list(service: Service, caller: Caller) -> Result<HttpResponse, ApiError> {
+    administrator(&caller)?;
+    let quotas = service.quotas().await.map_err(refusal)?;
+    let of_project = |(project, limits): (String, BTreeMap<String, i64>)| {
+        let mut quota = json!(limits);
+        quota["project_id"] = json!(project);
+        quota["tenant_id"] = json!(project);
+        quota
+    };
+    Ok(HttpResponse::Ok().json(json!({"quotas": quotas.into_iter().map(of_project).collect::<Vec<_>>()})))
 }
 
-async fn show(caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+async fn show(service: Service, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
     permitted(&caller, &project)?;
-    let limits: Map<String, Value> = COUNTED.iter().map(|name| ((*name).to_owned(), json!(UNLIMITED))).collect();
+    let limits = service.quota(project.into_inner()).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"quota": limits})))
+}
+
+async fn default(service: Service, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    permitted(&caller, &project)?;
+    Ok(HttpResponse::Ok().json(json!({"quota": service.default_quota()})))
 }
 
 async fn details(service: Service, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
     permitted(&caller, &project)?;
-    let scope = reader(&caller);
-    let of_project = PortFilter { project_id: Some(project.to_string()), ..PortFilter::default() };
-    let ports = service.ports(scope.clone(), of_project).await.map_err(refusal)?.len();
-    let own = |owner: &str| owner == project.as_str();
-    let networks = service.networks(scope.clone()).await.map_err(refusal)?.iter().filter(|n| own(&n.project_id)).count();
-    let subnets = service.subnets(scope.clone()).await.map_err(refusal)?.iter().filter(|s| own(&s.project_id)).count();
-    let groups = service.security_groups(scope).await.map_err(refusal)?;
-    let groups: Vec<_> = groups.iter().filter(|group| own(&group.project_id)).collect();
-    let rules: usize = groups.iter().map(|group| group.security_group_rules.len()).sum();
-    let used = |name: &str| match name {
-        "network" => networks,
-        "subnet" => subnets,
-        "port" => ports,
-        "security_group" => groups.len(),
-        "security_group_rule" => rules,
-        // What cannot be made is not there.
-        _ => 0,
-    };
-    let counts = COUNTED.iter().map(|name| ((*name).to_owned(), json!({"limit": UNLIMITED, "used": used(name), "reserved": 0})));
-    Ok(HttpResponse::Ok().json(json!({"quota": counts.collect::<Map<_, _>>()})))
+    let rooms = service.quota_usage(project.into_inner()).await.map_err(refusal)?;
+    let rooms = rooms.into_iter().map(|(name, room)| (name, json!({"limit": room.limit, "used": room.used, "reserved": 0})));
+    Ok(HttpResponse::Ok().json(json!({"quota": rooms.collect::<Map<String, Value>>()})))
 }
 
-async fn update(_caller: Caller) -> Result<HttpResponse, ApiError> {
-    Err(error(StatusCode::NOT_IMPLEMENTED, "This network service has no limits, and none can be set."))
+async fn update(service: Service, caller: Caller, project: web::Path<String>, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+    administrator(&caller)?;
+    if project.chars().count() > 255 {
+        return Err(error(StatusCode::BAD_REQUEST, "Invalid input for project_id. Reason: it exceeds maximum length of 255."));
+    }
+    let wanted = attributes(request.into_inner(), "quota")?;
+    let limits = service.set_quota(project.into_inner(), wanted).await.map_err(refusal)?;
+    Ok(HttpResponse::Ok().json(json!({"quota": limits})))
+}
+
+async fn delete(service: Service, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    administrator(&caller)?;
+    service.reset_quota(project.into_inner()).await.map_err(refusal)?;
+    Ok(HttpResponse::NoContent().finish())
 }
 
 fn permitted(caller: &Caller, project: &str) -> Result<(), ApiError> {
+    reader(caller)?;
     if caller.0.is_admin() || caller.0.project_id == project {
         return Ok(());
     }

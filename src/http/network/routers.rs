@@ -3,27 +3,34 @@
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
 
-use super::error;
 use super::query::ListQuery;
+use super::{error, reader, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     for collection in ["routers", "floatingips"] {
-        cfg.service(web::resource(format!("/network/v2.0/{collection}")).route(web::get().to(list)).route(web::post().to(create)))
-            .service(web::resource(format!("/network/v2.0/{collection}/{{id}}")).route(web::to(nothing)));
+        cfg.service(web::resource(format!("/network/v2.0/{collection}")).route(web::get().to(list)).route(web::post().to(create))).service(
+            web::resource(format!("/network/v2.0/{collection}/{{id}}"))
+                .route(web::get().to(nothing))
+                .route(web::put().to(nothing))
+                .route(web::delete().to(nothing)),
+        );
     }
 }
 
-async fn list(_caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+async fn list(caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
+    reader(&caller)?;
     let collection = request.path().rsplit('/').next().unwrap_or_default();
     ListQuery::of(&request)?.answer(&request, collection, Vec::new())
 }
 
-async fn create(_caller: Caller) -> Result<HttpResponse, ApiError> {
+async fn create(caller: Caller) -> Result<HttpResponse, ApiError> {
+    writer(&caller)?;
     Err(error(StatusCode::NOT_IMPLEMENTED, "This network service has networks and ports, but no routers and no floating IPs."))
 }
 
-async fn nothing(_caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+async fn nothing(caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    reader(&caller)?;
     Err(error(StatusCode::NOT_FOUND, format!("Router or floating IP {id} could not be found.")))
 }

@@ -17,7 +17,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 
 async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let query = ListQuery::of(&request)?;
-    let groups = service.security_groups(reader(&caller)).await.map_err(refusal)?;
+    let groups = service.security_groups(reader(&caller)?).await.map_err(refusal)?;
     let items = groups.iter().flat_map(|group| &group.security_group_rules).map(body).collect::<Result<_, _>>()?;
     query.answer(&request, "security_group_rules", items)
 }
@@ -25,7 +25,7 @@ async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<
 async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     let query = ListQuery::of(&request)?;
     let id = id_of("Security group rule", &id)?;
-    let groups = service.security_groups(reader(&caller)).await.map_err(refusal)?;
+    let groups = service.security_groups(reader(&caller)?).await.map_err(refusal)?;
     let found = groups.iter().flat_map(|group| &group.security_group_rules).find(|rule| rule.id == id);
     let rule = found.ok_or_else(|| error(StatusCode::NOT_FOUND, format!("Security group rule {id} does not exist")))?;
     Ok(query.one("security_group_rule", body(rule)?))

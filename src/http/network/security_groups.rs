@@ -20,14 +20,14 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 
 async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let query = ListQuery::of(&request)?;
-    let found = service.security_groups(reader(&caller)).await.map_err(refusal)?;
+    let found = service.security_groups(reader(&caller)?).await.map_err(refusal)?;
     let items = found.iter().map(|thing| body(thing, &caller)).collect::<Result<_, _>>()?;
     query.answer(&request, "security_groups", items)
 }
 
 async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     let query = ListQuery::of(&request)?;
-    let found = service.security_group(reader(&caller), id_of("Security group", &id)?).await.map_err(refusal)?;
+    let found = service.security_group(reader(&caller)?, id_of("Security group", &id)?).await.map_err(refusal)?;
     Ok(query.one("security_group", body(&found, &caller)?))
 }
 

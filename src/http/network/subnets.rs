@@ -17,14 +17,14 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 
 async fn list(service: Service, caller: Caller, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     let query = ListQuery::of(&request)?;
-    let found = service.subnets(reader(&caller)).await.map_err(refusal)?;
+    let found = service.subnets(reader(&caller)?).await.map_err(refusal)?;
     let items = found.iter().map(|thing| body(thing, &caller)).collect::<Result<_, _>>()?;
     query.answer(&request, "subnets", items)
 }
 
 async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     let query = ListQuery::of(&request)?;
-    let found = service.subnet(reader(&caller), id_of("Subnet", &id)?).await.map_err(refusal)?;
+    let found = service.subnet(reader(&caller)?, id_of("Subnet", &id)?).await.map_err(refusal)?;
     Ok(query.one("subnet", body(&found, &caller)?))
 }
 

@@ -11,9 +11,6 @@ use crate::http::error::ApiError;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::network::records::{Attributes, Scope};
 
-/// The longest tag, in characters.
-const LENGTH_MAX: usize = 255;
-
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(
         web::resource(["/network/v2.0/{collection}/{id}/tags", "/network/v2.0/qos/{collection}/{id}/tags"])
@@ -36,7 +33,7 @@ struct Tags {
 }
 
 async fn list(service: Service, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
-    let tags = read(&service, reader(&caller), &path.0, &path.1).await?;
+    let tags = read(&service, reader(&caller)?, &path.0, &path.1).await?;
     Ok(HttpResponse::Ok().json(json!({"tags": tags})))
 }
 
@@ -56,19 +53,21 @@ async fn clear(service: Service, caller: Caller, path: web::Path<(String, String
 }
 
 async fn check(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
-    let tags = read(&service, reader(&caller), &path.0, &path.1).await?;
+    let tags = read(&service, reader(&caller)?, &path.0, &path.1).await?;
     if tags.contains(&path.2) { Ok(HttpResponse::NoContent().finish()) } else { Err(no_tag(&path.2)) }
 }
 
 async fn add(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
-    let mut tags = read(&service, reader(&caller), &path.0, &path.1).await?;
-    tags.push(path.2.clone());
+    let mut tags = read(&service, reader(&caller)?, &path.0, &path.1).await?;
+    if !tags.contains(&path.2) {
+        tags.push(path.2.clone());
+    }
     write(&service, writer(&caller)?, &path.0, &path.1, tags).await?;
     Ok(HttpResponse::Created().finish())
 }
 
 async fn remove(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
-    let tags = read(&service, reader(&caller), &path.0, &path.1).await?;
+    let tags = read(&service, reader(&caller)?, &path.0, &path.1).await?;
     if !tags.contains(&path.2) {
         return Err(no_tag(&path.2));
     }
@@ -92,16 +91,7 @@ async fn read(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &st
 
 async fn write(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &str, tags: Vec<String>) -> Result<Vec<String>, ApiError> {
     let id = id_of("Resource", id)?;
-    if let Some(tag) = tags.iter().find(|tag| tag.is_empty() || tag.chars().count() > LENGTH_MAX) {
-        return Err(error(StatusCode::BAD_REQUEST, format!("Invalid input for tags: '{tag}' has not 1 to {LENGTH_MAX} characters.")));
-    }
-    let mut distinct: Vec<String> = Vec::new();
-    for tag in tags {
-        if !distinct.contains(&tag) {
-            distinct.push(tag);
-        }
-    }
-    let changes: Attributes = [("tags".to_owned(), json!(distinct))].into_iter().collect();
+    let changes: Attributes = [("tags".to_owned(), json!(tags))].into_iter().collect();
     match collection {
         "networks" => service.update_network(scope, id, changes).await.map(|thing| thing.tags),
         "subnets" => service.update_subnet(scope, id, changes).await.map(|thing| thing.tags),

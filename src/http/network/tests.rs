@@ -9,10 +9,10 @@ use crate::db::{Db, Schema};
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::http::door::{Answer, Door};
 
-const ADMIN: &str = "ops:admin";
-const DEMO: &str = "demo:member";
+pub(super) const ADMIN: &str = "ops:admin";
+pub(super) const DEMO: &str = "demo:member";
 
-fn door() -> Door {
+pub(super) fn door() -> Door {
     let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
     let service = web::Data::new(EmbeddedNetwork::new(Db::open("services", "", Schema::Services, &env).unwrap()));
     Door::new(Arc::new(move |cfg| {
@@ -21,15 +21,15 @@ fn door() -> Door {
     }))
 }
 
-async fn get(door: &Door, token: &str, path: &str) -> Answer {
+pub(super) async fn get(door: &Door, token: &str, path: &str) -> Answer {
     door.call("GET", &format!("/network/v2.0/{path}"), token, None, None).await
 }
 
-async fn send(door: &Door, method: &str, token: &str, path: &str, body: Value) -> Answer {
+pub(super) async fn send(door: &Door, method: &str, token: &str, path: &str, body: Value) -> Answer {
     door.call(method, &format!("/network/v2.0/{path}"), token, None, Some(body)).await
 }
 
-fn id(body: &Value) -> String {
+pub(super) fn id(body: &Value) -> String {
     body["id"].as_str().unwrap().to_owned()
 }
 
@@ -142,7 +142,7 @@ async fn what_is_not_there_is_said_clearly_and_pages_follow_each_other() {
     assert_eq!(door.call("GET", "/network", "", None, None).await.expect(200)["versions"][0]["id"], "v2.0");
     assert_eq!(get(&door, DEMO, "routers").await.expect(200), json!({"routers": []}));
     send(&door, "POST", DEMO, "floatingips", json!({"floatingip": {}})).await.expect(501);
-    assert_eq!(get(&door, DEMO, "quotas/demo").await.expect(200)["quota"]["port"], -1);
+    assert_eq!(get(&door, DEMO, "quotas/demo").await.expect(200)["quota"]["port"], 500);
     get(&door, DEMO, "quotas/other").await.expect(403);
     send(&door, "POST", "demo:reader", "networks", json!({"network": {}})).await.expect(403);
     send(&door, "POST", DEMO, "networks", json!({"net": {}})).await.expect(400);

@@ -1,14 +1,159 @@
-//! `GET /ops/v1/audit`: which invariants do not hold now.
+//! `GET /ops/v1/audit`: which invariants do not hold now. With `deep=true` every byte is read that has a record, which takes its time:
+//! the answer is sent while it is made, and ends when whoever asked has gone.
 
-use actix_web::HttpResponse;
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::{Catalog, Shared};
-use crate::chaos::audit::audit;
+use actix_web::http::header::{ACCEPT, CACHE_CONTROL};
+use actix_web::{HttpRequest, HttpResponse, web};
+use bytes::Bytes;
+use futures::Stream;
+use futures::future::LocalBoxFuture;
+use futures::stream::unfold;
+use serde::{Deserialize, Serialize};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::{Catalog, Operators, Shared};
+use crate::chaos::audit::{Counter, Report, Sources, audit, collect, deepen};
 use crate::http::auth::Caller;
+use crate::http::compute::answer::conflict;
 use crate::http::error::ApiError;
 use crate::saga::world::World;
 
-pub async fn show(caller: Caller, catalog: Shared<Catalog>, world: Shared<World>) -> Result<HttpResponse, ApiError> {
+/// How often a deep audit says how far it is; a client that has gone is noticed by then.
+const PACE: Duration = Duration::from_secs(1);
+const EVENTS: &str = "text/event-stream";
+
+#[derive(Deserialize)]
+pub struct Asked {
+    #[serde(default)]
+    deep: bool,
+}
+
+pub async fn show(
+    request: HttpRequest,
+    asked: web::Query<Asked>,
+    caller: Caller,
+    catalog: Shared<Catalog>,
+    operators: Shared<Operators>,
+    world: Shared<World>,
+) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:audit")?;
-    Ok(HttpResponse::Ok().json(audit(&world).await?))
+    if !asked.deep {
+        return Ok(HttpResponse::Ok().json(audit(&world).await?));
+    }
+    let turn = operators.deep_audits.clone().try_acquire_owned();
+    let turn = turn.map_err(|_| conflict("A deep audit is under way: there is one at a time."))?;
+    let snapshot = collect(&Sources::of(&world)).await?;
+    let counter = Arc::new(Counter::default());
+    let told = counter.clone();
+    let reading = async move { deepen(&Sources::of(&world), snapshot, &told).await };
+    let accepted = request.headers().get(ACCEPT).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let form = if accepted.contains(EVENTS) { Form::Events } else { Form::Json };
+    let answer = Answer { reading: Box::pin(reading), counter, form, stopping: operators.stopping.clone(), _turn: turn };
+    let kind = if form == Form::Events { EVENTS } else { "application/json" };
+    Ok(HttpResponse::Ok().content_type(kind).insert_header((CACHE_CONTROL, "no-cache")).streaming(chunks(answer)))
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `progress` events, and a `report`.
+    Events,
+    /// The report, behind a line break for each second that it took.
+    Json,
+}
+
+struct Answer {
+    reading: LocalBoxFuture<'static, Report>,
+    counter: Arc<Counter>,
+    form: Form,
+    stopping: watch::Receiver<bool>,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl Answer {
+    fn progress(&self) -> Bytes {
+        match self.form {
+            Form::Events => event("progress", &self.counter.progress()),
+            Form::Json => Bytes::from_static(b"\n"),
+        }
+    }
+
+    fn report(&self, report: &Report) -> Bytes {
+        match self.form {
+            Form::Events => event("report", report),
+            Form::Json => serde_json::to_vec(report).unwrap_or_default().into(),
+        }
+    }
+}
+
+/// Ends with the report, or without it when the service stops. Dropped, it ends the reading.
+fn chunks(answer: Answer) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
+    unfold(Some(answer), |answer| async move {
+        let mut answer = answer?;
+        let chunk = tokio::select! {
+            biased;
+            () = stopped(&mut answer.stopping) => {
+                return Some((Err(std::io::Error::other("the service stops")), None));
+            }
+            report = &mut answer.reading => {
+                let last = answer.report(&report);
+                return Some((Ok(last), None));
+            }
+            () = tokio::time::sleep(PACE) => answer.progress(),
+        };
+        Some((Ok(chunk), Some(answer)))
+    })
+}
+
+async fn stopped(stopping: &mut watch::Receiver<bool>) {
+    // Without its sender the service is stopping too.
+    let _ = stopping.wait_for(|stopping| *stopping).await;
+}
+
+fn event(name: &str, data: &impl Serialize) -> Bytes {
+    Bytes::from(format!("event: {name}\ndata: {}\n\n", serde_json::to_string(data).unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use futures::StreamExt;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    /// Says when it is dropped.
+    struct Reading(Arc<AtomicBool>);
+
+    impl Drop for Reading {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_deep_audit_tells_how_far_it_is_and_ends_with_its_client() {
+        let (turns, ended) = (Arc::new(Semaphore::new(1)), Arc::new(AtomicBool::new(false)));
+        let (_stop, stopping) = watch::channel(false);
+        for (form, chunk) in [
+            (Form::Events, "event: progress\ndata: {\"files_done\":0,\"files_total\":0,\"bytes_done\":0,\"bytes_total\":0}\n\n"),
+            (Form::Json, "\n"),
+        ] {
+            ended.store(false, Ordering::SeqCst);
+            let reading = Reading(ended.clone());
+            let reading = async move {
+                let _reading = reading;
+                futures::future::pending().await
+            };
+            let turn = turns.clone().try_acquire_owned().unwrap();
+            let (counter, stopping) = (Arc::default(), stopping.clone());
+            let mut chunks = Box::pin(chunks(Answer { reading: Box::pin(reading), counter, form, stopping, _turn: turn }));
+            assert_eq!(chunks.next().await.unwrap().unwrap(), chunk);
+            assert!(turns.clone().try_acquire_owned().is_err(), "one at a time");
+            drop(chunks);
+            assert!(ended.load(Ordering::SeqCst) && turns.try_acquire().is_ok(), "whoever asked has gone");
+        }
+    }
 }

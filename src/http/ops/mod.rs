@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use uuid::Uuid;
 
 use super::base_url;
@@ -31,6 +31,8 @@ pub struct Operators {
     pub stopping: watch::Receiver<bool>,
     /// The most entries in one page.
     pub max_limit: u32,
+    /// A deep audit takes it: there is one at a time.
+    pub deep_audits: Arc<Semaphore>,
     /// None unless the configuration enables it.
     pub chaos: Option<Chaos>,
 }

@@ -1,5 +1,7 @@
 //! Aggregates of a provider: a bare list below 1.19, with a generation from there on.
 
+use std::collections::BTreeSet;
+
 use actix_web::{HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,6 +15,8 @@ use crate::services::placement::Provider;
 
 const SINCE: u16 = 1;
 const WITH_GENERATION: u16 = 19;
+/// The most aggregates of one provider.
+const AGGREGATES_MAX: usize = 1000;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/placement/resource_providers/{uuid}/aggregates").route(web::get().to(show)).route(web::put().to(replace)));
@@ -44,6 +48,12 @@ async fn replace(
         (Wanted::Seen { aggregates, resource_provider_generation }, true) => (Some(resource_provider_generation), aggregates),
         _ => return Err(super::invalid("The body is a list of aggregates below 1.19, and names the generation from there on")),
     };
+    if aggregates.len() > AGGREGATES_MAX {
+        return Err(super::invalid(format!("JSON does not validate: a provider is in at most {AGGREGATES_MAX} aggregates")));
+    }
+    if aggregates.iter().collect::<BTreeSet<_>>().len() < aggregates.len() {
+        return Err(super::invalid("JSON does not validate: an aggregate is named twice"));
+    }
     let (provider, _) = service.set_aggregates(id_of("resource provider", &uuid)?, generation, aggregates).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(body(&provider, version)))
 }

@@ -1,10 +1,12 @@
 //! Which providers could serve a request: each with the allocation that would be made.
 
+use std::collections::BTreeSet;
+
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::resource_providers::{aggregates, root_of};
+use super::resource_providers::aggregates;
 use super::{Service, admit, amounts, invalid, refusal, required_traits};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -27,7 +29,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 struct Wanted {
     resources: Option<String>,
     required: Vec<String>,
-    member_of: Vec<Vec<Uuid>>,
+    member_of: Vec<BTreeSet<Uuid>>,
     in_tree: Option<Uuid>,
     limit: Option<usize>,
 }
@@ -37,22 +39,21 @@ async fn list(service: Service, caller: Caller, version: ApiVersion, request: Ht
     let wanted = wanted(&request, version)?;
     let resources = amounts(wanted.resources.as_deref().ok_or_else(|| invalid("The query asks for no resources"))?)?;
     let found = service.candidates(resources.clone(), wanted.required, usize::MAX).await.map_err(refusal)?;
-    let tree = service.provider_tree().await.map_err(refusal)?;
-    let root = wanted.in_tree.map(|uuid| root_of(&tree, uuid));
+    let tree = super::tree(&service).await?;
+    let root = wanted.in_tree.map(|uuid| tree.root(uuid));
     let kept: Vec<Provider> = found
         .into_iter()
         .filter(|provider| wanted.member_of.iter().all(|any| provider.aggregates.iter().any(|held| any.contains(held))))
-        .filter(|provider| root.is_none_or(|root| root_of(&tree, provider.uuid) == root))
+        .filter(|provider| root.is_none_or(|root| tree.root(provider.uuid) == root))
         .take(wanted.limit.unwrap_or(usize::MAX))
         .collect();
     let requests: Vec<Value> = kept.iter().map(|provider| allocation_request(provider.uuid, &json!(resources), version)).collect();
-    let parent = |uuid: Uuid| tree.iter().find(|(known, _)| known.uuid == uuid).and_then(|(_, parent)| *parent);
     let mut summaries = Map::new();
     for provider in &kept {
         let mut value = summary(provider, version);
         if version.at_least(TREES) {
-            value["parent_provider_uuid"] = json!(parent(provider.uuid));
-            value["root_provider_uuid"] = json!(root_of(&tree, provider.uuid));
+            value["parent_provider_uuid"] = json!(tree.parent(provider.uuid));
+            value["root_provider_uuid"] = json!(tree.root(provider.uuid));
         }
         summaries.insert(provider.uuid.to_string(), value);
     }

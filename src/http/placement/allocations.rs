@@ -17,7 +17,10 @@ use crate::services::placement::{Allocations, EmbeddedPlacement, PlacementServic
 const BY_PROVIDER: u16 = 12;
 const SEVERAL: u16 = 13;
 const CONSUMER_GENERATIONS: u16 = 28;
+const MAPPINGS: u16 = 34;
 const CONSUMER_TYPES: u16 = 38;
+/// The longest id of a project or user, and the longest consumer type.
+const LENGTH_MAX: usize = 255;
 /// What consumers that do not say more are.
 const USUAL_TYPE: &str = "INSTANCE";
 
@@ -34,6 +37,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 
 /// What a request wants a consumer to have.
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Wanted {
     allocations: Amounts,
     #[serde(default)]
@@ -45,6 +49,9 @@ struct Wanted {
     consumer_generation: Option<Option<i64>>,
     #[serde(default)]
     consumer_type: Option<String>,
+    /// Which provider serves which group of the request; only checked to be allowed, since nothing is kept of it.
+    #[serde(default)]
+    mappings: Option<Map<String, Value>>,
 }
 
 #[derive(Deserialize)]
@@ -55,17 +62,23 @@ enum Amounts {
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct OfProvider {
+    /// Of the provider, as shown; placement has always taken no notice of it.
+    #[serde(default, rename = "generation")]
+    _generation: Option<i64>,
     resources: BTreeMap<String, i64>,
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Listed {
     resource_provider: Named,
     resources: BTreeMap<String, i64>,
 }
 
 #[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Named {
     uuid: Uuid,
 }
@@ -80,8 +93,8 @@ async fn show(service: Service, caller: Caller, version: ApiVersion, consumer: w
     let Some(found) = service.allocations_of(consumer).await.map_err(refusal)? else {
         return Ok(HttpResponse::Ok().json(json!({"allocations": {}})));
     };
-    let tree = service.provider_tree().await.map_err(refusal)?;
-    let generation = |uuid: Uuid| tree.iter().find(|(provider, _)| provider.uuid == uuid).map(|(provider, _)| provider.generation);
+    let tree = super::tree(&service).await?;
+    let generation = |uuid: Uuid| tree.provider(uuid).map(|provider| provider.generation);
     let by_provider: Map<String, Value> = found
         .allocations
         .iter()
@@ -147,11 +160,10 @@ async fn of_provider(service: Service, caller: Caller, version: ApiVersion, uuid
     let uuid = id_of("resource provider", &uuid)?;
     let (provider, _) = service.provider(uuid).await.map_err(refusal)?;
     let mut consumers = Map::new();
-    for (consumer, resources) in service.allocations_on(uuid).await.map_err(refusal)? {
-        let mut value = json!({"resources": resources});
+    for (consumer, held) in service.allocations_on(uuid).await.map_err(refusal)? {
+        let mut value = json!({"resources": held.amounts});
         if version.at_least(CONSUMER_GENERATIONS) {
-            let known = service.allocations_of(consumer).await.map_err(refusal)?;
-            value["consumer_generation"] = json!(known.and_then(|known| known.consumer_generation));
+            value["consumer_generation"] = json!(held.generation);
         }
         consumers.insert(consumer.to_string(), value);
     }
@@ -160,6 +172,7 @@ async fn of_provider(service: Service, caller: Caller, version: ApiVersion, uuid
 
 /// The request in the service's terms. Below 1.28 a caller knows no generations and replaces whatever is there.
 async fn change(service: &EmbeddedPlacement, consumer: Uuid, wanted: Wanted, version: ApiVersion) -> Result<Allocations, ApiError> {
+    check_words(&wanted, version)?;
     let stored = service.allocations_of(consumer).await.map_err(refusal)?;
     let consumer_generation = match (version.at_least(CONSUMER_GENERATIONS), wanted.consumer_generation) {
         (true, Some(generation)) => generation,
@@ -187,4 +200,29 @@ async fn change(service: &EmbeddedPlacement, consumer: Uuid, wanted: Wanted, ver
         consumer_type: wanted.consumer_type.unwrap_or(held_type),
         allocations,
     })
+}
+
+fn check_words(wanted: &Wanted, version: ApiVersion) -> Result<(), ApiError> {
+    for (name, value) in [("project_id", &wanted.project_id), ("user_id", &wanted.user_id)] {
+        if value.as_ref().is_some_and(|id| id.is_empty() || id.chars().count() > LENGTH_MAX) {
+            return Err(invalid(format!("JSON does not validate: '{name}' has 1 to {LENGTH_MAX} characters")));
+        }
+    }
+    let is_type = |text: &String| {
+        (1..=LENGTH_MAX).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+    };
+    if wanted.consumer_type.as_ref().is_some_and(|text| !version.at_least(CONSUMER_TYPES) || !is_type(text)) {
+        return Err(invalid(format!("JSON does not validate: 'consumer_type' is A-Z, 0-9 and _ from 1.{CONSUMER_TYPES} on")));
+    }
+    if wanted.mappings.is_some() && !version.at_least(MAPPINGS) {
+        return Err(invalid(format!("JSON does not validate: 'mappings' was unexpected before 1.{MAPPINGS}")));
+    }
+    let empty = match &wanted.allocations {
+        Amounts::ByProvider(map) => map.values().any(|held| held.resources.is_empty()),
+        Amounts::Listed(list) => list.iter().any(|held| held.resources.is_empty()),
+    };
+    if empty {
+        return Err(invalid("JSON does not validate: 'resources' names at least one resource class"));
+    }
+    Ok(())
 }

@@ -10,6 +10,7 @@ mod resource_providers;
 #[cfg(test)]
 mod tests;
 mod traits;
+mod tree;
 mod usages;
 mod versions;
 
@@ -73,6 +74,11 @@ fn admit(caller: &Caller, version: ApiVersion, since: u16) -> Result<(), ApiErro
 
 fn id_of(what: &str, text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| error(StatusCode::NOT_FOUND, format!("No {what} with uuid {text} found")))
+}
+
+/// All providers with their places.
+async fn tree(service: &EmbeddedPlacement) -> Result<tree::Tree, ApiError> {
+    service.provider_tree().await.map(tree::Tree::of).map_err(refusal)
 }
 
 /// `VCPU:1,MEMORY_MB:512`.

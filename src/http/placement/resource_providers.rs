@@ -1,12 +1,13 @@
 //! Resource providers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::tree::Tree;
 use super::{Service, admit, amounts, id_of, invalid, refusal, required_traits};
 use crate::env::Env;
 use crate::http::auth::Caller;
@@ -47,31 +48,29 @@ struct Wanted {
     parent_provider_uuid: Option<Uuid>,
 }
 
-type Tree = Vec<(Provider, Option<Uuid>)>;
-
 async fn list(service: Service, caller: Caller, version: ApiVersion, filters: web::Query<Filters>) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
     let resources = filters.resources.as_deref().map(amounts).transpose()?.unwrap_or_default();
     let required = filters.required.as_deref().map(required_traits).transpose()?.unwrap_or_default();
     let member_of = filters.member_of.as_deref().map(aggregates).transpose()?;
-    let tree = service.provider_tree().await.map_err(refusal)?;
-    let root = filters.in_tree.map(|uuid| root_of(&tree, uuid));
-    let kept = tree.iter().filter(|(provider, _)| {
+    let tree = super::tree(&service).await?;
+    let root = filters.in_tree.map(|uuid| tree.root(uuid));
+    let kept = tree.providers.iter().filter(|provider| {
         filters.name.as_ref().is_none_or(|name| *name == provider.name)
             && filters.uuid.as_ref().is_none_or(|uuid| *uuid == provider.uuid.to_string())
-            && root.is_none_or(|root| root_of(&tree, provider.uuid) == root)
-            && required.iter().all(|name| provider.traits.contains(name))
+            && root.is_none_or(|root| tree.root(provider.uuid) == root)
+            && has_all(provider, &required)
             && member_of.as_ref().is_none_or(|wanted| provider.aggregates.iter().any(|held| wanted.contains(held)))
             && has_room(provider, &resources)
     });
-    let bodies: Vec<Value> = kept.map(|(provider, _)| body(provider, &tree, version)).collect();
+    let bodies: Vec<Value> = kept.map(|provider| body(provider, &tree, version)).collect();
     Ok(HttpResponse::Ok().json(json!({"resource_providers": bodies})))
 }
 
 async fn show(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
     let (provider, _) = service.provider(id_of("resource provider", &uuid)?).await.map_err(refusal)?;
-    let tree = service.provider_tree().await.map_err(refusal)?;
+    let tree = super::tree(&service).await?;
     Ok(HttpResponse::Ok().json(body(&provider, &tree, version)))
 }
 
@@ -92,7 +91,7 @@ async fn create(
     if !version.at_least(20) {
         return Ok(HttpResponse::Created().insert_header(location).finish());
     }
-    let tree = service.provider_tree().await.map_err(refusal)?;
+    let tree = super::tree(&service).await?;
     Ok(HttpResponse::Ok().insert_header(location).json(body(&provider, &tree, version)))
 }
 
@@ -109,7 +108,7 @@ async fn update(
     let wanted = wanted.into_inner();
     let identity = Identity { uuid, name: named(wanted.name)?, parent: wanted.parent_provider_uuid.or(parent) };
     let (provider, _) = service.update_provider(identity).await.map_err(refusal)?;
-    let tree = service.provider_tree().await.map_err(refusal)?;
+    let tree = super::tree(&service).await?;
     Ok(HttpResponse::Ok().json(body(&provider, &tree, version)))
 }
 
@@ -126,33 +125,24 @@ fn named(name: String) -> Result<String, ApiError> {
     Ok(name)
 }
 
+fn has_all(provider: &Provider, required: &[String]) -> bool {
+    let held: BTreeSet<&String> = provider.traits.iter().collect();
+    required.iter().all(|name| held.contains(name))
+}
+
 fn has_room(provider: &Provider, resources: &BTreeMap<String, i64>) -> bool {
     resources.iter().all(|(class, amount)| {
         let used = provider.usages.get(class).copied().unwrap_or(0);
-        provider.inventories.get(class).is_some_and(|inventory| *amount <= inventory.capacity() - used)
+        provider.inventories.get(class).is_some_and(|inventory| *amount <= inventory.capacity().saturating_sub(used))
     })
 }
 
 /// `UUID` or `in:UUID,UUID`.
-pub(super) fn aggregates(text: &str) -> Result<Vec<Uuid>, ApiError> {
+pub(super) fn aggregates(text: &str) -> Result<BTreeSet<Uuid>, ApiError> {
     let list = text.strip_prefix("in:").unwrap_or(text);
     list.split(',')
         .map(|id| Uuid::parse_str(id).map_err(|_| invalid(format!("Expected 'member_of' parameter to contain valid UUIDs, got {text}"))))
         .collect()
-}
-
-/// The provider at the top of a provider's tree.
-pub(super) fn root_of(tree: &Tree, provider: Uuid) -> Uuid {
-    let parent = |uuid: Uuid| tree.iter().find(|(known, _)| known.uuid == uuid).and_then(|(_, parent)| *parent);
-    let mut root = provider;
-    // A tree's height is at most its size; more would be a circle, which cannot be stored.
-    for _ in 0..tree.len() {
-        match parent(root) {
-            Some(above) => root = above,
-            None => break,
-        }
-    }
-    root
 }
 
 fn body(provider: &Provider, tree: &Tree, version: ApiVersion) -> Value {
@@ -166,9 +156,8 @@ fn body(provider: &Provider, tree: &Tree, version: ApiVersion) -> Value {
     }
     let mut value = json!({"uuid": uuid, "name": provider.name, "generation": provider.generation, "links": links});
     if version.at_least(TREES) {
-        let parent = tree.iter().find(|(known, _)| known.uuid == uuid).and_then(|(_, parent)| *parent);
-        value["parent_provider_uuid"] = json!(parent);
-        value["root_provider_uuid"] = json!(root_of(tree, uuid));
+        value["parent_provider_uuid"] = json!(tree.parent(uuid));
+        value["root_provider_uuid"] = json!(tree.root(uuid));
     }
     value
 }

@@ -134,3 +134,88 @@ async fn candidates_are_what_could_be_claimed() {
     call(&door, 29, "GET", "resource_classes/CUSTOM_MAGIC", None).await.expect(200);
     call(&door, 29, "DELETE", "resource_classes/CUSTOM_MAGIC", None).await.expect(204);
 }
+
+#[actix_web::test]
+async fn amounts_beyond_placements_bound_are_400_and_store_nothing() {
+    let door = door();
+    let host = provider(&door, "host1", 4).await;
+    let consumer = |n: u32| format!("00000000-0000-0000-0000-{n:012}");
+    // Together these three once wrapped around to 1, which fits.
+    let wrapping: serde_json::Map<String, Value> =
+        [(1, i64::MAX), (2, i64::MAX), (3, 3)].into_iter().map(|(n, amount)| (consumer(n), claim(&host, amount, None))).collect();
+    let refused = call(&door, 29, "POST", "allocations", Some(Value::Object(wrapping))).await.expect(400);
+    let detail = refused["errors"][0]["detail"].as_str().unwrap();
+    assert!(detail.starts_with("JSON does not validate") && detail.contains("greater than the maximum of 2147483647"), "{detail}");
+    for (amount, status) in [(0, 400), (-1, 400), (2_147_483_648, 400), (2_147_483_647, 409), (9, 409), (8, 204)] {
+        let path = format!("allocations/{}", consumer(1));
+        let answer = call(&door, 29, "PUT", &path, Some(claim(&host, amount, None))).await;
+        assert_eq!(answer.status, status, "{amount}: {}", answer.body);
+    }
+    let used = call(&door, 29, "GET", &format!("resource_providers/{host}/usages"), None).await.expect(200);
+    assert_eq!(used["usages"], json!({"MEMORY_MB": 0, "VCPU": 8}));
+    let held = call(&door, 29, "GET", &format!("resource_providers/{host}/allocations"), None).await.expect(200);
+    assert_eq!(held["allocations"], json!({consumer(1): {"resources": {"VCPU": 8}, "consumer_generation": 1}}));
+}
+
+#[actix_web::test]
+async fn inventories_and_bodies_keep_to_placements_bounds() {
+    let door = door();
+    let host = provider(&door, "host1", 4).await;
+    let path = format!("resource_providers/{host}/inventories/VCPU");
+    let put = |more: Value| {
+        let mut body = json!({"resource_provider_generation": 1, "total": 8});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        call(&door, 29, "PUT", &path, Some(body))
+    };
+    let over = 2_147_483_648_i64;
+    let wrong = [
+        json!({"total": 0}),
+        json!({"total": over}),
+        json!({"total": i64::MAX, "reserved": i64::MIN}),
+        json!({"reserved": -1}),
+        json!({"reserved": 9}),
+        json!({"min_unit": 0}),
+        json!({"min_unit": 5, "max_unit": 4}),
+        json!({"max_unit": over}),
+        json!({"step_size": 0}),
+        json!({"step_size": over}),
+        json!({"allocation_ratio": 0}),
+        json!({"allocation_ratio": -1.0}),
+        json!({"allocation_ratio": 3.5e38}),
+        json!({"allocation_ratio": "1"}),
+        json!({"colour": "red"}),
+    ];
+    for body in wrong {
+        let answer = put(body.clone()).await;
+        assert_eq!(answer.status, 400, "{body}: {}", answer.body);
+    }
+    put(json!({"allocation_ratio": 3.4e38, "total": over - 1, "max_unit": over - 1})).await.expect(200);
+
+    let path = "allocations/00000000-0000-0000-0000-000000000001";
+    let with = |name: &str, value: Value| {
+        let mut body = claim(&host, 1, None);
+        body[name] = value;
+        body
+    };
+    let long = "x".repeat(256);
+    let wrong = [
+        with("project_id", json!("")),
+        with("user_id", json!(long)),
+        with("consumer_type", json!("instance")),
+        with("colour", json!("red")),
+        with("allocations", json!({host.as_str(): {"resources": {}}})),
+        with("allocations", json!({host.as_str(): {"resources": {"VCPU": 1}, "colour": "red"}})),
+    ];
+    for body in wrong {
+        let answer = call(&door, 38, "PUT", path, Some(body.clone())).await;
+        assert_eq!(answer.status, 400, "{body}: {}", answer.body);
+    }
+    call(&door, 33, "PUT", path, Some(with("mappings", json!({"": [host]})))).await.expect(400);
+    call(&door, 34, "PUT", path, Some(with("mappings", json!({"": [host]})))).await.expect(204);
+    let aggregates: Vec<String> = (0..1001).map(|n| uuid::Uuid::from_u128(n).to_string()).collect();
+    let path = format!("resource_providers/{host}/aggregates");
+    let put = |list: &[String]| call(&door, 18, "PUT", &path, Some(json!(list)));
+    put(&aggregates).await.expect(400);
+    put(&[aggregates[0].clone(), aggregates[0].clone()]).await.expect(400);
+    put(&aggregates[..1000]).await.expect(200);
+}

@@ -49,7 +49,10 @@ async fn list(service: Service, caller: Caller, version: ApiVersion, filters: we
     let mut traits = service.traits().await.map_err(refusal)?;
     match filters.name.as_deref().map(|name| name.split_once(':')) {
         None => {}
-        Some(Some(("in", names))) => traits.retain(|name| names.split(',').any(|wanted| wanted == name)),
+        Some(Some(("in", names))) => {
+            let wanted: BTreeSet<&str> = names.split(',').collect();
+            traits.retain(|name| wanted.contains(name.as_str()));
+        }
         Some(Some(("startswith", prefix))) => traits.retain(|name| name.starts_with(prefix)),
         Some(_) => return Err(invalid("The filter is name=in:A,B or name=startswith:PREFIX")),
     }

@@ -40,7 +40,8 @@ async fn of_project(service: Service, caller: Caller, version: ApiVersion, whose
     if !version.at_least(CONSUMER_TYPES) {
         let mut sums: BTreeMap<String, i64> = BTreeMap::new();
         for (class, amount) in usages.into_values().flat_map(|usage| usage.sums) {
-            *sums.entry(class).or_insert(0) += amount;
+            let sum = sums.entry(class).or_insert(0);
+            *sum = sum.saturating_add(amount);
         }
         return Ok(HttpResponse::Ok().json(json!({"usages": sums})));
     }

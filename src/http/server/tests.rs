@@ -21,6 +21,10 @@ impl Authenticator for OneToken {
             _ => Err(ServiceError::NotFound("no such token".into())),
         }
     }
+
+    async fn knows_project(&self, id: &str) -> Result<bool, ServiceError> {
+        Ok(!id.starts_with("no-such"))
+    }
 }
 
 fn wiring() -> Wiring {
@@ -45,7 +49,9 @@ fn wiring() -> Wiring {
         policy: Arc::new(PolicyEnforcer::built_in().unwrap()),
         anonymous: None,
         in_flight: InFlight::new(2),
-        max_body: 1000,
+        transfers: Transfers(InFlight::new(100)),
+        arrivals: Arrivals::generous(1000),
+        clients: Clients::default(),
         cell_timeout: std::time::Duration::from_secs(5),
         parts: vec![parts],
     }
@@ -149,6 +155,11 @@ async fn errors_of_paths_methods_versions_and_bodies_have_the_apis_form() {
         (get("/compute/v2.1/who").insert_header(("OpenStack-API-Version", "compute new")), 400, "badRequest"),
         (post("{\"a\":"), 400, "badRequest"),
         (post("{\"a\": 1}"), 200, "a"),
+        (post(r#"{"a": "\\u0000 is text"}"#), 200, "a"),
+        (post(r#"{"a": [{"b": "x\u0000"}]}"#), 400, "badRequest"),
+        (post(r#"{"a": {"x\u0000": 1}}"#), 400, "badRequest"),
+        (get("/compute/v2.1/wh%00o"), 404, "itemNotFound"),
+        (get("/compute/v2.1/who?name=a%00b"), 400, "badRequest"),
         (
             TestRequest::post().uri("/compute/v2.1/echo").insert_header(("X-Auth-Token", "good")).set_payload("[".repeat(2000)),
             413,

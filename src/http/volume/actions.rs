@@ -3,7 +3,7 @@
 use actix_web::{HttpResponse, web};
 use serde_json::{Map, Value};
 
-use super::{bad_request, failed, require, volume_id};
+use super::{bad_request, failed, fields, require, volume_id};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::services::volume::embedded::{EmbeddedVolume, VolumeUpdate};
@@ -21,17 +21,19 @@ async fn act(
     require(&caller, "member")?;
     let id = volume_id(&id)?;
     volumes.own_volume(&caller.0, id).await.map_err(failed)?;
-    let (name, value) = body.into_iter().next().ok_or_else(|| bad_request("The body names no action."))?;
+    let mut named = body.into_iter();
+    let (Some((name, value)), None) = (named.next(), named.next()) else {
+        return Err(bad_request("The body must name one action."));
+    };
     match name.as_str() {
         "os-extend" => {
-            let size = value["new_size"].as_i64().and_then(|size| i32::try_from(size).ok());
-            let size = size.ok_or_else(|| bad_request("os-extend needs new_size, a number of GiB."))?;
+            let size = fields::size("new_size", &value["new_size"])?;
             volumes.extend(&caller.0, id, size).await.map_err(failed)?;
             Ok(HttpResponse::Accepted().finish())
         }
         "os-set_bootable" => {
-            let bootable = value["bootable"].as_bool().or_else(|| value["bootable"].as_str().map(|text| text.eq_ignore_ascii_case("true")));
-            let update = VolumeUpdate { bootable, ..VolumeUpdate::default() };
+            let bootable = fields::flag("bootable", &value["bootable"])?;
+            let update = VolumeUpdate { bootable: Some(bootable), ..VolumeUpdate::default() };
             volumes.update(&caller.0, id, update).await.map_err(failed)?;
             Ok(HttpResponse::Ok().finish())
         }

@@ -6,7 +6,7 @@ use actix_web::{HttpResponse, web};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{failed, not_found, require, volume_id};
+use super::{failed, fields, not_found, require, volume_id};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::services::ServiceError;
@@ -43,9 +43,11 @@ async fn merge(
     web::Json(body): web::Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "member")?;
+    fields::check_metadata(&body.metadata)?;
     let change = move |metadata: &mut BTreeMap<String, String>| {
         metadata.extend(body.metadata);
-        Ok(())
+        // The metadata that was there and the new, together.
+        fields::check_metadata(metadata).map_err(|error| ServiceError::Invalid(error.message))
     };
     let volume = volumes.change_metadata(&caller.0, volume_id(&id)?, change).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"metadata": volume.metadata})))
@@ -58,6 +60,7 @@ async fn replace(
     web::Json(body): web::Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "member")?;
+    fields::check_metadata(&body.metadata)?;
     let change = move |metadata: &mut BTreeMap<String, String>| {
         *metadata = body.metadata;
         Ok(())

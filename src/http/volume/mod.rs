@@ -2,6 +2,7 @@
 
 mod actions;
 mod attachments;
+mod fields;
 mod metadata;
 mod quotas;
 #[cfg(test)]
@@ -12,19 +13,21 @@ mod volumes;
 mod zones;
 
 use actix_web::http::StatusCode;
+use actix_web::middleware::from_fn;
 use actix_web::web;
 use uuid::Uuid;
 
 use super::auth::Caller;
 use super::error::{ApiError, ErrorForm};
+use super::roles;
 use crate::services::ServiceError;
 
-/// Registers the volume API. It takes [`crate::services::volume::embedded::EmbeddedVolume`] and
-/// [`crate::services::image::embedded::EmbeddedImage`] as `web::Data`.
+/// Registers the volume API. It takes [`crate::services::volume::embedded::EmbeddedVolume`] as `web::Data`.
 pub fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(
         web::scope("/volume").configure(versions::configure).service(
             web::scope("/v3")
+                .wrap(from_fn(roles::by_method))
                 .configure(versions::configure_v3)
                 .configure(volumes::configure)
                 .configure(metadata::configure)
@@ -37,13 +40,9 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
     );
 }
 
-/// What the service refuses for a volume's state is a bad request in this API, and what exceeds a quota is too large.
+/// A refusal of the service for a volume's state is a bad request in this API.
 fn failed(error: ServiceError) -> ApiError {
-    let status = match &error {
-        ServiceError::Conflict(_) => Some(StatusCode::BAD_REQUEST),
-        ServiceError::Forbidden(_) => Some(StatusCode::PAYLOAD_TOO_LARGE),
-        _ => None,
-    };
+    let status = matches!(error, ServiceError::Conflict(_)).then_some(StatusCode::BAD_REQUEST);
     let mut api = ApiError::from_service(ErrorForm::Compute, error);
     api.status = status.unwrap_or(api.status);
     api

@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use actix_web::{HttpResponse, web};
 use serde_json::{Map, Value, json};
 
-use super::{bad_request, failed, not_found, require};
-use crate::http::auth::Caller;
-use crate::http::error::ApiError;
+use super::{bad_request, failed, require};
+use crate::http::auth::{Caller, known_project};
+use crate::http::compute::servers::body::integer;
+use crate::http::error::{ApiError, ErrorForm};
+use crate::services::identity::Authenticator;
 use crate::services::volume::embedded::{EmbeddedVolume, QUOTA_RESOURCES, QuotaUsage};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -23,33 +25,41 @@ const UNLIMITED: QuotaUsage = QuotaUsage { limit: -1, in_use: 0 };
 
 async fn show(
     volumes: web::Data<EmbeddedVolume>,
+    identity: web::Data<dyn Authenticator>,
     caller: Caller,
     project: web::Path<String>,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    if *project != caller.0.project_id && !caller.0.is_admin() {
-        return Err(not_found("Project", &project));
-    }
+    permitted(&caller, &project)?;
+    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
     let known = volumes.quotas(&project).await.map_err(failed)?;
     let usage = query.get("usage").is_some_and(|value| value.eq_ignore_ascii_case("true"));
     Ok(HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &known, usage)})))
 }
 
-async fn defaults(_: Caller, project: web::Path<String>) -> HttpResponse {
-    HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &BTreeMap::new(), false)}))
+async fn defaults(caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+    permitted(&caller, &project)?;
+    Ok(HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &BTreeMap::new(), false)})))
+}
+
+/// 403 for another project's quotas, which are for administrators.
+fn permitted(caller: &Caller, project: &str) -> Result<(), ApiError> {
+    if project == caller.0.project_id { Ok(()) } else { require(caller, "admin") }
 }
 
 async fn update(
     volumes: web::Data<EmbeddedVolume>,
+    identity: web::Data<dyn Authenticator>,
     caller: Caller,
     project: web::Path<String>,
     web::Json(body): web::Json<Map<String, Value>>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "admin")?;
+    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
     let wanted = body.get("quota_set").and_then(Value::as_object).ok_or_else(|| bad_request("The body has no quota_set."))?;
     let mut limits = BTreeMap::new();
     for (resource, value) in wanted {
-        let number = value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()));
+        let number = integer(value).filter(|number| (-1..=i64::from(i32::MAX)).contains(number));
         match (resource.as_str(), number) {
             ("force" | "tenant_id" | "id" | "project_id", _) => {}
             (resource, Some(number)) if QUOTA_RESOURCES.contains(&resource) => {

@@ -131,3 +131,97 @@ async fn quotas_come_as_strings_go_as_integers_and_hold() {
     let limits = send(&app, request(Method::GET, &demo, "/volume/v3/limits", Value::Null).to_request()).await.json();
     assert_eq!(limits["limits"]["absolute"]["totalVolumesUsed"], 1);
 }
+
+#[actix_web::test]
+async fn fields_of_volumes_are_judged_as_cinder_does() {
+    let world = fixture::world().await;
+    let app = app!(world);
+    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let status = |method: Method, token: &str, path: &str, body: Value| {
+        let request = request(method, token, path, body).to_request();
+        let app = &app;
+        async move { send(app, request).await.status }
+    };
+    let long = |length: usize| "x".repeat(length);
+    let many: std::collections::BTreeMap<String, &str> = (0..129).map(|at| (format!("k{at}"), "v")).collect();
+    for (field, value, wanted) in [
+        ("name", json!(long(255)), 202),
+        ("name", json!(long(256)), 400),
+        ("name", json!(7), 400),
+        ("name", json!("a\u{0}b"), 400),
+        ("description", json!(long(256)), 400),
+        ("metadata", json!({"": "v"}), 400),
+        ("metadata", json!({long(256): "v"}), 400),
+        ("metadata", json!({"k": long(256)}), 400),
+        ("metadata", json!({"k\n": "v"}), 400),
+        ("metadata", json!(many), 400),
+        ("size", json!(0), 400),
+        ("size", json!(-1), 400),
+        ("size", json!("2"), 202),
+        ("size", json!("two"), 400),
+        ("size", json!(1.5), 400),
+        ("size", json!(true), 400),
+        ("size", json!(i32::MAX), 400),
+        ("size", json!(i64::from(i32::MAX) + 1), 400),
+        ("multiattach", json!(false), 202),
+        ("multiattach", json!(true), 400),
+        ("multiattach", json!("perhaps"), 400),
+    ] {
+        let mut volume = json!({"size": 1});
+        volume[field] = value.clone();
+        let got = status(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": volume})).await;
+        assert_eq!(got, wanted, "{field}: {value:.60}");
+    }
+    let made = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": {"size": 1}})).to_request()).await.json();
+    let path = format!("/volume/v3/volumes/{}", made["volume"]["id"].as_str().unwrap());
+    for volume in [json!({"name": long(256)}), json!({"description": long(256)}), json!({"metadata": {"": "v"}})] {
+        assert_eq!(status(Method::PUT, &demo, &path, json!({"volume": volume})).await, 400, "{volume:.60}");
+    }
+    for (action, wanted) in [
+        (json!({"os-set_bootable": {"bootable": "True"}}), 200),
+        (json!({"os-set_bootable": {"bootable": "perhaps"}}), 400),
+        (json!({"os-set_bootable": {}}), 400),
+        (json!({"os-extend": {"new_size": i32::MAX}}), 400),
+        (json!({"os-extend": {"new_size": 0}}), 400),
+        (json!({"os-extend": {"new_size": 2}, "os-set_bootable": {"bootable": true}}), 400),
+        (json!({}), 400),
+    ] {
+        assert_eq!(status(Method::POST, &demo, &format!("{path}/action"), action.clone()).await, wanted, "{action}");
+    }
+    let first: std::collections::BTreeMap<String, &str> = (0..128).map(|at| (format!("k{at}"), "v")).collect();
+    let metadata = format!("{path}/metadata");
+    assert_eq!(status(Method::PUT, &demo, &metadata, json!({"metadata": first})).await, 200);
+    assert_eq!(status(Method::POST, &demo, &metadata, json!({"metadata": {"one": "more"}})).await, 400);
+    for (path, limit, wanted) in
+        [("no-such-project", 1_i64, 400), (world.identity.ensure_project("demo").await.unwrap().id.as_str(), i64::from(i32::MAX) + 1, 400)]
+    {
+        let path = format!("/volume/v3/os-quota-sets/{path}");
+        assert_eq!(status(Method::PUT, &admin, &path, json!({"quota_set": {"volumes": limit}})).await, wanted, "{path}");
+    }
+    assert_eq!(status(Method::GET, &admin, "/volume/v3/os-quota-sets/no-such-project", Value::Null).await, 400);
+}
+
+#[actix_web::test]
+async fn only_administrators_see_where_a_volume_is_attached() {
+    let world = fixture::world().await;
+    let app = app!(world);
+    let (demo, admin) = (world.token("demo").await, world.token("admin").await);
+    let made = send(&app, request(Method::POST, &demo, "/volume/v3/volumes", json!({"volume": {"size": 1}})).to_request()).await.json();
+    let id = made["volume"]["id"].as_str().unwrap().to_owned();
+    let path = format!("/volume/v3/volumes/{id}");
+    let show = |token: String| {
+        let request = request(Method::GET, &token, &path, Value::Null).to_request();
+        let app = &app;
+        async move { send(app, request).await.json()["volume"].clone() }
+    };
+    while show(demo.clone()).await["status"] != "available" {
+        tokio::task::yield_now().await;
+    }
+    let fence = Fence { server: Uuid::from_u128(1), epoch: 1, attempt: 1 };
+    let (uuid, attachment) = (Uuid::parse_str(&id).unwrap(), Uuid::from_u128(7));
+    world.volumes.create_attachment(fence, attachment, uuid, Some("h1"), Some("/dev/vdb")).await.unwrap();
+    world.volumes.complete_attachment(fence, attachment).await.unwrap();
+    let (seen, whole) = (show(demo).await, show(admin).await);
+    assert_eq!((&seen["attachments"][0]["host_name"], seen.get("os-vol-host-attr:host")), (&Value::Null, None));
+    assert_eq!((&whole["attachments"][0]["host_name"], &whole["os-vol-host-attr:host"]), (&json!("h1"), &json!("h1")));
+}

@@ -6,13 +6,11 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::{bad_request, failed, not_found, require, time, volume_id};
+use super::{bad_request, failed, fields, not_found, require, time, volume_id};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::ApiError;
-use crate::services::ServiceError;
-use crate::services::image::embedded::EmbeddedImage;
-use crate::services::volume::embedded::{DEFAULT_TYPE, EmbeddedVolume, VolumeUpdate, ZONE};
+use crate::services::volume::embedded::{DEFAULT_TYPE, EmbeddedVolume, MULTIATTACH_TYPE, VolumeUpdate, ZONE, type_named};
 use crate::services::volume::{Attachment, NewVolume, Volume};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -40,6 +38,8 @@ struct NewFields {
     volume_type: Option<String>,
     availability_zone: Option<String>,
     metadata: Option<BTreeMap<String, String>>,
+    /// Obsolete: whether several servers may share a volume is said by its type.
+    multiattach: Option<Value>,
     snapshot_id: Option<String>,
     source_volid: Option<String>,
     backup_id: Option<String>,
@@ -114,47 +114,43 @@ async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &BTreeMap<String
 async fn create(
     request: HttpRequest,
     volumes: web::Data<EmbeddedVolume>,
-    images: web::Data<EmbeddedImage>,
     env: web::Data<crate::env::Env>,
     caller: Caller,
-    web::Json(CreateBody { volume: fields }): web::Json<CreateBody>,
+    web::Json(CreateBody { volume: wanted }): web::Json<CreateBody>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "member")?;
-    let (description, metadata) = (fields.description.clone(), fields.metadata.clone().unwrap_or_default());
-    let new = read_new(fields, &caller, env.uuid())?;
-    if let Some(image) = new.image_id {
-        images.visible_image(&caller.0, image).await.map_err(|error| match error {
-            ServiceError::NotFound(why) => bad_request(format!("Invalid image identifier or unable to access requested image: {why}.")),
-            other => failed(other),
-        })?;
-    }
-    let volume = volumes.create(new, description, metadata).await.map_err(failed)?;
+    let description = fields::text("description", wanted.description.clone())?;
+    let metadata = wanted.metadata.clone().unwrap_or_default();
+    fields::check_metadata(&metadata)?;
+    let new = read_new(wanted, &caller, env.uuid())?;
+    let volume = volumes.create(new.clone(), description, metadata).await.map_err(failed)?;
     let body = json!({"volume": render(&request, &volume, &caller, false)});
     // The bytes follow: the client waits for the status available or error, which `make` sets.
-    actix_web::rt::spawn(async move { volumes.make(&volume).await });
+    actix_web::rt::spawn(async move { volumes.make(&new).await });
     Ok(HttpResponse::Accepted().json(body))
 }
 
-fn read_new(fields: NewFields, caller: &Caller, id: uuid::Uuid) -> Result<NewVolume, ApiError> {
-    for (source, what) in [(&fields.snapshot_id, "Snapshot"), (&fields.source_volid, "Source volume"), (&fields.backup_id, "Backup")] {
+fn read_new(wanted: NewFields, caller: &Caller, id: uuid::Uuid) -> Result<NewVolume, ApiError> {
+    for (source, what) in [(&wanted.snapshot_id, "Snapshot"), (&wanted.source_volid, "Source volume"), (&wanted.backup_id, "Backup")] {
         if let Some(source) = source {
             return Err(bad_request(format!("{what} {source} cannot be the source of a volume: only an image can.")));
         }
     }
-    if fields.availability_zone.as_deref().is_some_and(|zone| zone != ZONE) {
-        return Err(bad_request(format!("Availability zone '{}' is invalid.", fields.availability_zone.unwrap_or_default())));
+    if wanted.availability_zone.as_deref().is_some_and(|zone| zone != ZONE) {
+        return Err(bad_request(format!("Availability zone '{}' is invalid.", wanted.availability_zone.unwrap_or_default())));
     }
-    let size = fields.size.as_i64().or_else(|| fields.size.as_str().and_then(|text| text.parse().ok()));
-    let size = size.and_then(|size| i32::try_from(size).ok()).filter(|size| *size >= 1);
-    let size_gb =
-        size.ok_or_else(|| bad_request(format!("Invalid input received: size must be a positive integer, not {}.", fields.size)))?;
-    let image_id = match fields.image.filter(|image| !image.is_empty()) {
+    if let Some(asked) = &wanted.multiattach
+        && fields::flag("multiattach", asked)?
+    {
+        return Err(bad_request(format!("A volume that several servers may share has a type that says so: {MULTIATTACH_TYPE}.")));
+    }
+    let (name, size_gb) = (fields::text("name", wanted.name)?, fields::size("size", &wanted.size)?);
+    let image_id = match wanted.image.filter(|image| !image.is_empty()) {
         Some(image) => Some(uuid::Uuid::parse_str(&image).map_err(|_| bad_request(format!("Invalid image identifier {image}.")))?),
         None => None,
     };
-    let volume_type = Some(super::volume_types::name_of(fields.volume_type.as_deref().unwrap_or(DEFAULT_TYPE))?.to_owned());
-    let (project_id, user_id) = (caller.0.project_id.clone(), caller.0.user_id.clone());
-    Ok(NewVolume { id, name: fields.name, project_id, user_id, size_gb, image_id, volume_type })
+    let volume_type = Some(type_named(wanted.volume_type.as_deref().unwrap_or(DEFAULT_TYPE)).map_err(failed)?.to_owned());
+    Ok(NewVolume { id, name, caller: caller.0.clone(), size_gb, image_id, volume_type })
 }
 
 async fn show(
@@ -172,12 +168,20 @@ async fn update(
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
     id: web::Path<String>,
-    web::Json(UpdateBody { volume: fields }): web::Json<UpdateBody>,
+    web::Json(UpdateBody { volume }): web::Json<UpdateBody>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "member")?;
-    let update = VolumeUpdate { name: fields.name, description: fields.description, metadata: fields.metadata, bootable: None };
-    let volume = volumes.update(&caller.0, volume_id(&id)?, update).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"volume": render(&request, &volume, &caller, false)})))
+    if let Some(metadata) = &volume.metadata {
+        fields::check_metadata(metadata)?;
+    }
+    let update = VolumeUpdate {
+        name: volume.name.map(|name| fields::text("name", name)).transpose()?,
+        description: volume.description.map(|text| fields::text("description", text)).transpose()?,
+        metadata: volume.metadata,
+        bootable: None,
+    };
+    let changed = volumes.update(&caller.0, volume_id(&id)?, update).await.map_err(failed)?;
+    Ok(HttpResponse::Ok().json(json!({"volume": render(&request, &changed, &caller, false)})))
 }
 
 async fn delete(
@@ -216,7 +220,7 @@ fn render(request: &HttpRequest, volume: &Volume, caller: &Caller, shown: bool) 
         "encrypted": false,
         "volume_type": volume.volume_type,
         "metadata": volume.metadata,
-        "attachments": volume.attachments.iter().filter(|one| one.status == "attached").map(render_attachment).collect::<Vec<_>>(),
+        "attachments": attachments(volume, caller.0.is_admin()),
         "snapshot_id": null,
         "source_volid": null,
         "consistencygroup_id": null,
@@ -238,13 +242,18 @@ fn render(request: &HttpRequest, volume: &Volume, caller: &Caller, shown: bool) 
     body
 }
 
-fn render_attachment(attachment: &Attachment) -> Value {
+fn attachments(volume: &Volume, with_host: bool) -> Vec<Value> {
+    volume.attachments.iter().filter(|one| one.status == "attached").map(|one| render_attachment(one, with_host)).collect()
+}
+
+/// Where a server runs is for administrators to know.
+fn render_attachment(attachment: &Attachment, with_host: bool) -> Value {
     json!({
         "id": attachment.volume_id,
         "attachment_id": attachment.id,
         "volume_id": attachment.volume_id,
         "server_id": attachment.server,
-        "host_name": attachment.host,
+        "host_name": attachment.host.as_ref().filter(|_| with_host),
         "device": attachment.mountpoint,
         "attached_at": attachment.attached_at.map(time),
     })

@@ -1,16 +1,20 @@
 //! How a token is asked for and judged.
 
+use std::sync::Arc;
+
 use base64::Engine;
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 
 use super::embedded::{DOMAIN_ID, DOMAIN_NAME, ROLES};
+use super::keys::KeySet;
+use super::password::Fit;
 use super::tokens::{IssuedToken, Payload, Scope, Token};
-use super::{AuthenticationError, EmbeddedIdentity, Role, ServiceError, Target, password};
-use crate::db::services::identity::{User, assignments, projects, roles, tokens as revoked, users};
+use super::{AuthenticationError, EmbeddedIdentity, Lockout, Role, ServiceError, Target};
+use crate::db::services::identity::{User, assignments, failures, projects, revocations, roles, state, tokens as revoked, users};
 use crate::db::{Conn, DbError};
 
 /// How long a token is good.
-const TOKEN_LIFETIME: TimeDelta = TimeDelta::hours(12);
+pub(super) const TOKEN_LIFETIME: TimeDelta = TimeDelta::hours(12);
 
 /// A user, as a client names one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,6 +50,23 @@ pub enum ScopeRequest {
     System,
 }
 
+/// One thing that a client proves who it is by.
+#[derive(Clone)]
+pub enum Credential {
+    Password { user: UserRef, password: String },
+    Token(String),
+}
+
+/// Who was authenticated, and from when on what is taken away from them ends the token.
+struct Proven {
+    user: User,
+    revision: i64,
+    methods: Vec<String>,
+    /// The first audit id of the token that was shown, if one was, and when that one expires.
+    parent: Option<String>,
+    expires_at: Option<DateTime<Utc>>,
+}
+
 impl EmbeddedIdentity {
     /// Issues a token to whom knows the user's password.
     pub async fn authenticate_password(
@@ -54,20 +75,39 @@ impl EmbeddedIdentity {
         password: &str,
         scope: ScopeRequest,
     ) -> Result<IssuedToken, AuthenticationError> {
-        let wanted = user.clone();
-        let user = self.read(move |conn| find_user(conn, &wanted)).await?;
-        let hash = user.as_ref().map_or_else(|| self.nobodys_hash.clone(), |user| user.password_hash.clone());
-        let password = password.to_owned();
-        let fits = self.env.run_blocking(move || password::fits(&password, &hash)).await;
-        match user {
-            Some(user) if fits && user.enabled => self.issue(user, scope, vec!["password".into()], Vec::new(), None).await,
-            _ => Err(AuthenticationError::Unauthorized),
-        }
+        self.authenticate(vec![Credential::Password { user: user.clone(), password: password.to_owned() }], scope).await
     }
 
     /// Issues a token to whom holds another, usually for another scope. It expires when the other does.
     pub async fn authenticate_token(&self, token: &str, scope: ScopeRequest) -> Result<IssuedToken, AuthenticationError> {
-        let old = self.validate_token(token).await.map_err(|error| match error {
+        self.authenticate(vec![Credential::Token(token.to_owned())], scope).await
+    }
+
+    /// Issues a token to whom proves each credential, all of the same user.
+    pub async fn authenticate(&self, credentials: Vec<Credential>, scope: ScopeRequest) -> Result<IssuedToken, AuthenticationError> {
+        let mut whole: Option<Proven> = None;
+        for credential in credentials {
+            let proven = match credential {
+                Credential::Password { user, password } => self.prove_password(user, &password).await?,
+                Credential::Token(token) => self.prove_token(&token).await?,
+            };
+            whole = Some(match whole {
+                None => proven,
+                Some(before) => before.and(proven).ok_or(AuthenticationError::Unauthorized)?,
+            });
+        }
+        self.issue(whole.ok_or(AuthenticationError::Unauthorized)?, scope).await
+    }
+
+    async fn prove_password(&self, user: UserRef, password: &str) -> Result<Proven, AuthenticationError> {
+        let (user, revision) = self.check_password(user, password).await?;
+        Ok(Proven { user, revision, methods: vec!["password".into()], parent: None, expires_at: None })
+    }
+
+    async fn prove_token(&self, token: &str) -> Result<Proven, AuthenticationError> {
+        // Read before the token is judged: what was taken away before is found then, and what is taken away later ends the new token.
+        let revision = self.read(state::revision).await?;
+        let old = self.judge(token).await.map_err(|error| match error {
             ServiceError::NotFound(_) => AuthenticationError::Unauthorized,
             other => AuthenticationError::Service(other),
         })?;
@@ -77,28 +117,116 @@ impl EmbeddedIdentity {
         if !methods.iter().any(|method| method == "token") {
             methods.push("token".into());
         }
-        let parent = old.audit_ids.last().cloned();
-        self.issue(user, scope, methods, parent.into_iter().collect(), Some(old.expires_at)).await
+        Ok(Proven { user, revision, methods, parent: old.audit_ids.last().cloned(), expires_at: Some(old.expires_at) })
+    }
+
+    /// The user behind a password, with the revision of before it was checked. Wrong ones are counted where there is a lockout; the
+    /// answer takes as long whether the user is unknown, disabled, locked out or mistaken.
+    pub(super) async fn check_password(&self, user: UserRef, password: &str) -> Result<(User, i64), AuthenticationError> {
+        // Before anything is looked up, so that a burst of guesses cannot be judged by a count of before it.
+        let turn = self.passwords.turn().await?;
+        let found = self.read(move |conn| {
+            let revision = state::revision(conn)?;
+            let Some(user) = find_user(conn, &user)? else { return Ok((revision, None)) };
+            let failed = failures::of_user(conn, &user.id)?;
+            Ok((revision, Some((user, failed))))
+        });
+        let (revision, known) = found.await?;
+        let (user, failed) = match known {
+            Some((user, failed)) if !self.is_locked_out(failed) => (Some(user), failed),
+            _ => (None, (0, None)),
+        };
+        let hash = user.as_ref().map(|user| user.password_hash.clone());
+        let fit = self.passwords.compare(&turn, password, hash).await?;
+        match (user, fit) {
+            (Some(user), Fit::Yes(newer)) if user.enabled => {
+                self.note_success(&user, failed.0, newer).await?;
+                Ok((user, revision))
+            }
+            (user, fit) => {
+                let mistaken = user.filter(|_| matches!(fit, Fit::No));
+                self.note_failure(mistaken).await?;
+                Err(AuthenticationError::Unauthorized)
+            }
+        }
+    }
+
+    fn is_locked_out(&self, (failures, last): (i32, Option<NaiveDateTime>)) -> bool {
+        let (Some(lockout), Some(last)) = (self.lockout, last) else { return false };
+        u32::try_from(failures).unwrap_or(0) >= lockout.attempts && last >= self.counted_since(lockout)
+    }
+
+    /// Wrong passwords of before do not count any more.
+    fn counted_since(&self, lockout: Lockout) -> NaiveDateTime {
+        let forever = lockout.duration.is_zero();
+        let span = TimeDelta::from_std(lockout.duration).ok().filter(|_| !forever);
+        span.and_then(|span| self.env.now().naive_utc().checked_sub_signed(span)).unwrap_or(DateTime::UNIX_EPOCH.naive_utc())
+    }
+
+    /// Counts a wrong password, where there is a lockout; without a user it takes as long and counts nothing.
+    async fn note_failure(&self, user: Option<User>) -> Result<(), ServiceError> {
+        let Some(lockout) = self.lockout else { return Ok(()) };
+        let (now, since) = (self.env.now().naive_utc(), self.counted_since(lockout));
+        self.write_aside(move |conn| match user {
+            Some(user) => failures::count(conn, &user.id, now, since),
+            None => state::rewrite(conn),
+        })
+        .await
+    }
+
+    async fn note_success(&self, user: &User, failures: i32, newer_hash: Option<String>) -> Result<(), ServiceError> {
+        if failures == 0 && newer_hash.is_none() {
+            return Ok(());
+        }
+        let (id, before) = (user.id.clone(), user.password_hash.clone());
+        self.write_aside(move |conn| {
+            failures::forget(conn, &id)?;
+            match newer_hash {
+                Some(newer) => users::replace_hash(conn, &id, &before, &newer),
+                None => Ok(()),
+            }
+        })
+        .await
     }
 
     /// The token behind the string. `NotFound` when it is unknown, expired or revoked, or its user or scope is no more.
     pub async fn validate_token(&self, id: &str) -> Result<Token, ServiceError> {
-        let now = self.env.now();
-        let (known, generation) = {
-            let cache = self.cache();
-            (cache.get(id, now), cache.generation())
-        };
-        if let Some(token) = known {
+        let keys = self.keys.current().await;
+        self.learn_revision(&keys).await?;
+        if let Some(token) = self.cache().get(id, self.env.now()) {
             return Ok(token);
         }
+        self.judge(id).await
+    }
+
+    /// Judges a token by what is stored now, and remembers it.
+    async fn judge(&self, id: &str) -> Result<Token, ServiceError> {
+        let now = self.env.now();
         let invalid = || ServiceError::NotFound("This is not a recognized Fernet token".into());
-        let payload = Payload::open(id, &self.keys).ok_or_else(invalid)?;
+        let keys = self.keys.current().await;
+        let payload = Payload::open(id, &keys).ok_or_else(invalid)?;
         if now.timestamp_micros() >= payload.expires_at {
             return Err(invalid());
         }
-        let token = self.read(move |conn| read_token(conn, &payload)).await?.ok_or_else(invalid)?;
-        self.cache().put(id, &token, now, generation);
+        let (revision, token) = self.read(move |conn| read_token(conn, &payload)).await?;
+        let token = token.ok_or_else(invalid)?;
+        self.cache().put(id, &token, now, (revision, &keys));
         Ok(token)
+    }
+
+    /// Asks for the accounts' revision unless that was done a moment ago. One request asks, and the others wait for its answer.
+    async fn learn_revision(&self, keys: &Arc<KeySet>) -> Result<(), ServiceError> {
+        if self.cache().is_fresh(keys) {
+            return Ok(());
+        }
+        let _asking = self.asking.lock().await;
+        if self.cache().is_fresh(keys) {
+            return Ok(());
+        }
+        let question = self.cache().ask();
+        let revision = self.read(state::revision).await?;
+        self.cache().learn(revision, question, keys);
+        Ok(())
     }
 
     /// Makes a token worthless. Those that were made from it stay good.
@@ -109,15 +237,9 @@ impl EmbeddedIdentity {
         self.write(move |conn| revoked::revoke(conn, &audit_id, token.expires_at.naive_utc(), now)).await
     }
 
-    async fn issue(
-        &self,
-        user: User,
-        scope: ScopeRequest,
-        methods: Vec<String>,
-        parents: Vec<String>,
-        expires_at: Option<DateTime<Utc>>,
-    ) -> Result<IssuedToken, AuthenticationError> {
+    async fn issue(&self, proven: Proven, scope: ScopeRequest) -> Result<IssuedToken, AuthenticationError> {
         let now = self.env.now();
+        let Proven { user, revision, methods, parent, expires_at } = proven;
         let audit_id = base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(self.env.uuid().as_bytes());
         let (id, must_have_role) = (user.id.clone(), scope != ScopeRequest::Default);
         let target = self.read(move |conn| find_target(conn, &user, scope)).await?.ok_or(AuthenticationError::Unauthorized)?;
@@ -127,18 +249,37 @@ impl EmbeddedIdentity {
             methods,
             issued_at: now.timestamp_micros(),
             expires_at: expires_at.unwrap_or(now + TOKEN_LIFETIME).timestamp_micros(),
-            audit_ids: std::iter::once(audit_id).chain(parents).collect(),
+            audit_ids: std::iter::once(audit_id).chain(parent).collect(),
+            revision,
         };
         let wanted = payload.clone();
-        let mut token = self.read(move |conn| read_token(conn, &wanted)).await?;
+        let (_, mut token) = self.read(move |conn| read_token(conn, &wanted)).await?;
         if token.is_none() && !must_have_role && !payload.scope.is_empty() {
             // A default project in which the user has no role (any more) leaves the token unscoped.
             payload.scope.clear();
             let wanted = payload.clone();
-            token = self.read(move |conn| read_token(conn, &wanted)).await?;
+            (_, token) = self.read(move |conn| read_token(conn, &wanted)).await?;
         }
         let token = token.ok_or(AuthenticationError::Unauthorized)?;
-        Ok(IssuedToken { id: payload.seal(&self.keys)?, token })
+        let keys = self.keys.current().await;
+        Ok(IssuedToken { id: payload.seal(&keys)?, token })
+    }
+}
+
+impl Proven {
+    /// Both together, when they prove the same user: the earlier of their revisions and ends counts.
+    fn and(mut self, other: Proven) -> Option<Proven> {
+        if self.user.id != other.user.id {
+            return None;
+        }
+        for method in other.methods {
+            if !self.methods.contains(&method) {
+                self.methods.push(method);
+            }
+        }
+        let ends = [self.expires_at, other.expires_at].into_iter().flatten().min();
+        let revision = self.revision.min(other.revision);
+        Some(Proven { user: other.user, revision, methods: self.methods, parent: self.parent.or(other.parent), expires_at: ends })
     }
 }
 
@@ -169,17 +310,27 @@ fn find_target(conn: &mut Conn, user: &User, scope: ScopeRequest) -> Result<Opti
     })
 }
 
+/// Judges a payload by what is stored after the revision that is given with it.
+fn read_token(conn: &mut Conn, payload: &Payload) -> Result<(i64, Option<Token>), DbError> {
+    let revision = state::revision(conn)?;
+    // A token of a revision that is still to come was issued before a backup was restored.
+    let token = if payload.revision <= revision { token_of(conn, payload)? } else { None };
+    Ok((revision, token))
+}
+
 /// Gives a payload its names and roles as they are now; none when it is worth nothing.
-fn read_token(conn: &mut Conn, payload: &Payload) -> Result<Option<Token>, DbError> {
+fn token_of(conn: &mut Conn, payload: &Payload) -> Result<Option<Token>, DbError> {
     let Some(audit_id) = payload.audit_ids.first() else { return Ok(None) };
-    if revoked::is_revoked(conn, audit_id)? {
+    let target = payload.target();
+    if revoked::is_revoked(conn, audit_id)? || revocations::is_ended(conn, &payload.user_id, target.as_ref(), payload.revision)? {
         return Ok(None);
     }
+    // A token of an older release says no revision; a change of the password before this one was noted by its time alone.
+    let in_time = |user: &User| payload.revision > 0 || user.password_changed_at.and_utc().timestamp_micros() <= payload.issued_at;
     let user = match users::by_id(conn, &payload.user_id)? {
-        Some(user) if user.enabled && user.password_changed_at.and_utc().timestamp_micros() <= payload.issued_at => user,
+        Some(user) if user.enabled && in_time(&user) => user,
         _ => return Ok(None),
     };
-    let target = payload.target();
     let scope = match &target {
         None => Scope::Unscoped,
         Some(Target::System) => Scope::System,

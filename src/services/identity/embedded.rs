@@ -2,13 +2,15 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
-use fernet::MultiFernet;
 
-use super::tokens::{TokenCache, load_keys, unavailable};
-use super::{Authenticator, Project, Role, Scope, ServiceError, Target, User, password};
-use crate::db::services::identity::{Assignment, assignments, projects, roles, users};
+use super::keys::KeyRing;
+use super::password::{Cost, Passwords};
+use super::tokens::{TokenCache, unavailable};
+use super::{Authenticator, Project, Role, Scope, ServiceError, Target, User};
+use crate::db::services::identity::{Assignment, assignments, projects, roles, state, users};
 use crate::db::{Conn, Db, DbError};
 use crate::domain::context::RequestContext;
 use crate::env::Env;
@@ -18,38 +20,71 @@ pub const DOMAIN_ID: &str = "default";
 /// The domain's name.
 pub const DOMAIN_NAME: &str = "Default";
 
-/// Every role that means something here, strongest first: each of the first four implies those after it. `service` is what
-/// other services authenticate with and implies none.
-pub const ROLES: [&str; 5] = ["admin", "manager", "member", "reader", "service"];
+pub use crate::domain::context::ROLES;
+
+/// After how many wrong passwords in a row a user is locked out, and for how long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lockout {
+    pub attempts: u32,
+    /// Counted from the last wrong password; zero locks the user out until an administrator sets a password.
+    pub duration: Duration,
+}
+
+/// The options of a deployment.
+#[derive(Clone, Default, Debug)]
+pub struct Settings {
+    pub cost: Cost,
+    /// Passwords checked at a time; 0 for half of the cores.
+    pub password_checks: usize,
+    pub lockout: Option<Lockout>,
+}
+
+impl Settings {
+    /// For tests: hashes that take no time.
+    pub fn cheap() -> Settings {
+        Settings { cost: Cost::CHEAP, ..Settings::default() }
+    }
+
+    fn checks_at_once(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if self.password_checks == 0 { cores / 2 } else { self.password_checks }
+    }
+}
 
 /// The identity service that lives in this process. Share it as `Arc` or `web::Data`.
 pub struct EmbeddedIdentity {
     pub(super) db: Db,
     pub(super) env: Env,
-    pub(super) keys: Arc<MultiFernet>,
-    /// What a password is compared with when there is no such user, so that the time of an answer does not tell.
-    pub(super) nobodys_hash: String,
+    pub(super) keys: Arc<KeyRing>,
+    pub(super) passwords: Passwords,
+    pub(super) lockout: Option<Lockout>,
     cache: Mutex<TokenCache>,
+    /// Held by the one request that asks for the revision.
+    pub(super) asking: tokio::sync::Mutex<()>,
 }
 
 impl EmbeddedIdentity {
     /// Opens the service over the services database; reads the token keys of `key_file` and makes that file with one key
-    /// when there is none. The roles of [`ROLES`] exist afterwards.
-    pub async fn open(db: Db, env: Env, key_file: &Path) -> Result<EmbeddedIdentity, ServiceError> {
-        let key_file = key_file.to_owned();
-        let salt = *env.uuid().as_bytes();
-        let (keys, nobodys_hash) = env.run_blocking(move || (load_keys(&key_file), password::hash("", &salt))).await;
+    /// when there is none. Secrets are sealed with them from now on. The roles of [`ROLES`] exist afterwards.
+    pub async fn open(db: Db, env: Env, key_file: &Path, settings: Settings) -> Result<EmbeddedIdentity, ServiceError> {
+        let keys = KeyRing::open(&env, key_file).await.map_err(|error| unavailable(error.to_string()))?;
+        env.set_sealer(keys.sealer());
         let identity = EmbeddedIdentity {
+            passwords: Passwords::new(&env, settings.cost, settings.checks_at_once())?,
+            lockout: settings.lockout,
             db,
             env,
-            keys: Arc::new(keys?),
-            nobodys_hash: nobodys_hash.map_err(unavailable)?,
+            keys: Arc::new(keys),
             cache: Mutex::new(TokenCache::default()),
+            asking: tokio::sync::Mutex::new(()),
         };
-        for role in ROLES {
-            identity.ensure_role(role).await?;
-        }
+        identity.ensure_roles().await?;
         Ok(identity)
+    }
+
+    /// The keys that seal tokens, for other secrets that must not be stored in the clear.
+    pub fn keys(&self) -> Arc<KeyRing> {
+        self.keys.clone()
     }
 
     /// The project of this name; made when there is none.
@@ -82,11 +117,39 @@ impl EmbeddedIdentity {
         .await
     }
 
+    /// True once a deployment's first accounts have been made, whatever has become of them.
+    pub async fn accounts_made(&self) -> Result<bool, ServiceError> {
+        self.read(state::accounts_made).await
+    }
+
+    /// Notes that they have been made.
+    pub async fn note_accounts_made(&self) -> Result<(), ServiceError> {
+        self.write_aside(state::note_accounts_made).await
+    }
+
+    /// The user of this name, if there is one.
+    pub async fn user_named(&self, name: &str) -> Result<Option<User>, ServiceError> {
+        let name = name.to_owned();
+        self.read(move |conn| users::by_name(conn, &name)).await
+    }
+
+    /// Makes those of [`ROLES`] that are missing; when none is, it writes nothing.
+    async fn ensure_roles(&self) -> Result<(), ServiceError> {
+        let known = self.roles().await?;
+        for role in ROLES {
+            if !known.iter().any(|known| known.name == role) {
+                self.ensure_role(role).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// The role of this name; made when there is none.
     pub async fn ensure_role(&self, name: &str) -> Result<Role, ServiceError> {
         let fresh = Role { id: self.new_id(), name: name.to_owned(), description: String::new() };
         self.write(move |conn| match roles::by_name(conn, &fresh.name)? {
             Some(role) => Ok(role),
+            None if ROLES.contains(&fresh.name.as_str()) => roles::insert_built_in(conn, &fresh).map(|()| fresh),
             None => roles::insert(conn, &fresh).map(|()| fresh),
         })
         .await
@@ -109,16 +172,10 @@ impl EmbeddedIdentity {
             email: None,
             enabled: true,
             default_project_id: default_project_id.map(str::to_owned),
-            password_hash: self.hash(password).await?,
+            password_hash: self.passwords.hash(password).await?,
             password_changed_at: now,
             created_at: now,
         })
-    }
-
-    pub(super) async fn hash(&self, password: &str) -> Result<String, ServiceError> {
-        let salt = *self.env.uuid().as_bytes();
-        let password = password.to_owned();
-        self.env.run_blocking(move || password::hash(&password, &salt)).await.map_err(unavailable)
     }
 
     pub(super) fn new_id(&self) -> String {
@@ -133,15 +190,30 @@ impl EmbeddedIdentity {
         self.db.read(work).await.map_err(|e| ServiceError::from_db("identity", e))
     }
 
-    /// Writes; what tokens are worth may have changed afterwards, so none is believed without asking.
+    /// Changes accounts under a new revision. Changes take turns, so that `work` may check what it relies on; afterwards no token is
+    /// believed without asking, here at once and in other processes when they next ask for the revision.
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T, ServiceError>
     where
         T: Send + 'static,
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
-        let result = self.db.write(work).await.map_err(|e| ServiceError::from_db("identity", e));
-        self.cache().clear();
+        let changed = self.db.write(move |conn| {
+            state::advance(conn)?;
+            work(conn)
+        });
+        let result = changed.await.map_err(|e| ServiceError::from_db("identity", e));
+        // Also after an error: the reply may have been lost, not the change.
+        self.cache().doubt();
         result
+    }
+
+    /// Writes what no token depends on.
+    pub(super) async fn write_aside<T, F>(&self, work: F) -> Result<T, ServiceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
+    {
+        self.db.write(work).await.map_err(|e| ServiceError::from_db("identity", e))
     }
 
     pub(super) fn cache(&self) -> MutexGuard<'_, TokenCache> {
@@ -164,7 +236,16 @@ impl Authenticator for EmbeddedIdentity {
             project_id,
             project_name,
             roles: token.roles.into_iter().map(|role| role.name).collect(),
+            domain_scope: token.scope == Scope::Domain,
             system_scope: token.scope == Scope::System,
         })
+    }
+
+    async fn knows_project(&self, id: &str) -> Result<bool, ServiceError> {
+        match self.project(id).await {
+            Ok(_) => Ok(true),
+            Err(ServiceError::NotFound(_)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -6,17 +6,20 @@
 mod authentication;
 pub mod catalog;
 pub mod embedded;
+pub mod keys;
 mod password;
 mod records;
 mod tokens;
+mod words;
 
 use async_trait::async_trait;
 
 use super::ServiceError;
-pub use crate::db::services::identity::{Assignment, Project, ProjectChanges, Role, Target, User};
+pub use crate::db::services::identity::{Assignment, Project, ProjectChanges, Role, RoleChanges, Target, User};
 use crate::domain::context::RequestContext;
-pub use authentication::{ProjectRef, ScopeRequest, UserRef};
-pub use embedded::EmbeddedIdentity;
+pub use authentication::{Credential, ProjectRef, ScopeRequest, UserRef};
+pub use embedded::{EmbeddedIdentity, Lockout, Settings};
+pub use password::Cost;
 pub use records::{NewUser, UserUpdate};
 pub use tokens::{IssuedToken, Scope, Token};
 
@@ -26,6 +29,8 @@ pub trait Authenticator: Send + Sync {
     /// The caller behind `token`, with an empty request id. `NotFound` for a token that is unknown, expired or revoked;
     /// `Unavailable` when nobody can say.
     async fn validate(&self, token: &str) -> Result<RequestContext, ServiceError>;
+    /// True when there is a project of this id.
+    async fn knows_project(&self, id: &str) -> Result<bool, ServiceError>;
 }
 
 /// Why nobody was authenticated.

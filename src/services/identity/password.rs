@@ -1,21 +1,223 @@
-//! Password hashes: argon2id at a small cost, because every command of a client authenticates anew.
+//! Passwords: hashed with argon2id, a bounded number at a time and off the threads that answer requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use argon2::password_hash::{PasswordHasher, PasswordVerifier, phc::PasswordHash};
 use argon2::{Algorithm, Argon2, Params, Version};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// KiB of memory and passes per hash.
-const MEMORY_KIB: u32 = 4096;
-const PASSES: u32 = 1;
+use super::ServiceError;
+use super::tokens::unavailable;
+use crate::env::Env;
+
+/// The cost of a hash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cost {
+    pub memory_kib: u32,
+    pub passes: u32,
+}
+
+impl Cost {
+    /// The least that OWASP recommends for argon2id with one lane.
+    pub const OWASP: Cost = Cost { memory_kib: 19_456, passes: 2 };
+
+    /// For tests and simulations, whose accounts guard nothing.
+    pub const CHEAP: Cost = Cost { memory_kib: 64, passes: 1 };
+}
+
+impl Default for Cost {
+    fn default() -> Cost {
+        Cost::OWASP
+    }
+}
+
+/// Logins that may wait for their turn; more are refused at once.
+const WAITING_MAX: usize = 64;
+
+/// How long one waits for its turn.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Hashes passwords, and compares them with hashes.
+pub(super) struct Passwords {
+    env: Env,
+    cost: Cost,
+    turns: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    /// What a password is compared with when there is no such user, so that the time of an answer does not tell.
+    nobodys_hash: String,
+}
+
+/// The right to hash one password at a time. Its holder gives it to the thread that hashes, too, which works on when nobody waits.
+pub(super) type Turn = Arc<OwnedSemaphorePermit>;
+
+/// How a comparison ended.
+pub(super) enum Fit {
+    No,
+    /// The password fits. When its hash costs less than one made today, here is a new one.
+    Yes(Option<String>),
+}
+
+impl Passwords {
+    /// `at_once` hashes at most are computed at a time.
+    pub(super) fn new(env: &Env, cost: Cost, at_once: usize) -> Result<Passwords, ServiceError> {
+        let nobodys_hash = placeholder(cost).map_err(unavailable)?;
+        let turns = Arc::new(Semaphore::new(at_once.max(1)));
+        Ok(Passwords { env: env.clone(), cost, turns, waiting: AtomicUsize::new(0), nobodys_hash })
+    }
+
+    /// Waits for a turn; `Unavailable` when too many wait already, or after a while.
+    pub(super) async fn turn(&self) -> Result<Turn, ServiceError> {
+        let reason = || "too many passwords are being checked, try again shortly".to_owned();
+        let busy = || ServiceError::Unavailable { service: "identity", reason: reason() };
+        let _waiting = Waiting::enter(&self.waiting).ok_or_else(busy)?;
+        match tokio::time::timeout(PATIENCE, self.turns.clone().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(Arc::new(permit)),
+            _ => Err(busy()),
+        }
+    }
+
+    /// A new hash of a password.
+    pub(super) async fn hash(&self, password: &str) -> Result<String, ServiceError> {
+        let turn = self.turn().await?;
+        let (salt, cost, password) = (*self.env.uuid().as_bytes(), self.cost, password.to_owned());
+        let hashed = self.env.run_blocking(move || {
+            let _turn = turn;
+            hash(&password, &salt, cost)
+        });
+        hashed.await.map_err(unavailable)
+    }
+
+    /// Compares a password with a user's hash, or with nobody's; it takes as long in both cases.
+    pub(super) async fn compare(&self, turn: &Turn, password: &str, known: Option<String>) -> Result<Fit, ServiceError> {
+        let (salt, cost, password) = (*self.env.uuid().as_bytes(), self.cost, password.to_owned());
+        let (turn, nobodys) = (turn.clone(), self.nobodys_hash.clone());
+        let compared = self.env.run_blocking(move || {
+            let _turn = turn;
+            let Some(known) = known else {
+                fits(&password, &nobodys);
+                return Ok(Fit::No);
+            };
+            let fit = fits(&password, &known);
+            if !is_outdated(&known, cost) {
+                return Ok(if fit { Fit::Yes(None) } else { Fit::No });
+            }
+            // An older hash takes less time. A new one is computed in any case, so that its user is not told from nobody by that.
+            let newer = hash(&password, &salt, cost)?;
+            Ok(if fit { Fit::Yes(Some(newer)) } else { Fit::No })
+        });
+        compared.await.map_err(unavailable)
+    }
+}
+
+/// Counts one who waits, until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl Waiting<'_> {
+    fn enter(counter: &AtomicUsize) -> Option<Waiting<'_>> {
+        let waiting = Waiting(counter);
+        // Counted before it is judged, so that two that come at once cannot both be the last.
+        if counter.fetch_add(1, Ordering::SeqCst) < WAITING_MAX { Some(waiting) } else { None }
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
 
 /// Hashes a password under a salt of 16 bytes, as a PHC string.
-pub(super) fn hash(password: &str, salt: &[u8; 16]) -> Result<String, String> {
-    let params = Params::new(MEMORY_KIB, PASSES, 1, None).map_err(|e| e.to_string())?;
+fn hash(password: &str, salt: &[u8; 16], cost: Cost) -> Result<String, String> {
+    let params = Params::new(cost.memory_kib, cost.passes, 1, None).map_err(|e| e.to_string())?;
     let hasher = Argon2::new(Algorithm::Argon2id, Version::V0x13, params);
     let hash = hasher.hash_password_with_salt(password.as_bytes(), salt).map_err(|e| e.to_string())?;
     Ok(hash.to_string())
 }
 
+/// A hash of this cost that no password is behind. Its bytes are made up: computing them would delay each start.
+fn placeholder(cost: Cost) -> Result<String, String> {
+    let Cost { memory_kib, passes } = cost;
+    let text = format!("$argon2id$v=19$m={memory_kib},t={passes},p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
+    PasswordHash::new(&text).map_err(|e| e.to_string())?;
+    Ok(text)
+}
+
 /// True when `password` is the one behind `hash`. A hash that cannot be read fits no password.
-pub(super) fn fits(password: &str, hash: &str) -> bool {
+fn fits(password: &str, hash: &str) -> bool {
     PasswordHash::new(hash).is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
+}
+
+/// True for a hash that costs less than `cost`, or is of another kind.
+fn is_outdated(hash: &str, cost: Cost) -> bool {
+    let Ok(hash) = PasswordHash::new(hash) else { return true };
+    let number = |name: &str| hash.params.get_decimal(name).unwrap_or(0);
+    hash.algorithm.as_str() != "argon2id" || number("m") < cost.memory_kib || number("t") < cost.passes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OLDER: Cost = Cost { memory_kib: 4096, passes: 1 };
+
+    fn passwords(at_once: usize) -> Passwords {
+        Passwords::new(&Env::system(), Cost::CHEAP, at_once).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_hash_costs_what_owasp_asks_for_at_least() {
+        let passwords = Passwords::new(&Env::system(), Cost::default(), 1).unwrap();
+        for hash in [passwords.hash("secret").await.unwrap(), passwords.nobodys_hash.clone()] {
+            assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
+            assert!(!is_outdated(&hash, Cost::OWASP));
+        }
+    }
+
+    #[tokio::test]
+    async fn an_older_hash_fits_and_is_replaced_by_one_that_fits() {
+        let passwords = passwords(1);
+        let turn = passwords.turn().await.unwrap();
+        let older = hash("secret", &[7; 16], OLDER).unwrap();
+        assert!(is_outdated(&older, Cost::OWASP) && !is_outdated(&older, OLDER));
+        assert!(matches!(passwords.compare(&turn, "secret", Some(older)).await.unwrap(), Fit::Yes(None)), "it costs more than today's");
+        let cheaper = hash("secret", &[7; 16], Cost { memory_kib: 32, passes: 1 }).unwrap();
+        assert!(matches!(passwords.compare(&turn, "wrong", Some(cheaper.clone())).await.unwrap(), Fit::No));
+        let Fit::Yes(Some(newer)) = passwords.compare(&turn, "secret", Some(cheaper)).await.unwrap() else { panic!("it is outdated") };
+        assert!(fits("secret", &newer) && !fits("wrong", &newer) && !is_outdated(&newer, Cost::CHEAP));
+    }
+
+    #[tokio::test]
+    async fn nobody_has_a_password_and_is_compared_at_full_cost() {
+        let passwords = passwords(1);
+        let turn = passwords.turn().await.unwrap();
+        for password in ["", "secret"] {
+            assert!(matches!(passwords.compare(&turn, password, None).await.unwrap(), Fit::No));
+            assert!(!fits(password, &passwords.nobodys_hash));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_too_long_or_comes_too_late_is_told_so() {
+        let passwords = Arc::new(passwords(1));
+        let held = passwords.turn().await.unwrap();
+        let waits = (0..WAITING_MAX).map(|_| {
+            let passwords = passwords.clone();
+            tokio::spawn(async move { passwords.turn().await.map(drop) })
+        });
+        let waits: Vec<_> = waits.collect();
+        while passwords.waiting.load(Ordering::SeqCst) < WAITING_MAX {
+            tokio::task::yield_now().await;
+        }
+        let at_once = tokio::time::Instant::now();
+        assert!(matches!(passwords.turn().await, Err(ServiceError::Unavailable { .. })));
+        assert_eq!(at_once.elapsed(), Duration::ZERO, "nobody waits behind a full queue");
+        for wait in waits {
+            assert!(matches!(wait.await.unwrap(), Err(ServiceError::Unavailable { .. })));
+        }
+        assert_eq!(passwords.waiting.load(Ordering::SeqCst), 0);
+        drop(held);
+        passwords.turn().await.unwrap();
+    }
 }

@@ -1,8 +1,17 @@
 //! What administrators see and change: projects, users, roles and who has which.
 
-use super::{Assignment, EmbeddedIdentity, Project, ProjectChanges, Role, ServiceError, Target, User};
-use super::{authentication::effective_roles, password};
-use crate::db::services::identity::{UserChanges, assignments, projects, roles, users};
+use chrono::{NaiveDateTime, TimeDelta};
+
+use super::authentication::{TOKEN_LIFETIME, UserRef, effective_roles};
+use super::embedded::ROLES;
+use super::{
+    Assignment, AuthenticationError, EmbeddedIdentity, Project, ProjectChanges, Role, RoleChanges, ServiceError, Target, User, words,
+};
+use crate::db::services::identity::{UserChanges, assignments, failures, projects, revocations, roles, users};
+use crate::db::{Conn, DbError};
+
+/// The difference that the clocks of several processes may have.
+const CLOCKS: TimeDelta = TimeDelta::hours(1);
 
 /// A user to make.
 #[derive(Clone, Default, Debug)]
@@ -33,8 +42,8 @@ impl EmbeddedIdentity {
     pub async fn create_project(&self, name: &str, description: &str, enabled: bool) -> Result<Project, ServiceError> {
         let project = Project {
             id: self.new_id(),
-            name: named("project", name)?,
-            description: description.to_owned(),
+            name: words::name("project", name)?,
+            description: words::text("description", description)?,
             enabled,
             created_at: self.env.now().naive_utc(),
         };
@@ -51,9 +60,19 @@ impl EmbeddedIdentity {
         self.read(projects::list).await
     }
 
-    pub async fn update_project(&self, id: &str, changes: ProjectChanges) -> Result<Project, ServiceError> {
-        let id = id.to_owned();
-        self.write(move |conn| projects::update(conn, &id, &changes)).await
+    /// Changes a project. Disabling it ends the tokens that are scoped to it.
+    pub async fn update_project(&self, id: &str, mut changes: ProjectChanges) -> Result<Project, ServiceError> {
+        changes.name = changes.name.map(|name| words::name("project", &name)).transpose()?;
+        changes.description = changes.description.map(|text| words::text("description", &text)).transpose()?;
+        let (id, until) = (id.to_owned(), self.last_expiry());
+        self.revise(move |conn| {
+            let changed = projects::update(conn, &id, &changes)?;
+            if changes.enabled == Some(false) {
+                revocations::of_target(conn, &Target::Project(id), until)?;
+            }
+            Ok(changed)
+        })
+        .await
     }
 
     pub async fn delete_project(&self, id: &str) -> Result<(), ServiceError> {
@@ -63,11 +82,18 @@ impl EmbeddedIdentity {
 
     /// Makes a user; a conflict when the name is taken.
     pub async fn create_user(&self, user: NewUser) -> Result<User, ServiceError> {
-        // A password that nobody knows is as good as none.
-        let password = user.password.unwrap_or_else(|| self.new_id());
-        let mut record = self.new_user(&named("user", &user.name)?, &password, user.default_project_id.as_deref()).await?;
-        record.description = user.description;
-        record.email = user.email;
+        let name = words::name("user", &user.name)?;
+        let description = words::text("description", &user.description)?;
+        let email = user.email.map(|email| words::email(&email)).transpose()?;
+        let default_project_id = user.default_project_id.map(|id| words::id("default_project_id", &id)).transpose()?;
+        let password = match user.password {
+            Some(password) => words::password(password)?,
+            // A password that nobody knows is as good as none.
+            None => self.new_id(),
+        };
+        let mut record = self.new_user(&name, &password, default_project_id.as_deref()).await?;
+        record.description = description;
+        record.email = email;
         record.enabled = user.enabled;
         self.write(move |conn| users::insert(conn, &record).map(|()| record)).await
     }
@@ -82,33 +108,45 @@ impl EmbeddedIdentity {
         self.read(users::list).await
     }
 
+    /// Changes a user. Disabling the user, or giving a password, ends the tokens of before.
     pub async fn update_user(&self, id: &str, update: UserUpdate) -> Result<User, ServiceError> {
-        let id = id.to_owned();
-        let password_hash = match &update.password {
-            Some(password) => Some(self.hash(password).await?),
+        let password_hash = match update.password {
+            Some(password) => Some(self.passwords.hash(&words::password(password)?).await?),
             None => None,
         };
+        let email = update.email.map(|email| email.map(|email| words::email(&email)).transpose()).transpose()?;
+        let project = update.default_project_id;
+        let project = project.map(|id| id.map(|id| words::id("default_project_id", &id)).transpose()).transpose()?;
         let changes = UserChanges {
-            name: update.name,
-            description: update.description,
-            email: update.email,
+            name: update.name.map(|name| words::name("user", &name)).transpose()?,
+            description: update.description.map(|text| words::text("description", &text)).transpose()?,
+            email,
             enabled: update.enabled,
-            default_project_id: update.default_project_id,
+            default_project_id: project,
             password_changed_at: password_hash.as_ref().map(|_| self.env.now().naive_utc()),
             password_hash,
         };
-        self.write(move |conn| users::update(conn, &id, &changes)).await
+        let (id, until) = (id.to_owned(), self.last_expiry());
+        self.revise(move |conn| {
+            let changed = users::update(conn, &id, &changes)?;
+            if changes.enabled == Some(false) || changes.password_hash.is_some() {
+                revocations::of_user(conn, &id, until)?;
+            }
+            if changes.password_hash.is_some() {
+                failures::forget(conn, &id)?;
+            }
+            Ok(changed)
+        })
+        .await
     }
 
-    /// Changes one's own password; forbidden when `original` is not the present one.
-    pub async fn change_password(&self, id: &str, original: &str, new: &str) -> Result<(), ServiceError> {
-        let hash = self.user(id).await?.password_hash;
-        let original = original.to_owned();
-        if !self.env.run_blocking(move || password::fits(&original, &hash)).await {
-            return Err(ServiceError::Forbidden("The original password does not fit.".into()));
-        }
-        let update = UserUpdate { password: Some(new.to_owned()), ..UserUpdate::default() };
-        self.update_user(id, update).await.map(|_| ())
+    /// Changes one's own password, and ends the tokens of before; unauthorized when `original` is not the present one.
+    pub async fn change_password(&self, id: &str, original: &str, new: String) -> Result<(), AuthenticationError> {
+        let new = words::password(new)?;
+        self.check_password(UserRef::Id(id.to_owned()), original).await?;
+        let update = UserUpdate { password: Some(new), ..UserUpdate::default() };
+        self.update_user(id, update).await?;
+        Ok(())
     }
 
     pub async fn delete_user(&self, id: &str) -> Result<(), ServiceError> {
@@ -128,13 +166,56 @@ impl EmbeddedIdentity {
 
     /// Makes a role; a conflict when the name is taken.
     pub async fn create_role(&self, name: &str, description: &str) -> Result<Role, ServiceError> {
-        let role = Role { id: self.new_id(), name: named("role", name)?, description: description.to_owned() };
+        let role = Role { id: self.new_id(), name: words::name("role", name)?, description: words::text("description", description)? };
         self.write(move |conn| roles::insert(conn, &role).map(|()| role)).await
     }
 
-    pub async fn delete_role(&self, id: &str) -> Result<(), ServiceError> {
+    /// Changes a role; forbidden for those of [`ROLES`].
+    pub async fn update_role(&self, id: &str, mut changes: RoleChanges) -> Result<Role, ServiceError> {
+        changes.name = changes.name.map(|name| words::name("role", &name)).transpose()?;
+        changes.description = changes.description.map(|text| words::text("description", &text)).transpose()?;
+        self.refuse_built_in(id, "update").await?;
         let id = id.to_owned();
-        self.write(move |conn| roles::delete(conn, &id)).await
+        self.write(move |conn| roles::update(conn, &id, &changes)).await
+    }
+
+    /// Deletes a role, and ends the tokens of whoever had it where they had it; forbidden for those of [`ROLES`].
+    pub async fn delete_role(&self, id: &str) -> Result<(), ServiceError> {
+        self.refuse_built_in(id, "delete").await?;
+        let (id, until) = (id.to_owned(), self.last_expiry());
+        self.revise(move |conn| {
+            revocations::of_role(conn, &id, until)?;
+            roles::delete(conn, &id)
+        })
+        .await
+    }
+
+    /// A role never becomes one of the built-in ones, so that looking before the change is enough.
+    async fn refuse_built_in(&self, id: &str, what: &str) -> Result<(), ServiceError> {
+        let role = self.role(id).await?;
+        match ROLES.contains(&role.name.as_str()) {
+            true => Err(ServiceError::Forbidden(format!("Unable to {what} immutable role resource: {id}."))),
+            false => Ok(()),
+        }
+    }
+
+    /// Changes accounts as by `write`, and forgets the revocations that are of no use any more.
+    async fn revise<T, F>(&self, work: F) -> Result<T, ServiceError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
+    {
+        let now = self.env.now().naive_utc();
+        self.write(move |conn| {
+            revocations::forget_expired(conn, now)?;
+            work(conn)
+        })
+        .await
+    }
+
+    /// When the last token that is good now has expired, by any process's clock.
+    fn last_expiry(&self) -> NaiveDateTime {
+        (self.env.now() + TOKEN_LIFETIME + CLOCKS).naive_utc()
     }
 
     /// Gives a user a role; not found when any of the three is unknown.
@@ -154,9 +235,14 @@ impl EmbeddedIdentity {
         self.read(move |conn| assignments::is_granted(conn, &assignment)).await
     }
 
-    /// Takes a role away; not found when the user does not have it.
+    /// Takes a role away, and ends the user's tokens there; not found when the user does not have it.
     pub async fn revoke(&self, assignment: Assignment) -> Result<(), ServiceError> {
-        self.write(move |conn| assignments::revoke(conn, &assignment)).await
+        let until = self.last_expiry();
+        self.revise(move |conn| {
+            assignments::revoke(conn, &assignment)?;
+            revocations::of_assignment(conn, &assignment, until)
+        })
+        .await
     }
 
     /// Every assignment.
@@ -179,19 +265,9 @@ impl EmbeddedIdentity {
     pub async fn projects_of(&self, user_id: &str) -> Result<Vec<Project>, ServiceError> {
         let user_id = user_id.to_owned();
         self.read(move |conn| {
-            let held = assignments::list(conn)?;
-            let mut known = projects::list(conn)?;
-            known.retain(|p| p.enabled && held.iter().any(|a| a.user_id == user_id && a.target == Target::Project(p.id.clone())));
-            Ok(known)
+            let ids = assignments::projects_of(conn, &user_id)?;
+            projects::enabled_among(conn, &ids)
         })
         .await
-    }
-}
-
-fn named(what: &str, name: &str) -> Result<String, ServiceError> {
-    match name.trim() {
-        "" => Err(ServiceError::Invalid(format!("Invalid input for field 'name': a {what} needs a name."))),
-        name if name.chars().count() > 255 => Err(ServiceError::Invalid(format!("A {what}'s name has at most 255 characters."))),
-        name => Ok(name.to_owned()),
     }
 }

@@ -1,18 +1,20 @@
 //! Tokens: Fernet-sealed, so that any process with the keys can judge them without a record of each.
 //!
 //! A token holds ids and times only; names and roles are looked up when it is judged, so what an administrator takes away
-//! is gone at once.
+//! is gone at once. It stays gone: what is taken away also revokes the tokens of before, which giving it back does not revive.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::Path;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use fernet::{Fernet, MultiFernet};
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
+use super::keys::KeySet;
 use super::{Role, ServiceError, Target};
 use crate::db::services::identity::Project;
+use crate::domain::inside;
 
 /// What a token is good for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,6 +69,10 @@ pub(super) struct Payload {
     pub expires_at: i64,
     #[serde(rename = "a")]
     pub audit_ids: Vec<String>,
+    /// The accounts' revision when its user was last authenticated: a revocation at a later one ends it, whatever clocks say. 0 in
+    /// tokens of older releases.
+    #[serde(rename = "r", default)]
+    pub revision: i64,
 }
 
 impl Payload {
@@ -75,47 +81,42 @@ impl Payload {
         Target::parse(&self.scope)
     }
 
-    pub(super) fn seal(&self, keys: &MultiFernet) -> Result<String, ServiceError> {
+    pub(super) fn seal(&self, keys: &KeySet) -> Result<String, ServiceError> {
         let text = serde_json::to_vec(self).map_err(|e| unavailable(format!("a token cannot be written: {e}")))?;
-        Ok(keys.encrypt(&text))
+        Ok(keys.seal_token(&text))
     }
 
     /// Reads what was sealed by any of the keys; the time is not judged here.
-    pub(super) fn open(token: &str, keys: &MultiFernet) -> Option<Payload> {
-        serde_json::from_slice(&keys.decrypt(token).ok()?).ok()
+    pub(super) fn open(token: &str, keys: &KeySet) -> Option<Payload> {
+        serde_json::from_slice(&keys.open_token(token)?).ok()
     }
 }
 
-/// The keys of a file, one per line: the first seals, all open. A file that does not exist is made with one new key.
-pub(super) fn load_keys(file: &Path) -> Result<MultiFernet, ServiceError> {
-    let failed = |e: &dyn std::fmt::Display| unavailable(format!("token keys in {}: {e}", file.display()));
-    if !file.exists() {
-        let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        std::fs::create_dir_all(folder).map_err(|e| failed(&e))?;
-        // tempfile makes it readable for its owner only.
-        let mut fresh = tempfile::NamedTempFile::new_in(folder).map_err(|e| failed(&e))?;
-        writeln!(fresh, "{}", Fernet::generate_key()).map_err(|e| failed(&e))?;
-        fresh.as_file().sync_all().map_err(|e| failed(&e))?;
-        fresh.persist(file).map_err(|e| failed(&e))?;
-    }
-    let text = std::fs::read_to_string(file).map_err(|e| failed(&e))?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-    let keys: Option<Vec<Fernet>> = lines.map(Fernet::new).collect();
-    match keys {
-        Some(keys) if !keys.is_empty() => Ok(MultiFernet::new(keys)),
-        _ => Err(failed(&"each line must be a Fernet key (32 bytes in URL-safe base64), and there must be one")),
-    }
-}
-
-/// Judged tokens, remembered for a moment so that a client's burst of requests costs one look-up.
+/// Judged tokens, remembered as long as nothing changes that they depend on, so that a client's requests cost one look-up.
+///
+/// Whatever changes accounts, in any process, raises their revision in the database. It is asked for once in [`ASK_EVERY`] at most; the
+/// tokens that were judged at another revision are forgotten then.
 #[derive(Default)]
 pub(super) struct TokenCache {
     known: BTreeMap<String, (DateTime<Utc>, Token)>,
-    /// Raised by [`TokenCache::clear`], so that a look-up that began before a change is not remembered after it.
-    generation: u64,
+    /// At which revision all of them were judged.
+    revision: i64,
+    asked_at: Option<Instant>,
+    /// How often something was changed here.
+    doubts: u64,
+    /// With which keys they were opened.
+    keys: Weak<KeySet>,
 }
 
-/// Seconds that a judged token is believed without asking again.
+/// A question for the revision, on its way.
+pub(super) struct Question {
+    asked_at: Instant,
+    doubts: u64,
+}
+
+/// How long the revision is believed: what another process takes away is gone within this time.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+/// Seconds that a judged token is believed although no revision says otherwise, for what is changed past this program.
 const CACHE_SECONDS: i64 = 10;
 /// Tokens remembered at most.
 const CACHE_MAX: usize = 4096;
@@ -126,12 +127,29 @@ impl TokenCache {
         (now < *until && now < known.expires_at).then(|| known.clone())
     }
 
-    pub(super) fn generation(&self) -> u64 {
-        self.generation
+    /// True while the revision is believed, and the keys are still those.
+    pub(super) fn is_fresh(&self, keys: &Arc<KeySet>) -> bool {
+        self.asked_at.is_some_and(|asked| asked.elapsed() < ASK_EVERY) && Weak::ptr_eq(&self.keys, &Arc::downgrade(keys))
     }
 
-    pub(super) fn put(&mut self, token: &str, value: &Token, now: DateTime<Utc>, generation: u64) {
-        if generation != self.generation {
+    /// Begins to ask for the revision.
+    pub(super) fn ask(&self) -> Question {
+        Question { asked_at: Instant::now(), doubts: self.doubts }
+    }
+
+    /// Takes in what the answer was. It is not believed for long when something was changed while the question was on its way.
+    pub(super) fn learn(&mut self, revision: i64, question: Question, keys: &Arc<KeySet>) {
+        let keys = Arc::downgrade(keys);
+        if revision != self.revision || !Weak::ptr_eq(&self.keys, &keys) {
+            self.known.clear();
+            (self.revision, self.keys) = (revision, keys);
+        }
+        self.asked_at = (question.doubts == self.doubts).then_some(question.asked_at);
+    }
+
+    /// Remembers a token that these keys opened, and that was judged after this revision had been read.
+    pub(super) fn put(&mut self, token: &str, value: &Token, now: DateTime<Utc>, (revision, keys): (i64, &Arc<KeySet>)) {
+        if revision != self.revision || !Weak::ptr_eq(&self.keys, &Arc::downgrade(keys)) {
             return;
         }
         if self.known.len() >= CACHE_MAX {
@@ -140,12 +158,13 @@ impl TokenCache {
         self.known.insert(token.to_owned(), (now + chrono::TimeDelta::seconds(CACHE_SECONDS), value.clone()));
     }
 
-    pub(super) fn clear(&mut self) {
-        self.generation += 1;
-        self.known.clear();
+    /// Something was changed: the next request asks for the revision.
+    pub(super) fn doubt(&mut self) {
+        self.doubts += 1;
+        self.asked_at = None;
     }
 }
 
 pub(super) fn unavailable(reason: String) -> ServiceError {
-    ServiceError::Unavailable { service: "identity", reason }
+    ServiceError::Unavailable { service: "identity", reason: inside::of(reason) }
 }

@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ServiceError;
+use super::stored_bytes::StoredBytes;
+use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 
 /// An image's bytes on their way.
@@ -48,11 +50,30 @@ pub struct Image {
     pub updated_at: chrono::DateTime<chrono::Utc>,
 }
 
+impl Image {
+    /// True when the image is the caller's project's own, or the caller an administrator.
+    pub fn is_own_of(&self, caller: &RequestContext) -> bool {
+        caller.is_admin() || (!caller.project_id.is_empty() && self.owner == caller.project_id)
+    }
+
+    /// True when the caller may see the image, and so read its bytes and boot from it.
+    pub fn is_visible_to(&self, caller: &RequestContext) -> bool {
+        self.is_own_of(caller)
+            || matches!(self.visibility.as_str(), "public" | "community")
+            || (self.visibility == "shared" && self.members.contains(&caller.project_id))
+    }
+}
+
 /// What a saga or a host needs of the image service.
 #[async_trait]
 pub trait ImageService: Send + Sync {
     /// The image, whoever asks.
     async fn image(&self, id: Uuid) -> Result<Image, ServiceError>;
+    /// The image, when the caller may see it; otherwise the same error as for one that does not exist.
+    async fn visible_image(&self, caller: &RequestContext, id: Uuid) -> Result<Image, ServiceError> {
+        let image = self.image(id).await?;
+        if image.is_visible_to(caller) { Ok(image) } else { Err(no_image(id)) }
+    }
     /// Creates a queued image under the caller's id; fine when it exists already.
     async fn create_image(&self, fence: Fence, image: Image) -> Result<(), ServiceError>;
     /// Deletes an image and its bytes; fine when there is none.
@@ -66,4 +87,10 @@ pub trait ImageService: Send + Sync {
     async fn download(&self, id: Uuid) -> Result<(Image, ImageData), ServiceError>;
     /// All images that carry this property value; the audit looks for temporary ones.
     async fn images_with_property(&self, key: &str, value: &str) -> Result<Vec<Image>, ServiceError>;
+    /// The files of all active images, for the audit.
+    async fn stored_bytes(&self) -> Result<Vec<StoredBytes>, ServiceError>;
+}
+
+fn no_image(id: Uuid) -> ServiceError {
+    ServiceError::NotFound(format!("No image found with ID {id}"))
 }

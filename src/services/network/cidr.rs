@@ -32,6 +32,11 @@ impl Cidr {
         if self.v6 { 6 } else { 4 }
     }
 
+    /// True when the block as it is written, `10.0.0.0/24`, has no host bits.
+    pub fn starts_at(&self, text: &str) -> bool {
+        text.split_once('/').and_then(|(first, _)| first.parse().ok()).is_some_and(|first| number(first) == self.first)
+    }
+
     /// True when the address is of this block, the network and broadcast addresses included.
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv6() == self.v6 && (self.first..=self.last).contains(&number(address))

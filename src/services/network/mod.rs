@@ -1,8 +1,12 @@
 //! The network service: networks, subnets, ports, and a binding of each port per host ("binding-extended").
 
+mod attributes;
 mod cidr;
 mod embedded;
+pub mod limits;
+mod protocols;
 pub mod records;
+pub mod values;
 
 use std::collections::BTreeMap;
 
@@ -12,7 +16,10 @@ use uuid::Uuid;
 
 use super::ServiceError;
 use crate::domain::fence::Fence;
-pub use embedded::{BindingRequest, EmbeddedNetwork, PortFilter};
+pub use embedded::{EmbeddedNetwork, PortFilter, QUOTA_EXCEEDED};
+
+/// The MTU of a network whose request leaves it open.
+const DEFAULT_MTU: i32 = 1450;
 
 /// One address of a port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -44,10 +51,13 @@ pub struct Port {
     pub network_name: String,
     pub mac_address: String,
     pub fixed_ips: Vec<FixedIp>,
-    /// The server's id, or empty.
+    /// The server's id, or empty; what the port's owner last wrote, which need not be true.
     pub device_id: String,
     /// `compute:ZONE`, or empty.
     pub device_owner: String,
+    /// The server that took the port, and no one can name another. Operations on servers go by this alone.
+    #[serde(default)]
+    pub server: Option<Uuid>,
     /// `ACTIVE` once its active binding is plugged, else `DOWN`.
     pub status: String,
     pub admin_state_up: bool,
@@ -86,7 +96,7 @@ pub trait NetworkService: Send + Sync {
     async fn networks_for(&self, project_id: &str) -> Result<Vec<Network>, ServiceError>;
     async fn network(&self, id: Uuid) -> Result<Network, ServiceError>;
     async fn port(&self, id: Uuid) -> Result<Port, ServiceError>;
-    /// The ports whose device is this server, in order of creation.
+    /// The ports that the server took, in order of creation; not those that merely name it as their device.
     async fn ports_of(&self, server: Uuid) -> Result<Vec<Port>, ServiceError>;
     /// The names of the security groups that the ports of these servers are in, each once, in the order of the ports. A server
     /// without ports has no entry.
@@ -95,11 +105,13 @@ pub trait NetworkService: Send + Sync {
     async fn security_groups_for(&self, project_id: &str) -> Result<Vec<(Uuid, String)>, ServiceError>;
     /// The security groups of a port from now on.
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError>;
+    /// How many more ports the project may have; none when there is no limit.
+    async fn room_for_ports(&self, project_id: &str) -> Result<Option<i64>, ServiceError>;
     /// True when several bindings per port are supported; a cross-cell move needs it (spec §2.2, X1).
     async fn supports_extended_bindings(&self) -> Result<bool, ServiceError>;
     /// Makes a port for the server; fine when that id exists already. Conflict when the address is taken or none is left.
     async fn create_port(&self, fence: Fence, port: NewPort) -> Result<Port, ServiceError>;
-    /// Gives an existing port to the server. Conflict when another device has it.
+    /// Gives an existing port to the server. Conflict when another server or device has it.
     async fn claim_port(&self, fence: Fence, port: Uuid) -> Result<Port, ServiceError>;
     /// Takes the server off a port that it did not make: device and bindings are cleared. Fine when there is no such port.
     async fn release_port(&self, fence: Fence, port: Uuid) -> Result<(), ServiceError>;
@@ -114,6 +126,6 @@ pub trait NetworkService: Send + Sync {
     /// The host's agent has plugged (or unplugged) the port: the `network-vif-plugged` event. Only the active binding's
     /// plug makes the port ACTIVE.
     async fn set_plugged(&self, port: Uuid, host: &str, plugged: bool) -> Result<(), ServiceError>;
-    /// Every port that has a device or a binding; for the audit.
+    /// Every port that a server took or that has a binding; for the audit.
     async fn ports_in_use(&self) -> Result<Vec<Port>, ServiceError>;
 }

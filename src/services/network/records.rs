@@ -9,6 +9,8 @@ use uuid::Uuid;
 
 use super::{Port, ServiceError};
 
+const PROJECT_ID_MAX: usize = 255;
+
 /// Attributes of a request body.
 pub type Attributes = serde_json::Map<String, Value>;
 
@@ -17,12 +19,14 @@ pub type Attributes = serde_json::Map<String, Value>;
 pub struct Scope {
     pub project_id: String,
     pub admin: bool,
+    /// Has the role manager in the project.
+    pub manager: bool,
 }
 
 impl Scope {
     /// An administrator, in this project.
     pub fn admin(project_id: &str) -> Scope {
-        Scope { project_id: project_id.to_owned(), admin: true }
+        Scope { project_id: project_id.to_owned(), admin: true, manager: true }
     }
 
     /// True for what the project owns, what is shared, and for an administrator.
@@ -221,13 +225,10 @@ pub struct QosRule {
     pub burst: Option<i64>,
 }
 
-/// Lays `changes` over `current`. Invalid for an attribute that is not of `allowed` or has the wrong type.
-pub(super) fn patched<T: Serialize + DeserializeOwned>(current: &T, changes: &Attributes, allowed: &[&str]) -> Result<T, ServiceError> {
+/// Lays `changes`, whose values have been checked, over `current`.
+pub(super) fn patched<T: Serialize + DeserializeOwned>(current: &T, changes: &Attributes) -> Result<T, ServiceError> {
     let mut value = serde_json::to_value(current).map_err(|e| ServiceError::Invalid(e.to_string()))?;
     for (name, new) in changes {
-        if !allowed.contains(&name.as_str()) {
-            return Err(ServiceError::Invalid(format!("Unrecognized or unchangeable attribute '{name}'")));
-        }
         value[name.as_str()] = new.clone();
         // One at a time, so that the message can name the attribute.
         if let Err(error) = T::deserialize(&value) {
@@ -255,6 +256,9 @@ pub(super) fn take_owner(scope: &Scope, attributes: &mut Attributes) -> Result<S
     let named = [attributes.remove("project_id"), attributes.remove("tenant_id")].into_iter().flatten().next();
     match named {
         None => Ok(scope.project_id.clone()),
+        Some(Value::String(project)) if project.is_empty() || project.chars().count() > PROJECT_ID_MAX => {
+            Err(ServiceError::Invalid(format!("Invalid input for project_id. Reason: it has not 1 to {PROJECT_ID_MAX} characters.")))
+        }
         Some(Value::String(project)) if project == scope.project_id || scope.admin => Ok(project),
         Some(Value::String(_)) => Err(ServiceError::Forbidden("Creating something for another project is disallowed by policy".into())),
         Some(other) => Err(ServiceError::Invalid(format!("Invalid input for project_id: {other} is not a string."))),

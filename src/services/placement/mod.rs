@@ -11,7 +11,12 @@ use uuid::Uuid;
 
 use super::ServiceError;
 use crate::domain::fence::Fence;
-pub use embedded::{EmbeddedPlacement, Identity, Usage};
+pub use embedded::{EmbeddedPlacement, HeldOfProvider, Identity, Usage};
+
+/// The most of one class that an inventory holds or an allocation takes, and the bound on an inventory's units.
+pub const AMOUNT_MAX: i64 = i32::MAX as i64;
+/// The highest allocation ratio: the largest number in single precision.
+pub const RATIO_MAX: f64 = 3.40282e38;
 
 /// One resource class of a provider.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -27,7 +32,7 @@ pub struct Inventory {
 impl Inventory {
     /// What may be allocated in all: (total - reserved) x ratio, rounded down.
     pub fn capacity(&self) -> i64 {
-        ((self.total - self.reserved) as f64 * self.allocation_ratio) as i64
+        (self.total.saturating_sub(self.reserved) as f64 * self.allocation_ratio) as i64
     }
 }
 

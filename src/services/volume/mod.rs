@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ServiceError;
+use super::stored_bytes::StoredBytes;
+use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 
 /// A volume.
@@ -47,14 +49,14 @@ pub struct Attachment {
     pub attached_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
-/// A volume to make for a server.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+/// A volume to make.
+#[derive(Clone, PartialEq, Debug)]
 pub struct NewVolume {
     /// Chosen before, so that a retry makes no second volume.
     pub id: Uuid,
     pub name: Option<String>,
-    pub project_id: String,
-    pub user_id: String,
+    /// Whose it will be, and with whose rights the image is read.
+    pub caller: RequestContext,
     pub size_gb: i32,
     /// Filled from this image's bytes.
     pub image_id: Option<Uuid>,
@@ -65,6 +67,8 @@ pub struct NewVolume {
 #[async_trait]
 pub trait VolumeService: Send + Sync {
     async fn volume(&self, id: Uuid) -> Result<Volume, ServiceError>;
+    /// The name of the volume type that an id or a name means.
+    async fn volume_type(&self, id_or_name: &str) -> Result<String, ServiceError>;
     /// Makes a volume; fine when that id exists already.
     async fn create_volume(&self, fence: Fence, volume: NewVolume) -> Result<(), ServiceError>;
     /// Deletes a volume that has no attachment. Fine when there is none.
@@ -89,4 +93,6 @@ pub trait VolumeService: Send + Sync {
     async fn attachments_of(&self, server: Uuid) -> Result<Vec<Attachment>, ServiceError>;
     /// Every attachment; for the audit.
     async fn all_attachments(&self) -> Result<Vec<Attachment>, ServiceError>;
+    /// The files of all volumes that were made, for the audit.
+    async fn stored_bytes(&self) -> Result<Vec<StoredBytes>, ServiceError>;
 }

@@ -1,5 +1,6 @@
 //! A simulated guest's disks and volumes as files: taking them over, completing them, and what the guest writes.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
@@ -7,8 +8,15 @@ use std::path::{Path, PathBuf};
 use uuid::Uuid;
 
 use super::super::files;
+use super::super::files::Durability;
 use super::super::hypervisor::{DISK_NAMES, EPHEMERAL, ROOT, SWAP, VirtError};
+use super::super::written::{Writing, Written};
 use crate::domain::guest::{GuestSpec, GuestVolume};
+
+/// The content written to local disks, by name, and to volumes, by id.
+pub(super) type Contents = BTreeMap<String, Written>;
+/// The contents of a guest that runs and adds to them.
+pub(super) type Growing = BTreeMap<String, Writing>;
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
@@ -27,12 +35,25 @@ fn volume_path(volume: &GuestVolume) -> Option<PathBuf> {
     volume.connection_info.pointer("/data/path").and_then(|path| path.as_str()).map(PathBuf::from)
 }
 
-/// Writes what a first build injects behind the image's bytes.
-pub(super) fn write_config(root: &Path, config: &serde_json::Value) -> Result<(), VirtError> {
+/// Writes what a guest reads at its first boot behind the bytes of the disk that it boots from: its boot volume, or its root disk.
+pub(super) fn write_config(root: &Path, spec: &GuestSpec, contents: &mut Contents) -> Result<(), VirtError> {
+    let config = &spec.config_drive;
+    let volume = boot_volume(spec).and_then(volume_path);
+    let disk = volume.as_deref().unwrap_or(root);
     let failed = || VirtError::io("cannot write the guest's configuration to its root disk");
-    let mut file = OpenOptions::new().append(true).open(root).map_err(failed())?;
-    file.write_all(format!("\nconfig-drive {config}\n").as_bytes()).map_err(failed())?;
-    file.sync_data().map_err(failed())
+    let text = format!("\nconfig-drive {config}\n");
+    let mut file = OpenOptions::new().append(true).open(disk).map_err(failed())?;
+    file.write_all(text.as_bytes()).map_err(failed())?;
+    file.sync_data().map_err(failed())?;
+    if volume.is_some() {
+        return Ok(());
+    }
+    let before = contents.remove(ROOT).map(|image| Writing::resume(&image, root)).transpose().map_err(failed())?;
+    if let Some(mut root) = before.flatten() {
+        root.append(text.as_bytes());
+        contents.insert(ROOT.to_owned(), root.written());
+    }
+    Ok(())
 }
 
 /// Makes the incoming disks the guest's only ones.
@@ -51,17 +72,19 @@ pub(super) fn adopt(dir: &Path, incoming: &Path) -> Result<(), VirtError> {
 
 /// Makes the ephemeral and swap disks that the flavor asks for and nobody brought, and drops a swap disk that it no longer asks
 /// for; refuses a guest without a root disk.
-pub(super) fn complete(dir: &Path, spec: &GuestSpec) -> Result<(), VirtError> {
+pub(super) fn complete(dir: &Path, spec: &GuestSpec, contents: &mut Contents) -> Result<(), VirtError> {
     if boot_volume(spec).is_none() && !dir.join(ROOT).is_file() {
         return Err(VirtError::Refused(format!("there is no root disk for server {} on this host", spec.server)));
     }
     for (name, wanted) in [(EPHEMERAL, spec.flavor.ephemeral_gb > 0), (SWAP, spec.flavor.swap_mb > 0)] {
         if wanted && !dir.join(name).exists() {
             File::create(dir.join(name)).map_err(VirtError::io(format!("cannot make {name} of server {}", spec.server)))?;
+            contents.insert(name.to_owned(), Writing::at(0).written());
         }
     }
     if spec.flavor.swap_mb == 0 {
         files::remove_file(&dir.join(SWAP)).map_err(VirtError::io(format!("cannot drop {SWAP} of server {}", spec.server)))?;
+        contents.remove(SWAP);
     }
     Ok(())
 }
@@ -96,21 +119,20 @@ fn read_tail(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// Appends to each local disk and volume. A disk at its flavor's size takes no more; the others still do.
-pub(super) fn append_to_all(dir: &Path, spec: &GuestSpec, bytes: &[u8]) -> Result<(), VirtError> {
+pub(super) fn append_to_all(dir: &Path, spec: &GuestSpec, bytes: &[u8], growing: &mut Growing) -> Result<(), VirtError> {
     let gib = |amount: i32| u64::try_from(amount).unwrap_or(0) * GIB;
     let mib = |amount: i32| u64::try_from(amount).unwrap_or(0) * MIB;
     // A flavor with root 0 takes the image's size, so it sets no bound of its own.
     let root_bound = if spec.flavor.root_gb > 0 { gib(spec.flavor.root_gb) } else { u64::MAX };
-    let local = [(ROOT, root_bound), (EPHEMERAL, gib(spec.flavor.ephemeral_gb)), (SWAP, mib(spec.flavor.swap_mb))];
-    let volumes = spec.volumes.iter().filter_map(volume_path).map(|path| (path, u64::MAX));
-    let targets = local.into_iter().map(|(name, bound)| (dir.join(name), bound)).chain(volumes);
+    let bounds = [(ROOT, root_bound), (EPHEMERAL, gib(spec.flavor.ephemeral_gb)), (SWAP, mib(spec.flavor.swap_mb))];
     let mut outcome = Ok(());
-    for (path, bound) in targets {
+    for (name, path) in paths(dir, spec) {
+        let bound = bounds.iter().find(|(local, _)| *local == name).map_or(u64::MAX, |(_, bound)| *bound);
         // Never created here: a disk that is missing is missing.
         let written = match OpenOptions::new().append(true).open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => Err(error),
-            Ok(file) => append(file, bytes, bound),
+            Ok(file) => append(file, bytes, bound, &name, growing),
         };
         if let Err(error) = written {
             outcome = Err(VirtError::io(format!("server {} cannot write to its disk", spec.server))(error));
@@ -119,10 +141,89 @@ pub(super) fn append_to_all(dir: &Path, spec: &GuestSpec, bytes: &[u8]) -> Resul
     outcome
 }
 
-fn append(mut file: File, bytes: &[u8], bound: u64) -> std::io::Result<()> {
-    let room = bound.saturating_sub(file.metadata()?.len());
-    if room < bytes.len() as u64 {
+/// The files that a guest writes to: its local disks by their names, its volumes by their ids.
+pub(super) fn paths(dir: &Path, spec: &GuestSpec) -> Vec<(String, PathBuf)> {
+    let local = DISK_NAMES.into_iter().map(|name| (name.to_owned(), dir.join(name)));
+    let volumes = spec.volumes.iter().filter_map(|volume| Some((volume.volume_id.to_string(), volume_path(volume)?)));
+    local.chain(volumes).collect()
+}
+
+/// True for a local disk, which nobody but its guest writes to.
+pub(super) fn is_local(name: &str) -> bool {
+    DISK_NAMES.contains(&name)
+}
+
+/// The local disks that a flavor and a boot volume ask for.
+pub(super) fn asked_for(spec: &GuestSpec) -> Vec<&'static str> {
+    let wanted = [(ROOT, boot_volume(spec).is_none()), (EPHEMERAL, spec.flavor.ephemeral_gb > 0), (SWAP, spec.flavor.swap_mb > 0)];
+    wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name).collect()
+}
+
+fn append(mut file: File, bytes: &[u8], bound: u64, name: &str, growing: &mut Growing) -> std::io::Result<()> {
+    let before = file.metadata()?.len();
+    if bound.saturating_sub(before) < bytes.len() as u64 {
         return Err(std::io::Error::new(std::io::ErrorKind::StorageFull, "the disk is as large as its flavor allows"));
     }
-    file.write_all(bytes)
+    let outcome = file.write_all(bytes);
+    let after = file.metadata().map_or(before, |file| file.len());
+    // A disk that is full may have taken a part of them.
+    let taken = usize::try_from(after.saturating_sub(before)).unwrap_or(usize::MAX).min(bytes.len());
+    let Some(known) = growing.get_mut(name) else { return outcome };
+    let alone = known.end() == before && after == before + taken as u64;
+    known.append(&bytes[..taken]);
+    if !alone && !is_local(name) {
+        // Another guest of the same volume wrote too: who wrote which bytes is not known any more.
+        growing.remove(name);
+    }
+    outcome
+}
+
+/// What a guest adds to when it starts: the contents when it was off, and each volume that is new to it from its present end.
+pub(super) fn growing(dir: &Path, spec: &GuestSpec, contents: &Contents) -> std::io::Result<Growing> {
+    let mut growing = Growing::new();
+    for (name, path) in paths(dir, spec) {
+        let known = match contents.get(&name) {
+            Some(known) if is_local(&name) => Writing::resume(known, &path)?,
+            // A shared volume may have grown by others meanwhile; one that is shorter has lost something, which must stay visible.
+            Some(known) if length(&path)?.is_none_or(|found| found <= known.end) => Writing::resume(known, &path)?,
+            None if is_local(&name) => None,
+            _ => length(&path)?.map(Writing::at),
+        };
+        growing.extend(known.map(|known| (name, known)));
+    }
+    Ok(growing)
+}
+
+/// What a guest had written when its host went away, as far as its files tell: those bytes alone are read.
+pub(super) fn recovered(dir: &Path, spec: &GuestSpec, contents: &Contents) -> std::io::Result<Contents> {
+    let mut found = contents.clone();
+    for (name, path) in paths(dir, spec) {
+        let (Some(known), Some(length)) = (contents.get(&name), length(&path)?) else { continue };
+        if length > known.end
+            && let Some(mut writing) = Writing::resume(known, &path)?
+        {
+            writing.follow(&path, length)?;
+            found.insert(name, writing.written());
+        }
+    }
+    Ok(found)
+}
+
+/// Makes what the guest wrote durable, before it is recorded as written.
+pub(super) fn flush(dir: &Path, spec: &GuestSpec, durability: Durability) -> std::io::Result<()> {
+    for (_, path) in paths(dir, spec) {
+        match File::open(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            file => durability.flush(&file?)?,
+        }
+    }
+    Ok(())
+}
+
+/// A file's length; none when there is no file.
+pub(super) fn length(path: &Path) -> std::io::Result<Option<u64>> {
+    match fs::metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        found => Ok(Some(found?.len())),
+    }
 }

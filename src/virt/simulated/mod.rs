@@ -8,15 +8,19 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
 use super::files::{self, Durability};
-use super::hypervisor::{DISK_NAMES, DiskFile, GuestRecord, Hypervisor, Operation, ROOT, StopCause, VirtError};
+use super::hypervisor::{Content, DISK_NAMES, DiskFile, GuestRecord, Hypervisor, Operation, ROOT, StopCause, VirtError};
+use super::written::Written;
 use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
 use crate::domain::server::PowerState;
 use crate::env::guard::{Guard, stands};
+
+use disks::{Contents, Growing};
 
 const DEFINITION: &str = "guest.json";
 const INCOMING: &str = "incoming";
@@ -27,6 +31,7 @@ pub struct Simulated {
     durability: Durability,
     guests: Mutex<BTreeMap<Uuid, Arc<Mutex<Guest>>>>,
     faults: Mutex<BTreeMap<Operation, u32>>,
+    lives: AtomicU64,
 }
 
 /// A guest as this process knows it; every change goes to `guest.json` first.
@@ -36,6 +41,25 @@ struct Guest {
     next: u64,
     /// A failing write has been logged already.
     complained: bool,
+    /// What it adds to while it runs. Lost with the process: the next one reads what was added from the disks.
+    growing: Growing,
+    /// Another one when it is defined anew.
+    life: u64,
+    /// Its files are removed, or in the hands of the guest that was defined in its place.
+    gone: bool,
+}
+
+impl Guest {
+    fn new(record: GuestRecord, life: u64) -> Guest {
+        Guest { record, next: 1, complained: false, growing: Growing::new(), life, gone: false }
+    }
+
+    /// What is known to have been written by now.
+    fn written(&self) -> Contents {
+        let mut written = self.record.contents.clone();
+        written.extend(self.growing.iter().map(|(name, writing)| (name.clone(), writing.written())));
+        written
+    }
 }
 
 impl Simulated {
@@ -47,14 +71,21 @@ impl Simulated {
             let Ok(server) = name.parse::<Uuid>() else { continue };
             match read_definition(&dir.join(&name)) {
                 Ok(None) => {}
-                Ok(Some(record)) => {
-                    guests.insert(server, Arc::new(Mutex::new(Guest { record, next: 1, complained: false })));
+                Ok(Some(mut record)) => {
+                    if !record.spec.config_drive.is_null() {
+                        record.spec.config_drive = serde_json::Value::Null;
+                        if let Err(error) = forget_config(durability, &dir.join(&name), &record) {
+                            log::error!(server:% = server; "{error}");
+                        }
+                    }
+                    guests.insert(server, Arc::new(Mutex::new(Guest::new(record, guests.len() as u64))));
                 }
                 // One broken guest must not keep all others down; `RemoveGuest` still clears it away.
                 Err(error) => log::error!(server:% = server; "a guest's definition cannot be read, the guest stays off: {error}"),
             }
         }
-        Ok(Simulated { dir: dir.to_owned(), durability, guests: Mutex::new(guests), faults: Mutex::new(BTreeMap::new()) })
+        let lives = AtomicU64::new(guests.len() as u64);
+        Ok(Simulated { dir: dir.to_owned(), durability, guests: Mutex::new(guests), faults: Mutex::new(BTreeMap::new()), lives })
     }
 
     fn pass_fault(&self, operation: Operation) -> Result<(), VirtError> {
@@ -138,6 +169,31 @@ impl Hypervisor for Simulated {
         Ok(found)
     }
 
+    fn contents(&self, server: Uuid) -> Result<Vec<Content>, VirtError> {
+        let Some(guest) = self.find(server) else { return Ok(Vec::new()) };
+        let guest = lock(&guest);
+        if guest.gone {
+            return Ok(Vec::new());
+        }
+        let dir = self.dir_of(server);
+        let written = guest.written();
+        let unseen = guest.record.runs() && guest.growing.is_empty();
+        let mut files = disks::paths(&dir, &guest.record.spec);
+        // The record of an older release knows no contents. Released disks are known by theirs alone: which volumes the guest had is
+        // not known any more, nor so whether it needed a root disk.
+        let unknown = guest.record.defined && !written.keys().any(|name| disks::is_local(name));
+        let asked_for = if unknown { disks::asked_for(&guest.record.spec) } else { Vec::new() };
+        files.retain(|(name, _)| !disks::is_local(name) || written.contains_key(name) || asked_for.contains(&name.as_str()));
+        files.insert(0, (DEFINITION.to_owned(), dir.join(DEFINITION)));
+        let seen = files.into_iter().map(|(name, path)| {
+            // A file that cannot be looked at is as good as missing; the other guests are told of all the same.
+            let found = disks::length(&path).unwrap_or_default();
+            let at_least = unseen || !disks::is_local(&name);
+            Content { written: written.get(&name).cloned(), found, at_least, life: guest.life, name, path }
+        });
+        Ok(seen.collect())
+    }
+
     fn clear_incoming(&self, server: Uuid) -> Result<PathBuf, VirtError> {
         let dir = self.dir_of(server).join(INCOMING);
         files::remove_tree(&dir).map_err(VirtError::io("cannot remove a broken-off import"))?;
@@ -165,10 +221,11 @@ impl Hypervisor for Simulated {
         Ok(found)
     }
 
-    fn define(&self, spec: &GuestSpec) -> Result<(), VirtError> {
+    fn define(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError> {
         self.pass_fault(Operation::Define)?;
         let existing = self.find(spec.server);
-        if stands(Guard::RunningGuest) && existing.as_ref().is_some_and(|guest| lock(guest).record.runs()) {
+        let mut existing = existing.as_ref().map(|guest| lock(guest));
+        if stands(Guard::RunningGuest) && existing.as_ref().is_some_and(|guest| guest.record.runs()) {
             return Err(VirtError::Refused(format!("the guest of server {} runs", spec.server)));
         }
         for volume in &spec.volumes {
@@ -177,25 +234,38 @@ impl Hypervisor for Simulated {
         let dir = self.dir_of(spec.server);
         fs::create_dir_all(&dir).map_err(VirtError::io("cannot make the guest's directory"))?;
         let incoming = dir.join(INCOMING);
-        if matches!(spec.disks, DiskSource::Image { .. }) && !spec.config_drive.is_null() {
-            disks::write_config(&incoming.join(ROOT), &spec.config_drive)?;
+        let mut contents = arrived.clone();
+        if spec.disks != DiskSource::Kept && !spec.config_drive.is_null() {
+            disks::write_config(&incoming.join(ROOT), spec, &mut contents)?;
         }
         if spec.disks == DiskSource::Kept {
+            contents = existing.as_ref().map(|guest| guest.record.contents.clone()).unwrap_or_default();
+            contents.retain(|name, _| disks::is_local(name));
             self.discard_incoming(spec.server)?;
             fs::create_dir_all(&dir).map_err(VirtError::io("cannot make the guest's directory"))?;
         } else {
+            if let Some(guest) = &mut existing {
+                // Durably before its disks are replaced: those that come are not what it wrote.
+                self.save(guest, |record| record.contents.clear())?;
+            }
             disks::adopt(&dir, &incoming)?;
         }
-        if let Err(error) = disks::complete(&dir, spec) {
+        if let Err(error) = disks::complete(&dir, spec, &mut contents) {
             // Without a root disk there is nothing to keep; an empty directory would look like a leftover.
             let _ = fs::remove_dir(&dir);
             return Err(error);
         }
-        let started_epoch = existing.as_ref().map_or(0, |guest| lock(guest).record.started_epoch);
-        let record = GuestRecord { spec: spec.clone(), defined: true, power_state: PowerState::Shutdown, started_epoch, stopped_by: None };
+        let started_epoch = existing.as_ref().map_or(0, |guest| guest.record.started_epoch);
+        let power_state = PowerState::Shutdown;
+        let spec = GuestSpec { config_drive: serde_json::Value::Null, sealed: None, ..spec.clone() };
+        let record = GuestRecord { spec, defined: true, power_state, started_epoch, stopped_by: None, contents };
         self.write_definition(&record)?;
+        if let Some(guest) = &mut existing {
+            guest.gone = true;
+        }
+        let life = self.lives.fetch_add(1, Ordering::Relaxed);
+        lock(&self.guests).insert(record.spec.server, Arc::new(Mutex::new(Guest::new(record, life))));
         self.durability.flush_names(&self.dir).map_err(VirtError::io("cannot flush the guests' directory"))?;
-        lock(&self.guests).insert(spec.server, Arc::new(Mutex::new(Guest { record, next: 1, complained: false })));
         Ok(())
     }
 
@@ -207,13 +277,21 @@ impl Hypervisor for Simulated {
             return Err(VirtError::NoGuest(server));
         }
         let ran = guest.record.runs();
+        let dir = self.dir_of(server);
+        if !ran {
+            let grows = disks::growing(&dir, &guest.record.spec, &guest.record.contents);
+            guest.growing = grows.map_err(VirtError::io(format!("cannot look at the disks of server {server}")))?;
+        }
+        // Durably before it writes: from here on its disks may be longer than its record says.
+        let contents = if ran { guest.record.contents.clone() } else { guest.written() };
         self.save(&mut guest, |record| {
             record.power_state = PowerState::Running;
             record.started_epoch = epoch;
             record.stopped_by = None;
+            record.contents = contents;
         })?;
         if !ran {
-            guest.next = disks::last_record(&self.dir_of(server), &guest.record.spec) + 1;
+            guest.next = disks::last_record(&dir, &guest.record.spec) + 1;
             self.write_record(&mut guest, "boot");
         }
         Ok(())
@@ -232,10 +310,9 @@ impl Hypervisor for Simulated {
         if orderly {
             self.write_record(&mut guest, "shutdown");
         }
-        self.save(&mut guest, |record| {
-            record.power_state = PowerState::Shutdown;
-            record.stopped_by = Some(cause);
-        })?;
+        let flushed = disks::flush(&self.dir_of(server), &guest.record.spec, self.durability);
+        flushed.map_err(VirtError::io(format!("cannot flush the disks of server {server}")))?;
+        self.went_off(&mut guest, Some(cause))?;
         Ok(true)
     }
 
@@ -251,20 +328,24 @@ impl Hypervisor for Simulated {
             record.stopped_by = None;
             record.spec.volumes.clear();
             record.spec.vifs.clear();
+            record.contents.retain(|name, _| disks::is_local(name));
         })
     }
 
     fn remove(&self, server: Uuid) -> Result<(), VirtError> {
         self.pass_fault(Operation::Undefine)?;
-        if let Some(guest) = self.find(server)
-            && lock(&guest).record.runs()
-        {
+        let guest = self.find(server);
+        let mut guest = guest.as_ref().map(|guest| lock(guest));
+        if guest.as_ref().is_some_and(|guest| guest.record.runs()) {
             return Err(VirtError::Refused(format!("the guest of server {server} runs")));
         }
         let dir = self.dir_of(server);
         let what = || format!("cannot remove the guest of server {server}");
         // The definition goes first and durably: half a guest must not be found again after a crash.
         files::remove_file(&dir.join(DEFINITION)).map_err(VirtError::io(what()))?;
+        if let Some(guest) = &mut guest {
+            guest.gone = true;
+        }
         lock(&self.guests).remove(&server);
         files::remove_tree(&dir).map_err(VirtError::io(what()))?;
         self.durability.flush_names(&self.dir).map_err(VirtError::io(what()))
@@ -276,12 +357,20 @@ impl Hypervisor for Simulated {
         self.change_defined(server, |record| match record.spec.volumes.iter_mut().find(|known| known.volume_id == volume.volume_id) {
             Some(known) => *known = volume.clone(),
             None => record.spec.volumes.push(volume.clone()),
-        })
+        })?;
+        self.begin_volume(server, volume)
     }
 
     fn disconnect_volume(&self, server: Uuid, volume: Uuid) -> Result<(), VirtError> {
         self.pass_fault(Operation::Volume)?;
-        absent_is_fine(self.change_defined(server, |record| record.spec.volumes.retain(|known| known.volume_id != volume)))
+        let forgotten = self.change_defined(server, |record| {
+            record.spec.volumes.retain(|known| known.volume_id != volume);
+            record.contents.remove(&volume.to_string());
+        });
+        if let Some(guest) = self.find(server) {
+            lock(&guest).growing.remove(&volume.to_string());
+        }
+        absent_is_fine(forgotten)
     }
 
     fn add_vif(&self, server: Uuid, vif: &GuestVif) -> Result<(), VirtError> {
@@ -302,10 +391,7 @@ impl Hypervisor for Simulated {
             let mut guest = lock(&guest);
             let ran = guest.record.runs() || guest.record.stopped_by == Some(StopCause::HostDown);
             if ran {
-                self.save(&mut guest, |record| {
-                    record.power_state = PowerState::Shutdown;
-                    record.stopped_by = resume.then_some(StopCause::HostDown);
-                })?;
+                self.went_off(&mut guest, resume.then_some(StopCause::HostDown))?;
             }
         }
         Ok(())
@@ -322,11 +408,12 @@ impl Hypervisor for Simulated {
 
     fn guest_write(&self, server: Uuid, bytes: &[u8]) -> Result<(), VirtError> {
         let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
-        let guest = lock(&guest);
+        let mut guest = lock(&guest);
         if !guest.record.runs() {
             return Err(VirtError::Refused(format!("the guest of server {server} does not run")));
         }
-        disks::append_to_all(&self.dir_of(server), &guest.record.spec, bytes)
+        let Guest { record, growing, .. } = &mut *guest;
+        disks::append_to_all(&self.dir_of(server), &record.spec, bytes, growing)
     }
 
     fn fail_next(&self, operation: Operation, times: u32) {
@@ -343,11 +430,47 @@ impl Hypervisor for Simulated {
 }
 
 impl Simulated {
+    /// Records that a guest is off, and what it had written by then. A guest that another process ran has told nobody: what it
+    /// added is read from its disks.
+    fn went_off(&self, guest: &mut Guest, cause: Option<StopCause>) -> Result<(), VirtError> {
+        let server = guest.record.spec.server;
+        let contents = match guest.record.runs() && guest.growing.is_empty() {
+            true => disks::recovered(&self.dir_of(server), &guest.record.spec, &guest.record.contents).unwrap_or_else(|error| {
+                // A disk that cannot be read must not keep its host down; the audit tells of it.
+                log::error!(server:% = server; "the disks of a guest that ran cannot be read: {error}");
+                guest.record.contents.clone()
+            }),
+            false => guest.written(),
+        };
+        self.save(guest, |record| {
+            record.power_state = PowerState::Shutdown;
+            record.stopped_by = cause;
+            record.contents = contents;
+        })?;
+        guest.growing.clear();
+        Ok(())
+    }
+
+    /// A guest that runs writes to a volume from where it ends when it is connected.
+    fn begin_volume(&self, server: Uuid, volume: &GuestVolume) -> Result<(), VirtError> {
+        let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
+        let mut guest = lock(&guest);
+        let name = volume.volume_id.to_string();
+        if guest.record.runs() && !guest.growing.contains_key(&name) && !guest.record.contents.contains_key(&name) {
+            let dir = self.dir_of(server);
+            let grows = disks::growing(&dir, &guest.record.spec, &Contents::new());
+            let begun = grows.map_err(VirtError::io(format!("cannot look at volume {name}")))?.remove(&name);
+            guest.growing.extend(begun.map(|begun| (name, begun)));
+        }
+        Ok(())
+    }
+
     /// A numbered line on every disk and volume. A guest whose disk is full goes on running, as a real one would.
     fn write_record(&self, guest: &mut Guest, event: &str) {
         let server = guest.record.spec.server;
         let line = disks::record_line(server, guest.next, event);
-        match disks::append_to_all(&self.dir_of(server), &guest.record.spec, line.as_bytes()) {
+        let Guest { record, growing, .. } = &mut *guest;
+        match disks::append_to_all(&self.dir_of(server), &record.spec, line.as_bytes(), growing) {
             Ok(()) => guest.complained = false,
             Err(_) if guest.complained => {}
             Err(error) => {
@@ -357,6 +480,13 @@ impl Simulated {
         }
         guest.next += 1;
     }
+}
+
+/// Earlier releases kept what a guest reads at its first boot, its password among it.
+fn forget_config(durability: Durability, dir: &Path, record: &GuestRecord) -> Result<(), VirtError> {
+    let failed = || VirtError::io("cannot write a guest's definition without its password");
+    let content = serde_json::to_vec_pretty(record).map_err(std::io::Error::other).map_err(failed())?;
+    durability.replace(dir, DEFINITION, &content).map_err(failed())
 }
 
 fn read_definition(dir: &Path) -> Result<Option<GuestRecord>, VirtError> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::domain::flavor::Flavor;
+use crate::virt::written::Writing;
 
 const IMAGE: &[u8] = b"image bytes";
 
@@ -14,6 +15,7 @@ fn spec(server: Uuid, disks: DiskSource) -> GuestSpec {
         volumes: Vec::new(),
         vifs: Vec::new(),
         config_drive: serde_json::json!({"key": "value"}),
+        sealed: None,
     }
 }
 
@@ -24,7 +26,10 @@ fn driver(dir: &Path) -> Simulated {
 fn build(driver: &Simulated, server: Uuid) {
     let incoming = driver.clear_incoming(server).unwrap();
     fs::write(incoming.join(ROOT), IMAGE).unwrap();
-    driver.define(&spec(server, DiskSource::Image { image_id: Uuid::nil() })).unwrap();
+    let mut image = Writing::at(0);
+    image.append(IMAGE);
+    let arrived = BTreeMap::from([(ROOT.to_owned(), image.written())]);
+    driver.define(&spec(server, DiskSource::Image { image_id: Uuid::nil() }), &arrived).unwrap();
 }
 
 fn root(driver: &Simulated, server: Uuid) -> String {
@@ -65,12 +70,12 @@ fn a_released_guest_keeps_its_disks_and_is_defined_on_them_again() {
     let before = root(&driver, server);
     driver.undefine(server).unwrap();
     assert!(matches!(driver.start(server, 1), Err(VirtError::NoGuest(_))));
-    driver.define(&spec(server, DiskSource::Kept)).unwrap();
+    driver.define(&spec(server, DiskSource::Kept), &BTreeMap::new()).unwrap();
     assert_eq!(root(&driver, server), before, "nothing is injected a second time");
     driver.remove(server).unwrap();
     driver.remove(server).unwrap();
     assert!(files::names_in(dir.path()).unwrap().is_empty());
-    assert!(driver.define(&spec(server, DiskSource::Kept)).is_err(), "there are no disks any more");
+    assert!(driver.define(&spec(server, DiskSource::Kept), &BTreeMap::new()).is_err(), "there are no disks any more");
     assert!(files::names_in(dir.path()).unwrap().is_empty());
 }
 
@@ -117,4 +122,121 @@ fn a_volume_is_written_while_connected_and_one_that_cannot_be_reached_is_refused
     driver.disconnect_volume(server, volume.volume_id).unwrap();
     driver.tick();
     assert_eq!(fs::read_to_string(&path).unwrap(), disks::record_line(server, 1, "boot"));
+}
+
+#[test]
+fn a_definition_keeps_nothing_of_the_first_boot() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Uuid::from_u128(1);
+    build(&driver(dir.path()), server);
+    let file = dir.path().join(server.to_string()).join(DEFINITION);
+    let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(record["spec"]["config_drive"], serde_json::Value::Null);
+    // Earlier releases kept it.
+    record["spec"]["config_drive"] = serde_json::json!({"admin_pass": "pa55"});
+    fs::write(&file, record.to_string()).unwrap();
+    let opened = driver(dir.path());
+    assert!(!fs::read_to_string(&file).unwrap().contains("pa55"));
+    assert!(opened.guest(server).unwrap().unwrap().defined);
+}
+
+/// The names of the disks whose files are not what is known to have been written.
+fn wrong(driver: &Simulated, server: Uuid) -> Vec<String> {
+    let contents = driver.contents(server).unwrap().into_iter().filter(|content| content.written.is_some());
+    let differs = |content: &Content| {
+        let written = content.written.clone().unwrap();
+        let mut read = Writing::at(written.from);
+        let fits = content.found.is_some_and(|found| found == written.end || (content.at_least && found > written.end));
+        !fits || read.follow(&content.path, written.end).is_err() || read.written() != written
+    };
+    contents.filter(differs).map(|content| content.name).collect()
+}
+
+#[test]
+fn what_a_guest_wrote_is_known_while_it_runs_and_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let (driver, server) = (driver(dir.path()), Uuid::from_u128(1));
+    build(&driver, server);
+    let known = driver.contents(server).unwrap().iter().filter(|content| content.written.is_some()).count();
+    assert_eq!((known, wrong(&driver, server)), (3, vec![]), "as it was built");
+    driver.start(server, 1).unwrap();
+    driver.tick();
+    driver.guest_write(server, b"precious").unwrap();
+    assert_eq!(wrong(&driver, server), Vec::<String>::new(), "while it runs");
+    driver.stop(server, StopCause::Operation(Uuid::nil()), true).unwrap();
+    let disks = driver.disks(server).unwrap();
+    assert_eq!(wrong(&driver, server), Vec::<String>::new(), "when it is off");
+    assert!(driver.contents(server).unwrap().iter().all(|content| content.written.is_none() || !content.at_least));
+    for disk in &disks {
+        let before = fs::read(&disk.path).unwrap();
+        let mut changed = before.clone();
+        changed[4] ^= 1;
+        for (damage, bytes) in
+            [("a bit", &changed[..]), ("the end", &before[..before.len() - 1]), ("one more", &[&before[..], b"x"].concat()[..])]
+        {
+            fs::write(&disk.path, bytes).unwrap();
+            assert_eq!(wrong(&driver, server), std::slice::from_ref(&disk.name), "{damage}");
+        }
+        fs::write(&disk.path, &before).unwrap();
+    }
+    driver.undefine(server).unwrap();
+    driver.define(&spec(server, DiskSource::Kept), &BTreeMap::new()).unwrap();
+    assert_eq!(wrong(&driver, server), Vec::<String>::new(), "defined on its kept disks");
+}
+
+#[test]
+fn a_killed_process_leaves_no_false_record_of_what_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Uuid::from_u128(1);
+    let killed = driver(dir.path());
+    build(&killed, server);
+    killed.start(server, 1).unwrap();
+    killed.tick();
+    // What it wrote since its start, nobody has recorded.
+    drop(killed);
+    let looked_at = driver(dir.path());
+    assert_eq!(wrong(&looked_at, server), Vec::<String>::new(), "the disks are longer than the record, as may be");
+    let root = looked_at.disks(server).unwrap().remove(0).path;
+    let sound = fs::read(&root).unwrap();
+    fs::write(&root, [b"xxxx", &sound[4..]].concat()).unwrap();
+    assert_eq!(wrong(&looked_at, server), [ROOT], "what was there before it started is known");
+    fs::write(&root, &sound).unwrap();
+
+    let successor = driver(dir.path());
+    successor.interrupted(true).unwrap();
+    assert!(successor.contents(server).unwrap().iter().all(|content| content.written.is_none() || !content.at_least));
+    assert_eq!(wrong(&successor, server), Vec::<String>::new(), "its successor has read the rest");
+    fs::write(&root, [b"xxxx", &sound[4..]].concat()).unwrap();
+    successor.start(server, 2).unwrap();
+    successor.tick();
+    successor.stop(server, StopCause::Operation(Uuid::nil()), true).unwrap();
+    assert_eq!(wrong(&successor, server), [ROOT], "what was changed meanwhile stays known, whatever is written behind it");
+}
+
+#[test]
+fn a_volume_of_two_guests_is_known_as_far_as_one_wrote_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (one, two) = (driver(&dir.path().join("one")), driver(&dir.path().join("two")));
+    let (first, second) = (Uuid::from_u128(1), Uuid::from_u128(2));
+    let path = dir.path().join("volume");
+    fs::write(&path, b"made").unwrap();
+    let volume = GuestVolume {
+        volume_id: Uuid::from_u128(3),
+        attachment_id: Uuid::from_u128(4),
+        device_name: "/dev/vdb".into(),
+        boot_index: None,
+        connection_info: serde_json::json!({"driver_volume_type": "local", "data": {"path": path}}),
+    };
+    for (driver, server) in [(&one, first), (&two, second)] {
+        build(driver, server);
+        driver.connect_volume(server, &volume).unwrap();
+        driver.start(server, 1).unwrap();
+        assert_eq!(wrong(driver, server), Vec::<String>::new());
+    }
+    one.tick();
+    two.tick();
+    one.stop(first, StopCause::Operation(Uuid::nil()), true).unwrap();
+    assert_eq!((wrong(&one, first), wrong(&two, second)), (vec![], vec![]), "neither is taken for a fault of the other");
+    fs::write(&path, b"mad").unwrap();
+    assert_eq!(wrong(&one, first), [volume.volume_id.to_string()]);
 }

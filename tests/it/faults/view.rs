@@ -80,7 +80,7 @@ async fn guests(tree: &Tree, server: Uuid) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for cell in &tree.cells {
         for (host, _) in cell.hosts.hosts() {
-            let query = HostQuery::Report { checksums: false };
+            let query = HostQuery::Report;
             let Ok(HostAnswer::Report(report)) = tree.world.hosts.query(&cell.name, &host, query, PATIENCE).await else {
                 found.insert(host, "does not answer".to_owned());
                 continue;

@@ -2,8 +2,8 @@
 
 use diesel::prelude::*;
 
-use super::Role;
 use super::schema::{role_assignments, roles};
+use super::{Role, storable};
 use crate::db::{Conn, DbError};
 
 /// Where a role holds, and what a token can be scoped to.
@@ -45,6 +45,12 @@ pub struct Assignment {
     pub role_id: String,
 }
 
+impl Assignment {
+    fn is_storable(&self) -> bool {
+        storable(&self.user_id) && storable(&self.role_id) && storable(&self.target.as_text())
+    }
+}
+
 /// Gives the user the role; fine when it has it.
 pub fn grant(conn: &mut Conn, assignment: &Assignment) -> Result<(), DbError> {
     if is_granted(conn, assignment)? {
@@ -62,12 +68,18 @@ pub fn grant(conn: &mut Conn, assignment: &Assignment) -> Result<(), DbError> {
 
 /// True when the user has exactly this role there (implied ones do not count).
 pub fn is_granted(conn: &mut Conn, assignment: &Assignment) -> Result<bool, DbError> {
+    if !assignment.is_storable() {
+        return Ok(false);
+    }
     let key = (&assignment.user_id, assignment.target.as_text(), &assignment.role_id);
     Ok(diesel::select(diesel::dsl::exists(role_assignments::table.find(key))).get_result(conn)?)
 }
 
 /// Takes the role away; not found when the user does not have it.
 pub fn revoke(conn: &mut Conn, assignment: &Assignment) -> Result<(), DbError> {
+    if !assignment.is_storable() {
+        return Err(DbError::NotFound("role assignment".into()));
+    }
     let key = (&assignment.user_id, assignment.target.as_text(), &assignment.role_id);
     match diesel::delete(role_assignments::table.find(key)).execute(conn)? {
         0 => Err(DbError::NotFound("role assignment".into())),
@@ -77,12 +89,26 @@ pub fn revoke(conn: &mut Conn, assignment: &Assignment) -> Result<(), DbError> {
 
 /// The user's roles there, without implied ones, by name.
 pub fn roles_of(conn: &mut Conn, user_id: &str, target: &Target) -> Result<Vec<Role>, DbError> {
+    if !storable(user_id) || !storable(&target.as_text()) {
+        return Ok(Vec::new());
+    }
     let ids = role_assignments::table
         .filter(role_assignments::user_id.eq(user_id))
         .filter(role_assignments::target.eq(target.as_text()))
         .select(role_assignments::role_id)
         .load::<String>(conn)?;
     Ok(roles::table.filter(roles::id.eq_any(ids)).order(roles::name).select(Role::as_select()).load(conn)?)
+}
+
+/// The ids of the projects in which the user has a role.
+pub fn projects_of(conn: &mut Conn, user_id: &str) -> Result<Vec<String>, DbError> {
+    let held = role_assignments::table.filter(role_assignments::user_id.eq(user_id)).select(role_assignments::target).distinct();
+    let targets: Vec<String> = held.load(conn)?;
+    let project = |text: &String| match Target::parse(text) {
+        Some(Target::Project(id)) => Some(id),
+        _ => None,
+    };
+    Ok(targets.iter().filter_map(project).collect())
 }
 
 /// Every assignment.

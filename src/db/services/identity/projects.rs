@@ -4,7 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use super::schema::projects;
-use super::{Target, assignments};
+use super::{Target, assignments, storable};
 use crate::db::{Conn, DbError};
 
 /// A project. All are in the domain `default`.
@@ -17,7 +17,7 @@ pub struct Project {
     pub created_at: NaiveDateTime,
 }
 
-/// What an update changes; `None` leaves it.
+/// The changes of an update; `None` leaves a field.
 #[derive(Clone, Default, Debug, AsChangeset)]
 #[diesel(table_name = projects)]
 pub struct ProjectChanges {
@@ -28,11 +28,18 @@ pub struct ProjectChanges {
 
 /// Stores a new project; a conflict when its name is taken.
 pub fn insert(conn: &mut Conn, project: &Project) -> Result<(), DbError> {
-    if by_name(conn, &project.name)?.is_some() {
-        return Err(DbError::Conflict(format!("Conflict occurred attempting to store project: the name {} is taken", project.name)));
-    }
+    name_is_free(conn, &project.name, &project.id)?;
     diesel::insert_into(projects::table).values(project).execute(conn)?;
     Ok(())
+}
+
+fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
+    match by_name(conn, name)? {
+        Some(other) if other.id != id => {
+            Err(DbError::Conflict(format!("Conflict occurred attempting to store project: the name {name} is taken")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The project of this id.
@@ -42,12 +49,24 @@ pub fn find(conn: &mut Conn, id: &str) -> Result<Project, DbError> {
 
 /// The project of this id, if there is one.
 pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<Project>, DbError> {
+    if !storable(id) {
+        return Ok(None);
+    }
     Ok(projects::table.find(id).select(Project::as_select()).first(conn).optional()?)
 }
 
 /// The project of this name, if there is one.
 pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<Project>, DbError> {
+    if !storable(name) {
+        return Ok(None);
+    }
     Ok(projects::table.filter(projects::name.eq(name)).select(Project::as_select()).first(conn).optional()?)
+}
+
+/// The enabled accounts among these ids, by name.
+pub fn enabled_among(conn: &mut Conn, ids: &[String]) -> Result<Vec<Project>, DbError> {
+    let known = projects::table.filter(projects::id.eq_any(ids)).filter(projects::enabled.eq(true));
+    Ok(known.order(projects::name).select(Project::as_select()).load(conn)?)
 }
 
 /// All projects by name.
@@ -58,6 +77,9 @@ pub fn list(conn: &mut Conn) -> Result<Vec<Project>, DbError> {
 /// Changes a project and gives it as it is now.
 pub fn update(conn: &mut Conn, id: &str, changes: &ProjectChanges) -> Result<Project, DbError> {
     find(conn, id)?;
+    if let Some(name) = &changes.name {
+        name_is_free(conn, name, id)?;
+    }
     if changes.name.is_some() || changes.description.is_some() || changes.enabled.is_some() {
         diesel::update(projects::table.find(id)).set(changes).execute(conn)?;
     }

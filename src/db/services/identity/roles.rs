@@ -3,6 +3,7 @@
 use diesel::prelude::*;
 
 use super::schema::{role_assignments, roles};
+use super::storable;
 use crate::db::{Conn, DbError};
 
 /// A role.
@@ -13,24 +14,62 @@ pub struct Role {
     pub description: String,
 }
 
-/// Stores a new role; a conflict when the name is taken.
+/// The changes of an update; `None` leaves a field.
+#[derive(Clone, Default, Debug)]
+pub struct RoleChanges {
+    pub name: Option<String>,
+    pub description: Option<String>,
+}
+
+/// Stores a new role; a conflict when another's name differs by case at most.
 pub fn insert(conn: &mut Conn, role: &Role) -> Result<(), DbError> {
-    if by_name(conn, &role.name)?.is_some() {
-        return Err(DbError::Conflict(format!("Conflict occurred attempting to store role: the name {} is taken", role.name)));
-    }
+    name_is_free(conn, &role.name, &role.id)?;
     diesel::insert_into(roles::table).values(role).execute(conn)?;
     Ok(())
 }
 
 /// The role of this id.
 pub fn find(conn: &mut Conn, id: &str) -> Result<Role, DbError> {
+    if !storable(id) {
+        return Err(DbError::NotFound("role".into()));
+    }
     let role = roles::table.find(id).select(Role::as_select()).first(conn).optional()?;
     role.ok_or_else(|| DbError::NotFound(format!("role {id}")))
 }
 
 /// The role of this name, if there is one.
 pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<Role>, DbError> {
+    if !storable(name) {
+        return Ok(None);
+    }
     Ok(roles::table.filter(roles::name.eq(name)).select(Role::as_select()).first(conn).optional()?)
+}
+
+/// Stores a role that this program knows. A role of an older release whose name differs by case stays beside it.
+pub fn insert_built_in(conn: &mut Conn, role: &Role) -> Result<(), DbError> {
+    diesel::insert_into(roles::table).values(role).execute(conn)?;
+    Ok(())
+}
+
+/// Roles are compared exactly where rights are judged. Names that differ by case alone would mislead whoever reads them.
+fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
+    let folded = name.to_lowercase();
+    match list(conn)?.into_iter().find(|role| role.id != id && role.name.to_lowercase() == folded) {
+        None => Ok(()),
+        Some(taken) => Err(DbError::Conflict(format!("Conflict occurred attempting to store role: the name {} is taken", taken.name))),
+    }
+}
+
+/// Changes a role and gives it as it is now; a conflict as by [`insert`].
+pub fn update(conn: &mut Conn, id: &str, changes: &RoleChanges) -> Result<Role, DbError> {
+    let mut role = find(conn, id)?;
+    if let Some(name) = &changes.name {
+        name_is_free(conn, name, id)?;
+        role.name.clone_from(name);
+    }
+    role.description = changes.description.clone().unwrap_or(role.description);
+    diesel::update(roles::table.find(id)).set((roles::name.eq(&role.name), roles::description.eq(&role.description))).execute(conn)?;
+    Ok(role)
 }
 
 /// All roles by name.

@@ -21,6 +21,8 @@ diesel::table! {
         password_hash -> Text,
         password_changed_at -> Timestamp,
         created_at -> Timestamp,
+        failed_logins -> Integer,
+        last_failed_login -> Nullable<Timestamp>,
     }
 }
 
@@ -43,6 +45,23 @@ diesel::table! {
 diesel::table! {
     revoked_tokens (audit_id) {
         audit_id -> Text,
+        expires_at -> Timestamp,
+    }
+}
+
+diesel::table! {
+    identity_state (id) {
+        id -> Integer,
+        revision -> BigInt,
+        accounts_made -> Bool,
+    }
+}
+
+diesel::table! {
+    token_revocations (user_id, target) {
+        user_id -> Text,
+        target -> Text,
+        revision -> BigInt,
         expires_at -> Timestamp,
     }
 }

@@ -3,8 +3,8 @@
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
-use super::assignments;
 use super::schema::users;
+use super::{assignments, storable};
 use crate::db::{Conn, DbError};
 
 /// A user. All are in the domain `default`.
@@ -38,11 +38,18 @@ pub struct UserChanges {
 
 /// Stores a new user; a conflict when the name is taken.
 pub fn insert(conn: &mut Conn, user: &User) -> Result<(), DbError> {
-    if by_name(conn, &user.name)?.is_some() {
-        return Err(DbError::Conflict(format!("Conflict occurred attempting to store user: the name {} is taken", user.name)));
-    }
+    name_is_free(conn, &user.name, &user.id)?;
     diesel::insert_into(users::table).values(user).execute(conn)?;
     Ok(())
+}
+
+fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
+    match by_name(conn, name)? {
+        Some(other) if other.id != id => {
+            Err(DbError::Conflict(format!("Conflict occurred attempting to store user: the name {name} is taken")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The user of this id.
@@ -52,11 +59,17 @@ pub fn find(conn: &mut Conn, id: &str) -> Result<User, DbError> {
 
 /// The user of this id, if there is one.
 pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<User>, DbError> {
+    if !storable(id) {
+        return Ok(None);
+    }
     Ok(users::table.find(id).select(User::as_select()).first(conn).optional()?)
 }
 
 /// The user of this name, if there is one.
 pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<User>, DbError> {
+    if !storable(name) {
+        return Ok(None);
+    }
     Ok(users::table.filter(users::name.eq(name)).select(User::as_select()).first(conn).optional()?)
 }
 
@@ -69,6 +82,9 @@ pub fn list(conn: &mut Conn) -> Result<Vec<User>, DbError> {
 pub fn update(conn: &mut Conn, id: &str, changes: &UserChanges) -> Result<User, DbError> {
     let mut user = find(conn, id)?;
     let changes = changes.clone();
+    if let Some(name) = &changes.name {
+        name_is_free(conn, name, id)?;
+    }
     user.name = changes.name.unwrap_or(user.name);
     user.description = changes.description.unwrap_or(user.description);
     user.email = changes.email.unwrap_or(user.email);
@@ -88,6 +104,12 @@ pub fn update(conn: &mut Conn, id: &str, changes: &UserChanges) -> Result<User, 
         ))
         .execute(conn)?;
     Ok(user)
+}
+
+/// Stores the same password under a newer hash, unless it has been changed meanwhile.
+pub fn replace_hash(conn: &mut Conn, id: &str, before: &str, after: &str) -> Result<(), DbError> {
+    diesel::update(users::table.find(id).filter(users::password_hash.eq(before))).set(users::password_hash.eq(after)).execute(conn)?;
+    Ok(())
 }
 
 /// Deletes a user and all its roles.

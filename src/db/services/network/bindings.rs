@@ -27,10 +27,11 @@ pub struct BindingRow {
 /// Bindings by port and host.
 pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<BindingRow>, DbError> {
     let query = port_bindings::table.order((port_bindings::port_id.asc(), port_bindings::host.asc()));
-    Ok(match of {
-        Of::All => query.load(conn)?,
-        Of::These(ports) => query.filter(port_bindings::port_id.eq_any(ports)).load(conn)?,
-    })
+    let rows = match of.ids() {
+        None => query.load(conn)?,
+        Some(ids) => query.filter(port_bindings::port_id.eq_any(ids)).load(conn)?,
+    };
+    Ok(of.keep(rows, |row| &row.port_id))
 }
 
 /// One binding.

@@ -6,14 +6,9 @@ pub mod bindings;
 pub mod networks;
 pub mod ports;
 pub mod qos;
+pub mod quotas;
 mod schema;
 pub mod security_groups;
 pub mod subnets;
 
-/// Which records a query is about.
-#[derive(Clone, Copy, Debug)]
-pub enum Of<'a> {
-    All,
-    /// Those with, or that belong to things with, these ids.
-    These(&'a [String]),
-}
+pub use super::Of;

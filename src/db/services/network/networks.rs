@@ -3,6 +3,7 @@
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
+use super::Of;
 use super::schema::networks;
 use crate::db::{Conn, DbError};
 
@@ -41,7 +42,12 @@ pub fn list(conn: &mut Conn) -> Result<Vec<NetworkRow>, DbError> {
 
 /// Those with these ids.
 pub fn these(conn: &mut Conn, ids: &[String]) -> Result<Vec<NetworkRow>, DbError> {
-    Ok(networks::table.filter(networks::id.eq_any(ids)).order(networks::number.asc()).select(NetworkRow::as_select()).load(conn)?)
+    let (of, query) = (Of::These(ids), networks::table.order(networks::number.asc()).select(NetworkRow::as_select()));
+    let rows = match of.ids() {
+        None => query.load(conn)?,
+        Some(ids) => query.filter(networks::id.eq_any(ids)).load(conn)?,
+    };
+    Ok(of.keep(rows, |row: &NetworkRow| &row.id))
 }
 
 /// One network.

@@ -31,6 +31,8 @@ pub struct PortRow {
     pub revision_number: i32,
     pub created_at: NaiveDateTime,
     pub updated_at: NaiveDateTime,
+    /// The server that took the port, whatever its owner writes into `device_id`.
+    pub server_id: Option<String>,
 }
 
 /// One address of a port; `place` orders them within the port.
@@ -80,24 +82,24 @@ pub fn list(conn: &mut Conn, wanted: &Wanted) -> Result<Vec<PortRow>, DbError> {
     Ok(query.load(conn)?)
 }
 
-/// Devices in one statement at most.
+/// Servers in one statement at most.
 const CHUNK: usize = 500;
 
-/// The ports of these devices, in order of creation.
-pub fn of_devices(conn: &mut Conn, devices: &[String]) -> Result<Vec<PortRow>, DbError> {
+/// The ports that these servers took; of each server in order of creation.
+pub fn of_servers(conn: &mut Conn, servers: &[String]) -> Result<Vec<PortRow>, DbError> {
     let mut found = Vec::new();
-    for chunk in devices.chunks(CHUNK) {
-        let rows = ports::table.filter(ports::device_id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select());
+    for chunk in servers.chunks(CHUNK) {
+        let rows = ports::table.filter(ports::server_id.eq_any(chunk)).order(ports::number.asc()).select(PortRow::as_select());
         found.extend(rows.load(conn)?);
     }
     Ok(found)
 }
 
-/// Ports that have a device or a binding, in order of creation.
+/// Ports that a server took or that have a binding, in order of creation.
 pub fn in_use(conn: &mut Conn) -> Result<Vec<PortRow>, DbError> {
     let bound = port_bindings::table.select(port_bindings::port_id);
     Ok(ports::table
-        .filter(ports::device_id.ne("").or(ports::id.eq_any(bound)))
+        .filter(ports::server_id.is_not_null().or(ports::id.eq_any(bound)))
         .order(ports::number.asc())
         .select(PortRow::as_select())
         .load(conn)?)
@@ -153,10 +155,11 @@ pub fn count_with_qos_policy(conn: &mut Conn, policy: &str) -> Result<i64, DbErr
 /// Addresses of ports, in each port's order.
 pub fn addresses(conn: &mut Conn, of: Of<'_>) -> Result<Vec<AddressRow>, DbError> {
     let query = port_addresses::table.order((port_addresses::port_id.asc(), port_addresses::place.asc()));
-    Ok(match of {
-        Of::All => query.load(conn)?,
-        Of::These(ports) => query.filter(port_addresses::port_id.eq_any(ports)).load(conn)?,
-    })
+    let rows = match of.ids() {
+        None => query.load(conn)?,
+        Some(ids) => query.filter(port_addresses::port_id.eq_any(ids)).load(conn)?,
+    };
+    Ok(of.keep(rows, |row| &row.port_id))
 }
 
 /// Every address that ports have in a subnet.

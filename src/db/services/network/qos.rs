@@ -77,10 +77,11 @@ pub fn insert_rule(conn: &mut Conn, row: &RuleRow) -> Result<(), DbError> {
 /// Rules in order of creation: all, or those of these policies.
 pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
     let query = qos_rules::table.order(qos_rules::number.asc()).select(RuleRow::as_select());
-    Ok(match of {
-        Of::All => query.load(conn)?,
-        Of::These(policies) => query.filter(qos_rules::policy_id.eq_any(policies)).load(conn)?,
-    })
+    let rows = match of.ids() {
+        None => query.load(conn)?,
+        Some(ids) => query.filter(qos_rules::policy_id.eq_any(ids)).load(conn)?,
+    };
+    Ok(of.keep(rows, |row| &row.policy_id))
 }
 
 /// Writes all columns of a rule.

@@ -67,6 +67,7 @@ diesel::table! {
         revision_number -> Integer,
         created_at -> Timestamp,
         updated_at -> Timestamp,
+        server_id -> Nullable<Text>,
     }
 }
 
@@ -148,6 +149,21 @@ diesel::table! {
         direction -> Text,
         amount -> BigInt,
         burst -> Nullable<BigInt>,
+    }
+}
+
+diesel::table! {
+    network_quotas (project_id, resource) {
+        project_id -> Text,
+        resource -> Text,
+        hard_limit -> BigInt,
+    }
+}
+
+diesel::table! {
+    network_quota_turns (project_id) {
+        project_id -> Text,
+        turns -> BigInt,
     }
 }
 diesel::allow_tables_to_appear_in_same_query!(ports, port_bindings);

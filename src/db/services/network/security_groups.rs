@@ -56,6 +56,12 @@ pub fn find(conn: &mut Conn, id: &str) -> Result<Option<GroupRow>, DbError> {
     Ok(security_groups::table.filter(security_groups::id.eq(id)).select(GroupRow::as_select()).first(conn).optional()?)
 }
 
+/// Ids and projects of the groups with these ids, of which the caller has bounded the number.
+pub fn owners(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>, DbError> {
+    let found = security_groups::table.filter(security_groups::id.eq_any(ids));
+    Ok(found.select((security_groups::id, security_groups::project_id)).load(conn)?)
+}
+
 /// The default group of a project.
 pub fn default_of(conn: &mut Conn, project: &str) -> Result<Option<GroupRow>, DbError> {
     Ok(security_groups::table
@@ -88,10 +94,16 @@ pub fn insert_rule(conn: &mut Conn, row: &RuleRow) -> Result<(), DbError> {
 /// Rules in order of creation: all, or those of these groups.
 pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
     let query = security_group_rules::table.order(security_group_rules::number.asc()).select(RuleRow::as_select());
-    Ok(match of {
-        Of::All => query.load(conn)?,
-        Of::These(groups) => query.filter(security_group_rules::security_group_id.eq_any(groups)).load(conn)?,
-    })
+    let rows = match of.ids() {
+        None => query.load(conn)?,
+        Some(ids) => query.filter(security_group_rules::security_group_id.eq_any(ids)).load(conn)?,
+    };
+    Ok(of.keep(rows, |row| &row.security_group_id))
+}
+
+/// One rule.
+pub fn find_rule(conn: &mut Conn, id: &str) -> Result<Option<RuleRow>, DbError> {
+    Ok(security_group_rules::table.filter(security_group_rules::id.eq(id)).select(RuleRow::as_select()).first(conn).optional()?)
 }
 
 /// Removes a rule.

@@ -38,10 +38,11 @@ pub fn insert(conn: &mut Conn, row: &SubnetRow) -> Result<(), DbError> {
 /// Subnets in order of creation: all, or those of these networks.
 pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<SubnetRow>, DbError> {
     let query = subnets::table.order(subnets::number.asc()).select(SubnetRow::as_select());
-    Ok(match of {
-        Of::All => query.load(conn)?,
-        Of::These(networks) => query.filter(subnets::network_id.eq_any(networks)).load(conn)?,
-    })
+    let rows = match of.ids() {
+        None => query.load(conn)?,
+        Some(ids) => query.filter(subnets::network_id.eq_any(ids)).load(conn)?,
+    };
+    Ok(of.keep(rows, |row| &row.network_id))
 }
 
 /// One subnet.

@@ -69,11 +69,13 @@ pub fn of_consumer(conn: &mut Conn, uuid: &str) -> Result<Vec<AllocationRow>, Db
         .load(conn)?)
 }
 
-/// What is taken from a provider.
-pub fn of_provider(conn: &mut Conn, uuid: &str) -> Result<Vec<AllocationRow>, DbError> {
+/// The amounts taken from a provider, each amount with its consumer's generation.
+pub fn of_provider(conn: &mut Conn, uuid: &str) -> Result<Vec<(AllocationRow, i64)>, DbError> {
     Ok(allocations::table
+        .inner_join(consumers::table.on(consumers::uuid.eq(allocations::consumer_uuid)))
         .filter(allocations::provider_uuid.eq(uuid))
         .order((allocations::consumer_uuid.asc(), allocations::resource_class.asc()))
+        .select((allocations::all_columns, consumers::generation))
         .load(conn)?)
 }
 

@@ -3,6 +3,7 @@
 use diesel::prelude::*;
 
 use super::schema::{allocations, inventories, provider_aggregates, provider_traits, resource_providers};
+pub use crate::db::services::Of;
 use crate::db::{Conn, DbError};
 use crate::env::guard::{Guard, stands};
 
@@ -31,13 +32,6 @@ pub struct InventoryRow {
     pub used: i64,
 }
 
-/// Which providers a query is about.
-#[derive(Clone, Copy)]
-pub enum Of<'a> {
-    All,
-    These(&'a [String]),
-}
-
 /// Adds a provider. Conflict when its id or name exists.
 pub fn insert(conn: &mut Conn, row: &ProviderRow) -> Result<(), DbError> {
     diesel::insert_into(resource_providers::table).values(row).execute(conn)?;
@@ -49,13 +43,19 @@ pub fn find(conn: &mut Conn, uuid: &str) -> Result<Option<ProviderRow>, DbError>
     Ok(resource_providers::table.find(uuid).first(conn).optional()?)
 }
 
+/// The provider of a name.
+pub fn find_named(conn: &mut Conn, name: &str) -> Result<Option<ProviderRow>, DbError> {
+    Ok(resource_providers::table.filter(resource_providers::name.eq(name)).first(conn).optional()?)
+}
+
 /// Providers by name.
 pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<ProviderRow>, DbError> {
     let query = resource_providers::table.order(resource_providers::name.asc());
-    Ok(match of {
-        Of::All => query.load(conn)?,
-        Of::These(uuids) => query.filter(resource_providers::uuid.eq_any(uuids)).load(conn)?,
-    })
+    let rows = match of.ids() {
+        None => query.load(conn)?,
+        Some(ids) => query.filter(resource_providers::uuid.eq_any(ids)).load(conn)?,
+    };
+    Ok(of.keep(rows, |row| &row.uuid))
 }
 
 /// Raises the generation by one; false when there is no such provider or, with `expected`, when the generation is another.
@@ -103,18 +103,21 @@ pub fn delete(conn: &mut Conn, uuid: &str) -> Result<bool, DbError> {
 /// Inventories by provider and class.
 pub fn inventories_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<InventoryRow>, DbError> {
     let query = inventories::table.order((inventories::provider_uuid.asc(), inventories::resource_class.asc()));
-    Ok(match of {
-        Of::All => query.load(conn)?,
-        Of::These(uuids) => query.filter(inventories::provider_uuid.eq_any(uuids)).load(conn)?,
-    })
+    let rows = match of.ids() {
+        None => query.load(conn)?,
+        Some(ids) => query.filter(inventories::provider_uuid.eq_any(ids)).load(conn)?,
+    };
+    Ok(of.keep(rows, |row| &row.provider_uuid))
 }
 
 /// The inventories of some classes, of all providers.
 pub fn inventories_of_classes(conn: &mut Conn, classes: &[String]) -> Result<Vec<InventoryRow>, DbError> {
-    Ok(inventories::table
-        .filter(inventories::resource_class.eq_any(classes))
-        .order((inventories::provider_uuid.asc(), inventories::resource_class.asc()))
-        .load(conn)?)
+    let (of, query) = (Of::These(classes), inventories::table.order((inventories::provider_uuid.asc(), inventories::resource_class.asc())));
+    let rows = match of.ids() {
+        None => query.load(conn)?,
+        Some(classes) => query.filter(inventories::resource_class.eq_any(classes)).load(conn)?,
+    };
+    Ok(of.keep(rows, |row: &InventoryRow| &row.resource_class))
 }
 
 /// Writes one class's inventory; `used` of a present one is kept.
@@ -149,15 +152,21 @@ pub fn add_used(conn: &mut Conn, provider: &str, class: &str, delta: i64) -> Res
 /// `(provider, trait)` pairs.
 pub fn traits_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<(String, String)>, DbError> {
     let query = provider_traits::table.order((provider_traits::provider_uuid.asc(), provider_traits::name.asc()));
-    Ok(match of {
-        Of::All => query.load(conn)?,
-        Of::These(uuids) => query.filter(provider_traits::provider_uuid.eq_any(uuids)).load(conn)?,
-    })
+    let rows = match of.ids() {
+        None => query.load(conn)?,
+        Some(ids) => query.filter(provider_traits::provider_uuid.eq_any(ids)).load(conn)?,
+    };
+    Ok(of.keep(rows, |(provider, _)| provider))
 }
 
 /// `(provider, trait)` pairs of the providers that have any of `names`.
 pub fn traits_named(conn: &mut Conn, names: &[String]) -> Result<Vec<(String, String)>, DbError> {
-    Ok(provider_traits::table.filter(provider_traits::name.eq_any(names)).load(conn)?)
+    let of = Of::These(names);
+    let rows = match of.ids() {
+        None => provider_traits::table.load(conn)?,
+        Some(names) => provider_traits::table.filter(provider_traits::name.eq_any(names)).load(conn)?,
+    };
+    Ok(of.keep(rows, |(_, name): &(String, String)| name))
 }
 
 /// Replaces a provider's traits.
@@ -174,10 +183,11 @@ pub fn set_traits(conn: &mut Conn, provider: &str, names: &[String]) -> Result<(
 /// `(provider, aggregate)` pairs.
 pub fn aggregates_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<(String, String)>, DbError> {
     let query = provider_aggregates::table.order((provider_aggregates::provider_uuid.asc(), provider_aggregates::aggregate_uuid.asc()));
-    Ok(match of {
-        Of::All => query.load(conn)?,
-        Of::These(uuids) => query.filter(provider_aggregates::provider_uuid.eq_any(uuids)).load(conn)?,
-    })
+    let rows = match of.ids() {
+        None => query.load(conn)?,
+        Some(ids) => query.filter(provider_aggregates::provider_uuid.eq_any(ids)).load(conn)?,
+    };
+    Ok(of.keep(rows, |(provider, _)| provider))
 }
 
 /// Replaces a provider's aggregates.

@@ -3,13 +3,14 @@
 use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
 
-use crate::http::auth::Caller;
+use crate::http::auth::{Caller, known_project};
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found, ok};
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
 use crate::http::compute::schema::{self, Schema};
-use crate::http::error::ApiError;
+use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
+use crate::services::identity::Authenticator;
 
 static ADD: Schema = Schema::new(|| schema::wrapped("addTenantAccess", &tenant()));
 static REMOVE: Schema = Schema::new(|| schema::wrapped("removeTenantAccess", &tenant()));
@@ -31,11 +32,20 @@ pub async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, 
 }
 
 /// `POST /flavors/{id}/action`.
-pub async fn action(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: web::Json<Value>) -> Answer {
+pub async fn action(
+    caller: Caller,
+    version: ApiVersion,
+    api: web::Data<Catalog>,
+    identity: web::Data<dyn Authenticator>,
+    id: web::Path<String>,
+    body: web::Json<Value>,
+) -> Answer {
     if body.get("addTenantAccess").is_some() {
         api.allow(&caller, "os_compute_api:os-flavor-access:add_tenant_access")?;
         ADD.check(&body)?;
-        add(&api, version, &id, body["addTenantAccess"]["tenant"].as_str().unwrap_or_default()).await?;
+        let project = body["addTenantAccess"]["tenant"].as_str().unwrap_or_default();
+        known_project(&**identity, &caller, ErrorForm::Compute, project).await?;
+        add(&api, version, &id, project).await?;
     } else if body.get("removeTenantAccess").is_some() {
         api.allow(&caller, "os_compute_api:os-flavor-access:remove_tenant_access")?;
         REMOVE.check(&body)?;

@@ -95,7 +95,7 @@ async fn all(api: &Catalog) -> Known<'_> {
 /// A host's claims know of the room that a move keeps at its source, which the records of one cell cannot tell (spec
 /// cross-cell-resize §2.9).
 async fn take_claims(hypervisor: &mut Hypervisor<'_>) {
-    let asked = HostQuery::Report { checksums: false };
+    let asked = HostQuery::Report;
     let answer = hypervisor.cell.hosts.query(&hypervisor.node.host, asked, HOST_PATIENCE).await;
     let Ok(HostAnswer::Report(report)) = answer else { return };
     let sum = |amount: fn(&Resources) -> i64| {

@@ -32,12 +32,13 @@ static CREATE_V292: Schema = Schema::new(|| create_schema(92));
 
 fn create_schema(minor: u16) -> Value {
     let characters = if minor >= 92 { r"^[_\-@. a-zA-Z0-9]+$" } else { r"^[_\- a-zA-Z0-9]+$" };
-    let mut pair = json!({"name": {"allOf": [schema::name(), {"pattern": characters}]}, "public_key": {"type": "string"}});
+    let mut pair =
+        json!({"name": {"allOf": [schema::name(), {"pattern": characters}]}, "public_key": {"type": "string", "maxLength": 65535}});
     if minor >= 2 {
         pair["type"] = json!({"enum": ["ssh", "x509"]});
     }
     if minor >= 10 {
-        pair["user_id"] = json!({"type": "string"});
+        pair["user_id"] = json!({"type": "string", "maxLength": 255});
     }
     let required: &[&str] = if minor >= 92 { &["name", "public_key"] } else { &["name"] };
     schema::wrapped("keypair", &schema::object(&pair, required))

@@ -36,10 +36,8 @@ impl BodySchema {
     /// 400 with the first thing that is wrong, or nothing.
     pub fn check(&self, version: ApiVersion, body: &Value) -> Result<(), ApiError> {
         let validator = self.compiled(version.0.minor)?;
-        match validator.iter_errors(body).next() {
-            None => Ok(()),
-            Some(error) => Err(bad_request(explain(&error))),
-        }
+        // Ends at the first error: a large body may have as many as it has bytes.
+        validator.validate(body).map_err(|error| bad_request(explain(&error)))
     }
 
     fn compiled(&self, minor: u16) -> Result<Arc<Validator>, ApiError> {
@@ -88,12 +86,12 @@ fn is_base64(text: &str) -> bool {
 /// One sentence: the field, its value and what is wrong with it.
 fn explain(error: &ValidationError<'_>) -> String {
     let path = error.instance_path().to_string();
-    let field = path.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~");
+    let field = excerpt(&path.rsplit('/').next().unwrap_or_default().replace("~1", "/").replace("~0", "~"));
     let reason = match error.kind() {
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let names: Vec<String> = unexpected.iter().map(|name| format!("'{name}'")).collect();
             let (noun, verb) = if names.len() == 1 { ("property", "is") } else { ("properties", "are") };
-            format!("The additional {noun} {} {verb} not allowed here.", names.join(", "))
+            format!("The additional {noun} {} {verb} not allowed here.", excerpt(&names.join(", ")))
         }
         ValidationErrorKind::Required { property } => {
             format!("'{}' is a required property.", property.as_str().unwrap_or_default())
@@ -101,18 +99,24 @@ fn explain(error: &ValidationError<'_>) -> String {
         ValidationErrorKind::Format { format } => format!("It is {}.", format_reason(format)),
         ValidationErrorKind::OneOfNotValid { .. } | ValidationErrorKind::AnyOf { .. } => "It has none of the allowed forms.".to_owned(),
         _ if field == "adminPass" => "It must be a string.".to_owned(),
+        _ if holds_secrets(&path) => "It is not of the expected form.".to_owned(),
         _ => format!("{}.", excerpt(&error.to_string())),
     };
     if field.is_empty() {
         return format!("Invalid input. {reason}");
     }
-    if field == "adminPass"
+    if holds_secrets(&path)
         || matches!(error.kind(), ValidationErrorKind::AdditionalProperties { .. } | ValidationErrorKind::Required { .. })
     {
         // The value is the whole object, which may hold a password.
         return format!("Invalid input for field/attribute {field}. {reason}");
     }
     format!("Invalid input for field/attribute {field}. Value: {}. {reason}", excerpt(&error.instance().to_string()))
+}
+
+/// What only the guest may know is repeated to nobody.
+fn holds_secrets(path: &str) -> bool {
+    path.split('/').any(|part| matches!(part, "adminPass" | "user_data" | "personality"))
 }
 
 fn format_reason(format: &str) -> &'static str {

@@ -3,11 +3,14 @@
 
 mod silent;
 
+use std::collections::BTreeSet;
+
 use actix_web::{HttpRequest, web};
-use regex::Regex;
+use regex::RegexBuilder;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::schemas::MAX_TAGS;
 use super::view::{self, Extras, Frame, Purpose};
 use super::{ComputeApi, partial};
 use crate::actors::cell_registry::{ListError, ListQuery, ServerRecord};
@@ -94,6 +97,9 @@ struct Asked<'a> {
 
 /// What says which page, and in which order.
 const PAGING: &[&str] = &["limit", "marker", "sort_key", "sort_dir"];
+
+/// How large the program of a pattern may become, in bytes: a short text can ask for a lot.
+const LARGEST_PATTERN: usize = 1 << 20;
 
 /// Filters that everybody may use, with the microversion from which on.
 const OPEN: &[(&str, u16)] = &[
@@ -265,7 +271,7 @@ impl Asked<'_> {
             None if changes => Deleted::Include,
             None => Deleted::Exclude,
         };
-        let statuses: Vec<String> = self.query.all("status").iter().map(|status| status.to_ascii_uppercase()).collect();
+        let statuses: BTreeSet<String> = self.query.all("status").iter().map(|status| status.to_ascii_uppercase()).collect();
         if statuses.is_empty() {
             return Ok(true);
         }
@@ -303,7 +309,11 @@ impl Asked<'_> {
 
     fn texts(&self, filter: &mut InstanceFilter) -> Result<(), ApiError> {
         let pattern = |name: &str| match self.get(name) {
-            Some(text) => Regex::new(text).map(Some).map_err(|_| bad_request(format!("Invalid filter field: {name}."))),
+            Some(text) => RegexBuilder::new(text)
+                .size_limit(LARGEST_PATTERN)
+                .build()
+                .map(Some)
+                .map_err(|_| bad_request(format!("Invalid filter field: {name}."))),
             None => Ok(None),
         };
         let either = |one: &str, other: &str| Ok::<_, ApiError>(pattern(one)?.or(pattern(other)?));
@@ -312,12 +322,21 @@ impl Asked<'_> {
         filter.hostname = pattern("hostname")?;
         filter.ip = pattern("ip")?;
         filter.ip6 = pattern("ip6")?;
-        let list = |name: &str| self.get(name).map(|text| text.split(',').map(str::to_owned).collect()).unwrap_or_default();
-        filter.tags = list("tags");
-        filter.tags_any = list("tags-any");
-        filter.not_tags = list("not-tags");
-        filter.not_tags_any = list("not-tags-any");
+        filter.tags = self.tags("tags")?;
+        filter.tags_any = self.tags("tags-any")?;
+        filter.not_tags = self.tags("not-tags")?;
+        filter.not_tags_any = self.tags("not-tags-any")?;
         Ok(())
+    }
+
+    /// Each tag is a condition of the statement: no more are taken than a server may have.
+    fn tags(&self, name: &str) -> Result<Vec<String>, ApiError> {
+        let Some(text) = self.get(name) else { return Ok(Vec::new()) };
+        let tags: BTreeSet<&str> = text.split(',').collect();
+        match tags.len() <= MAX_TAGS {
+            true => Ok(tags.into_iter().map(str::to_owned).collect()),
+            false => Err(bad_request(format!("Invalid filter field: {name}. It names {} tags, and {MAX_TAGS} are allowed.", tags.len()))),
+        }
     }
 
     fn values(&self, filter: &mut InstanceFilter) -> Result<(), ApiError> {
@@ -373,6 +392,8 @@ impl Asked<'_> {
             }
             // Kernel and ramdisk are known keys that no server here has.
             match SortKey::parse(key).filter(|_| !ignored) {
+                // A key that comes again decides nothing.
+                Some(key) if order.iter().any(|(known, _)| *known == key) => {}
                 Some(key) => order.push((key, last)),
                 None if matches!(key, "kernel_id" | "ramdisk_id") => {}
                 None => {

@@ -2,16 +2,21 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::create::request::NewServerRequest;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
+use crate::domain::guest_secrets::InjectedFile;
 use crate::domain::quota::{CountedRoom, Limits, Taken, fits};
 use crate::http::compute::answer::forbidden;
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::quota_usage::Room;
 use crate::http::error::ApiError;
+
+/// The most servers of one request: each is an operation with a journal of its own, begun while the caller waits.
+pub const MOST_AT_ONCE: i64 = 1000;
 
 /// How many of the servers asked for the caller's project has room for, and the room; 403 when it has none for the fewest.
 pub async fn servers_with_room(
@@ -23,10 +28,19 @@ pub async fn servers_with_room(
     let room = Room::of(catalog, &caller.project_id).await?;
     room.check_complete(catalog, caller)?;
     let more = |count: i64| Taken::by(count, flavor).by_resource();
-    let fitting = (wanted.min_count..=wanted.max_count).rev().find(|count| room.check(&more(*count)).is_ok());
-    let count = fitting.unwrap_or(wanted.min_count);
+    let count = most_that_fit(wanted.min_count, wanted.max_count.min(MOST_AT_ONCE), |count| room.check(&more(count)).is_ok());
     room.check(&more(count))?;
     Ok((count, room.to_be_checked_again()))
+}
+
+/// The largest count of the range that fits, found by halving it; the smallest when none does.
+fn most_that_fit(least: i64, most: i64, fits: impl Fn(i64) -> bool) -> i64 {
+    let (mut low, mut high) = (least, most);
+    while low < high {
+        let middle = high - (high - low) / 2;
+        if fits(middle) { low = middle } else { high = middle - 1 }
+    }
+    low
 }
 
 /// 403 unless the project has room for what a server grows by. While a move is not confirmed both its sides count.
@@ -46,9 +60,9 @@ pub async fn check_contents(catalog: &Catalog, project: &str, wanted: &NewServer
     let limits = catalog.limits_of(project, None).await?;
     within(&limits, "metadata_items", wanted.metadata.len(), "too many metadata items")?;
     within(&limits, "injected_files", wanted.personality.len(), "too many injected files")?;
-    for (path, contents) in &wanted.personality {
+    for InjectedFile { path, contents } in &wanted.personality {
         within(&limits, "injected_file_path_bytes", path.len(), "the path of an injected file is too long")?;
-        within(&limits, "injected_file_content_bytes", decoded_len(contents), "an injected file is too long")?;
+        within(&limits, "injected_file_content_bytes", decoded_len(contents.expose()), "an injected file is too long")?;
     }
     Ok(())
 }
@@ -56,6 +70,20 @@ pub async fn check_contents(catalog: &Catalog, project: &str, wanted: &NewServer
 /// 403 when a server's metadata would be more than its project allows.
 pub async fn check_metadata(catalog: &Catalog, project: &str, metadata: &BTreeMap<String, String>) -> Result<(), ApiError> {
     within(&catalog.limits_of(project, None).await?, "metadata_items", metadata.len(), "too many metadata items")
+}
+
+/// 403 when a rebuild would give a server more than servers of its project may carry.
+pub async fn check_rebuild(catalog: &Catalog, project: &str, wanted: &Value) -> Result<(), ApiError> {
+    let limits = catalog.limits_of(project, None).await?;
+    within(&limits, "metadata_items", wanted["metadata"].as_object().map_or(0, Map::len), "too many metadata items")?;
+    let files = wanted["personality"].as_array().map_or(&[][..], Vec::as_slice);
+    within(&limits, "injected_files", files.len(), "too many injected files")?;
+    for file in files {
+        let length = |key: &str, of: fn(&str) -> usize| file[key].as_str().map_or(0, of);
+        within(&limits, "injected_file_path_bytes", length("path", str::len), "the path of an injected file is too long")?;
+        within(&limits, "injected_file_content_bytes", length("contents", decoded_len), "an injected file is too long")?;
+    }
+    Ok(())
 }
 
 /// 403 when the group has no room for so many more members of the caller's: those of others and deleted ones do not count.
@@ -78,4 +106,24 @@ fn within(limits: &Limits, resource: &str, amount: usize, otherwise: &str) -> Re
 /// The length of what stands in base64.
 fn decoded_len(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn the_count_that_fits_is_found_in_few_tries() {
+        for room in [0, 1, 5, 10, 999, 1000, 2000] {
+            let tries = Cell::new(0);
+            let found = most_that_fit(3, 1000, |count| {
+                tries.set(tries.get() + 1);
+                count <= room
+            });
+            assert_eq!(found, room.clamp(3, 1000));
+            assert!(tries.get() <= 10, "{} tries", tries.get());
+        }
+    }
 }

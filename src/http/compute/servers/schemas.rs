@@ -44,6 +44,9 @@ pub static UPDATE_VOLUME: BodySchema = BodySchema { name: "volume attachment upd
 /// The most tags a server may have.
 pub const MAX_TAGS: usize = 50;
 
+/// The most interfaces, block devices, security groups or files that a request may name, and servers in a hint: each is looked up.
+pub const MAX_ENTRIES: usize = 128;
+
 /// An object that has these properties and no others.
 fn object(properties: Value, required: &[&str]) -> Value {
     let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
@@ -113,7 +116,7 @@ fn metadata_map() -> Value {
 
 fn personality() -> Value {
     let file = object(json!({"path": {"type": "string"}, "contents": {"type": "string", "format": "base64"}}), &[]);
-    json!({"type": "array", "items": file})
+    json!({"type": "array", "items": file, "maxItems": MAX_ENTRIES})
 }
 
 fn user_data() -> Value {
@@ -172,7 +175,7 @@ fn networks(minor: u16) -> Value {
     if (32..37).contains(&minor) || minor >= 42 {
         properties["tag"] = tag();
     }
-    let list = json!({"type": "array", "items": object(properties, &[])});
+    let list = json!({"type": "array", "items": object(properties, &[]), "maxItems": MAX_ENTRIES});
     if minor < 37 { list } else { json!({"oneOf": [list, {"enum": ["none", "auto"]}]}) }
 }
 
@@ -180,12 +183,12 @@ fn scheduler_hints() -> Value {
     json!({
         "type": "object",
         "properties": {
-            "group": {"oneOf": [uuid(), {"type": "array", "items": uuid()}]},
-            "different_host": {"oneOf": [uuid(), {"type": "array", "items": uuid()}]},
-            "same_host": {"type": ["string", "array"], "items": uuid()},
+            "group": {"oneOf": [uuid(), {"type": "array", "items": uuid(), "maxItems": MAX_ENTRIES}]},
+            "different_host": {"oneOf": [uuid(), {"type": "array", "items": uuid(), "maxItems": MAX_ENTRIES}]},
+            "same_host": {"type": ["string", "array"], "items": uuid(), "maxItems": MAX_ENTRIES},
             "query": {"type": ["string", "object"]},
             "target_cell": name(),
-            "different_cell": {"type": ["string", "array"], "items": {"type": "string"}},
+            "different_cell": {"type": ["string", "array"], "items": {"type": "string"}, "maxItems": MAX_ENTRIES},
             "build_near_host_ip": ip_address(),
             "cidr": {"type": "string", "pattern": "^/[0-9a-f.:]+$"},
         },
@@ -203,14 +206,14 @@ fn create(minor: u16) -> Value {
         "networks": networks(minor),
         "OS-DCF:diskConfig": disk_config(),
         "availability_zone": name(),
-        "block_device_mapping": {"type": "array", "items": block_device(1)},
-        "block_device_mapping_v2": {"type": "array", "items": block_device(minor)},
+        "block_device_mapping": {"type": "array", "items": block_device(1), "maxItems": MAX_ENTRIES},
+        "block_device_mapping_v2": {"type": "array", "items": block_device(minor), "maxItems": MAX_ENTRIES},
         "config_drive": boolean(),
         "key_name": name(),
         "min_count": positive_integer(),
         "max_count": positive_integer(),
         "return_reservation_id": boolean(),
-        "security_groups": {"type": "array", "items": object(json!({"name": name()}), &[])},
+        "security_groups": {"type": "array", "items": object(json!({"name": name()}), &[]), "maxItems": MAX_ENTRIES},
         "user_data": user_data(),
     });
     if let Value::Object(always) = always {

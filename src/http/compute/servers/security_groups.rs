@@ -1,5 +1,7 @@
 //! Security groups of servers: which one a name means, and `/servers/{id}/os-security-groups`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use actix_web::web;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -16,23 +18,44 @@ pub fn routes(config: &mut web::ServiceConfig) {
     config.service(web::resource("/servers/{id}/os-security-groups").route(web::get().to(index)));
 }
 
+/// A project's groups by every word that means one: its id and its name.
+pub struct Known(BTreeMap<String, Vec<(Uuid, String)>>);
+
+impl Known {
+    /// Reads them once, however many are looked up.
+    pub async fn of(network: &dyn NetworkService, project: &str) -> Result<Known, ApiError> {
+        let mut known: BTreeMap<String, Vec<(Uuid, String)>> = BTreeMap::new();
+        for (id, name) in network.security_groups_for(project).await.map_err(service_error)? {
+            if id.to_string() != name {
+                known.entry(id.to_string()).or_default().push((id, name.clone()));
+            }
+            known.entry(name.clone()).or_default().push((id, name));
+        }
+        Ok(Known(known))
+    }
+
+    /// The group of this id or name, if there is one; 409 when a name means several.
+    pub fn named(&self, name: &str) -> Result<Option<&(Uuid, String)>, ApiError> {
+        match self.0.get(name).map(Vec::as_slice) {
+            Some([_, _, ..]) => Err(conflict(format!("Multiple security groups found matching '{name}'. Use an ID to be more specific."))),
+            Some([one]) => Ok(Some(one)),
+            _ => Ok(None),
+        }
+    }
+}
+
 /// The project's group of this id or name, if there is one; 409 when a name means several.
 pub async fn named(network: &dyn NetworkService, project: &str, name: &str) -> Result<Option<(Uuid, String)>, ApiError> {
-    let groups = network.security_groups_for(project).await.map_err(service_error)?;
-    let mut found = groups.into_iter().filter(|(id, known)| known == name || id.to_string() == name);
-    match (found.next(), found.next()) {
-        (Some(_), Some(_)) => Err(conflict(format!("Multiple security groups found matching '{name}'. Use an ID to be more specific."))),
-        (found, _) => Ok(found),
-    }
+    Ok(Known::of(network, project).await?.named(name)?.cloned())
 }
 
 /// The names of the groups of a server's ports, each once, in the order of the ports.
 pub async fn names(network: &dyn NetworkService, server: Uuid, project: &str) -> Result<Vec<String>, ApiError> {
-    let known = network.security_groups_for(project).await.map_err(service_error)?;
-    let mut names: Vec<String> = Vec::new();
+    let known: BTreeMap<Uuid, String> = network.security_groups_for(project).await.map_err(service_error)?.into_iter().collect();
+    let (mut names, mut told): (Vec<String>, BTreeSet<&str>) = Default::default();
     for id in network.ports_of(server).await.map_err(service_error)?.into_iter().flat_map(|port| port.security_groups) {
-        if let Some((_, name)) = known.iter().find(|(known, _)| *known == id)
-            && !names.contains(name)
+        if let Some(name) = known.get(&id)
+            && told.insert(name)
         {
             names.push(name.clone());
         }
@@ -45,9 +68,10 @@ async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path
     let located = api.locate_for(&caller, &id, "os_compute_api:os-security-groups:list").await?;
     let project = &located.instance.project_id;
     let names = names(&*api.network, located.instance.uuid, project).await?;
+    let known = Known::of(&*api.network, project).await?;
     let mut groups: Vec<Value> = Vec::new();
     for name in names {
-        if let Some((id, name)) = named(&*api.network, project, &name).await? {
+        if let Some((id, name)) = known.named(&name)? {
             groups.push(json!({"id": id, "name": name, "tenant_id": project, "description": "", "rules": []}));
         }
     }

@@ -96,7 +96,7 @@ async fn add(
     }
     let (uuid, name) = (located.instance.uuid, tag.clone());
     write(&api, &located, "update_tag", move || CellTxn::new().add_tag(uuid, name.clone())).await?;
-    let location = format!("{}/compute/v2.1/servers/{id}/tags/{tag}", base_url::of(&request));
+    let location = format!("{}/compute/v2.1/servers/{id}/tags/{}", base_url::of(&request), base_url::escape(&tag));
     Ok(HttpResponse::Created().insert_header(("Location", location)).finish())
 }
 

@@ -221,8 +221,9 @@ async fn hypervisors_show_what_is_claimed() {
         assert_eq!(cloud.get("admin", "2.53", "/os-hypervisors?hypervisor_hostname_pattern=host&limit=1").await.0, 400);
 
         let id = list["hypervisors"][0]["id"].as_str().unwrap();
+        assert_eq!(cloud.get("admin", "2.53", "/os-hypervisors/detail?limit=0").await, (200, json!({"hypervisors": []})));
         let (_, page) = cloud.get("admin", "2.53", "/os-hypervisors?limit=1").await;
-        assert_eq!(page["hypervisors_links"][0]["href"], format!("http://localhost:8080/compute/v2.1/os-hypervisors?limit=1&marker={id}"));
+        assert_eq!(page["hypervisors_links"][0]["href"], format!("http://localhost/compute/v2.1/os-hypervisors?limit=1&marker={id}"));
         assert_eq!(
             column(&cloud.get("admin", "2.53", &format!("/os-hypervisors?marker={id}")).await.1["hypervisors"], "/hypervisor_hostname"),
             [json!("host2")]

@@ -31,6 +31,7 @@ async fn record(cloud: &Cloud, cell: usize, uuid: Uuid, server: Uuid, age_s: i64
         hidden: false,
         user_id: "alice".into(),
         project_id: project.into(),
+        first_id: None,
     };
     cloud.cells[cell].db.create_migration(Fence { server, epoch: 1, attempt: 1 }, migration).await.unwrap();
 }
@@ -111,6 +112,7 @@ async fn each_version_has_its_fields_filters_and_pages() {
         let next = page["migrations_links"][0]["href"].as_str().unwrap();
         assert!(next.ends_with(&format!("/compute/v2.1/os-migrations?limit=2&marker={}", ids[1])));
         assert_eq!(column(&json!(listed(&cloud, "admin", "2.59", &format!("?marker={}", ids[1])).await), "/uuid"), [json!(ids[2])]);
+        assert_eq!(cloud.get("admin", "2.59", "/os-migrations?limit=0").await, (200, json!({"migrations": []})));
         for (version, query) in [
             ("2.59", "?color=red"),
             ("2.59", "?changes-before=2020-01-01T00:00:00Z"),

@@ -34,7 +34,9 @@ use crate::domain::flavor::Flavor;
 use crate::domain::quota::default_limits;
 use crate::domain::server::VmState;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
-use crate::http::limits::InFlight;
+use crate::http::arrival::Arrivals;
+use crate::http::clients::Clients;
+use crate::http::limits::{InFlight, Transfers};
 use crate::http::policy_file::PolicyEnforcer;
 use crate::http::server::{Part, Wiring, app};
 use crate::services::ServiceError;
@@ -57,6 +59,10 @@ impl Authenticator for Users {
         };
         let roles = roles.iter().map(|role| (*role).to_owned()).collect();
         Ok(RequestContext { user_id: user.into(), project_id: project.into(), roles, ..RequestContext::default() })
+    }
+
+    async fn knows_project(&self, id: &str) -> Result<bool, ServiceError> {
+        Ok(!id.starts_with("no-such"))
     }
 }
 
@@ -200,7 +206,9 @@ impl Cloud {
             policy: self.policy.clone(),
             anonymous: None,
             in_flight: InFlight::new(100),
-            max_body: 1_000_000,
+            transfers: Transfers(InFlight::new(100)),
+            arrivals: Arrivals::generous(1_000_000),
+            clients: Clients::default(),
             cell_timeout: std::time::Duration::from_secs(5),
             parts: vec![part],
         };

@@ -131,7 +131,17 @@ async fn usage_over_time_is_true() {
             cloud.get("member", "2.1", "/os-simple-tenant-usage/demo?start=2000-01-01T00:00:00&end=2000-01-02T00:00:00").await.1,
             json!({"tenant_usage": {}})
         );
-        for query in ["?start=yesterday", "?start=2030-01-01T00:00:00&end=2020-01-01T00:00:00", "?start="] {
+        for query in ["", "?start=", "?end=", "?detailed=1"] {
+            assert_eq!(cloud.get("admin", "2.1", &format!("/os-simple-tenant-usage{query}")).await.0, 200, "{query}: an empty period");
+            assert_eq!(cloud.get("member", "2.1", &format!("/os-simple-tenant-usage/demo{query}")).await.0, 200, "{query}");
+        }
+        let same = "2020-01-01T00:00:00";
+        for query in [
+            "?start=yesterday",
+            "?start=2030-01-01T00:00:00&end=2020-01-01T00:00:00",
+            "?end=2020-01-01T00:00:00",
+            &format!("?start={same}&end={same}"),
+        ] {
             assert_eq!(cloud.get("member", "2.1", &format!("/os-simple-tenant-usage/demo{query}")).await.0, 400, "{query}");
         }
         let (_, page) = cloud.get("admin", "2.40", &format!("/os-simple-tenant-usage?start={start}&limit=1")).await;

@@ -1,15 +1,17 @@
 //! The embedded image service: records in the services database, bytes in a folder, one file per image under its id.
 
+pub mod limits;
 mod records;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Image, ImageData, ImageService};
+use super::{Image, ImageData, ImageService, no_image};
 pub use crate::db::services::image::ImageMember;
 use crate::db::services::image::{self as rows, ImageQuery, ImageRow};
 use crate::db::{Conn, Db, DbError};
@@ -17,10 +19,13 @@ use crate::domain::fence::Fence;
 use crate::env::Env;
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, Keep};
+use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{Refusal, Transactions};
 pub use records::{ImageFilter, NewImage};
 
 const SERVICE: &str = "image";
+/// The property of images that carry the disks of a move, which names it.
+const MADE_FOR_A_MOVE: &str = "cellshift_migration";
 
 /// The image service that lives in this process. Share it as `Arc` or `web::Data`.
 pub struct EmbeddedImage {
@@ -45,9 +50,14 @@ impl EmbeddedImage {
         let known = db.read(|conn| rows::list(conn, &ImageQuery::default()));
         let known = known.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
         let broken_off: Vec<String> = known.iter().filter(|image| image.status == "saving").map(|image| image.id.clone()).collect();
-        let active = known.iter().filter(|image| image.status == "active").map(|image| image.id.clone()).collect();
-        // The power failed after the commit and before the file's name was durable: its uploader was never answered.
+        // The power failed before a file was durable whose sender keeps the bytes until they have arrived. Any other active image was
+        // durable before its upload was answered: when its file is gone, that stays visible.
+        let passing = known.iter().filter(|image| image.status == "active" && is_in_passing(image));
+        let active = passing.map(|image| image.id.clone()).collect();
         let lost = bytes_on_disk::missing(&env, folder, active).await;
+        for id in &lost {
+            log::error!(image = id.as_str(); "the bytes of image {id} are not in {}: it is queued, and takes them again", folder.display());
+        }
         let reset = db.write(move |conn| {
             let broken_off = broken_off.iter().map(|id| (id, "saving"));
             let lost = lost.iter().map(|id| (id, "active"));
@@ -56,16 +66,26 @@ impl EmbeddedImage {
         reset.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
         let known: std::collections::BTreeSet<String> = known.into_iter().map(|image| image.id).collect();
         bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| known.contains(name)).await?;
-        Ok(EmbeddedImage { db, env, folder: folder.to_owned() })
+        Ok(EmbeddedImage::over(db, env, folder))
+    }
+
+    /// The service over what is there, for a look: nothing is mended, moved or removed.
+    pub fn over(db: Db, env: Env, folder: &Path) -> EmbeddedImage {
+        EmbeddedImage { db, env, folder: folder.to_owned() }
     }
 
     fn path(&self, id: Uuid) -> PathBuf {
         self.folder.join(id.to_string())
     }
 
+    /// At most `length` bytes of an active image, from the byte `first` on.
+    pub async fn download_part(&self, id: Uuid, first: u64, length: u64) -> Result<ImageData, ServiceError> {
+        bytes_on_disk::read_part(&self.env, SERVICE, self.path(id), first, length).await
+    }
+
     async fn delete(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
         self.write(fence, move |conn| Ok(rows::delete(conn, &id.to_string())?)).await?;
-        // After the commit: bytes without a record are swept at the next start, a record without bytes would lie.
+        // After the commit: a start moves bytes without a record to lost+found/, a record without bytes would lie.
         bytes_on_disk::remove(&self.env, SERVICE, self.path(id)).await
     }
 
@@ -78,20 +98,13 @@ impl EmbeddedImage {
             }
             // Inside the transaction, under the row's lock: only the upload that wins touches the place, and before its commit
             // nobody reads it.
-            bytes_on_disk::rename(SERVICE, unplaced, &path).map_err(Refusal::from)
+            match keep {
+                Keep::Durably => bytes_on_disk::place(SERVICE, unplaced, &path).map_err(Refusal::from),
+                Keep::InPassing => bytes_on_disk::rename(SERVICE, unplaced, &path).map_err(Refusal::from),
+            }
         })
         .await?;
-        self.settle(keep).await?;
         Ok(hash)
-    }
-
-    /// Makes the names of placed bytes durable. Outside the transaction, where all writers of the database would wait for this
-    /// disk; `open` copes with a power cut in between.
-    async fn settle(&self, keep: Keep) -> Result<(), ServiceError> {
-        match keep {
-            Keep::Durably => bytes_on_disk::flush_folder(&self.env, SERVICE, &self.folder).await,
-            Keep::InPassing => Ok(()),
-        }
     }
 
     async fn take(&self, id: Uuid, data: ImageData, keep: Keep) -> Result<String, ServiceError> {
@@ -100,7 +113,7 @@ impl EmbeddedImage {
             // The same bytes again: a retry whose first answer was lost.
             let hash = bytes_on_disk::hash(&self.env, SERVICE, data).await?;
             return match image.os_hash_value {
-                Some(known) if known == hash => self.settle(keep).await.map(|()| hash),
+                Some(known) if known == hash => Ok(hash),
                 _ => Err(ServiceError::Conflict(format!("Image {id} has other bytes already."))),
             };
         }
@@ -164,23 +177,44 @@ impl ImageService for EmbeddedImage {
         images.retain(|image| image.properties.get(&key) == Some(&value));
         Ok(images)
     }
+
+    async fn stored_bytes(&self) -> Result<Vec<StoredBytes>, ServiceError> {
+        let query = ImageQuery { statuses: Some(vec!["active".into()]), ..ImageQuery::default() };
+        let images = self.read(move |conn| load_list(conn, &query)).await?;
+        let names = images.iter().map(|image| image.id.to_string()).collect();
+        let lengths = stored_bytes::lengths(&self.env, &self.folder, names).await;
+        let lengths = lengths.map_err(|e| bytes_on_disk::disk_failed(SERVICE, &self.folder, &e))?;
+        let found = images.into_iter().zip(lengths).map(|(image, found)| {
+            let expected = image.size.and_then(|size| u64::try_from(size).ok()).unwrap_or_default();
+            let content = image.os_hash_value.map(|hash| (expected, hash));
+            StoredBytes { id: image.id, path: self.path(image.id), found, expected, at_least: false, content }
+        });
+        Ok(found.collect())
+    }
 }
 
 fn load(conn: &mut Conn, id: Uuid) -> Result<Image, Refusal> {
-    let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_image(&id.to_string()))?;
+    let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_image(id))?;
     let members = rows::members(conn, &row.id)?;
-    Ok(from_row(row, &members)?)
+    Ok(from_row(row, members.into_iter().map(|member| member.member_id).collect())?)
 }
 
 /// The images that match, newest first.
 fn load_list(conn: &mut Conn, query: &ImageQuery) -> Result<Vec<Image>, Refusal> {
-    let members = rows::all_members(conn)?;
-    let images = rows::list(conn, query)?.into_iter().map(|row| from_row(row, &members));
+    let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for member in rows::all_members(conn)? {
+        members.entry(member.image_id).or_default().push(member.member_id);
+    }
+    let images = rows::list(conn, query)?.into_iter().map(|row| {
+        let members = members.remove(&row.id).unwrap_or_default();
+        from_row(row, members)
+    });
     Ok(images.collect::<Result<_, DbError>>()?)
 }
 
-fn no_image(id: &str) -> ServiceError {
-    ServiceError::NotFound(format!("No image found with ID {id}"))
+/// The image carries the disks of a move.
+fn is_in_passing(image: &ImageRow) -> bool {
+    serde_json::from_str::<BTreeMap<String, String>>(&image.properties).is_ok_and(|properties| properties.contains_key(MADE_FOR_A_MOVE))
 }
 
 fn to_row(image: &Image) -> Result<ImageRow, ServiceError> {
@@ -205,9 +239,7 @@ fn to_row(image: &Image) -> Result<ImageRow, ServiceError> {
     })
 }
 
-/// `members` may hold other images' as well.
-fn from_row(row: ImageRow, members: &[ImageMember]) -> Result<Image, DbError> {
-    let members = members.iter().filter(|member| member.image_id == row.id).map(|member| member.member_id.clone()).collect();
+fn from_row(row: ImageRow, members: Vec<String>) -> Result<Image, DbError> {
     Ok(Image {
         id: crate::db::services::read_id("images.id", &row.id)?,
         name: row.name,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::{EmbeddedImage, Image, load, load_list, no_image, rows, to_row};
+use super::{EmbeddedImage, Image, limits, load, load_list, no_image, rows, to_row};
 use crate::db::services::image::{ImageMember, ImageQuery};
 use crate::domain::context::RequestContext;
 use crate::services::ServiceError;
@@ -90,12 +90,6 @@ impl EmbeddedImage {
         Ok(image)
     }
 
-    /// The image, when the caller may see it.
-    pub async fn visible_image(&self, caller: &RequestContext, id: Uuid) -> Result<Image, ServiceError> {
-        let image = self.image(id).await?;
-        if may_see(caller, &image) { Ok(image) } else { Err(no_image(&id.to_string())) }
-    }
-
     /// The image, when the caller may change it; forbidden when the caller may only see it.
     pub async fn own_image(&self, caller: &RequestContext, id: Uuid) -> Result<Image, ServiceError> {
         let image = self.image(id).await?;
@@ -149,7 +143,7 @@ impl EmbeddedImage {
     pub async fn members(&self, caller: &RequestContext, id: Uuid) -> Result<Vec<ImageMember>, ServiceError> {
         let image = self.visible_image(caller, id).await?;
         let mut members = self.read(move |conn| Ok(rows::members(conn, &id.to_string())?)).await?;
-        if !is_owner(caller, &image) {
+        if !image.is_own_of(caller) {
             members.retain(|member| member.member_id == caller.project_id);
         }
         Ok(members)
@@ -161,6 +155,7 @@ impl EmbeddedImage {
         if image.visibility != "shared" {
             return Err(ServiceError::Forbidden("Only shared images have members.".into()));
         }
+        limits::project("member", project)?;
         let now = self.env.now().naive_utc();
         let member = ImageMember {
             image_id: id.to_string(),
@@ -169,7 +164,12 @@ impl EmbeddedImage {
             created_at: now,
             updated_at: now,
         };
-        self.write(None, move |conn| Ok(rows::add_member(conn, &member).map(|()| member)?)).await
+        self.write(None, move |conn| {
+            let known = rows::members(conn, &member.image_id)?.len();
+            limits::within("members for this image", known + 1, 0)?;
+            Ok(rows::add_member(conn, &member).map(|()| member)?)
+        })
+        .await
     }
 
     /// A member takes or refuses the image; its owner may not decide that for it.
@@ -184,15 +184,16 @@ impl EmbeddedImage {
             return Err(ServiceError::Invalid(format!("Status {status} is none of pending, accepted, rejected.")));
         }
         self.visible_image(caller, id).await?;
+        may_write(caller)?;
         if caller.project_id != project && !caller.is_admin() {
             return Err(ServiceError::Forbidden("Only the member itself decides whether it takes the image.".into()));
         }
         let (project, status, now) = (project.to_owned(), status.to_owned(), self.env.now().naive_utc());
         self.write(None, move |conn| {
-            let id = id.to_string();
-            rows::set_member_status(conn, &id, &project, &status, now)?;
-            let member = rows::members(conn, &id)?.into_iter().find(|member| member.member_id == project);
-            member.ok_or_else(|| no_image(&id).into())
+            let key = id.to_string();
+            rows::set_member_status(conn, &key, &project, &status, now)?;
+            let member = rows::members(conn, &key)?.into_iter().find(|member| member.member_id == project);
+            member.ok_or_else(|| no_image(id).into())
         })
         .await
     }
@@ -205,16 +206,6 @@ impl EmbeddedImage {
     }
 }
 
-fn is_owner(caller: &RequestContext, image: &Image) -> bool {
-    caller.is_admin() || (!caller.project_id.is_empty() && image.owner == caller.project_id)
-}
-
-fn may_see(caller: &RequestContext, image: &Image) -> bool {
-    is_owner(caller, image)
-        || matches!(image.visibility.as_str(), "public" | "community")
-        || (image.visibility == "shared" && image.members.contains(&caller.project_id))
-}
-
 fn may_write(caller: &RequestContext) -> Result<(), ServiceError> {
     match caller.has_role("member") || caller.is_admin() {
         true => Ok(()),
@@ -223,11 +214,11 @@ fn may_write(caller: &RequestContext) -> Result<(), ServiceError> {
 }
 
 fn may_change(caller: &RequestContext, image: &Image) -> Result<(), ServiceError> {
-    if !may_see(caller, image) {
-        return Err(no_image(&image.id.to_string()));
+    if !image.is_visible_to(caller) {
+        return Err(no_image(image.id));
     }
     may_write(caller)?;
-    match is_owner(caller, image) {
+    match image.is_own_of(caller) {
         true => Ok(()),
         false => Err(ServiceError::Forbidden(format!("You are not permitted to modify image {}.", image.id))),
     }
@@ -248,13 +239,7 @@ fn check(caller: &RequestContext, image: &Image, before: Option<&Image>) -> Resu
     if image.min_disk < 0 || image.min_ram < 0 {
         return invalid("min_disk and min_ram cannot be negative.".into());
     }
-    let too_long = |text: &str| text.chars().count() > 255;
-    if image.name.as_deref().is_some_and(too_long)
-        || image.tags.iter().any(|tag| too_long(tag))
-        || image.properties.keys().any(|key| too_long(key))
-    {
-        return invalid("A name, a tag or a property's name has at most 255 characters.".into());
-    }
+    limits::check(image, before)?;
     let admin_only = |what: &str| Err(ServiceError::Forbidden(format!("You are not authorized to complete {what} action.")));
     if image.visibility == "public" && before.is_none_or(|before| before.visibility != "public") && !caller.is_admin() {
         return admin_only("publicize_image");
@@ -271,7 +256,7 @@ fn is_listed(caller: &RequestContext, image: &Image, filter: &ImageFilter, membe
     if visibility.is_some_and(|wanted| wanted != "all" && wanted != image.visibility) {
         return false;
     }
-    let owns = is_owner(caller, image);
+    let owns = image.is_own_of(caller);
     match image.visibility.as_str() {
         "public" => true,
         "community" => owns || matches!(visibility, Some("community" | "all")) || filter.query.ids.is_some(),

@@ -9,6 +9,7 @@ use super::*;
 use crate::db::fixture::services_database;
 use crate::domain::context::RequestContext;
 use crate::env::SystemClock;
+use crate::services::lost_and_found;
 
 struct World {
     images: EmbeddedImage,
@@ -20,7 +21,7 @@ struct World {
 async fn world() -> World {
     let (env, db) = services_database(Arc::new(SystemClock));
     let folder = tempfile::tempdir().unwrap();
-    let images = EmbeddedImage::open(db.clone(), env.clone(), folder.path()).await.unwrap();
+    let images = EmbeddedImage::open(db.clone(), env.clone(), &folder.path().join("images")).await.unwrap();
     World { images, db, env, folder }
 }
 
@@ -46,9 +47,13 @@ async fn bytes_of(images: &EmbeddedImage, id: Uuid) -> Vec<u8> {
 }
 
 impl World {
+    fn dir(&self) -> std::path::PathBuf {
+        self.folder.path().join("images")
+    }
+
     fn files(&self) -> Vec<String> {
         let mut names: Vec<_> =
-            std::fs::read_dir(self.folder.path()).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
+            std::fs::read_dir(self.dir()).unwrap().map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }
@@ -146,29 +151,45 @@ async fn effects_are_idempotent_and_late_ones_are_refused() {
 }
 
 #[tokio::test]
-async fn what_a_crash_left_is_swept_at_the_next_start() {
+async fn a_start_removes_the_unfinished_and_keeps_the_unknown() {
     let world = world().await;
     let image = world.queued("p1").await;
     world.images.upload(image.id, stream(vec![Ok("kept".into())])).await.unwrap();
-    std::fs::write(world.folder.path().join(".unfinished-abc"), "half").unwrap();
-    std::fs::write(world.folder.path().join(world.env.uuid().to_string()), "no record").unwrap();
-    std::fs::write(world.folder.path().join("README"), "an operator's").unwrap();
-    let again = EmbeddedImage::open(world.db.clone(), world.env.clone(), world.folder.path()).await.unwrap();
-    let left: std::collections::BTreeSet<String> = world.files().into_iter().collect();
-    assert_eq!(left, std::collections::BTreeSet::from(["README".to_owned(), image.id.to_string()]));
-    assert_eq!(bytes_of(&again, image.id).await, b"kept");
+    let unknown = world.env.uuid().to_string();
+    for (name, content) in [(".unfinished-abc", "half"), (unknown.as_str(), "no record"), ("README", "an operator's")] {
+        std::fs::write(world.dir().join(name), content).unwrap();
+    }
+    for _ in 0..2 {
+        let again = EmbeddedImage::open(world.db.clone(), world.env.clone(), &world.dir()).await.unwrap();
+        let left: std::collections::BTreeSet<String> = world.files().into_iter().collect();
+        assert_eq!(left, std::collections::BTreeSet::from(["README".to_owned(), image.id.to_string()]));
+        assert_eq!(bytes_of(&again, image.id).await, b"kept");
+        let lost = lost_and_found::list(world.folder.path()).unwrap();
+        let [lost] = &lost[..] else { panic!("{lost:?}") };
+        assert!(lost.path.starts_with("images") && lost.path.to_string_lossy().ends_with(&unknown), "{lost:?}");
+        let kept = lost_and_found::in_directory(world.folder.path()).join(&lost.path);
+        assert_eq!(std::fs::read_to_string(kept).unwrap(), "no record");
+    }
 }
 
 #[tokio::test]
-async fn an_image_whose_file_a_power_cut_took_is_queued_again_and_takes_another_upload() {
+async fn a_power_cut_queues_a_moves_image_and_a_users_is_missed() {
     let world = world().await;
-    let (kept, lost) = (world.queued("p1").await, world.queued("p1").await);
-    for image in [&kept, &lost] {
+    let (kept, users) = (world.queued("p1").await, world.queued("p1").await);
+    let properties = BTreeMap::from([(MADE_FOR_A_MOVE.to_owned(), Uuid::nil().to_string())]);
+    let of_move = NewImage { properties, ..NewImage::default() };
+    let lost = world.images.create(&caller("p1", "member"), of_move).await.unwrap();
+    for image in [&kept, &users, &lost] {
         world.images.upload(image.id, stream(vec![Ok("bytes".into())])).await.unwrap();
     }
-    std::fs::remove_file(world.folder.path().join(lost.id.to_string())).unwrap();
-    let again = EmbeddedImage::open(world.db.clone(), world.env.clone(), world.folder.path()).await.unwrap();
+    for image in [&users, &lost] {
+        std::fs::remove_file(world.dir().join(image.id.to_string())).unwrap();
+    }
+    let again = EmbeddedImage::open(world.db.clone(), world.env.clone(), &world.dir()).await.unwrap();
     assert_eq!(again.image(kept.id).await.unwrap().status, "active");
+    assert_eq!(again.image(users.id).await.unwrap().status, "active", "its upload was answered");
+    let missed: Vec<_> = again.stored_bytes().await.unwrap().into_iter().filter(|file| !file.fits()).map(|file| file.id).collect();
+    assert_eq!(missed, [users.id]);
     assert_eq!(again.image(lost.id).await.unwrap().status, "queued");
     again.upload(lost.id, stream(vec![Ok("bytes".into())])).await.unwrap();
     assert_eq!(bytes_of(&again, lost.id).await, b"bytes");

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::super::FixedIp;
 use super::super::cidr::{Cidr, number};
+use super::super::limits::Limits;
 use super::super::records::{SubnetRecord, WantedAddress};
 use super::{in_use, subnets};
 use crate::db::services::network::Of;
@@ -19,6 +20,16 @@ use crate::services::transaction::Refusal;
 
 /// Neighbours of the last address given out that are tried before all addresses in use are read.
 const TRIES: usize = 16;
+
+/// Refuses more addresses than one port may have.
+pub(super) fn check_count(limits: &Limits, wanted: Option<&[WantedAddress]>) -> Result<(), ServiceError> {
+    match wanted {
+        Some(wanted) if wanted.len() > limits.max_fixed_ips_per_port => {
+            Err(ServiceError::Invalid("Invalid input for operation: Exceeded maximum amount of fixed ips per port.".into()))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Gives a port its addresses: the wanted ones or, when the request leaves it open, one per IP version that the network has.
 pub(super) fn assign(conn: &mut Conn, port: Uuid, network: Uuid, wanted: Option<&[WantedAddress]>) -> Result<Vec<FixedIp>, Refusal> {

@@ -88,6 +88,7 @@ impl Parts {
             fixed_ips: addresses::fixed_ips(self.addresses.remove(&row.id).unwrap_or_default())?,
             device_id: row.device_id,
             device_owner: row.device_owner,
+            server: row.server_id.as_deref().map(|id| read_id("ports.server_id", id)).transpose()?,
             status: if live { "ACTIVE" } else { "DOWN" }.to_owned(),
             admin_state_up: row.admin_state_up,
             security_groups: serde_json::from_str(&row.security_groups)?,

@@ -1,10 +1,11 @@
 //! Bindings of ports to hosts: their one state machine, used under fences by `effects` and here by the API.
 
-use serde::Deserialize;
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::PortBinding;
+use super::super::attributes::{BINDING, checked};
+use super::super::records::Attributes;
 use super::{EmbeddedNetwork, absent, assemble};
 use crate::db::services::network::bindings::{self as table, ACTIVE, BindingRow, INACTIVE};
 use crate::db::services::network::ports::{self, PortRow};
@@ -15,55 +16,36 @@ use crate::services::transaction::{Refusal, Transactions};
 /// The virtual interface that hosts of this control plane plug.
 const VIF_TYPE: &str = "ovs";
 
-/// A binding that an API caller asks for; what is left out is the port's.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct BindingRequest {
-    pub host: String,
-    #[serde(default)]
-    pub vnic_type: Option<String>,
-    #[serde(default)]
-    pub profile: Option<Value>,
-}
-
 impl EmbeddedNetwork {
     /// The bindings of a port.
     pub async fn bindings(&self, port: Uuid) -> Result<Vec<PortBinding>, ServiceError> {
         self.read(move |conn| Ok(assemble::port(conn, port)?.port.bindings)).await
     }
 
-    /// Adds a binding for an API caller. Conflict when the host has one.
-    pub async fn add_binding(&self, port: Uuid, request: BindingRequest) -> Result<PortBinding, ServiceError> {
-        if request.host.is_empty() || request.profile.as_ref().is_some_and(|profile| !profile.is_object()) {
-            return Err(ServiceError::Invalid("A binding needs a host, and its profile is an object.".into()));
-        }
+    /// Adds a binding for an API caller; what is left out is the port's. Conflict when the host has one.
+    pub async fn add_binding(&self, port: Uuid, attributes: Attributes) -> Result<PortBinding, ServiceError> {
+        let wanted = checked(BINDING, attributes, true)?;
+        let host = text(&wanted, "host").filter(|host| !host.is_empty());
+        let host = host.ok_or_else(|| ServiceError::Invalid("Failed to parse request. Required attribute 'host' not specified".into()))?;
         self.write(None, move |conn| {
             let row = hold(conn, port)?;
-            if table::find(conn, &row.id, &request.host)?.is_some() {
-                return Err(ServiceError::Conflict(format!("Binding for port {port} on host {} already exists.", request.host)).into());
+            if table::find(conn, &row.id, &host)?.is_some() {
+                return Err(ServiceError::Conflict(format!("Binding for port {port} on host {host} already exists.")).into());
             }
-            create(conn, &row, &request.host, request.vnic_type, request.profile)?;
-            one(conn, port, &request.host)
+            create(conn, &row, &host, text(&wanted, "vnic_type"), profile(&wanted))?;
+            one(conn, port, &host)
         })
         .await
     }
 
     /// Changes what a binding asks of its host's network.
-    pub async fn update_binding(
-        &self,
-        port: Uuid,
-        host: String,
-        vnic_type: Option<String>,
-        profile: Option<Value>,
-    ) -> Result<PortBinding, ServiceError> {
-        if profile.as_ref().is_some_and(|profile| !profile.is_object()) {
-            return Err(ServiceError::Invalid("A binding's profile is an object.".into()));
-        }
+    pub async fn update_binding(&self, port: Uuid, host: String, attributes: Attributes) -> Result<PortBinding, ServiceError> {
+        let changes = checked(BINDING, attributes, false)?;
         self.write(None, move |conn| {
             hold(conn, port)?;
             let now = one(conn, port, &host)?;
-            let profile = serde_json::to_string(&profile.unwrap_or(now.profile)).map_err(DbError::from)?;
-            table::set_details(conn, &port.to_string(), &host, &vnic_type.unwrap_or(now.vnic_type), &profile)?;
+            let profile = serde_json::to_string(&profile(&changes).unwrap_or(now.profile)).map_err(DbError::from)?;
+            table::set_details(conn, &port.to_string(), &host, &text(&changes, "vnic_type").unwrap_or(now.vnic_type), &profile)?;
             one(conn, port, &host)
         })
         .await
@@ -147,4 +129,12 @@ pub(super) fn rebind(conn: &mut Conn, port: &PortRow, host: &str) -> Result<(), 
 fn one(conn: &mut Conn, port: Uuid, host: &str) -> Result<PortBinding, Refusal> {
     let row = table::find(conn, &port.to_string(), host)?.ok_or_else(|| absent("Binding", format!("for port {port} on host {host}")))?;
     Ok(assemble::binding(row)?)
+}
+
+fn text(attributes: &Attributes, name: &str) -> Option<String> {
+    attributes.get(name).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn profile(attributes: &Attributes) -> Option<Value> {
+    attributes.get("profile").filter(|profile| !profile.is_null()).cloned()
 }

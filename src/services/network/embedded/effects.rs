@@ -9,10 +9,10 @@ use uuid::Uuid;
 use super::super::records::WantedAddress;
 use super::super::{Network, NetworkService, NewPort, Port};
 use super::ports::{Blank, blank_row};
-use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use};
+use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, quotas};
 use crate::db::services::network::bindings as bound;
 use crate::db::services::network::networks::{self, NetworkRow};
-use crate::db::services::network::ports::{self, PortRow, Wanted};
+use crate::db::services::network::ports::{self, PortRow};
 use crate::db::services::network::security_groups;
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
@@ -47,21 +47,20 @@ impl NetworkService for EmbeddedNetwork {
     }
 
     async fn ports_of(&self, server: Uuid) -> Result<Vec<Port>, ServiceError> {
-        let wanted = Wanted { device_id: Some(server.to_string()), ..Wanted::default() };
         self.read(move |conn| {
-            let rows = ports::list(conn, &wanted)?;
+            let rows = ports::of_servers(conn, &[server.to_string()])?;
             Ok(plain(conn, rows)?)
         })
         .await
     }
 
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError> {
-        let devices: Vec<String> = servers.iter().map(Uuid::to_string).collect();
+        let servers: Vec<String> = servers.iter().map(Uuid::to_string).collect();
         self.read(move |conn| {
             let names: BTreeMap<String, String> = security_groups::list(conn)?.into_iter().map(|row| (row.id, row.name)).collect();
             let mut found: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
-            for row in ports::of_devices(conn, &devices)? {
-                let of_server = found.entry(read_id("the device of a port", &row.device_id)?).or_default();
+            for row in ports::of_servers(conn, &servers)? {
+                let of_server = found.entry(read_id("ports.server_id", row.server_id.as_deref().unwrap_or_default())?).or_default();
                 let groups: Vec<String> = serde_json::from_str(&row.security_groups).map_err(DbError::from)?;
                 for name in groups.iter().filter_map(|id| names.get(id)) {
                     if !of_server.contains(name) {
@@ -96,6 +95,11 @@ impl NetworkService for EmbeddedNetwork {
         .await
     }
 
+    async fn room_for_ports(&self, project_id: &str) -> Result<Option<i64>, ServiceError> {
+        let rooms = self.quota_usage(project_id.to_owned()).await?;
+        Ok(rooms.get("port").filter(|room| room.limit >= 0).map(|room| room.limit - room.used))
+    }
+
     async fn supports_extended_bindings(&self) -> Result<bool, ServiceError> {
         // Asked of the store all the same: a service that is down does not say what it can do.
         let supported = self.extended_bindings;
@@ -107,20 +111,21 @@ impl NetworkService for EmbeddedNetwork {
         if port.security_groups.is_empty() {
             port.security_groups = vec![self.default_security_group(port.project_id.clone()).await?];
         }
-        let now = self.now();
+        let (now, limits) = (self.now(), self.limits.clone());
+        self.make_turn(&port.project_id).await?;
         self.write(Some(fence), move |conn| {
             if let Some(row) = ports::find(conn, &port.id.to_string())? {
-                refuse_other_device(&row, fence.server)?;
+                refuse_other_holder(&row, fence.server)?;
                 return Ok(assemble::port(conn, port.id)?.port);
             }
             if networks::find(conn, &port.network_id.to_string())?.is_none() {
                 return Err(absent("Network", port.network_id));
             }
+            quotas::take(conn, &limits, &port.project_id, "port", 1)?;
             let mac_address = addresses::mac_address(conn, port.id)?;
             let blank = Blank { id: port.id, network: port.network_id, project_id: port.project_id, mac_address, now };
             let mut row = blank_row(blank, &port.security_groups)?;
-            row.device_id = fence.server.to_string();
-            row.device_owner = DEVICE_OWNER.to_owned();
+            give_to(&mut row, fence.server);
             ports::insert(conn, &row)?;
             let wanted = port.fixed_ip.map(|address| vec![WantedAddress { subnet_id: None, ip_address: Some(address) }]);
             addresses::assign(conn, port.id, port.network_id, wanted.as_deref())?;
@@ -133,9 +138,8 @@ impl NetworkService for EmbeddedNetwork {
         let now = self.now();
         self.write(Some(fence), move |conn| {
             let mut row = bindings::hold(conn, port)?;
-            refuse_other_device(&row, fence.server)?;
-            row.device_id = fence.server.to_string();
-            row.device_owner = DEVICE_OWNER.to_owned();
+            refuse_other_holder(&row, fence.server)?;
+            give_to(&mut row, fence.server);
             row.updated_at = now.naive_utc();
             ports::save(conn, &row)?;
             Ok(assemble::port(conn, port)?.port)
@@ -146,10 +150,11 @@ impl NetworkService for EmbeddedNetwork {
     async fn release_port(&self, fence: Fence, port: Uuid) -> Result<(), ServiceError> {
         let now = self.now();
         self.write(Some(fence), move |conn| {
-            // A port that another device has was never ours, or is no longer: nothing to take back.
+            // A port that another server has was never ours, or is no longer: nothing to take back.
             let held = ports::hold(conn, &port.to_string())?;
-            let Some(mut row) = held.filter(|row| row.device_id == fence.server.to_string()) else { return Ok(()) };
+            let Some(mut row) = held.filter(|row| row.server_id == Some(fence.server.to_string())) else { return Ok(()) };
             bound::clear(conn, &row.id)?;
+            row.server_id = None;
             row.device_id = String::new();
             row.device_owner = String::new();
             row.profile = json!({}).to_string();
@@ -175,7 +180,7 @@ impl NetworkService for EmbeddedNetwork {
         let host = host.to_owned();
         self.write(Some(fence), move |conn| {
             let row = bindings::hold(conn, port)?;
-            refuse_other_device(&row, fence.server)?;
+            refuse_other_holder(&row, fence.server)?;
             if bound::find(conn, &row.id, &host)?.is_none() {
                 bindings::create(conn, &row, &host, None, None)?;
             }
@@ -188,7 +193,7 @@ impl NetworkService for EmbeddedNetwork {
         let host = host.to_owned();
         self.write(Some(fence), move |conn| {
             let row = bindings::hold(conn, port)?;
-            refuse_other_device(&row, fence.server)?;
+            refuse_other_holder(&row, fence.server)?;
             if bound::find(conn, &row.id, &host)?.is_none() {
                 return Err(absent("Binding", format!("for port {port} on host {host}")));
             }
@@ -201,7 +206,7 @@ impl NetworkService for EmbeddedNetwork {
     async fn delete_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError> {
         let host = host.to_owned();
         self.write(Some(fence), move |conn| {
-            // Released and taken by another device meanwhile: its binding is not ours to remove.
+            // Released and taken by another server or device meanwhile: its binding is not ours to remove.
             let held = ports::hold(conn, &port.to_string())?;
             if let Some(row) = held.filter(|row| is_free_for(row, fence.server)) {
                 bound::delete(conn, &row.id, &host)?;
@@ -241,12 +246,23 @@ fn plain(conn: &mut Conn, rows: Vec<PortRow>) -> Result<Vec<Port>, DbError> {
     Ok(assemble::records(conn, rows)?.into_iter().map(|record| record.port).collect())
 }
 
-/// True when no other device has the port.
-fn is_free_for(row: &PortRow, server: Uuid) -> bool {
-    row.device_id.is_empty() || row.device_id == server.to_string()
+/// The server has the port from now on, and the port says so.
+fn give_to(row: &mut PortRow, server: Uuid) {
+    row.server_id = Some(server.to_string());
+    row.device_id = server.to_string();
+    row.device_owner = DEVICE_OWNER.to_owned();
 }
 
-fn refuse_other_device(row: &PortRow, server: Uuid) -> Result<(), Refusal> {
+/// True when no other server has the port. A port that no server has is free unless its owner gave it to another device.
+fn is_free_for(row: &PortRow, server: Uuid) -> bool {
+    let server = server.to_string();
+    match &row.server_id {
+        Some(holder) => *holder == server,
+        None => row.device_id.is_empty() || row.device_id == server,
+    }
+}
+
+fn refuse_other_holder(row: &PortRow, server: Uuid) -> Result<(), Refusal> {
     if is_free_for(row, server) {
         return Ok(());
     }

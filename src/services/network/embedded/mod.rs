@@ -6,8 +6,10 @@ mod assemble;
 mod bindings;
 mod effects;
 mod networks;
+mod port_policy;
 mod ports;
 mod qos;
+mod quotas;
 mod security_groups;
 mod subnets;
 #[cfg(test)]
@@ -20,7 +22,9 @@ use crate::db::Db;
 pub use crate::db::services::network::ports::Wanted as PortFilter;
 use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
-pub use bindings::BindingRequest;
+pub use quotas::EXCEEDED as QUOTA_EXCEEDED;
+
+use super::limits::Limits;
 
 const SERVICE: &str = "network";
 
@@ -29,6 +33,7 @@ const SERVICE: &str = "network";
 pub struct EmbeddedNetwork {
     db: Db,
     extended_bindings: bool,
+    limits: Limits,
 }
 
 impl Transactions for EmbeddedNetwork {
@@ -42,13 +47,20 @@ impl Transactions for EmbeddedNetwork {
 impl EmbeddedNetwork {
     /// The network service over the services database.
     pub fn new(db: Db) -> EmbeddedNetwork {
-        EmbeddedNetwork { db, extended_bindings: true }
+        EmbeddedNetwork { db, extended_bindings: true, limits: Limits::default() }
     }
 
     /// The same without the extension "Port Bindings Extended", as an old deployment has it: a cross-cell move is refused.
     #[must_use]
     pub fn without_extended_bindings(mut self) -> EmbeddedNetwork {
         self.extended_bindings = false;
+        self
+    }
+
+    /// The same with other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> EmbeddedNetwork {
+        self.limits = limits;
         self
     }
 

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
+use super::super::DEFAULT_MTU;
+use super::super::attributes::{NETWORK, checked};
 use super::super::records::{Attributes, NetworkRecord, Scope, guard, patched, take_owner};
-use super::{EmbeddedNetwork, absent, in_use};
+use super::{EmbeddedNetwork, absent, in_use, quotas};
 use crate::db::services::network::networks::{self as table, NetworkRow};
 use crate::db::services::network::{Of, ports, subnets};
 use crate::db::services::read_id;
@@ -13,23 +15,6 @@ use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
 
-const MTU: i32 = 1450;
-const CHANGEABLE: &[&str] =
-    &["name", "description", "admin_state_up", "shared", "router:external", "mtu", "qos_policy_id", "port_security_enabled", "tags"];
-const AT_CREATION: &[&str] = &[
-    "name",
-    "description",
-    "admin_state_up",
-    "shared",
-    "router:external",
-    "mtu",
-    "qos_policy_id",
-    "port_security_enabled",
-    "tags",
-    "provider:network_type",
-    "provider:physical_network",
-    "provider:segmentation_id",
-];
 const ADMIN_ONLY: &[&str] =
     &["shared", "router:external", "provider:network_type", "provider:physical_network", "provider:segmentation_id"];
 
@@ -52,6 +37,7 @@ impl EmbeddedNetwork {
     /// Makes a network.
     pub async fn create_network(&self, scope: Scope, mut attributes: Attributes) -> Result<NetworkRecord, ServiceError> {
         let project_id = take_owner(&scope, &mut attributes)?;
+        let attributes = checked(NETWORK, attributes, true)?;
         let now = self.now();
         let blank = NetworkRecord {
             id: self.new_id(),
@@ -61,7 +47,7 @@ impl EmbeddedNetwork {
             admin_state_up: true,
             shared: false,
             external: false,
-            mtu: MTU,
+            mtu: DEFAULT_MTU,
             network_type: None,
             physical_network: None,
             segmentation_id: None,
@@ -72,9 +58,12 @@ impl EmbeddedNetwork {
             created_at: now,
             updated_at: now,
         };
-        let network = patched(&blank, &attributes, AT_CREATION)?;
+        let network = patched(&blank, &attributes)?;
         guard(&scope, &blank, &network, ADMIN_ONLY)?;
+        let limits = self.limits.clone();
+        self.make_turn(&network.project_id).await?;
         self.write(None, move |conn| {
+            quotas::take(conn, &limits, &network.project_id, "network", 1)?;
             super::qos::check_policy(conn, &scope, network.qos_policy_id)?;
             table::insert(conn, &row(&network)?)?;
             Ok(network)
@@ -84,10 +73,10 @@ impl EmbeddedNetwork {
 
     /// Changes a network.
     pub async fn update_network(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<NetworkRecord, ServiceError> {
-        let now = self.now();
+        let (now, attributes) = (self.now(), checked(NETWORK, attributes, false)?);
         self.write(None, move |conn| {
             let before = changeable(conn, &scope, id)?;
-            let mut after = patched(&before, &attributes, CHANGEABLE)?;
+            let mut after = patched(&before, &attributes)?;
             guard(&scope, &before, &after, ADMIN_ONLY)?;
             super::qos::check_policy(conn, &scope, after.qos_policy_id)?;
             after.updated_at = now;
@@ -121,6 +110,11 @@ pub(super) fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<Networ
     let rows: Vec<NetworkRow> = table::find(conn, &id.to_string())?.into_iter().collect();
     let network = records(conn, rows, Of::These(&[id.to_string()]))?.pop();
     network.filter(|n| scope.may_see(&n.project_id, n.shared || n.external)).ok_or_else(|| absent("Network", id))
+}
+
+/// The project of a network, whoever asks.
+pub(super) fn owner(conn: &mut Conn, id: Uuid) -> Result<String, Refusal> {
+    Ok(table::find(conn, &id.to_string())?.ok_or_else(|| absent("Network", id))?.project_id)
 }
 
 fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<NetworkRecord, Refusal> {

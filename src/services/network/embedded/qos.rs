@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::records::{Attributes, QosPolicy, QosRule, QosRuleKind, Scope, guard, patched, take_owner};
+use super::super::attributes::{QOS_POLICY_ITSELF, QOS_RULE, checked};
+use super::super::records::{Attributes, QosPolicy, QosRule, QosRuleKind, Scope, patched, take_owner};
 use super::{EmbeddedNetwork, absent, in_use};
 use crate::db::services::network::qos::{self as table, PolicyRow, RuleRow};
 use crate::db::services::network::{Of, ports};
@@ -13,8 +14,6 @@ use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
-
-const CHANGEABLE: &[&str] = &["name", "description", "shared", "is_default", "tags"];
 
 impl EmbeddedNetwork {
     /// Policies that the caller may use, with rules, in order of creation.
@@ -48,7 +47,7 @@ impl EmbeddedNetwork {
             created_at: now,
             updated_at: now,
         };
-        let policy = patched(&blank, &attributes, CHANGEABLE)?;
+        let policy = patched(&blank, &checked(QOS_POLICY_ITSELF, attributes, true)?)?;
         self.write(None, move |conn| {
             table::insert(conn, &row(&policy)?)?;
             Ok(policy)
@@ -59,11 +58,10 @@ impl EmbeddedNetwork {
     /// Changes a policy; administrators only.
     pub async fn update_qos_policy(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<QosPolicy, ServiceError> {
         administrators_only(&scope)?;
-        let now = self.now();
+        let (now, attributes) = (self.now(), checked(QOS_POLICY_ITSELF, attributes, false)?);
         self.write(None, move |conn| {
             let before = visible(conn, &scope, id)?;
-            let mut after = patched(&before, &attributes, CHANGEABLE)?;
-            guard(&scope, &before, &after, CHANGEABLE)?;
+            let mut after = patched(&before, &attributes)?;
             after.updated_at = now;
             table::save(conn, &row(&after)?)?;
             Ok(after)
@@ -204,7 +202,7 @@ fn with_attributes(mut rule: QosRule, attributes: Attributes) -> Result<QosRule,
         };
         changes.insert(column.to_owned(), value);
     }
-    rule = patched(&rule, &changes, &["direction", "amount", "burst"])?;
+    rule = patched(&rule, &checked(QOS_RULE, changes, true)?)?;
     let directions: &[&str] =
         if rule.kind == QosRuleKind::MinimumPacketRate { &["egress", "ingress", "any"] } else { &["egress", "ingress"] };
     if !directions.contains(&rule.direction.as_str()) {

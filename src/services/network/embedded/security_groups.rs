@@ -1,13 +1,14 @@
 //! Security groups and rules. Every project has a group named `default`, made when it is first needed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::super::cidr::Cidr;
+use super::super::attributes::{SECURITY_GROUP, SECURITY_GROUP_RULE, checked};
+use super::super::protocols;
 use super::super::records::{Attributes, Scope, SecurityGroup, SecurityGroupRule, patched, take_id, take_owner};
-use super::{EmbeddedNetwork, absent, in_use};
+use super::{EmbeddedNetwork, absent, in_use, quotas};
 use crate::db::services::network::security_groups::{self as table, GroupRow, RuleRow};
 use crate::db::services::network::{Of, ports};
 use crate::db::services::read_id;
@@ -16,10 +17,6 @@ use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
 
 const DEFAULT: &str = "default";
-const CHANGEABLE: &[&str] = &["name", "description", "stateful", "tags"];
-const OF_RULE: &[&str] =
-    &["direction", "ethertype", "protocol", "port_range_min", "port_range_max", "remote_ip_prefix", "remote_group_id", "description"];
-
 impl EmbeddedNetwork {
     /// The project's default group; made with its rules when there is none.
     pub async fn default_security_group(&self, project: String) -> Result<Uuid, ServiceError> {
@@ -68,12 +65,16 @@ impl EmbeddedNetwork {
     pub async fn create_security_group(&self, scope: Scope, mut attributes: Attributes) -> Result<SecurityGroup, ServiceError> {
         let project = take_owner(&scope, &mut attributes)?;
         self.default_security_group(project.clone()).await?;
-        let group = patched(&self.new_group("", project, ""), &attributes, CHANGEABLE)?;
-        if group.name == DEFAULT {
+        let group = patched(&self.new_group("", project, ""), &checked(SECURITY_GROUP, attributes, true)?)?;
+        if group.name.eq_ignore_ascii_case(DEFAULT) {
             return Err(ServiceError::Conflict("Default security group already exists.".into()));
         }
         let rules = self.rules_of_new_group(&group, false);
+        let limits = self.limits.clone();
+        self.make_turn(&group.project_id).await?;
         self.write(None, move |conn| {
+            quotas::take(conn, &limits, &group.project_id, "security_group", 1)?;
+            quotas::take(conn, &limits, &group.project_id, "security_group_rule", rules.len() as i64)?;
             insert(conn, &group, false, &rules)?;
             Ok(visible(conn, &scope, group.id)?.0)
         })
@@ -82,12 +83,15 @@ impl EmbeddedNetwork {
 
     /// Changes a group. The default group keeps its name.
     pub async fn update_security_group(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<SecurityGroup, ServiceError> {
-        let now = self.now();
+        let (now, attributes) = (self.now(), checked(SECURITY_GROUP, attributes, false)?);
         self.write(None, move |conn| {
             let (before, is_default) = visible(conn, &scope, id)?;
-            let mut after = patched(&before, &attributes, CHANGEABLE)?;
+            let mut after = patched(&before, &attributes)?;
             if is_default && after.name != before.name {
                 return Err(in_use("Updating the name of the default security group is not allowed.".into()));
+            }
+            if !is_default && after.name.eq_ignore_ascii_case(DEFAULT) {
+                return Err(in_use("Default security group already exists.".into()));
             }
             after.updated_at = now;
             table::save(conn, &row(&after, is_default)?)?;
@@ -119,13 +123,17 @@ impl EmbeddedNetwork {
         if !attributes.contains_key("direction") {
             return Err(ServiceError::Invalid("Failed to parse request. Required attribute 'direction' not specified".into()));
         }
-        // Clients send an empty text or null for "any".
-        attributes.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
+        let mut attributes = checked(SECURITY_GROUP_RULE, attributes, true)?;
+        // Null is "any", or the default.
+        attributes.retain(|_, value| !value.is_null());
         let blank = new_rule(self.new_id(), group, &project_id, ("ingress", "IPv4"), None, self.now());
-        let rule = patched(&blank, &attributes, OF_RULE)?;
-        check_rule(&rule)?;
+        let mut rule = patched(&blank, &attributes)?;
+        protocols::check(&mut rule)?;
+        let limits = self.limits.clone();
+        self.make_turn(&rule.project_id).await?;
         self.write(None, move |conn| {
             let (group, _) = visible(conn, &scope, rule.security_group_id)?;
+            quotas::take(conn, &limits, &rule.project_id, "security_group_rule", 1)?;
             if let Some(remote) = rule.remote_group_id {
                 visible(conn, &scope, remote)?;
             }
@@ -145,9 +153,8 @@ impl EmbeddedNetwork {
     /// Removes a rule.
     pub async fn delete_security_group_rule(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
-            let known =
-                table::rules(conn, Of::All)?.into_iter().find(|row| row.id == id.to_string() && scope.may_see(&row.project_id, false));
-            if known.is_none() {
+            let known = table::find_rule(conn, &id.to_string())?;
+            if known.is_none_or(|row| !scope.may_see(&row.project_id, false)) {
                 return Err(absent("Security group rule", id));
             }
             table::delete_rule(conn, &id.to_string())?;
@@ -184,10 +191,13 @@ impl EmbeddedNetwork {
 
 /// Refuses groups that the caller may not use.
 pub(super) fn check(conn: &mut Conn, scope: &Scope, groups: &[Uuid]) -> Result<(), Refusal> {
-    for group in groups {
-        visible(conn, scope, *group)?;
+    let ids: Vec<String> = groups.iter().map(Uuid::to_string).collect();
+    let owners = table::owners(conn, &ids)?.into_iter().filter(|(_, project)| scope.may_see(project, false));
+    let usable: HashSet<String> = owners.map(|(id, _)| id).collect();
+    match ids.into_iter().find(|id| !usable.contains(id)) {
+        Some(id) => Err(absent("Security group", id)),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn default_id(conn: &mut Conn, project: &str) -> Result<Option<Uuid>, Refusal> {
@@ -253,34 +263,6 @@ fn new_rule(
         remote_group_id: remote,
         description: String::new(),
         created_at: now,
-    }
-}
-
-fn check_rule(rule: &SecurityGroupRule) -> Result<(), ServiceError> {
-    let invalid = |text: String| Err(ServiceError::Invalid(text));
-    if !["ingress", "egress"].contains(&rule.direction.as_str()) {
-        return invalid(format!("Invalid input for direction. Reason: '{}' is not in ['ingress', 'egress'].", rule.direction));
-    }
-    if !["IPv4", "IPv6"].contains(&rule.ethertype.as_str()) {
-        return invalid(format!("Invalid input for ethertype. Reason: '{}' is not in ['IPv4', 'IPv6'].", rule.ethertype));
-    }
-    if rule.port_range_min.zip(rule.port_range_max).is_some_and(|(low, high)| low > high) {
-        return invalid("For TCP/UDP protocols, port_range_min must be <= port_range_max".into());
-    }
-    if [rule.port_range_min, rule.port_range_max].into_iter().flatten().any(|port| !(0..=65535).contains(&port)) {
-        return invalid("A port is between 0 and 65535".into());
-    }
-    if rule.protocol.is_none() && (rule.port_range_min.is_some() || rule.port_range_max.is_some()) {
-        return invalid("Must also specify protocol if port range is given.".into());
-    }
-    if rule.remote_ip_prefix.is_some() && rule.remote_group_id.is_some() {
-        return invalid("Only remote_ip_prefix or remote_group_id may be provided.".into());
-    }
-    match &rule.remote_ip_prefix {
-        Some(prefix) if Cidr::parse(prefix).is_none() && prefix.parse::<std::net::IpAddr>().is_err() => {
-            invalid(format!("Invalid input for remote_ip_prefix. Reason: '{prefix}' is not a valid CIDR."))
-        }
-        _ => Ok(()),
     }
 }
 

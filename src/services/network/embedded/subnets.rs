@@ -2,21 +2,20 @@
 
 use std::net::IpAddr;
 
+use serde_json::Value;
 use uuid::Uuid;
 
+use super::super::attributes::{SUBNET, checked};
 use super::super::cidr::{Cidr, number};
 use super::super::records::{AllocationPool, Attributes, Scope, SubnetRecord, patched, take_id, take_owner};
 use super::networks::visible;
-use super::{EmbeddedNetwork, absent, in_use};
+use super::{EmbeddedNetwork, absent, in_use, quotas};
 use crate::db::services::network::subnets::{self as table, SubnetRow};
 use crate::db::services::network::{Of, networks};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
-
-const CHANGEABLE: &[&str] =
-    &["name", "description", "gateway_ip", "allocation_pools", "dns_nameservers", "host_routes", "enable_dhcp", "tags"];
 
 impl EmbeddedNetwork {
     /// Subnets of the networks that the caller may use, in order of creation.
@@ -40,6 +39,8 @@ impl EmbeddedNetwork {
         let project_id = take_owner(&scope, &mut attributes)?;
         let network_id = take_id(&mut attributes, "network_id")?;
         let block = take_block(&mut attributes)?;
+        let mut attributes = checked(SUBNET, attributes, true)?;
+        attributes.retain(|name, _| !["subnetpool_id", "segment_id"].contains(&name.as_str()));
         let now = self.now();
         let blank = SubnetRecord {
             id: self.new_id(),
@@ -58,16 +59,19 @@ impl EmbeddedNetwork {
             created_at: now,
             updated_at: now,
         };
-        let mut subnet = patched(&blank, &attributes, CHANGEABLE)?;
+        let mut subnet = patched(&blank, &attributes)?;
         if subnet.allocation_pools.is_empty() {
             subnet.allocation_pools = default_pools(&block, subnet.gateway_ip.as_deref());
         }
         check(&block, &subnet)?;
+        let limits = self.limits.clone();
+        self.make_turn(&subnet.project_id).await?;
         self.write(None, move |conn| {
             let network = visible(conn, &scope, network_id)?;
             if !scope.may_change(&network.project_id) {
                 return Err(ServiceError::Forbidden(format!("Adding a subnet to network {network_id} is disallowed by policy")).into());
             }
+            quotas::take(conn, &limits, &subnet.project_id, "subnet", 1)?;
             for other in table::list(conn, Of::These(&[network_id.to_string()]))? {
                 if Cidr::parse(&other.cidr).is_some_and(|other| other.overlaps(&block)) {
                     let text = format!("Requested subnet with cidr: {block} for network: {network_id} overlaps with another subnet.");
@@ -82,11 +86,11 @@ impl EmbeddedNetwork {
 
     /// Changes a subnet.
     pub async fn update_subnet(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<SubnetRecord, ServiceError> {
-        let now = self.now();
+        let (now, attributes) = (self.now(), checked(SUBNET, attributes, false)?);
         self.write(None, move |conn| {
             let before = changeable(conn, &scope, id)?;
             let held = table::hold(conn, &id.to_string())?.ok_or_else(|| absent("Subnet", id))?;
-            let mut after = patched(&before, &attributes, CHANGEABLE)?;
+            let mut after = patched(&before, &attributes)?;
             let block = Cidr::parse(&after.cidr).ok_or_else(|| DbError::unreadable("subnets.cidr", &after.cidr))?;
             check(&block, &after)?;
             after.updated_at = now;
@@ -131,7 +135,7 @@ fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, 
 
 fn take_block(attributes: &mut Attributes) -> Result<Cidr, ServiceError> {
     let text = match attributes.remove("cidr") {
-        Some(serde_json::Value::String(text)) => text,
+        Some(Value::String(text)) => text,
         _ => return Err(ServiceError::Invalid("Failed to parse request. Required attribute 'cidr' not specified".into())),
     };
     let block = Cidr::parse(&text)
@@ -180,8 +184,11 @@ fn check(block: &Cidr, subnet: &SubnetRecord) -> Result<(), ServiceError> {
     if ranges.windows(2).any(|pair| pair[0].1 >= pair[1].0) {
         return invalid("Allocation pools overlap.".into());
     }
-    match subnet.dns_nameservers.iter().find(|text| text.parse::<IpAddr>().is_err()) {
-        Some(text) => invalid(format!("Invalid input for dns_nameservers. Reason: '{text}' is not a valid IP address.")),
+    let of_another_version = |route: &&Value| {
+        route["nexthop"].as_str().and_then(|text| text.parse::<IpAddr>().ok()).is_none_or(|ip| ip.is_ipv6() != (block.version() == 6))
+    };
+    match subnet.host_routes.iter().find(of_another_version) {
+        Some(route) => invalid(format!("Invalid input for host_routes. Reason: {route} is not of the IP version of {block}.")),
         None => Ok(()),
     }
 }

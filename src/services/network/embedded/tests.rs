@@ -1,6 +1,6 @@
 //! An address and a MAC belong to one port, a port has at most one active binding, effects may come twice or late.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -27,7 +27,7 @@ fn admin() -> Scope {
 }
 
 fn member(project: &str) -> Scope {
-    Scope { project_id: project.into(), admin: false }
+    Scope { project_id: project.into(), admin: false, manager: false }
 }
 
 async fn network_with(network: &EmbeddedNetwork, cidrs: &[&str]) -> Uuid {
@@ -120,6 +120,37 @@ async fn a_port_of_the_user_is_claimed_and_released_but_never_taken_from_another
     }
     let free = network.port(port).await.unwrap();
     assert_eq!((free.device_id.as_str(), free.device_owner.as_str(), free.bindings.len(), free.name.as_str()), ("", "", 0, "mine"));
+}
+
+#[tokio::test]
+async fn only_taking_makes_a_port_a_servers_and_none_can_deny_it() {
+    let network = inline();
+    let on = network_with(&network, &["10.0.0.0/24"]).await;
+    let server = network.new_id();
+    let made = network.create_port(fence(server, 1), new_port(&network, on)).await.unwrap().id;
+    let names = |id: Uuid| attributes(json!({"network_id": on, "device_id": id, "device_owner": "compute:nova"}));
+    let foreign = network.add_port(member("elsewhere"), names(server)).await.unwrap().port;
+    let own = network.add_port(member("demo"), names(server)).await.unwrap().port;
+    let of_server = |ports: Vec<Port>| ports.iter().map(|port| port.id).collect::<Vec<_>>();
+    assert_eq!(of_server(network.ports_of(server).await.unwrap()), [made]);
+    assert_eq!(of_server(network.ports_in_use().await.unwrap()), [made], "nothing else is the audit's concern");
+    let groups = network.security_group_names(vec![server]).await.unwrap();
+    assert_eq!(groups, BTreeMap::from([(server, vec!["default".to_owned()])]));
+
+    // The owner writes another device into the server's port: the server has it all the same, until it lets go.
+    for device in [String::new(), network.new_id().to_string()] {
+        network.update_port(member("demo"), made, attributes(json!({"device_id": device, "device_owner": ""}))).await.unwrap();
+        assert_eq!(of_server(network.ports_of(server).await.unwrap()), [made]);
+        network.create_binding(fence(server, 2), made, "host1").await.unwrap();
+        let second = network.claim_port(fence(network.new_id(), 1), made).await;
+        assert!(matches!(second, Err(ServiceError::Conflict(_))), "{second:?}");
+    }
+    network.delete_port(fence(server, 3), made).await.unwrap();
+    assert!(matches!(network.port(made).await, Err(ServiceError::NotFound(_))));
+    network.release_port(fence(server, 4), foreign.id).await.unwrap();
+    network.release_port(fence(server, 4), own.id).await.unwrap();
+    let left = network.ports(admin(), PortFilter::default()).await.unwrap();
+    assert_eq!(left.iter().map(|record| record.port.clone()).collect::<Vec<_>>(), [foreign, own]);
 }
 
 #[tokio::test]
@@ -268,5 +299,48 @@ async fn ports_made_at_once_on_sqlite_share_nothing() {
 async fn ports_made_at_once_on_postgres_share_nothing() {
     if let Some(url) = crate::db::fixture::fresh_postgres() {
         race(&url).await;
+    }
+}
+
+fn with_little_room(url: &str) -> EmbeddedNetwork {
+    let limits = Limits { quota_port: 7, quota_network: 3, quota_security_group: 4, ..Limits::default() };
+    EmbeddedNetwork::new(Db::open("services", url, Schema::Services, &Env::system()).unwrap()).with_limits(limits)
+}
+
+/// Many at once, through two services, make more of everything than the project may have.
+async fn race_for_room(two: [EmbeddedNetwork; 2]) {
+    let on = network_with(&two[0], &["10.9.0.0/24"]).await;
+    let makers = (0..40).map(|n| {
+        let network = two[n % 2].clone();
+        async move {
+            match n % 4 {
+                0 => network.create_port(fence(network.new_id(), 1), new_port(&network, on)).await.map(drop),
+                1 => network.add_port(member("demo"), attributes(json!({"network_id": on}))).await.map(drop),
+                2 => network.create_network(member("demo"), Attributes::new()).await.map(drop),
+                _ => network.create_security_group(member("demo"), attributes(json!({"name": n.to_string()}))).await.map(drop),
+            }
+        }
+    });
+    let outcomes = futures::future::join_all(makers).await;
+    let refused = |error: &ServiceError| matches!(error, ServiceError::Conflict(why) if why.starts_with(QUOTA_EXCEEDED));
+    assert!(outcomes.iter().filter_map(|outcome| outcome.as_ref().err()).all(refused), "{outcomes:?}");
+    let rooms = two[1].quota_usage("demo".into()).await.unwrap();
+    let used = ["port", "network", "security_group"].map(|resource| rooms[resource].used);
+    assert_eq!(used, [7, 3, 4], "all of the room is taken, and no more");
+    assert_eq!(two[0].room_for_ports("demo").await.unwrap(), Some(0));
+}
+
+#[tokio::test]
+async fn quotas_hold_when_many_make_at_once_on_sqlite() {
+    let dir = tempfile::tempdir().unwrap();
+    // A SQLite file belongs to one process.
+    let network = with_little_room(dir.path().join("services.db").to_str().unwrap());
+    race_for_room([network.clone(), network]).await;
+}
+
+#[tokio::test]
+async fn quotas_hold_under_two_writers_on_postgres() {
+    if let Some(url) = crate::db::fixture::fresh_postgres() {
+        race_for_room([with_little_room(&url), with_little_room(&url)]).await;
     }
 }

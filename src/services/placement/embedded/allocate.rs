@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::super::Allocations;
+use super::super::{AMOUNT_MAX, Allocations};
 use super::ids;
 use super::providers::inventory;
 use crate::db::services::placement::allocations::{self as consumption, AllocationRow, ConsumerRow};
@@ -25,7 +25,11 @@ pub(super) enum Repeat {
 }
 
 /// Amounts by provider and class, as the records spell them.
-type Taken = BTreeMap<(String, String), i64>;
+type Taken = BTreeMap<Key, i64>;
+/// Provider and class.
+type Key = (String, String);
+/// The inventories of the providers concerned.
+type Stock = BTreeMap<Key, InventoryRow>;
 
 struct Before {
     consumer: Option<ConsumerRow>,
@@ -58,10 +62,10 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
         let new = wanted(change);
         providers.extend(old.keys().chain(new.keys()).map(|(provider, _)| provider.clone()));
         for (key, amount) in old {
-            *deltas.entry(key.clone()).or_insert(0) -= amount;
+            add(&mut deltas, key, -*amount)?;
         }
         for (key, amount) in &new {
-            *deltas.entry(key.clone()).or_insert(0) += amount;
+            add(&mut deltas, key, *amount)?;
         }
     }
     // In one order for everyone, so that two writers never wait for each other.
@@ -70,13 +74,14 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
             return Err(ServiceError::Invalid(format!("Allocation for resource provider '{provider}' that does not exist.")).into());
         }
     }
-    let stock = offered::inventories_of(conn, Of::These(&ids(&providers)))?;
+    let rows = offered::inventories_of(conn, Of::These(&ids(&providers)))?;
+    let stock: Stock = rows.into_iter().map(|row| ((row.provider_uuid.clone(), row.resource_class.clone()), row)).collect();
     for change in changes {
         check_units(change, &deltas, &stock)?;
     }
-    for ((provider, class), delta) in deltas.iter().filter(|(_, delta)| **delta != 0) {
-        check_capacity(&stock, provider, class, *delta)?;
-        offered::add_used(conn, provider, class, *delta)?;
+    for (key, delta) in deltas.iter().filter(|(_, delta)| **delta != 0) {
+        check_capacity(&stock, key, *delta)?;
+        offered::add_used(conn, &key.0, &key.1, *delta)?;
     }
     let mut ordered: Vec<&Allocations> = changes.iter().collect();
     ordered.sort_by_key(|change| change.consumer);
@@ -130,10 +135,24 @@ fn check_form(changes: &[Allocations]) -> Result<(), ServiceError> {
         if !seen.insert(change.consumer) {
             return Err(ServiceError::Invalid(format!("consumer {} is named twice", change.consumer)));
         }
-        if let Some((class, amount)) = change.allocations.values().flatten().find(|(_, amount)| **amount < 1) {
-            return Err(ServiceError::Invalid(format!("an allocation of {amount} of {class} makes no sense: the least is 1")));
+        for (class, amount) in change.allocations.values().flatten() {
+            let wrong = match *amount {
+                amount if amount < 1 => "less than the minimum of 1".to_owned(),
+                amount if amount > AMOUNT_MAX => format!("greater than the maximum of {AMOUNT_MAX}"),
+                _ => continue,
+            };
+            return Err(ServiceError::Invalid(format!("JSON does not validate: an allocation of {amount} of {class} is {wrong}")));
         }
     }
+    Ok(())
+}
+
+/// Bounded amounts cannot overflow a sum; stored ones may be of a release that had no bound.
+fn add(deltas: &mut Taken, key: &Key, amount: i64) -> Result<(), ServiceError> {
+    let sum = deltas.entry(key.clone()).or_insert(0);
+    *sum = sum.checked_add(amount).ok_or_else(|| {
+        ServiceError::Invalid(format!("The amounts of {} on resource provider {} are too large to be added", key.1, key.0))
+    })?;
     Ok(())
 }
 
@@ -178,13 +197,13 @@ fn check_generation(change: &Allocations, stored: Option<&ConsumerRow>) -> Resul
 
 /// The amounts of one consumer against the units of the inventories. Only where more is taken than before: what is held may
 /// always be kept, moved to another consumer or given back, also when the inventory has changed meanwhile.
-fn check_units(change: &Allocations, deltas: &Taken, stock: &[InventoryRow]) -> Result<(), ServiceError> {
-    for ((provider, class), amount) in wanted(change) {
-        let grows = deltas.get(&(provider.clone(), class.clone())).is_some_and(|delta| *delta > 0);
+fn check_units(change: &Allocations, deltas: &Taken, stock: &Stock) -> Result<(), ServiceError> {
+    for (key, amount) in wanted(change) {
+        let grows = deltas.get(&key).is_some_and(|delta| *delta > 0);
         if !grows {
             continue;
         }
-        let row = find(stock, &provider, &class)?;
+        let (row, (provider, class)) = (find(stock, &key)?, &key);
         if amount < row.min_unit || amount > row.max_unit || amount % row.step_size.max(1) != 0 {
             return Err(ServiceError::Conflict(format!(
                 "Unable to allocate inventory: {amount} of {class} on resource provider {provider} violates min_unit {}, max_unit {} or step_size {}",
@@ -195,14 +214,14 @@ fn check_units(change: &Allocations, deltas: &Taken, stock: &[InventoryRow]) -> 
     Ok(())
 }
 
-fn check_capacity(stock: &[InventoryRow], provider: &str, class: &str, delta: i64) -> Result<(), ServiceError> {
+fn check_capacity(stock: &Stock, key: &Key, delta: i64) -> Result<(), ServiceError> {
     if delta < 0 {
         return Ok(());
     }
-    let row = find(stock, provider, class)?;
+    let (row, (provider, class)) = (find(stock, key)?, key);
     let capacity = inventory(row).capacity();
-    // Not `used + delta`: an absurd amount must not wrap around.
-    if stands(Guard::Capacity) && delta > capacity - row.used {
+    let room = capacity.saturating_sub(row.used);
+    if stands(Guard::Capacity) && delta > room {
         return Err(ServiceError::Conflict(format!(
             "Unable to allocate inventory: {delta} more of {class} on resource provider {provider} would exceed its capacity of {capacity} ({} are used)",
             row.used
@@ -211,8 +230,9 @@ fn check_capacity(stock: &[InventoryRow], provider: &str, class: &str, delta: i6
     Ok(())
 }
 
-fn find<'a>(stock: &'a [InventoryRow], provider: &str, class: &str) -> Result<&'a InventoryRow, ServiceError> {
-    stock.iter().find(|row| row.provider_uuid == provider && row.resource_class == class).ok_or_else(|| {
+fn find<'a>(stock: &'a Stock, key: &Key) -> Result<&'a InventoryRow, ServiceError> {
+    stock.get(key).ok_or_else(|| {
+        let (provider, class) = key;
         ServiceError::Conflict(format!("Unable to allocate inventory: resource provider {provider} has no inventory of class {class}"))
     })
 }

@@ -58,13 +58,15 @@ impl EmbeddedPlacement {
         self.write(None, move |conn| allocate::remove(conn, consumer)).await
     }
 
-    /// What is taken from a provider, by consumer.
-    pub async fn allocations_on(&self, provider: Uuid) -> Result<BTreeMap<Uuid, BTreeMap<String, i64>>, ServiceError> {
+    /// The amounts taken from a provider, by consumer.
+    pub async fn allocations_on(&self, provider: Uuid) -> Result<BTreeMap<Uuid, HeldOfProvider>, ServiceError> {
         self.read(move |conn| {
-            let mut by_consumer: BTreeMap<Uuid, BTreeMap<String, i64>> = BTreeMap::new();
-            for row in consumption::of_provider(conn, &provider.to_string())? {
+            let mut by_consumer: BTreeMap<Uuid, HeldOfProvider> = BTreeMap::new();
+            for (row, generation) in consumption::of_provider(conn, &provider.to_string())? {
                 let consumer = read_id("allocations.consumer_uuid", &row.consumer_uuid)?;
-                by_consumer.entry(consumer).or_default().insert(row.resource_class, row.used);
+                let held = by_consumer.entry(consumer).or_default();
+                held.generation = generation;
+                held.amounts.insert(row.resource_class, row.used);
             }
             Ok(by_consumer)
         })
@@ -81,7 +83,8 @@ impl EmbeddedPlacement {
                     continue;
                 }
                 consumers.entry(row.consumer_type.clone()).or_default().insert(row.consumer_uuid);
-                *usages.entry(row.consumer_type).or_default().sums.entry(row.resource_class).or_insert(0) += row.used;
+                let sum = usages.entry(row.consumer_type).or_default().sums.entry(row.resource_class).or_insert(0);
+                *sum = sum.saturating_add(row.used);
             }
             for (kind, usage) in &mut usages {
                 usage.consumers = consumers.get(kind).map_or(0, BTreeSet::len);
@@ -90,6 +93,15 @@ impl EmbeddedPlacement {
         })
         .await
     }
+}
+
+/// The amounts that a consumer has of one provider.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct HeldOfProvider {
+    /// The consumer's.
+    pub generation: i64,
+    /// By class.
+    pub amounts: BTreeMap<String, i64>,
 }
 
 /// What the consumers of one type have taken.
@@ -155,7 +167,8 @@ impl PlacementService for EmbeddedPlacement {
                     held.push(Held { consumer, user_id: row.user_id, amounts: BTreeMap::new() });
                 }
                 if let Some(last) = held.last_mut() {
-                    *last.amounts.entry(row.resource_class).or_insert(0) += row.used;
+                    let sum = last.amounts.entry(row.resource_class).or_insert(0);
+                    *sum = sum.saturating_add(row.used);
                 }
             }
             Ok(held)

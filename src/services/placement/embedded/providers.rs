@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::super::{Inventory, Provider, names};
+use super::super::{AMOUNT_MAX, Inventory, Provider, RATIO_MAX, names};
 use super::EmbeddedPlacement;
 use crate::db::services::placement::names as defined;
 use crate::db::services::placement::providers::{self as offered, InventoryRow, Of, ProviderRow};
@@ -40,9 +40,7 @@ impl EmbeddedPlacement {
     pub async fn create_provider(&self, identity: Identity) -> Result<(Provider, Option<Uuid>), ServiceError> {
         self.write(None, move |conn| {
             check_parent(conn, &identity)?;
-            let taken =
-                offered::list(conn, Of::All)?.into_iter().any(|row| row.name == identity.name || row.uuid == identity.uuid.to_string());
-            if taken {
+            if offered::find_named(conn, &identity.name)?.is_some() || offered::find(conn, &identity.uuid.to_string())?.is_some() {
                 return Err(ServiceError::Conflict(format!("Conflicting resource provider name: {} already exists.", identity.name)).into());
             }
             let parent_uuid = identity.parent.map(|parent| parent.to_string());
@@ -57,7 +55,7 @@ impl EmbeddedPlacement {
         self.write(None, move |conn| {
             check_parent(conn, &identity)?;
             let id = identity.uuid.to_string();
-            if offered::list(conn, Of::All)?.into_iter().any(|row| row.name == identity.name && row.uuid != id) {
+            if offered::find_named(conn, &identity.name)?.is_some_and(|row| row.uuid != id) {
                 return Err(ServiceError::Conflict(format!("Conflicting resource provider name: {} already exists.", identity.name)).into());
             }
             raise(conn, identity.uuid, None)?;
@@ -98,8 +96,8 @@ impl EmbeddedPlacement {
         inventories: BTreeMap<String, Inventory>,
     ) -> Result<(Provider, Option<Uuid>), ServiceError> {
         self.write(None, move |conn| {
+            check_classes(conn, inventories.keys())?;
             for (class, inventory) in &inventories {
-                check_class(conn, class)?;
                 check_inventory(class, inventory)?;
             }
             raise(conn, uuid, generation)?;
@@ -118,7 +116,7 @@ impl EmbeddedPlacement {
         inventory: Inventory,
     ) -> Result<(Provider, Option<Uuid>), ServiceError> {
         self.write(None, move |conn| {
-            check_class(conn, &class)?;
+            check_classes(conn, [&class])?;
             check_inventory(&class, &inventory)?;
             raise(conn, uuid, generation)?;
             offered::put_inventory(conn, &inventory_row(&uuid.to_string(), &class, &inventory))?;
@@ -149,8 +147,8 @@ impl EmbeddedPlacement {
         traits: Vec<String>,
     ) -> Result<(Provider, Option<Uuid>), ServiceError> {
         self.write(None, move |conn| {
-            let custom = defined::traits(conn)?;
-            if let Some(unknown) = traits.iter().find(|name| !names::TRAITS.contains(&name.as_str()) && !custom.contains(name)) {
+            let custom: BTreeSet<String> = defined::traits(conn)?.into_iter().collect();
+            if let Some(unknown) = traits.iter().find(|name| !names::TRAITS.contains(&name.as_str()) && !custom.contains(*name)) {
                 return Err(ServiceError::Invalid(format!("No such trait {unknown}.")).into());
             }
             raise(conn, uuid, generation)?;
@@ -258,7 +256,10 @@ pub(super) fn candidates(
 }
 
 fn has_room(row: &InventoryRow, amount: i64) -> bool {
-    amount <= inventory(row).capacity() - row.used && amount >= row.min_unit && amount <= row.max_unit && amount % row.step_size.max(1) == 0
+    amount <= inventory(row).capacity().saturating_sub(row.used)
+        && amount >= row.min_unit
+        && amount <= row.max_unit
+        && amount % row.step_size.max(1) == 0
 }
 
 /// Rows with all that hangs on them, in the order of `rows`.
@@ -383,27 +384,40 @@ fn check_parent(conn: &mut Conn, identity: &Identity) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_class(conn: &mut Conn, class: &str) -> Result<(), Refusal> {
-    if names::RESOURCE_CLASSES.contains(&class) || defined::classes(conn)?.iter().any(|known| known == class) {
-        return Ok(());
+fn check_classes<'a>(conn: &mut Conn, classes: impl IntoIterator<Item = &'a String>) -> Result<(), Refusal> {
+    let custom: BTreeSet<String> = defined::classes(conn)?.into_iter().collect();
+    let known = |class: &String| names::RESOURCE_CLASSES.contains(&class.as_str()) || custom.contains(class);
+    match classes.into_iter().find(|class| !known(class)) {
+        Some(class) => Err(ServiceError::Invalid(format!("Unknown resource class in inventory: No such resource class {class}.")).into()),
+        None => Ok(()),
     }
-    Err(ServiceError::Invalid(format!("Unknown resource class in inventory: No such resource class {class}.")).into())
 }
 
 fn check_inventory(class: &str, inventory: &Inventory) -> Result<(), ServiceError> {
-    let sound = inventory.total >= 1
-        && (0..=inventory.total).contains(&inventory.reserved)
-        && inventory.min_unit >= 1
-        && inventory.max_unit >= inventory.min_unit
-        && inventory.step_size >= 1
-        && inventory.allocation_ratio.is_finite()
-        && inventory.allocation_ratio > 0.0;
-    if sound {
-        return Ok(());
+    let invalid = |what: String| Err(ServiceError::Invalid(format!("JSON does not validate: the inventory of {class} {what}")));
+    let bounds = [
+        ("total", inventory.total, 1),
+        ("reserved", inventory.reserved, 0),
+        ("min_unit", inventory.min_unit, 1),
+        ("max_unit", inventory.max_unit, 1),
+        ("step_size", inventory.step_size, 1),
+    ];
+    for (name, value, least) in bounds {
+        if !(least..=AMOUNT_MAX).contains(&value) {
+            return invalid(format!("has a {name} of {value}, which is not in the range of {least} to {AMOUNT_MAX}"));
+        }
     }
-    Err(ServiceError::Invalid(format!(
-        "The inventory of {class} makes no sense: total, min_unit and step_size are at least 1, reserved is at most total, max_unit at least min_unit, allocation_ratio above 0"
-    )))
+    let ratio = inventory.allocation_ratio;
+    if !(ratio > 0.0 && ratio <= RATIO_MAX) {
+        return invalid(format!("has an allocation_ratio of {ratio}, which is not above 0 and at most {RATIO_MAX:e}"));
+    }
+    if inventory.reserved > inventory.total {
+        return invalid(format!("reserves {} of a total of {}", inventory.reserved, inventory.total));
+    }
+    if inventory.max_unit < inventory.min_unit {
+        return invalid(format!("has a max_unit of {} below its min_unit of {}", inventory.max_unit, inventory.min_unit));
+    }
+    Ok(())
 }
 
 fn distinct(names: &[String]) -> Vec<String> {

@@ -7,8 +7,9 @@ mod quotas;
 mod records;
 #[cfg(test)]
 mod tests;
+mod volume_types;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,19 +25,15 @@ use crate::env::Env;
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, Keep};
 use crate::services::image::ImageService;
+use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{Refusal, Transactions};
 pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
 pub use records::VolumeUpdate;
+pub use volume_types::{DEFAULT_TYPE, MULTIATTACH_TYPE, TYPES, id_of as id_of_type, named as type_named};
 
 const SERVICE: &str = "volume";
 /// The one availability zone of this service.
 pub const ZONE: &str = "nova";
-/// The type of a volume that was asked for without one: a file on this machine.
-pub const DEFAULT_TYPE: &str = "local";
-/// The type whose volumes several servers may share.
-pub const MULTIATTACH_TYPE: &str = "local-multiattach";
-/// Every volume type.
-pub const TYPES: [&str; 2] = [DEFAULT_TYPE, MULTIATTACH_TYPE];
 
 /// The volume service that lives in this process. Share it as `Arc` or `web::Data`.
 pub struct EmbeddedVolume {
@@ -64,13 +61,18 @@ impl EmbeddedVolume {
             for volume in volumes.iter().filter(|volume| volume.status == "creating") {
                 rows::set_status(conn, &volume.id, &["creating"], "error", now)?;
             }
-            // Whatever bytes an unfinished one has are not to be trusted: they are swept.
+            // An unfinished volume's bytes are not to be trusted: they are not counted as known.
             let made = volumes.into_iter().filter(|volume| volume.status != "creating");
             Ok(made.map(|volume| volume.id).collect::<BTreeSet<_>>())
         });
         let known = known.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
         bytes_on_disk::open_folder(&env, SERVICE, folder, move |name| known.contains(name)).await?;
-        Ok(EmbeddedVolume { db, env, folder: folder.to_owned(), images })
+        Ok(EmbeddedVolume::over(db, env, folder, images))
+    }
+
+    /// The service over what is there, for a look: nothing is mended, moved or removed.
+    pub fn over(db: Db, env: Env, folder: &Path, images: Arc<dyn ImageService>) -> EmbeddedVolume {
+        EmbeddedVolume { db, env, folder: folder.to_owned(), images }
     }
 
     fn path(&self, id: Uuid) -> PathBuf {
@@ -95,13 +97,14 @@ impl EmbeddedVolume {
                 new.size_gb
             )));
         }
+        bytes_on_disk::check_length(&self.env, SERVICE, &self.folder, gibibytes(new.size_gb)).await?;
         let now = self.env.now().naive_utc();
         let row = VolumeRow {
             id: new.id.to_string(),
             name: new.name,
             description,
-            project_id: new.project_id,
-            user_id: new.user_id,
+            project_id: new.caller.project_id,
+            user_id: new.caller.user_id,
             status: "creating".into(),
             size_gb: new.size_gb,
             bootable: new.image_id.is_some(),
@@ -129,19 +132,23 @@ impl EmbeddedVolume {
     }
 
     /// Makes the bytes of a `creating` volume and makes it available, or leaves it in `error`.
-    async fn fill(&self, fence: Option<Fence>, id: Uuid, size_gb: i32, image_id: Option<Uuid>) -> Result<(), ServiceError> {
-        let filled = self.fill_and_place(fence, id, size_gb, image_id).await;
+    async fn fill(&self, fence: Option<Fence>, new: &NewVolume) -> Result<(), ServiceError> {
+        let filled = self.fill_and_place(fence, new).await;
         if let Err(error) = &filled {
-            let now = self.env.now().naive_utc();
-            let noted = self.write(fence, move |conn| Ok(rows::set_status(conn, &id.to_string(), &["creating"], "error", now)?)).await;
-            log::warn!(volume = id.to_string().as_str(); "a volume could not be made: {error}; noting it: {:?}", noted.err());
+            let (id, now) = (new.id.to_string(), self.env.now().naive_utc());
+            let noted = self.write(fence, move |conn| Ok(rows::set_status(conn, &id, &["creating"], "error", now)?)).await;
+            log::warn!(volume = new.id.to_string().as_str(); "a volume could not be made: {error}; noting it: {:?}", noted.err());
         }
         filled
     }
 
-    async fn fill_and_place(&self, fence: Option<Fence>, id: Uuid, size_gb: i32, image_id: Option<Uuid>) -> Result<(), ServiceError> {
-        let (hash, data) = match image_id {
+    async fn fill_and_place(&self, fence: Option<Fence>, new: &NewVolume) -> Result<(), ServiceError> {
+        let (id, size_gb) = (new.id, new.size_gb);
+        let (hash, data) = match new.image_id {
             Some(image_id) => {
+                // Asked again here, where the bytes are copied: whatever door the request came through, nobody gets the bytes of
+                // an image that is not theirs to read.
+                self.images.visible_image(&new.caller, image_id).await?;
                 let (image, data) = self.images.download(image_id).await?;
                 (image.os_hash_value, data)
             }
@@ -154,6 +161,7 @@ impl EmbeddedVolume {
         let (path, now) = (self.path(id), self.env.now().naive_utc());
         self.write(fence, move |conn| {
             if rows::set_status(conn, &id.to_string(), &["creating"], "available", now)? {
+                rows::set_made(conn, &id.to_string(), unplaced.size, &unplaced.sha256)?;
                 // Inside the transaction, under the row's lock: before its commit nobody uses the file.
                 bytes_on_disk::place(SERVICE, unplaced, &path)?;
             } else if rows::find(conn, &id.to_string())?.status == "error" {
@@ -177,7 +185,7 @@ impl EmbeddedVolume {
             Ok(())
         })
         .await?;
-        // After the commit: bytes without a record are swept at the next start, a record without bytes would lie.
+        // After the commit: a start moves bytes without a record to lost+found/, a record without bytes would lie.
         bytes_on_disk::remove(&self.env, SERVICE, self.path(id)).await
     }
 }
@@ -188,10 +196,13 @@ impl VolumeService for EmbeddedVolume {
         self.read(move |conn| load(conn, id)).await
     }
 
+    async fn volume_type(&self, id_or_name: &str) -> Result<String, ServiceError> {
+        type_named(id_or_name).map(str::to_owned)
+    }
+
     async fn create_volume(&self, fence: Fence, volume: NewVolume) -> Result<(), ServiceError> {
-        let (id, size_gb, image_id) = (volume.id, volume.size_gb, volume.image_id);
-        if self.record(Some(fence), volume, None, "{}").await? {
-            self.fill(Some(fence), id, size_gb, image_id).await?;
+        if self.record(Some(fence), volume.clone(), None, "{}").await? {
+            self.fill(Some(fence), &volume).await?;
         }
         Ok(())
     }
@@ -230,6 +241,21 @@ impl VolumeService for EmbeddedVolume {
     async fn all_attachments(&self) -> Result<Vec<Attachment>, ServiceError> {
         self.read(|conn| from_attachments(rows::all_attachments(conn)?)).await
     }
+
+    async fn stored_bytes(&self) -> Result<Vec<StoredBytes>, ServiceError> {
+        let volumes = self.read(|conn| Ok(rows::made(conn)?)).await?;
+        let names = volumes.iter().map(|volume| volume.id.clone()).collect();
+        let lengths = stored_bytes::lengths(&self.env, &self.folder, names).await;
+        let lengths = lengths.map_err(|e| bytes_on_disk::disk_failed(SERVICE, &self.folder, &e))?;
+        let found = volumes.into_iter().zip(lengths).map(|(volume, found)| {
+            let id = read_id("volumes.id", &volume.id).map_err(|e| ServiceError::from_db(SERVICE, e))?;
+            let written = volume.made_size.and_then(|size| u64::try_from(size).ok());
+            let content = written.zip(volume.made_sha256);
+            let expected = gibibytes(volume.size_gb);
+            Ok(StoredBytes { id, path: self.path(id), found, expected, at_least: true, content })
+        });
+        found.collect()
+    }
 }
 
 fn gibibytes(size_gb: i32) -> u64 {
@@ -243,20 +269,24 @@ fn no_volume(id: Uuid) -> ServiceError {
 fn load(conn: &mut Conn, id: Uuid) -> Result<Volume, Refusal> {
     let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_volume(id))?;
     let attachments = rows::attachments_of_volume(conn, &row.id)?;
-    Ok(from_row(row, &attachments)?)
+    Ok(from_row(row, attachments)?)
 }
 
 /// The volumes of a project, or all, newest first.
 fn load_list(conn: &mut Conn, project: Option<&str>) -> Result<Vec<Volume>, Refusal> {
-    let attachments = rows::all_attachments(conn)?;
-    let volumes = rows::list(conn, project)?.into_iter().map(|row| from_row(row, &attachments));
+    let mut attachments: BTreeMap<String, Vec<AttachmentRow>> = BTreeMap::new();
+    for attachment in rows::all_attachments(conn)? {
+        attachments.entry(attachment.volume_id.clone()).or_default().push(attachment);
+    }
+    let volumes = rows::list(conn, project)?.into_iter().map(|row| {
+        let attachments = attachments.remove(&row.id).unwrap_or_default();
+        from_row(row, attachments)
+    });
     Ok(volumes.collect::<Result<_, DbError>>()?)
 }
 
-/// `attachments` may hold other volumes' as well.
-fn from_row(row: VolumeRow, attachments: &[AttachmentRow]) -> Result<Volume, DbError> {
-    let own = attachments.iter().filter(|attachment| attachment.volume_id == row.id).cloned();
-    let attachments = own.map(from_attachment).collect::<Result<_, _>>()?;
+fn from_row(row: VolumeRow, attachments: Vec<AttachmentRow>) -> Result<Volume, DbError> {
+    let attachments = attachments.into_iter().map(from_attachment).collect::<Result<_, _>>()?;
     Ok(Volume {
         id: read_id("volumes.id", &row.id)?,
         name: row.name,

@@ -57,7 +57,7 @@ pub(super) fn check(conn: &mut Conn, project: &str, volumes: i64, size_gb: i32) 
             let (in_use, limit) = (usage.in_use, usage.limit);
             let message =
                 format!("Requested {resource} exceed the allowed quota. Requested {wanted}, quota is {limit} and {in_use} is taken.");
-            return Err(ServiceError::Forbidden(message).into());
+            return Err(ServiceError::OverLimit(message).into());
         }
     }
     Ok(())

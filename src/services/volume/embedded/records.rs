@@ -35,7 +35,12 @@ impl EmbeddedVolume {
         metadata: BTreeMap<String, String>,
     ) -> Result<Volume, ServiceError> {
         if let Some(image_id) = new.image_id {
-            let image = self.images.image(image_id).await?;
+            let image = self.images.visible_image(&new.caller, image_id).await.map_err(|error| match error {
+                ServiceError::NotFound(why) => {
+                    ServiceError::Invalid(format!("Invalid image identifier or unable to access requested image: {why}."))
+                }
+                other => other,
+            })?;
             let too_small = image.min_disk > new.size_gb || image.size.unwrap_or(0) > gibibytes(new.size_gb) as i64;
             if too_small || image.status != "active" {
                 let (size, status) = (new.size_gb, image.status);
@@ -49,8 +54,8 @@ impl EmbeddedVolume {
     }
 
     /// Makes the bytes of a volume that [`EmbeddedVolume::create`] has stored.
-    pub async fn make(&self, volume: &Volume) -> Result<(), ServiceError> {
-        self.fill(None, volume.id, volume.size_gb, volume.image_id).await
+    pub async fn make(&self, new: &NewVolume) -> Result<(), ServiceError> {
+        self.fill(None, new).await
     }
 
     /// The volume, when it is the caller's project's or the caller an administrator.
@@ -97,6 +102,7 @@ impl EmbeddedVolume {
 
     /// Makes a volume larger; its users see the new size at once.
     pub async fn extend(&self, caller: &RequestContext, id: Uuid, size_gb: i32) -> Result<(), ServiceError> {
+        bytes_on_disk::check_length(&self.env, SERVICE, &self.folder, gibibytes(size_gb)).await?;
         let path = self.path(id);
         self.change(caller, id, move |conn, row| {
             if size_gb <= row.size_gb || !["available", "in-use"].contains(&row.status.as_str()) {

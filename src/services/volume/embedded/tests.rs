@@ -7,6 +7,7 @@ use crate::db::fixture::services_database;
 use crate::domain::context::RequestContext;
 use crate::env::SystemClock;
 use crate::services::image::embedded::{EmbeddedImage, NewImage};
+use crate::services::lost_and_found;
 
 struct World {
     volumes: EmbeddedVolume,
@@ -38,8 +39,7 @@ impl World {
         NewVolume {
             id: self.env.uuid(),
             name: Some("data".into()),
-            project_id: "p1".into(),
-            user_id: "u1".into(),
+            caller: caller(),
             size_gb: 1,
             image_id,
             volume_type: volume_type.map(str::to_owned),
@@ -167,6 +167,7 @@ async fn a_crash_while_a_volume_is_made_is_seen_at_the_next_start() {
     let again = EmbeddedVolume::open(world.db.clone(), world.env.clone(), &folder, world.images.clone()).await.unwrap();
     assert_eq!(again.volume(wanted.id).await.unwrap().status, "error");
     assert!(!world.file(wanted.id).exists());
+    assert_eq!(lost_and_found::list(world.folder.path()).unwrap().len(), 1);
     again.create_volume(fence(1, 1), wanted.clone()).await.unwrap();
     assert_eq!(again.volume(wanted.id).await.unwrap().status, "available");
 }
@@ -178,9 +179,36 @@ async fn quotas_hold_once_they_are_set() {
     world.volumes.set_quotas("p1", [("gigabytes".to_owned(), 3)].into()).await.unwrap();
     world.volumes.extend(&caller(), id, 2).await.unwrap();
     assert_eq!(std::fs::metadata(world.file(id)).unwrap().len(), 2 << 30);
-    assert!(matches!(world.volumes.extend(&caller(), id, 4).await, Err(ServiceError::Forbidden(_))));
+    assert!(matches!(world.volumes.extend(&caller(), id, 4).await, Err(ServiceError::OverLimit(_))));
     world.volume(None).await;
     let over = world.volumes.create_volume(fence(1, 1), world.wanted(None, None)).await;
-    assert!(matches!(over, Err(ServiceError::Forbidden(_))), "{over:?}");
+    assert!(matches!(over, Err(ServiceError::OverLimit(_))), "{over:?}");
     assert_eq!(world.volumes.quotas("p1").await.unwrap()["gigabytes"], QuotaUsage { limit: 3, in_use: 3 });
+}
+
+#[tokio::test]
+async fn bytes_of_another_projects_image_are_never_copied() {
+    let world = world().await;
+    let image = world.image(b"secret").await;
+    let stranger = RequestContext { project_id: "p2".into(), ..caller() };
+    let wanted = NewVolume { caller: stranger.clone(), ..world.wanted(Some(image), None) };
+    let refused = world.volumes.create_volume(fence(1, 1), wanted.clone()).await;
+    assert!(matches!(refused, Err(ServiceError::NotFound(_))), "{refused:?}");
+    assert_eq!(world.status(wanted.id).await, "error");
+    assert!(!world.file(wanted.id).exists());
+    let asked = NewVolume { caller: stranger, ..world.wanted(Some(image), None) };
+    let (foreign, absent) = (asked.clone(), NewVolume { image_id: Some(Uuid::from_u128(5)), ..asked });
+    for wanted in [foreign, absent] {
+        let refused = world.volumes.create(wanted, None, Default::default()).await;
+        assert!(matches!(&refused, Err(ServiceError::Invalid(why)) if why.starts_with("Invalid image identifier")), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_volume_type_is_known_by_its_id_and_name() {
+    let world = world().await;
+    for wanted in ["default", DEFAULT_TYPE, &id_of_type(DEFAULT_TYPE)] {
+        assert_eq!(world.volumes.volume_type(wanted).await.unwrap(), DEFAULT_TYPE);
+    }
+    assert!(matches!(world.volumes.volume_type("gold").await, Err(ServiceError::NotFound(_))));
 }

@@ -2,7 +2,6 @@
 
 use actix_web::HttpResponse;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::Asked;
 use crate::actors::cell_registry::Located;
@@ -10,12 +9,14 @@ use crate::db::DbError;
 use crate::db::api::key_pairs::KeyPair;
 use crate::db::cell::CellTxn;
 use crate::db::columns::StringList;
+use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
+use crate::domain::secret::Secret;
 use crate::http::compute::answer::{Answer, bad_request};
 use crate::http::compute::servers::create::request::strings;
 use crate::http::compute::servers::create::{image, password, system_metadata};
 use crate::http::compute::servers::update::change;
 use crate::http::compute::servers::view::Purpose;
-use crate::http::compute::servers::{access, schemas};
+use crate::http::compute::servers::{access, quota, schemas};
 use crate::http::error::ApiError;
 use crate::saga::context::{Kind, RebuildRequest, Request};
 use crate::services::image::Image;
@@ -29,16 +30,27 @@ pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
         asked.api.policy.authorize(rule, asked.caller, &access::target(&located.instance))?;
     }
     access::require_no_task(&located.instance, "rebuild")?;
+    quota::check_rebuild(asked.catalog, &located.instance.project_id, wanted).await?;
     let image = usable_image(asked, &located, wanted).await?;
     let key = key_pair(asked, wanted).await?;
-    let admin_pass = wanted["adminPass"].as_str().map_or_else(|| password(asked.api.env.uuid()), str::to_owned);
-    let request = rebuild_request(&located, wanted, &image, key.as_ref(), &admin_pass);
+    let given = wanted["adminPass"].as_str().map(str::to_owned);
+    let admin_pass = Secret::new(given.unwrap_or_else(|| password(asked.api.env.uuid())));
+    let secrets = GuestSecrets {
+        admin_pass: Some(admin_pass.clone()),
+        // None are as good as empty ones, which are given, too.
+        user_data: wanted.get("user_data").map(|text| Secret::new(text.as_str().unwrap_or_default().to_owned())),
+        files: InjectedFile::list(&wanted["personality"]),
+    };
+    let request = RebuildRequest {
+        sealed: Some(secrets.sealed(|bytes| asked.api.env.seal(bytes))),
+        ..rebuild_request(&located, wanted, &image, key.as_ref())
+    };
     asked.api.begin(asked.caller, Kind::Rebuild, &located.instance, Request::Rebuild(Box::new(request))).await?;
     keep_rest(asked, &located, wanted, &image, key).await?;
     let server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
     let mut view = asked.api.view(asked.caller, &asked.base, asked.version, Purpose::Rebuild, &server).await?;
     if asked.api.options.enable_instance_password {
-        view["adminPass"] = json!(admin_pass);
+        view["adminPass"] = json!(admin_pass.expose());
     }
     let location = format!("{}/compute/v2.1/servers/{}", asked.base, server.instance.uuid);
     Ok(HttpResponse::Accepted().insert_header(("Location", location)).json(json!({"server": view})))
@@ -46,8 +58,7 @@ pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
 
 async fn usable_image(asked: &Asked<'_>, located: &Located, wanted: &Value) -> Result<Image, ApiError> {
     let named = wanted["imageRef"].as_str().unwrap_or_default();
-    let id = Uuid::parse_str(named).map_err(|_| bad_request("Cannot find image for rebuild"))?;
-    let image = image::usable(&*asked.api.images, asked.caller, id, "Cannot find image for rebuild").await?;
+    let image = image::usable(&*asked.api.images, asked.caller, named, "Cannot find image for rebuild").await?;
     let instance = &located.instance;
     let same = instance.system_metadata.get("image_base_image_ref").is_some_and(|base| base == named);
     if instance.is_volume_backed() && !same {
@@ -68,7 +79,7 @@ async fn key_pair(asked: &Asked<'_>, wanted: &Value) -> Result<Option<Option<Key
     }
 }
 
-fn rebuild_request(located: &Located, wanted: &Value, image: &Image, key: Option<&Option<KeyPair>>, admin_pass: &str) -> RebuildRequest {
+fn rebuild_request(located: &Located, wanted: &Value, image: &Image, key: Option<&Option<KeyPair>>) -> RebuildRequest {
     let edits = change(wanted);
     let instance = &located.instance;
     let name = edits.display_name.clone();
@@ -77,10 +88,6 @@ fn rebuild_request(located: &Located, wanted: &Value, image: &Image, key: Option
         None => instance.key_name.clone().zip(instance.key_data.clone()),
     };
     let keys: Value = public_key.map_or_else(|| json!({}), |(name, key)| json!({ name: key }));
-    let user_data = match wanted.get("user_data") {
-        Some(given) => given.clone(),
-        None => json!(instance.user_data),
-    };
     let config_drive = json!({
         "uuid": instance.uuid,
         "name": name.clone().unwrap_or_else(|| instance.display_name.clone()),
@@ -88,9 +95,6 @@ fn rebuild_request(located: &Located, wanted: &Value, image: &Image, key: Option
         "launch_index": instance.launch_index,
         "availability_zone": instance.availability_zone,
         "public_keys": keys,
-        "admin_pass": admin_pass,
-        "user_data": user_data,
-        "files": wanted.get("personality").cloned().unwrap_or_else(|| json!([])),
     });
     RebuildRequest {
         image_id: image.id,
@@ -99,6 +103,7 @@ fn rebuild_request(located: &Located, wanted: &Value, image: &Image, key: Option
         metadata: wanted.get("metadata").map(strings),
         key_name: key.map(|key| key.as_ref().map(|key| key.name.clone())),
         config_drive,
+        sealed: None,
     }
 }
 
@@ -117,7 +122,6 @@ async fn keep_rest(
         edits.keypair = Some(key.as_ref().map(|key| json!(key)));
     }
     edits.user_data = wanted.get("user_data").map(|text| text.as_str().map(str::to_owned));
-    edits.injected_files = wanted.get("personality").cloned();
     edits.trusted_certs = wanted.get("trusted_image_certificates").map(|certs| {
         let names = certs.as_array()?.iter().filter_map(|name| name.as_str().map(str::to_owned));
         Some(StringList(names.collect()))

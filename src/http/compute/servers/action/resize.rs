@@ -10,7 +10,6 @@ use crate::db::cell::instances::Instance;
 use crate::domain::flavor::Flavor;
 use crate::domain::server::VmState;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty};
-use crate::http::compute::servers::create::image::may_use;
 use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::create::request::id_of_reference;
 use crate::http::compute::servers::{access, quota, schemas};
@@ -121,7 +120,7 @@ fn check_flavor(instance: &Instance, flavor: &Flavor) -> Result<(), ApiError> {
 async fn check_image_access(asked: &Asked<'_>, instance: &Instance) -> Result<(), ApiError> {
     let Ok(id) = uuid::Uuid::parse_str(&instance.image_ref) else { return Ok(()) };
     match asked.api.images.image(id).await {
-        Ok(image) if may_use(&image, asked.caller) => Ok(()),
+        Ok(image) if image.is_visible_to(asked.caller) => Ok(()),
         Ok(_) => {
             let message = "You are not authorized to access the image the instance was started with.";
             Err(ApiError::new(ErrorForm::Compute, StatusCode::UNAUTHORIZED, message))

@@ -1,4 +1,5 @@
-//! `addSecurityGroup` and `removeSecurityGroup`: the groups of all of a server's ports.
+//! `addSecurityGroup` and `removeSecurityGroup`: the groups of all of a server's ports. Ports of other projects that name the
+//! server as their device are none of its ports.
 
 use actix_web::http::StatusCode;
 use uuid::Uuid;
@@ -56,7 +57,8 @@ async fn server_and_group(asked: &Asked<'_>, action: &str, rule: &str) -> Result
 }
 
 async fn ports_of(asked: &Asked<'_>, located: &Located) -> Result<Vec<Port>, ApiError> {
-    asked.api.network.ports_of(located.instance.uuid).await.map_err(service_error)
+    let ports = asked.api.network.ports_of(located.instance.uuid).await.map_err(service_error)?;
+    Ok(ports.into_iter().filter(|port| port.project_id == located.instance.project_id).collect())
 }
 
 /// The server shows what its ports have now.

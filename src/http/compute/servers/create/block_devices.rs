@@ -1,8 +1,11 @@
 //! The disks and volumes of a new server: what a request asks for, looked up and judged, with a device name for each.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use uuid::Uuid;
 
+use super::image;
 use super::networks::service_error;
 use super::request::NewServerRequest;
 use crate::domain::context::RequestContext;
@@ -11,11 +14,11 @@ use crate::env::Env;
 use crate::http::compute::answer::bad_request;
 use crate::http::compute::schema::as_bool;
 use crate::http::compute::servers::body::integer;
-use crate::http::compute::servers::devices;
+use crate::http::compute::servers::{ComputeApi, devices};
 use crate::http::error::ApiError;
 use crate::saga::context::RequestedVolume;
 use crate::services::ServiceError;
-use crate::services::volume::VolumeService;
+use crate::services::image::Image;
 
 /// What a request's block devices come to.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -34,7 +37,9 @@ pub struct Disk {
     /// GiB of one to make.
     pub size_gb: Option<i32>,
     /// What a new one is filled with.
-    pub image: Option<Uuid>,
+    pub image: Option<Image>,
+    /// The type of one to make; none for the default.
+    pub volume_type: Option<String>,
     pub boot_index: Option<i32>,
     pub device_name: String,
     pub delete_on_termination: bool,
@@ -47,7 +52,8 @@ impl Disks {
         let one = |disk: &Disk| RequestedVolume {
             volume_id: disk.volume.unwrap_or_else(|| env.uuid()),
             create_gb: disk.size_gb,
-            image_id: disk.image,
+            image_id: disk.image.as_ref().map(|image| image.id),
+            volume_type: disk.volume_type.clone(),
             boot_index: disk.boot_index,
             device_name: disk.device_name.clone(),
             delete_on_termination: disk.delete_on_termination,
@@ -57,8 +63,8 @@ impl Disks {
     }
 
     /// The image that a volume-backed server's root is filled with, whose demands the flavor must meet.
-    pub fn boot_image(&self) -> Option<Uuid> {
-        self.volumes.iter().find(|disk| disk.boot_index == Some(0)).and_then(|disk| disk.image)
+    pub fn boot_image(&self) -> Option<&Image> {
+        self.volumes.iter().find(|disk| disk.boot_index == Some(0)).and_then(|disk| disk.image.as_ref())
     }
 }
 
@@ -78,18 +84,22 @@ fn invalid(why: &str) -> ApiError {
 }
 
 /// Looks up and judges a request's block devices.
-pub async fn look_up(
-    service: &dyn VolumeService,
-    caller: &RequestContext,
-    request: &NewServerRequest,
-    flavor: &Flavor,
-) -> Result<Disks, ApiError> {
+pub async fn look_up(api: &ComputeApi, caller: &RequestContext, request: &NewServerRequest, flavor: &Flavor) -> Result<Disks, ApiError> {
     let has_image = !request.image.is_empty();
     let mut wanted = Vec::new();
     for (at, entry) in request.block_devices.iter().enumerate() {
-        let one = if request.legacy_block_devices { legacy(entry, at == 0 && !has_image)? } else { current(entry, &request.image)? };
+        let one = if request.legacy_block_devices { legacy(entry, at == 0 && !has_image)? } else { current(entry)? };
         wanted.extend(one);
     }
+    let mut devices = Vec::with_capacity(wanted.len());
+    for device in wanted {
+        if device.source == "image" && device.destination == "local" {
+            check_local_root(api, caller, request, &device).await?;
+        } else {
+            devices.push(device);
+        }
+    }
+    let mut wanted = devices;
     check_boot_order(&wanted, has_image)?;
     check_local_disks(&wanted, flavor)?;
     let volume_backed = wanted.iter().any(|device| device.boot_index == Some(0) && device.destination == "volume");
@@ -98,16 +108,38 @@ pub async fn look_up(
     }
     wanted.sort_by_key(|device| device.boot_index.filter(|index| *index >= 0).unwrap_or(i32::MAX));
     let mut taken = devices::of_local_disks(flavor);
+    let mut used = BTreeSet::new();
     let mut disks = Disks { volumes: Vec::new(), volume_backed };
     for device in wanted.into_iter().filter(|device| device.destination == "volume") {
         let name = device_name(&device, &mut taken)?;
-        disks.volumes.push(volume(service, caller, request, &device, name).await?);
+        let disk = volume(api, caller, request, &device, name).await?;
+        if disk.volume.is_some_and(|volume| !used.insert(volume)) {
+            return Err(invalid(&format!("the volume {} is used twice.", device.id.unwrap_or_default())));
+        }
+        disks.volumes.push(disk);
     }
     Ok(disks)
 }
 
-/// Reads `block_device_mapping_v2`; nothing for a `no_device` and for the image's own local root.
-fn current<'a>(entry: &'a Value, image: &str) -> Result<Option<Wanted<'a>>, ApiError> {
+/// The form in which clients say "the root disk is imageRef's": any other image cannot become a local disk.
+async fn check_local_root(
+    api: &ComputeApi,
+    caller: &RequestContext,
+    request: &NewServerRequest,
+    device: &Wanted<'_>,
+) -> Result<(), ApiError> {
+    let id = device.id.unwrap_or_default();
+    if request.image.is_empty() || device.boot_index != Some(0) {
+        return Err(invalid("Mapping image to local is not supported."));
+    }
+    if id != request.image {
+        image::usable(&*api.images, caller, id, image::UNKNOWN).await?;
+    }
+    Ok(())
+}
+
+/// Reads `block_device_mapping_v2`; nothing for a `no_device`.
+fn current(entry: &Value) -> Result<Option<Wanted<'_>>, ApiError> {
     if is_no_device(entry) {
         return Ok(None);
     }
@@ -125,16 +157,7 @@ fn current<'a>(entry: &'a Value, image: &str) -> Result<Option<Wanted<'a>>, ApiE
     if entry["volume_type"].as_str().is_some() && (destination == "local" || source == "volume") {
         return Err(bad_request("Block Device Mapping is Invalid: a volume_type can be given only for a volume that is to be made."));
     }
-    if source == "image" && destination == "local" {
-        // The form in which clients say "the root disk is imageRef's".
-        let is_root = !image.is_empty() && boot_index == Some(0);
-        return if is_root {
-            Ok(None)
-        } else {
-            Err(bad_request("Block Device Mapping is Invalid: Mapping image to local is not supported."))
-        };
-    }
-    if destination == "local" && source != "blank" {
+    if destination == "local" && !matches!(source, "blank" | "image") {
         return Err(invalid(&format!("a {source} cannot become a local disk.")));
     }
     let size_gb = integer(&entry["volume_size"]).and_then(|size| i32::try_from(size).ok());
@@ -215,7 +238,7 @@ fn device_name(device: &Wanted<'_>, taken: &mut Vec<String>) -> Result<String, A
 }
 
 async fn volume(
-    service: &dyn VolumeService,
+    api: &ComputeApi,
     caller: &RequestContext,
     request: &NewServerRequest,
     device: &Wanted<'_>,
@@ -225,6 +248,7 @@ async fn volume(
         volume: None,
         size_gb: device.size_gb,
         image: None,
+        volume_type: None,
         boot_index: device.boot_index,
         device_name,
         delete_on_termination: as_bool(&device.entry["delete_on_termination"]),
@@ -233,15 +257,15 @@ async fn volume(
     let id = device.id.unwrap_or_default();
     match device.source {
         "volume" => {
-            disk.volume = Some(existing_volume(service, caller, request, device, id).await?);
+            disk.volume = Some(existing_volume(api, caller, request, device, id).await?);
             disk.size_gb = None;
         }
         "image" => {
-            let image = Uuid::parse_str(id).map_err(|_| invalid(&format!("failed to get image {id}.")))?;
+            let image = image::usable(&*api.images, caller, id, image::UNKNOWN).await?;
+            let size_gb = device.size_gb;
+            let size_gb = size_gb.ok_or_else(|| invalid("Images with destination_type 'volume' need to have a non-zero size specified"))?;
+            image::check_fits_volume(&image, size_gb)?;
             disk.image = Some(image);
-            if device.size_gb.is_none() {
-                return Err(invalid("Images with destination_type 'volume' need to have a non-zero size specified"));
-            }
         }
         "blank" if device.size_gb.is_none() => {
             return Err(invalid("Blank volumes (source: 'blank', dest: 'volume') need to have non-zero size"));
@@ -250,11 +274,18 @@ async fn volume(
         "blank" => {}
         _ => return Err(invalid(&format!("failed to get snapshot {id}."))),
     }
+    if let Some(named) = device.entry["volume_type"].as_str() {
+        let found = api.volumes.volume_type(named).await.map_err(|error| match error {
+            ServiceError::NotFound(why) => bad_request(why),
+            other => service_error(other),
+        })?;
+        disk.volume_type = Some(found);
+    }
     Ok(disk)
 }
 
 async fn existing_volume(
-    service: &dyn VolumeService,
+    api: &ComputeApi,
     caller: &RequestContext,
     request: &NewServerRequest,
     device: &Wanted<'_>,
@@ -262,7 +293,7 @@ async fn existing_volume(
 ) -> Result<Uuid, ApiError> {
     let unknown = || invalid(&format!("failed to get volume {id}."));
     let uuid = Uuid::parse_str(id).map_err(|_| unknown())?;
-    let volume = match service.volume(uuid).await {
+    let volume = match api.volumes.volume(uuid).await {
         Ok(volume) if volume.project_id == caller.project_id || caller.is_admin() => volume,
         Ok(_) | Err(ServiceError::NotFound(_)) => return Err(unknown()),
         Err(error) => return Err(service_error(error)),

@@ -12,25 +12,29 @@ use crate::services::image::{Image, ImageService};
 
 const GIB: i64 = 1 << 30;
 
+/// What a request is told of an image that does not exist, or is not the caller's to know of.
+pub const UNKNOWN: &str = "Can not find requested image";
+
 /// An image that the caller may use; `unknown` is the 400 when there is none.
-pub async fn usable(service: &dyn ImageService, caller: &RequestContext, id: Uuid, unknown: &str) -> Result<Image, ApiError> {
-    let image = match service.image(id).await {
-        Ok(image) if may_use(&image, caller) => image,
-        Ok(_) | Err(ServiceError::NotFound(_)) => return Err(bad_request(unknown)),
-        Err(error) => return Err(service_error(error)),
-    };
+pub async fn usable(service: &dyn ImageService, caller: &RequestContext, id: &str, unknown: &str) -> Result<Image, ApiError> {
+    let uuid = Uuid::parse_str(id).map_err(|_| bad_request(unknown))?;
+    let image = service.visible_image(caller, uuid).await.map_err(|error| match error {
+        ServiceError::NotFound(_) => bad_request(unknown),
+        other => service_error(other),
+    })?;
     if image.status != "active" {
         return Err(bad_request(format!("Image {id} is not active.")));
     }
     Ok(image)
 }
 
-/// True when the caller may boot from the image.
-pub fn may_use(image: &Image, caller: &RequestContext) -> bool {
-    caller.is_admin()
-        || image.owner == caller.project_id
-        || matches!(image.visibility.as_str(), "public" | "community")
-        || (image.visibility == "shared" && image.members.contains(&caller.project_id))
+/// 400 unless a new volume of this size can hold the image.
+pub fn check_fits_volume(image: &Image, size_gb: i32) -> Result<(), ApiError> {
+    let (has, wants) = (i64::from(size_gb) * GIB, (i64::from(image.min_disk) * GIB).max(image.size.unwrap_or(0)));
+    if has < wants {
+        return Err(bad_request(format!("Volume is too small for requested image. Volume size is {has} bytes, minimum is {wants} bytes.")));
+    }
+    Ok(())
 }
 
 /// 400 unless the flavor has what the image asks for. The disk of a volume-backed server is the volume's affair.

@@ -23,9 +23,11 @@ use crate::db::cell::instances::Instance;
 use crate::db::columns::StringList;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
+use crate::domain::guest_secrets::GuestSecrets;
 use crate::domain::policy::Target;
 use crate::domain::quota::CountedRoom;
 use crate::domain::request_spec::RequestSpec;
+use crate::domain::secret::Secret;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, forbidden};
@@ -71,7 +73,7 @@ struct Plan {
     key: Option<KeyPair>,
     group: Option<Uuid>,
     host: Option<String>,
-    admin_pass: String,
+    admin_pass: Secret<String>,
     reservation_id: String,
     /// The project's, to be checked again with each server.
     room: Option<CountedRoom>,
@@ -92,12 +94,13 @@ fn authorize(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerReques
 
 async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wanted: NewServerRequest) -> Result<Plan, ApiError> {
     let flavor = api.flavor_for(caller, &wanted.flavor).await?;
-    let disks = block_devices::look_up(&*api.volumes, caller, &wanted, &flavor).await?;
-    let root_image = if disks.volume_backed { disks.boot_image() } else { Uuid::parse_str(&wanted.image).ok() };
-    let image = match root_image {
-        Some(id) => Some(image::usable(&*api.images, caller, id, "Can not find requested image").await?),
-        None => None,
+    // An image that is named is looked up, also where a volume takes the root's place.
+    let named = match wanted.image.as_str() {
+        "" => None,
+        id => Some(image::usable(&*api.images, caller, id, image::UNKNOWN).await?),
     };
+    let disks = block_devices::look_up(api, caller, &wanted, &flavor).await?;
+    let image = if disks.volume_backed { disks.boot_image().cloned() } else { named };
     if let Some(image) = &image {
         image::check_fits(image, &flavor, disks.volume_backed)?;
     }
@@ -108,10 +111,8 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
         return Err(forbidden("Only volume-backed servers are allowed for flavors with zero disk."));
     }
     let mut interfaces = networks::look_up(&*api.network, caller, version, &wanted.networks, wanted.max_count).await?;
-    for group in wanted.security_groups.iter().flatten() {
-        let found = security_groups::named(&*api.network, &caller.project_id, group).await?;
-        let unknown = || bad_request(format!("Unable to find security_group with name or id '{}'", excerpt(group)));
-        interfaces.security_groups.push(found.ok_or_else(unknown)?.0);
+    if let Some(groups) = &wanted.security_groups {
+        interfaces.security_groups = named_groups(api, caller, groups).await?;
     }
     let key = key_pair(api, caller, &wanted).await?;
     let group = server_group(api, caller, &wanted).await?;
@@ -120,9 +121,18 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
     if wanted.hostname.is_some() && wanted.max_count > 1 {
         return Err(bad_request("Unable to allocate a single hostname to multiple instances."));
     }
-    let admin_pass = wanted.admin_pass.clone().unwrap_or_else(|| password(api.env.uuid()));
+    let admin_pass = wanted.admin_pass.clone().unwrap_or_else(|| Secret::new(password(api.env.uuid())));
     let reservation_id = format!("r-{}", &api.env.uuid().simple().to_string()[..8]);
     Ok(Plan { wanted, flavor, image, disks, interfaces, key, group, host, admin_pass, reservation_id, room: None })
+}
+
+async fn named_groups(api: &ComputeApi, caller: &RequestContext, names: &[String]) -> Result<Vec<Uuid>, ApiError> {
+    let known = security_groups::Known::of(&*api.network, &caller.project_id).await?;
+    let id = |name: &String| match known.named(name)? {
+        Some((id, _)) => Ok(*id),
+        None => Err(bad_request(format!("Unable to find security_group with name or id '{}'", excerpt(name)))),
+    };
+    names.iter().map(id).collect()
 }
 
 async fn key_pair(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerRequest) -> Result<Option<KeyPair>, ApiError> {
@@ -215,15 +225,19 @@ fn context(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i64) -> C
     let instance = instance(caller, plan, server, at, api.env.now());
     let display_name = instance.display_name.clone();
     let config_drive = config_drive(plan, &instance);
+    let wanted = &plan.wanted;
+    let secrets =
+        GuestSecrets { admin_pass: Some(plan.admin_pass.clone()), user_data: wanted.user_data.clone(), files: wanted.personality.clone() };
     let mut bundle = InstanceBundle::new(instance);
-    bundle.metadata = plan.wanted.metadata.clone();
-    bundle.tags = plan.wanted.tags.clone();
+    bundle.metadata = wanted.metadata.clone();
+    bundle.tags = wanted.tags.clone();
     let create = CreateRequest {
         request_spec: Box::new(request_spec(caller, plan, server)),
         networks: plan.interfaces.for_server(&api.env),
         volumes: plan.disks.for_server(&api.env),
         host: plan.host.clone(),
         config_drive,
+        sealed: Some(secrets.sealed(|bytes| api.env.seal(bytes))),
         instance: Box::new(bundle),
         room: plan.room.clone(),
     };
@@ -252,9 +266,6 @@ fn instance(caller: &RequestContext, plan: &Plan, uuid: Uuid, at: i64, now: Date
     instance.root_device_name = Some(devices::ROOT.to_owned());
     instance.access_ip_v4 = wanted.access_ip_v4.clone();
     instance.access_ip_v6 = wanted.access_ip_v6.clone();
-    instance.user_data = wanted.user_data.clone();
-    instance.injected_files =
-        json!(wanted.personality.iter().map(|(path, contents)| json!({"path": path, "contents": contents})).collect::<Vec<_>>());
     instance.system_metadata = plan.image.as_ref().map(system_metadata).unwrap_or_default();
     instance.security_groups = StringList(wanted.security_groups.clone().unwrap_or_else(|| vec!["default".to_owned()]));
     instance.trusted_certs = wanted.trusted_certs.clone().map(StringList);
@@ -290,7 +301,7 @@ fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSp
     }
 }
 
-/// What the guest reads at its first boot.
+/// What the guest reads at its first boot, but for what it alone may know.
 fn config_drive(plan: &Plan, instance: &Instance) -> Value {
     let keys: Value = plan.key.as_ref().map(|key| json!({&key.name: key.public_key})).unwrap_or_else(|| json!({}));
     json!({
@@ -301,9 +312,6 @@ fn config_drive(plan: &Plan, instance: &Instance) -> Value {
         "availability_zone": instance.availability_zone,
         "meta": plan.wanted.metadata,
         "public_keys": keys,
-        "admin_pass": plan.admin_pass,
-        "user_data": instance.user_data,
-        "files": instance.injected_files,
     })
 }
 
@@ -320,7 +328,7 @@ fn accepted(api: &ComputeApi, base: &str, body: &Value, plan: &Plan, made: Vec<I
         "security_groups": groups,
     }});
     if api.options.enable_instance_password {
-        view["server"]["adminPass"] = json!(plan.admin_pass);
+        view["server"]["adminPass"] = json!(plan.admin_pass.expose());
     }
     HttpResponse::Accepted().insert_header(("Location", format!("{base}/compute/v2.1/servers/{id}"))).json(view)
 }

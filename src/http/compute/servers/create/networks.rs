@@ -1,5 +1,8 @@
 //! The interfaces of a new server: the networks and ports that a request names, looked up and judged (spec §3).
 
+use std::collections::BTreeMap;
+
+use actix_web::http::StatusCode;
 use uuid::Uuid;
 
 use super::request::{Networks, WantedNetwork};
@@ -10,7 +13,7 @@ use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
 use crate::saga::context::RequestedNetwork;
 use crate::services::ServiceError;
-use crate::services::network::{Network, NetworkService, Port};
+use crate::services::network::{NetworkService, Port};
 
 /// What a request's interfaces come to.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -58,11 +61,14 @@ pub async fn look_up(
 ) -> Result<Interfaces, ApiError> {
     let wanted = match networks {
         Networks::None => return Ok(Interfaces::default()),
-        Networks::Auto => return automatic(service, caller, version).await,
+        Networks::Auto => return automatic(service, caller, version, servers).await,
         Networks::List(wanted) => wanted,
     };
     let usable = service.networks_for(&caller.project_id).await.map_err(service_error)?;
+    let usable: BTreeMap<Uuid, String> = usable.into_iter().map(|network| (network.id, network.project_id)).collect();
     let mut interfaces = Interfaces::default();
+    let to_make = wanted.iter().filter(|network| network.port.is_none()).count() as i64;
+    check_room(service, caller, to_make.saturating_mul(servers)).await?;
     for network in wanted {
         let interface = match &network.port {
             Some(port) => {
@@ -77,11 +83,28 @@ pub async fn look_up(
     Ok(interfaces)
 }
 
+/// 403 unless the project may have so many more ports. Each port is counted again where it is made.
+async fn check_room(service: &dyn NetworkService, caller: &RequestContext, ports: i64) -> Result<(), ApiError> {
+    if ports == 0 {
+        return Ok(());
+    }
+    match service.room_for_ports(&caller.project_id).await.map_err(service_error)? {
+        Some(room) if room < ports => Err(ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, "Maximum number of ports exceeded")),
+        _ => Ok(()),
+    }
+}
+
 /// The project's only network.
-async fn automatic(service: &dyn NetworkService, caller: &RequestContext, version: ApiVersion) -> Result<Interfaces, ApiError> {
+async fn automatic(
+    service: &dyn NetworkService,
+    caller: &RequestContext,
+    version: ApiVersion,
+    servers: i64,
+) -> Result<Interfaces, ApiError> {
     let usable = service.networks_for(&caller.project_id).await.map_err(service_error)?;
     match usable.as_slice() {
         [only] => {
+            check_room(service, caller, servers).await?;
             let interface = Interface { port: None, network: Some(only.id), fixed_ip: None, tag: None };
             Ok(Interfaces { wanted: vec![interface], ..Interfaces::default() })
         }
@@ -96,14 +119,14 @@ async fn automatic(service: &dyn NetworkService, caller: &RequestContext, versio
 async fn new_port(
     service: &dyn NetworkService,
     caller: &RequestContext,
-    usable: &[Network],
+    usable: &BTreeMap<Uuid, String>,
     wanted: &WantedNetwork,
     servers: i64,
 ) -> Result<Interface, ApiError> {
     let named = wanted.network.as_deref().unwrap_or_default();
     let unknown = || bad_request(format!("Network {named} could not be found."));
     let id = Uuid::parse_str(named).map_err(|_| unknown())?;
-    if !usable.iter().any(|network| network.id == id) {
+    if !usable.contains_key(&id) {
         // Administrators may use other projects' networks too.
         if !caller.is_admin() {
             return Err(unknown());
@@ -112,6 +135,12 @@ async fn new_port(
             ServiceError::NotFound(_) => unknown(),
             other => service_error(other),
         })?;
+    }
+    // The port is made in the caller's name: an address on a network is for its owner to choose.
+    let owns = caller.is_admin() || usable.get(&id) == Some(&caller.project_id);
+    if wanted.fixed_ip.is_some() && !owns {
+        let message = "rule:create_port:fixed_ips:ip_address is disallowed by policy";
+        return Err(ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, message));
     }
     if wanted.fixed_ip.is_some() && servers > 1 {
         return Err(bad_request("Failed to launch instances: Unable to launch multiple instances with a single configured fixed IP."));
@@ -136,7 +165,10 @@ async fn existing_port(
     if servers > 1 {
         return Err(bad_request("Unable to launch multiple instances with a single configured port ID."));
     }
-    if !port.device_id.is_empty() {
+    if port.project_id != caller.project_id {
+        return Err(bad_request(format!("Port {named} not usable for instances of project {}.", caller.project_id)));
+    }
+    if !port.device_id.is_empty() || port.server.is_some() {
         return Err(conflict(format!("Port {named} is still in use.")));
     }
     if port.fixed_ips.is_empty() {

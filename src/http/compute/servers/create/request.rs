@@ -1,12 +1,15 @@
 //! `POST /servers` as the caller wrote it, read into values. What it names is looked up by the neighbours.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::{Value, json};
 
+use crate::domain::guest_secrets::InjectedFile;
+use crate::domain::secret::Secret;
 use crate::http::compute::answer::bad_request;
 use crate::http::compute::schema::as_bool;
 use crate::http::compute::servers::body::integer;
+use crate::http::compute::servers::quota::MOST_AT_ONCE;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
@@ -19,7 +22,7 @@ pub struct NewServerRequest {
     pub flavor: String,
     /// Empty when none is named.
     pub image: String,
-    pub admin_pass: Option<String>,
+    pub admin_pass: Option<Secret<String>>,
     pub metadata: BTreeMap<String, String>,
     pub tags: Vec<String>,
     pub networks: Networks,
@@ -27,9 +30,8 @@ pub struct NewServerRequest {
     /// The block devices are of the old kind.
     pub legacy_block_devices: bool,
     pub key_name: Option<String>,
-    pub user_data: Option<String>,
-    /// Path and contents (base64).
-    pub personality: Vec<(String, String)>,
+    pub user_data: Option<Secret<String>>,
+    pub personality: Vec<InjectedFile>,
     pub config_drive: bool,
     pub zone: Zone,
     /// From 2.74: a host or hypervisor that the scheduler must choose.
@@ -89,20 +91,23 @@ pub fn read(body: &Value, version: ApiVersion) -> Result<NewServerRequest, ApiEr
     if min_count > max_count {
         return Err(bad_request("min_count must be <= max_count"));
     }
+    if min_count > MOST_AT_ONCE {
+        return Err(bad_request(format!("A request can create at most {MOST_AT_ONCE} servers: min_count is {min_count}.")));
+    }
     Ok(NewServerRequest {
         description: if version.at_least(19) { text("description") } else { Some(name.clone()) },
         hostname: text("hostname"),
         flavor: id_of_reference(&server["flavorRef"]),
         image: server["imageRef"].as_str().unwrap_or_default().to_owned(),
-        admin_pass: text("adminPass"),
+        admin_pass: text("adminPass").map(Secret::new),
         metadata: strings(&server["metadata"]),
         tags: unique(texts(&server["tags"])),
         networks: networks(&server["networks"])?,
         legacy_block_devices: !legacy.is_empty(),
         block_devices: if legacy.is_empty() { current } else { legacy },
         key_name: text("key_name"),
-        user_data: text("user_data"),
-        personality: personality(&server["personality"]),
+        user_data: text("user_data").map(Secret::new),
+        personality: InjectedFile::list(&server["personality"]),
         config_drive: as_bool(&server["config_drive"]),
         zone: zone(server["availability_zone"].as_str())?,
         requested_host: text("host"),
@@ -144,24 +149,14 @@ fn texts(value: &Value) -> Vec<String> {
 
 /// Each once, in the order of first sight.
 fn unique(all: Vec<String>) -> Vec<String> {
-    let mut kept: Vec<String> = Vec::with_capacity(all.len());
-    for entry in all {
-        if !kept.contains(&entry) {
-            kept.push(entry);
-        }
-    }
-    kept
+    let mut seen = HashSet::with_capacity(all.len());
+    all.into_iter().filter(|entry| seen.insert(entry.clone())).collect()
 }
 
 /// A map of texts.
 pub fn strings(value: &Value) -> BTreeMap<String, String> {
     let pairs = value.as_object().into_iter().flatten();
     pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
-}
-
-fn personality(value: &Value) -> Vec<(String, String)> {
-    let text = |file: &Value, key: &str| file[key].as_str().unwrap_or_default().to_owned();
-    list(value).iter().map(|file| (text(file, "path"), text(file, "contents"))).collect()
 }
 
 fn hints(body: &Value) -> BTreeMap<String, Value> {
@@ -175,10 +170,9 @@ fn networks(value: &Value) -> Result<Networks, ApiError> {
         Value::Array(entries) if !entries.is_empty() => {
             let wanted: Result<Vec<WantedNetwork>, ApiError> = entries.iter().map(wanted_network).collect();
             let wanted = wanted?;
-            for (at, network) in wanted.iter().enumerate() {
-                if let Some(port) = &network.port
-                    && wanted[..at].iter().any(|other| other.port.as_ref() == Some(port))
-                {
+            let mut ports = HashSet::new();
+            for port in wanted.iter().filter_map(|network| network.port.as_ref()) {
+                if !ports.insert(port) {
                     return Err(bad_request(format!("Port ID '{port}' was specified twice: you cannot attach a port multiple times.")));
                 }
             }

@@ -1,0 +1,2 @@
+DROP INDEX ports_by_server;
+ALTER TABLE ports DROP COLUMN server_id;

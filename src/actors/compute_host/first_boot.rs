@@ -1,0 +1,103 @@
+//! The configuration that a guest finds at its first boot: its password as the hash that a guest keeps of one itself, its user data
+//! as a checksum (the disk of a simulated guest holds neither), and its files as given.
+
+use serde_json::{Value, json};
+use sha_crypt::{PasswordHasher, ShaCrypt};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::core::CommandError;
+use crate::domain::guest::GuestSpec;
+use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
+use crate::env::Env;
+use crate::virt::written::hex;
+
+/// The guest as its driver shall build it, with nothing sealed. Refused when the seal is of other keys.
+pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, env: &Env) -> Result<GuestSpec, CommandError> {
+    let mut config = spec.config_drive.clone();
+    // A controller of a release that sealed nothing has them in the configuration.
+    let mut secrets = GuestSecrets::taken_from(&mut config);
+    if let Some(sealed) = &spec.sealed {
+        let opened = GuestSecrets::opened(sealed, |text| env.unseal(text));
+        let other_keys = || CommandError::Refused("what the guest alone may know was sealed with keys that this host does not have".into());
+        secrets = opened.ok_or_else(other_keys)?;
+    }
+    if let Some(fields) = config.as_object_mut() {
+        let salt = Sha256::digest([spec.server.as_bytes().as_slice(), operation.as_bytes()].concat());
+        let hash = secrets.admin_pass.map(|password| crypt(password.expose(), &salt[..16])).transpose()?;
+        let user_data = secrets.user_data.filter(|text| !text.expose().is_empty());
+        fields.insert("admin_pass_hash".into(), json!(hash));
+        fields.insert("user_data_sha256".into(), json!(user_data.map(|text| hex(&Sha256::digest(text.expose())))));
+        fields.insert("files".into(), Value::Array(secrets.files.iter().map(InjectedFile::to_guest).collect()));
+    }
+    Ok(GuestSpec { config_drive: config, sealed: None, ..spec.clone() })
+}
+
+/// SHA-512 of `crypt(3)`, as in a guest's own `/etc/shadow`. The salt is the operation's, so the same password has another hash next
+/// time.
+fn crypt(password: &str, salt: &[u8]) -> Result<String, CommandError> {
+    let hash = ShaCrypt::default().hash_password_with_salt(password.as_bytes(), salt);
+    let hash = hash.map_err(|error| CommandError::Failed(format!("the guest's password cannot be hashed: {error}")))?;
+    Ok(hash.as_str().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use sha_crypt::PasswordVerifier;
+
+    use super::*;
+    use crate::domain::flavor::Flavor;
+    use crate::domain::guest::DiskSource;
+    use crate::domain::secret::Secret;
+
+    fn spec(config_drive: Value) -> GuestSpec {
+        GuestSpec {
+            server: Uuid::from_u128(1),
+            instance_name: "instance-00000001".into(),
+            flavor: Flavor::default(),
+            disks: DiskSource::Volume,
+            volumes: vec![],
+            vifs: vec![],
+            config_drive,
+            sealed: None,
+        }
+    }
+
+    fn verified(built: &GuestSpec, password: &str) -> bool {
+        let hash = built.config_drive["admin_pass_hash"].as_str().unwrap();
+        ShaCrypt::default().verify_password(password.as_bytes(), hash).is_ok()
+    }
+
+    #[test]
+    fn a_guest_verifies_its_password_and_knows_no_more() {
+        let env = Env::system();
+        let secrets = GuestSecrets {
+            admin_pass: Some(Secret::new("pa55".into())),
+            user_data: Some(Secret::new("dXNlciBkYXRh".into())),
+            files: InjectedFile::list(&json!([{"path": "/etc/motd", "contents": "aGk="}])),
+        };
+        let sealed = secrets.sealed(|bytes| env.seal(bytes));
+        let asked = GuestSpec { sealed: Some(sealed), ..spec(json!({"name": "web"})) };
+        let built = unsealed(&asked, Uuid::from_u128(2), &env).ok().unwrap();
+        assert!(verified(&built, "pa55") && !verified(&built, "pa56"));
+        assert!(!built.config_drive.to_string().contains("dXNlciBkYXRh"));
+        assert_eq!(built.config_drive["user_data_sha256"], hex(&Sha256::digest("dXNlciBkYXRh")));
+        assert_eq!(built.config_drive["files"], json!([{"path": "/etc/motd", "contents": "aGk="}]));
+        assert_eq!((built.config_drive["name"].as_str(), built.sealed), (Some("web"), None));
+        let elsewhere = unsealed(&asked, Uuid::from_u128(2), &Env::system());
+        assert!(matches!(elsewhere, Err(CommandError::Refused(_))), "other keys");
+    }
+
+    #[test]
+    fn a_request_in_the_clear_is_understood() {
+        let written = spec(json!({"admin_pass": "pa55", "user_data": null, "files": []}));
+        let built = unsealed(&written, Uuid::from_u128(2), &Env::system()).ok().unwrap();
+        assert!(verified(&built, "pa55") && built.config_drive.get("admin_pass").is_none());
+        assert_eq!(built.config_drive["user_data_sha256"], Value::Null);
+    }
+
+    #[test]
+    fn a_guest_that_moved_is_told_nothing() {
+        assert_eq!(unsealed(&spec(Value::Null), Uuid::nil(), &Env::system()).ok(), Some(spec(Value::Null)));
+    }
+}

@@ -1,0 +1,212 @@
+//! Whether a data directory and its databases belong together. Pure: it is given what a look found, and refuses with a sentence
+//! that names both sides and their options.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use uuid::Uuid;
+
+use super::file::{Directory, State};
+use crate::db::Schema;
+use crate::db::deployment::facts::{ApiFacts, ServicesFacts};
+use crate::db::deployment::{Part, Sight};
+
+/// A database or the data directory, as messages name it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    /// `the API database`.
+    pub what: String,
+    pub place: String,
+    /// The option that names it: `[database] api`.
+    pub option: String,
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({})", self.what, self.place, self.option)
+    }
+}
+
+/// A database with what a look found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Seen {
+    pub named: Named,
+    pub sight: Sight,
+}
+
+impl Seen {
+    fn is_blank(&self) -> bool {
+        matches!(self.sight, Sight::Absent | Sight::Empty)
+    }
+
+    fn id(&self) -> Option<Uuid> {
+        match &self.sight {
+            Sight::Marked(marks) => Some(marks.deployment),
+            _ => None,
+        }
+    }
+}
+
+/// Why nothing is opened. Nothing has been changed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refusal {
+    #[error("{0} belongs to deployment {1}, and {2} to deployment {3}: name a directory and databases that belong together")]
+    Differ(Box<Named>, Uuid, Box<Named>, Uuid),
+    #[error("{0} is {1}, and {2} holds records of the same cloud: bring it back or name where it is; it is not made anew")]
+    Gone(Box<Named>, &'static str, Box<Named>),
+    #[error("{database} belongs to deployment {id}, and {directory} to none: name the directory of that deployment, or restore it")]
+    NoDirectory { database: Box<Named>, id: Uuid, directory: Box<Named> },
+    #[error(
+        "{directory} holds images, volumes or guests, and neither {api} nor {services} holds anything: its databases are elsewhere; \
+         name them under [database] in the file that --config names"
+    )]
+    Elsewhere { directory: Box<Named>, api: Box<Named>, services: Box<Named> },
+    #[error(
+        "{} of the data directory {data} was {was}, and this start would use {}: give the configuration that names the first ({}) \
+         with --config; if the database has moved, start once with `cellshift serve --adopt`",
+        now.what, now.place, now.option
+    )]
+    Moved { now: Box<Named>, data: String, was: String },
+    #[error(
+        "{0} holds records and does not say to which deployment they belong, and {1} belongs to deployment {2}; if it is an older \
+         backup of the same cloud, start once with `cellshift serve --adopt`"
+    )]
+    Unmarked(Box<Named>, Box<Named>, Uuid),
+    #[error("{0} and {1} do not belong together: {2}; if they do all the same, start once with `cellshift serve --adopt`")]
+    Unrelated(Box<Named>, Box<Named>, &'static str),
+    #[error("{0} is not such a database: {1}")]
+    Another(Box<Named>, String),
+    #[error("{0} and {1} are the same database: each needs its own")]
+    Twice(Box<Named>, Box<Named>),
+    #[error("{0}")]
+    File(String),
+}
+
+/// How a start goes about the marks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// There is nothing yet: a new deployment is made.
+    New,
+    /// Everything is marked.
+    Whole(Uuid),
+    /// A first start was interrupted: it is finished.
+    Making(Uuid),
+    /// Records without marks are taken over, under this id or a new one, when [`unrelated`] has nothing against it.
+    Adopting(Option<Uuid>),
+}
+
+/// Judges the data directory, the API database and the services database. `adopt` is the operator's word that databases
+/// without marks belong to the directory.
+pub fn judge(directory: &Named, found: &Directory, api: &Seen, services: &Seen, adopt: bool) -> Result<Standing, Refusal> {
+    of_its_kind(api, Schema::Api, Part::Api)?;
+    of_its_kind(services, Schema::Services, Part::Services)?;
+    let ids = [(directory, found.file.as_ref().map(|file| file.id)), (&api.named, api.id()), (&services.named, services.id())];
+    let mut known = ids.into_iter().filter_map(|(named, id)| id.map(|id| (named, id)));
+    let first = known.next();
+    if let Some((one, id)) = first
+        && let Some((other, differing)) = known.find(|(_, other)| *other != id)
+    {
+        return Err(Refusal::Differ(Box::new(one.clone()), id, Box::new(other.clone()), differing));
+    }
+    // Records of one are beside nothing of the other. The API database is always made first.
+    for (gone, beside) in [(api, services), (services, api)] {
+        if gone.is_blank() && holds_records_of(beside, gone) {
+            return Err(gone_beside(gone, &beside.named));
+        }
+    }
+    let blank = [api, services].into_iter().find(|database| database.is_blank());
+    let unmarked = [api, services].into_iter().find(|database| matches!(database.sight, Sight::Unmarked { .. }));
+    match (&found.file, first) {
+        (Some(file), _) => match (file.state, blank, unmarked) {
+            (State::Making, ..) => Ok(if unmarked.is_some() { Standing::Adopting(Some(file.id)) } else { Standing::Making(file.id) }),
+            (State::Adopting | State::Whole, Some(gone), _) => Err(gone_beside(gone, directory)),
+            (State::Whole, None, Some(unmarked)) if !adopt => {
+                Err(Refusal::Unmarked(Box::new(unmarked.named.clone()), Box::new(directory.clone()), file.id))
+            }
+            (State::Whole, None, None) => Ok(Standing::Whole(file.id)),
+            (State::Adopting | State::Whole, None, _) => Ok(Standing::Adopting(Some(file.id))),
+        },
+        (None, Some((database, id))) if !(found.is_used && adopt) => {
+            Err(Refusal::NoDirectory { database: Box::new(database.clone()), id, directory: Box::new(directory.clone()) })
+        }
+        (None, Some((_, id))) => Ok(Standing::Adopting(Some(id))),
+        (None, None) if api.is_blank() && services.is_blank() => match found.is_used {
+            true => Err(Refusal::Elsewhere {
+                directory: Box::new(directory.clone()),
+                api: Box::new(api.named.clone()),
+                services: Box::new(services.named.clone()),
+            }),
+            false => Ok(Standing::New),
+        },
+        (None, None) => Ok(Standing::Adopting(None)),
+    }
+}
+
+/// Whether `there` can only be as it is when `gone` has held records: with marks, because the API database remembers each
+/// that was marked; without, because cells are mapped after both databases were made.
+fn holds_records_of(there: &Seen, gone: &Seen) -> bool {
+    match &there.sight {
+        Sight::Absent | Sight::Empty => false,
+        // The services database is made after the API database.
+        _ if there.named.option == SERVICES => true,
+        Sight::Marked(marks) => gone.named.option == SERVICES && marks.others.contains(&Part::Services),
+        // Judged by its cells, in `unrelated`.
+        Sight::Unmarked { .. } => false,
+    }
+}
+
+/// The option that names the API database.
+pub const API: &str = "[database] api";
+/// The option that names the services database.
+pub const SERVICES: &str = "[database] services";
+
+fn gone_beside(gone: &Seen, beside: &Named) -> Refusal {
+    let how = if gone.sight == Sight::Absent { "not there" } else { "empty" };
+    Refusal::Gone(Box::new(gone.named.clone()), how, Box::new(beside.clone()))
+}
+
+fn of_its_kind(seen: &Seen, schema: Schema, part: Part) -> Result<(), Refusal> {
+    let another = match &seen.sight {
+        Sight::Marked(marks) if marks.part != part => format!("it is marked as {}", marks.part),
+        Sight::Unmarked { kind: Some(kind) } if *kind != schema => format!("it has the tables of the {kind:?} database").to_lowercase(),
+        Sight::Unmarked { kind: None } => "it has somebody else's tables".to_owned(),
+        _ => return Ok(()),
+    };
+    Err(Refusal::Another(Box::new(seen.named.clone()), another))
+}
+
+/// Why databases without marks may not belong together: each of two sides holds ids that the other should know,
+/// and knows none of them.
+pub fn unrelated(
+    directory: (&Named, &Directory),
+    api: (&Seen, &ApiFacts),
+    services: (&Seen, &ServicesFacts),
+    adopt: bool,
+) -> Result<(), Refusal> {
+    let ((named, found), (api_seen, api), (services_seen, services)) = (directory, api, services);
+    if services_seen.is_blank() && !api.cells.is_empty() {
+        return Err(gone_beside(services_seen, &api_seen.named));
+    }
+    if adopt && found.is_used {
+        return Ok(());
+    }
+    let refused = |one: &Named, other: &Named, why| Err(Refusal::Unrelated(Box::new(one.clone()), Box::new(other.clone()), why));
+    if !services.with_bytes.is_empty() && services.with_bytes.is_disjoint(&found.bytes) {
+        return refused(&services_seen.named, named, "not one of its images and volumes is there");
+    }
+    let servers: BTreeSet<String> = api.servers.iter().map(|(server, _)| server.clone()).collect();
+    if speaks_against(&servers, &found.guests) {
+        return refused(&api_seen.named, named, "not one of its servers has a guest there, and there are guests");
+    }
+    if speaks_against(&api.projects, &services.projects) {
+        return refused(&api_seen.named, &services_seen.named, "not one project that has servers is there");
+    }
+    Ok(())
+}
+
+fn speaks_against(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
+    !one.is_empty() && !other.is_empty() && one.is_disjoint(other)
+}
+
+#[cfg(test)]
+mod tests;

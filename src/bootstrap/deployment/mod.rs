@@ -1,0 +1,370 @@
+//! Before anything is opened: do the data directory and the databases belong to one deployment? `file` is what the directory
+//! says, `judge` decides; a refusal leaves every file and table as it was.
+//!
+//! The first start writes its id into the directory, then marks each database before it makes anything there, and at its end
+//! notes that all is whole. So a start that was interrupted is told from one whose databases are gone.
+
+pub mod file;
+pub mod judge;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::join_all;
+use uuid::Uuid;
+
+use super::{BootstrapError, at, topology};
+use crate::config::Config;
+use crate::db::api::ApiDb;
+use crate::db::api::cell_mappings::{CELL0, CellMapping};
+use crate::db::deployment::facts::{self, ApiFacts, ServicesFacts};
+use crate::db::deployment::{self, Misfit, Owner, Part, Sight, Unmarked};
+use crate::db::place::place_of;
+use crate::db::{Db, DbError, Location, Schema};
+use crate::env::{Blocking, Env};
+use file::{DeploymentFile, Directory, Places, State};
+use judge::{API, Named, Refusal, SERVICES, Seen, Standing};
+
+/// A deployment whose directory and databases belong together, as far as they answer.
+pub struct Deployment {
+    /// Its id, the same for all time.
+    pub id: Uuid,
+    /// Nothing is stored yet.
+    pub is_new: bool,
+    /// The directory's record; none in a simulation, whose databases are gone with it.
+    file: Option<DeploymentFile>,
+    data: PathBuf,
+    /// Tables without marks are taken over.
+    adopting: bool,
+    adopt_asked: bool,
+    /// Databases that the API database knows to be marked.
+    marked: BTreeSet<Part>,
+    /// Ids of servers by the cell that they are mapped to, and of resource providers; read where cells without marks may be.
+    servers: BTreeMap<String, BTreeSet<String>>,
+    providers: BTreeSet<String>,
+    /// Cells whose databases did not answer, and why.
+    pub unanswered: BTreeMap<String, String>,
+}
+
+/// The marks and records that are read before anything is opened.
+struct Look {
+    found: Directory,
+    api: Seen,
+    services: Seen,
+    standing: Standing,
+    api_facts: ApiFacts,
+    services_facts: ServicesFacts,
+}
+
+/// Looks at everything and decides. Nothing is changed, whatever comes of it.
+pub(super) async fn identify(config: &Config, env: &Env) -> Result<Deployment, BootstrapError> {
+    if env.blocking() == Blocking::Inline {
+        return Ok(Deployment::of_simulation(config));
+    }
+    let asked = config.clone();
+    let look = env.run_blocking(move || look(&asked)).await?;
+    let (id, is_new, adopting) = match look.standing {
+        Standing::New => (env.uuid(), true, false),
+        Standing::Making(id) | Standing::Whole(id) => (id, false, false),
+        Standing::Adopting(id) => (id.unwrap_or_else(|| env.uuid()), false, true),
+    };
+    let marked = match &look.api.sight {
+        Sight::Marked(marks) => marks.others.clone(),
+        _ => BTreeSet::new(),
+    };
+    let mut servers: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for (server, cell) in look.api_facts.servers.iter().filter_map(|(server, cell)| cell.clone().map(|cell| (server, cell))) {
+        servers.entry(cell).or_default().insert(server.clone());
+    }
+    let mut deployment = Deployment {
+        id,
+        is_new,
+        file: look.found.file.clone(),
+        data: config.data_dir.clone(),
+        adopting,
+        adopt_asked: config.adopt,
+        marked,
+        servers,
+        providers: look.services_facts.providers.clone(),
+        unanswered: BTreeMap::new(),
+    };
+    deployment.look_at_cells(config, env, &look).await?;
+    Ok(deployment)
+}
+
+fn named(what: &str, place: String, option: &str) -> Named {
+    Named { what: what.to_owned(), place, option: option.to_owned() }
+}
+
+/// The effective URL of the API database or the services database.
+pub(super) fn url_of(config: &Config, part: Part) -> String {
+    let (named, file) = match part {
+        Part::Services => (&config.database.services, "services.db"),
+        _ => (&config.database.api, "api.db"),
+    };
+    named.clone().unwrap_or_else(|| config.data_dir.join(file).to_string_lossy().into_owned())
+}
+
+fn look(config: &Config) -> Result<Look, BootstrapError> {
+    let data = &config.data_dir;
+    let found = file::read(data).map_err(Refusal::File)?;
+    let (api_url, services_url) = (url_of(config, Part::Api), url_of(config, Part::Services));
+    let directory = named("the data directory", data.display().to_string(), "--data-dir");
+    let api = named("the API database", place_of(&api_url, data), API);
+    let services = named("the services database", place_of(&services_url, data), SERVICES);
+    if api.place == services.place {
+        return Err(Refusal::Twice(Box::new(api), Box::new(services)).into());
+    }
+    if let Some(file) = found.file.as_ref().filter(|_| !config.adopt) {
+        has_not_moved(config, &api, Some(&file.database.api))?;
+        has_not_moved(config, &services, Some(&file.database.services))?;
+    }
+    let sight = |name: &str, url: &str, place: &str| {
+        deployment::look(url).map_err(|error| DbError::Unavailable { name: name.into(), reason: format!("{place}: {}", reason_of(error)) })
+    };
+    let api = Seen { sight: sight("api", &api_url, &api.place)?, named: api };
+    let services = Seen { sight: sight("services", &services_url, &services.place)?, named: services };
+    let standing = judge::judge(&directory, &found, &api, &services, config.adopt)?;
+    let there = |seen: &Seen| !matches!(seen.sight, Sight::Absent | Sight::Empty);
+    let mut api_facts = ApiFacts::default();
+    if there(&api) {
+        api_facts.cells = facts::cells(&api_url)?;
+    }
+    let mut services_facts = ServicesFacts::default();
+    // Where every mark is there, nothing has to be concluded from records.
+    if config.adopt || !is_marked_wholly(standing, &api.sight, &api_facts) {
+        if there(&api) {
+            facts::read_servers(&api_url, &mut api_facts)?;
+        }
+        if there(&services) {
+            services_facts = facts::of_services(&services_url)?;
+        }
+    }
+    if matches!(standing, Standing::Adopting(_)) {
+        judge::unrelated((&directory, &found), (&api, &api_facts), (&services, &services_facts), config.adopt)?;
+    }
+    Ok(Look { found, api, services, standing, api_facts, services_facts })
+}
+
+fn is_marked_wholly(standing: Standing, api: &Sight, known: &ApiFacts) -> bool {
+    match (standing, api) {
+        (Standing::Whole(_), Sight::Marked(marks)) => known.cells.iter().all(|cell| marks.others.contains(&Part::Cell(cell.uuid))),
+        _ => false,
+    }
+}
+
+fn reason_of(error: DbError) -> String {
+    match error {
+        DbError::Unavailable { reason, .. } => reason,
+        other => other.to_string(),
+    }
+}
+
+/// A database that is elsewhere than the directory remembers is another one until the operator says otherwise.
+fn has_not_moved(config: &Config, now: &Named, was: Option<&String>) -> Result<(), Refusal> {
+    match was.filter(|was| **was != now.place) {
+        None => Ok(()),
+        Some(was) => Err(Refusal::Moved { now: Box::new(now.clone()), data: config.data_dir.display().to_string(), was: was.clone() }),
+    }
+}
+
+/// A cell to look at: one that is mapped, or that this start would map.
+struct CellToLook {
+    named: Named,
+    name: String,
+    /// None for one that is still to be mapped.
+    uuid: Option<Uuid>,
+    url: String,
+}
+
+fn cells_to_look(config: &Config, known: &ApiFacts) -> Vec<CellToLook> {
+    let mut found: BTreeMap<String, (Option<Uuid>, String)> = BTreeMap::new();
+    for cell in &known.cells {
+        let configured = config.database.cells.get(&cell.name).cloned();
+        let url = configured.unwrap_or_else(|| topology::in_this_directory(config, &cell.name, &cell.url));
+        found.insert(cell.name.clone(), (Some(cell.uuid), url));
+    }
+    let has_cell0 = found.contains_key("cell0");
+    for number in 0..=topology::wanted_cells(config, has_cell0) {
+        let name = format!("cell{number}");
+        let url = config.database.cells.get(&name).cloned().unwrap_or_else(|| topology::file_of(config, &name));
+        found.entry(name).or_insert(((number == 0).then_some(CELL0), url));
+    }
+    let cell = |(name, (uuid, url)): (String, (Option<Uuid>, String))| CellToLook {
+        named: named(&format!("the database of {name}"), place_of(&url, &config.data_dir), &format!("[database.cells] {name}")),
+        name,
+        uuid,
+        url,
+    };
+    found.into_iter().map(cell).collect()
+}
+
+impl Deployment {
+    fn of_simulation(config: &Config) -> Deployment {
+        Deployment {
+            id: Uuid::nil(),
+            is_new: true,
+            file: None,
+            data: config.data_dir.clone(),
+            adopting: false,
+            adopt_asked: false,
+            marked: BTreeSet::new(),
+            servers: BTreeMap::new(),
+            providers: BTreeSet::new(),
+            unanswered: BTreeMap::new(),
+        }
+    }
+
+    /// All cells at once; a cell that does not answer is left for later.
+    async fn look_at_cells(&mut self, config: &Config, env: &Env, look: &Look) -> Result<(), BootstrapError> {
+        let cells = cells_to_look(config, &look.api_facts);
+        let mut places: BTreeMap<&str, &Named> = BTreeMap::new();
+        for named in cells.iter().map(|cell| &cell.named).chain([&look.api.named, &look.services.named]) {
+            if let Some(other) = places.insert(&named.place, named) {
+                return Err(Refusal::Twice(Box::new(other.clone()), Box::new(named.clone())).into());
+            }
+        }
+        if let Some(file) = self.file.as_ref().filter(|_| !config.adopt) {
+            cells.iter().try_for_each(|cell| has_not_moved(config, &cell.named, file.database.cells.get(&cell.name)))?;
+        }
+        let patience = config.cells.timeout.duration();
+        let asked = cells.iter().map(|cell| self.look_at_cell(env, cell, patience));
+        for (cell, answer) in cells.iter().zip(join_all(asked).await) {
+            match answer {
+                // A file that is not there may be on a disk that is not mounted: the cell is down.
+                Ok(Ok(()) | Err(Misfit::Absent)) => {}
+                Ok(Err(misfit)) => {
+                    let why = match cell.uuid {
+                        Some(_) => misfit.to_string(),
+                        None => "it holds records, and the API database knows of no such cell".to_owned(),
+                    };
+                    return Err(Refusal::Another(Box::new(cell.named.clone()), why).into());
+                }
+                Err(reason) => {
+                    self.unanswered.insert(cell.name.clone(), reason);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn look_at_cell(&self, env: &Env, cell: &CellToLook, patience: Duration) -> Result<Result<(), Misfit>, String> {
+        let url = cell.url.clone();
+        let owner = match cell.uuid {
+            Some(uuid) => self.owner_of_cell(uuid, false),
+            // Nothing of this deployment has ever been in it: no id fits.
+            None => {
+                let part = Part::Cell(Uuid::from_u128(u128::MAX));
+                Owner { deployment: self.id, part, must_exist: false, unmarked: Unmarked::Refused }
+            }
+        };
+        let checked = env.run_blocking(move || deployment::check(&url, &owner));
+        match tokio::time::timeout(patience, checked).await {
+            Ok(checked) => checked.map_err(reason_of),
+            Err(_) => Err(format!("no answer within {patience:?}")),
+        }
+    }
+
+    /// Whose the API database or the services database must be; none in a simulation.
+    fn owner(&self, part: Part) -> Option<Owner> {
+        let file = self.file.as_ref()?;
+        let unmarked = if self.adopting { Unmarked::Taken } else { Unmarked::Refused };
+        Some(Owner { deployment: self.id, part, must_exist: file.state == State::Whole, unmarked })
+    }
+
+    /// Whose a cell's database must be; `holds_records` when other databases know of records in it.
+    fn owner_of_cell(&self, cell: Uuid, holds_records: bool) -> Owner {
+        let part = Part::Cell(cell);
+        let is_marked = self.marked.contains(&part);
+        let known = || {
+            let servers = self.servers.get(&cell.to_string()).into_iter().flatten();
+            Arc::new(servers.chain(&self.providers).cloned().collect::<BTreeSet<String>>())
+        };
+        let unmarked = match is_marked && !self.adopting && !self.adopt_asked {
+            true => Unmarked::Refused,
+            false => Unmarked::TakenWhenKnown { ids: known(), strictly: !self.adopting && !self.adopt_asked },
+        };
+        let must_exist = is_marked || holds_records || self.servers.contains_key(&cell.to_string());
+        Owner { deployment: self.id, part, must_exist, unmarked }
+    }
+
+    /// Says in the data directory whose it is, before any database is marked.
+    pub(super) async fn begin(&mut self, config: &Config, env: &Env) -> Result<(), BootstrapError> {
+        if env.blocking() == Blocking::Inline || (self.file.is_some() && !self.adopting) {
+            return Ok(());
+        }
+        let data = &config.data_dir;
+        let place = |part| place_of(&url_of(config, part), data);
+        let database = Places { api: place(Part::Api), services: place(Part::Services), cells: BTreeMap::new() };
+        let state = if self.adopting { State::Adopting } else { State::Making };
+        let known = self.file.take().map_or(database, |file| file.database);
+        self.write(env, DeploymentFile { id: self.id, state, database: known }).await
+    }
+
+    /// Opens the API database or the services database as this deployment's.
+    pub(super) async fn open(&self, config: &Config, env: &Env, part: Part) -> Result<Db, DbError> {
+        let name = if part == Part::Services { "services" } else { "api" };
+        let location = Location { url: url_of(config, part), schema: part.schema(), owner: self.owner(part) };
+        let db = Db::unopened(name, location, env);
+        db.open_now().await?;
+        Ok(db)
+    }
+
+    /// A cell's database, which is still to be opened.
+    pub(super) fn unopened_cell(&self, mapping: &CellMapping, url: String, holds_records: bool, env: &Env) -> Db {
+        let owner = self.file.as_ref().map(|_| self.owner_of_cell(mapping.uuid, holds_records));
+        Db::unopened(&mapping.name, Location { url, schema: Schema::Cell, owner }, env)
+    }
+
+    /// Remembers in the API database that this one has been marked; from now on it is never made anew.
+    pub(super) async fn note_marked(&self, api: &ApiDb, part: Part) -> Result<(), DbError> {
+        match self.file.is_some() && !self.marked.contains(&part) {
+            true => api.note_marked(part, self.id).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Notes, in a cell's setup, that the cell's database is marked.
+    pub(super) fn note_for(&self, api: &ApiDb, cell: Uuid) -> Option<MarkNote> {
+        let part = Part::Cell(cell);
+        let wanted = self.file.is_some() && !self.marked.contains(&part);
+        wanted.then(|| MarkNote { api: api.clone(), part, deployment: self.id })
+    }
+
+    /// Everything has been made or taken over: notes that, and where the databases are.
+    pub(super) async fn finish(&mut self, config: &Config, env: &Env, cells: &[CellMapping]) -> Result<(), BootstrapError> {
+        let Some(known) = self.file.clone() else { return Ok(()) };
+        let data = &config.data_dir;
+        let place = |part| place_of(&url_of(config, part), data);
+        let cells = cells.iter().map(|cell| (cell.name.clone(), place_of(&cell.database_url, data))).collect();
+        let database = Places { api: place(Part::Api), services: place(Part::Services), cells };
+        let whole = DeploymentFile { id: self.id, state: State::Whole, database };
+        if whole != known {
+            self.write(env, whole).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(&mut self, env: &Env, content: DeploymentFile) -> Result<(), BootstrapError> {
+        let (data, written) = (self.data.clone(), content.clone());
+        let done = env.run_blocking(move || file::write(&data, &written)).await;
+        done.map_err(at(&self.data.join(file::NAME)))?;
+        self.file = Some(content);
+        Ok(())
+    }
+}
+
+/// A note for the API database that a cell's database has been marked.
+pub(super) struct MarkNote {
+    api: ApiDb,
+    part: Part,
+    deployment: Uuid,
+}
+
+impl MarkNote {
+    pub(super) async fn write(&self) -> Result<(), DbError> {
+        self.api.note_marked(self.part, self.deployment).await
+    }
+}

@@ -1,0 +1,103 @@
+//! I16 for bytes: every image, volume and disk is there, as long as it should be, and (where a deep audit has read it) holds what was
+//! written to it.
+
+use std::collections::BTreeSet;
+
+use uuid::Uuid;
+
+use super::explanations::Topic;
+use super::report::{Findings, Violation};
+use super::snapshot::Snapshot;
+use crate::db::cell::instances::Instance;
+use crate::domain::host_protocol::{DiskReport, DiskVerdict};
+use crate::domain::server::VmState;
+use crate::services::stored_bytes::{Finding, StoredBytes};
+
+/// Looks for violations of I16 by files.
+pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
+    let mut found = Findings::of(snapshot);
+    for (kind, files) in [("image", &snapshot.image_files), ("volume", &snapshot.volume_files)] {
+        for file in files.iter().flatten().filter(|file| !file.fits()) {
+            found.add("I16", format!("{kind} {}", file.id), length_of(file));
+        }
+    }
+    // A server whose build or rebuild failed may lack what nobody has written.
+    let broken: BTreeSet<Uuid> = snapshot.records().filter(|(_, record)| is_unfinished(record)).map(|(_, record)| record.uuid).collect();
+    for (name, host) in &snapshot.hosts {
+        for guest in &host.report.guests {
+            let whole = |disk: &DiskReport| fits(disk) || (disk.expected.is_none() && broken.contains(&guest.server));
+            for disk in guest.disks.iter().filter(|disk| !whole(disk)) {
+                found.about(guest.server, Topic::Host, "I16", format!("server {}", guest.server), length_on(name, disk));
+            }
+        }
+    }
+    if let Some(deep) = &snapshot.deep {
+        for (kind, id, finding) in &deep.files {
+            found.add("I16", format!("{kind} {id}"), wrong_content("its file", finding));
+        }
+        for (host, server, disk, verdict) in &deep.disks {
+            let subject = format!("server {server}");
+            match verdict {
+                DiskVerdict::Differs { expected, found: sha256 } => {
+                    let finding = Finding::Differs { expected: expected.clone(), found: sha256.clone() };
+                    found.about(*server, Topic::Host, "I16", subject, wrong_content(&format!("{} on {host}", called(disk)), &finding));
+                }
+                DiskVerdict::Unreadable { reason } => {
+                    let finding = Finding::Unreadable(reason.clone());
+                    found.about(*server, Topic::Host, "I16", subject, wrong_content(&format!("{} on {host}", called(disk)), &finding));
+                }
+                DiskVerdict::Same | DiskVerdict::Changing => {}
+            }
+        }
+    }
+    found.done()
+}
+
+fn is_unfinished(record: &Instance) -> bool {
+    matches!(record.vm_state, VmState::Error | VmState::Building | VmState::Deleted)
+}
+
+/// True for a disk that is there and as long as it should be. A volume that is missing is told of by its own record.
+fn fits(disk: &DiskReport) -> bool {
+    match (disk.found, disk.expected) {
+        (None, _) => disk.name.parse::<Uuid>().is_ok(),
+        (Some(_), None) => true,
+        (Some(found), Some(expected)) => found == expected || (disk.at_least && found > expected),
+    }
+}
+
+fn called(disk: &str) -> String {
+    match disk.parse::<Uuid>() {
+        Ok(volume) => format!("volume {volume}"),
+        Err(_) => disk.to_owned(),
+    }
+}
+
+fn length_on(host: &str, disk: &DiskReport) -> String {
+    let least = if disk.at_least { "at least " } else { "" };
+    match (disk.found, disk.expected) {
+        (None, Some(expected)) => format!("{} on {host} is missing, expected {least}{expected} bytes", called(&disk.name)),
+        (None, None) => format!("{} on {host} is missing, expected a file", called(&disk.name)),
+        (Some(found), expected) => {
+            let expected = expected.unwrap_or_default();
+            format!("{} on {host} has {found} bytes, expected {least}the {expected} that were written", called(&disk.name))
+        }
+    }
+}
+
+fn length_of(file: &StoredBytes) -> String {
+    let least = if file.at_least { "at least " } else { "" };
+    match file.found {
+        None => format!("its file is missing, expected {least}{} bytes", file.expected),
+        Some(found) => format!("its file has {found} bytes, expected {least}{} as on its record", file.expected),
+    }
+}
+
+fn wrong_content(what: &str, finding: &Finding) -> String {
+    match finding {
+        Finding::Differs { expected, found } => {
+            format!("{what} does not hold what was written: its SHA-256 is {found}, expected {expected}")
+        }
+        Finding::Unreadable(reason) => format!("{what} cannot be read: {reason}"),
+    }
+}

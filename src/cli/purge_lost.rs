@@ -1,0 +1,49 @@
+//! `cellshift db purge-lost`: the only way by which files leave `lost+found/`. A running service does not mind: it puts files
+//! there when it starts and reads none.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
+use clap::Args;
+
+use super::data_dir::DataDirError;
+use super::{Failure, Options};
+use crate::services::lost_and_found;
+
+/// The files that are removed.
+#[derive(Args, Clone)]
+pub(super) struct PurgeLost {
+    #[command(flatten)]
+    options: Options,
+    /// Only what was found before this time: 2026-11-23T08:00:00Z, or 2026-11-23 for its beginning in UTC.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    before: DateTime<Utc>,
+    /// Say what would be removed, and remove nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Removes the files and names each.
+pub(super) fn run(asked: PurgeLost) -> Result<ExitCode, Failure> {
+    let data = asked.options.load()?.data_dir;
+    if !data.is_dir() {
+        return Err(DataDirError::Missing { path: data }.into());
+    }
+    let root = lost_and_found::in_directory(&data);
+    let purged = lost_and_found::purge(&data, asked.before, asked.dry_run)
+        .map_err(|error| format!("{} cannot be purged: {error}", root.display()))?;
+    let verb = if asked.dry_run { "would remove" } else { "removed" };
+    let mut text: String =
+        purged.iter().map(|lost| format!("{verb} {}, {} bytes\n", root.join(&lost.path).display(), lost.bytes)).collect();
+    let bytes: u64 = purged.iter().map(|lost| lost.bytes).sum();
+    text += &format!("{verb} {} files, {bytes} bytes\n", purged.len());
+    std::io::stdout().lock().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn time(text: &str) -> Result<DateTime<Utc>, String> {
+    let whole = DateTime::parse_from_rfc3339(text).map(|time| time.with_timezone(&Utc));
+    let day = || text.parse::<NaiveDate>().map(|day| day.and_time(NaiveTime::MIN).and_utc());
+    whole.or_else(|_| day()).map_err(|_| "a time like 2026-11-23T08:00:00Z, or a day like 2026-11-23".to_owned())
+}

@@ -1,0 +1,253 @@
+//! The deployment that a database belongs to: a mark that the first start leaves in each, and that every later one compares.
+//!
+//! The mark's table is made before the first migration runs, so a database that holds anything of this release always says
+//! whose it is. A look changes nothing: neither a table nor a file is made.
+
+pub mod facts;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use diesel::Connection;
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use super::connection::{self, is_postgres};
+use super::{Conn, DbError, Schema};
+use crate::domain::inside;
+
+diesel::table! {
+    deployment (part) {
+        part -> Text,
+        deployment_uuid -> Text,
+    }
+}
+
+/// As text rather than a migration's file: it comes before all migrations.
+const TABLE: &str = "CREATE TABLE IF NOT EXISTS deployment (part TEXT PRIMARY KEY NOT NULL, deployment_uuid TEXT NOT NULL)";
+/// The table's name.
+const DEPLOYMENT: &str = "deployment";
+
+/// A database's part in its deployment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Part {
+    Api,
+    Services,
+    /// The database of the cell with this id.
+    Cell(Uuid),
+}
+
+impl Part {
+    /// The tables of such a database.
+    pub fn schema(self) -> Schema {
+        match self {
+            Part::Api => Schema::Api,
+            Part::Services => Schema::Services,
+            Part::Cell(_) => Schema::Cell,
+        }
+    }
+
+    fn read(text: &str) -> Option<Part> {
+        match text {
+            "api" => Some(Part::Api),
+            "services" => Some(Part::Services),
+            other => other.strip_prefix("cell:").and_then(|id| id.parse().ok()).map(Part::Cell),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Part::Api => f.write_str("api"),
+            Part::Services => f.write_str("services"),
+            Part::Cell(id) => write!(f, "cell:{id}"),
+        }
+    }
+}
+
+/// The result of a look at a database.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Sight {
+    /// There is no such file.
+    Absent,
+    /// There is a database without a table.
+    Empty,
+    /// There are tables and no mark: a release without marks made them, or somebody else.
+    Unmarked {
+        /// The part whose tables these are; none when they are nobody's of ours, and no cell's id for a cell.
+        kind: Option<Schema>,
+    },
+    /// There is a mark.
+    Marked(Marks),
+}
+
+/// The marks in a database.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Marks {
+    /// The database's part in the deployment.
+    pub part: Part,
+    /// Whose.
+    pub deployment: Uuid,
+    /// In the API database: the other databases that have been marked. They have held records since, and are never made anew.
+    pub others: BTreeSet<Part>,
+}
+
+/// Whose a database must be that is opened.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    pub deployment: Uuid,
+    pub part: Part,
+    /// The database has been there before: it is not made anew.
+    pub must_exist: bool,
+    /// How tables without a mark are taken.
+    pub unmarked: Unmarked,
+}
+
+/// Whether tables without a mark, which a release without marks has made, are taken for the deployment's own.
+#[derive(Clone, Debug)]
+pub enum Unmarked {
+    Refused,
+    Taken,
+    /// A cell's are, when the deployment knows one of their servers or compute nodes.
+    TakenWhenKnown {
+        /// Ids of servers in this cell, and of all resource providers.
+        ids: Arc<BTreeSet<String>>,
+        /// Records must be known; else nothing may speak against them.
+        strictly: bool,
+    },
+}
+
+/// Why a database is not the one that was meant. A sentence about it, without its place.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Misfit {
+    #[error("there is no file, and records have been in it")]
+    Absent,
+    #[error("it is empty, and records have been in it")]
+    Empty,
+    #[error("it belongs to deployment {found}, not to deployment {wanted}")]
+    OtherDeployment { found: Uuid, wanted: Uuid },
+    #[error("it is the database {found} of this deployment, not {wanted}")]
+    OtherPart { found: String, wanted: String },
+    #[error("it holds records and does not say to which deployment they belong")]
+    Unmarked,
+    #[error("its records are not this deployment's: none of its servers and compute nodes is known to the other databases")]
+    Unknown,
+}
+
+/// Looks at a database without changing anything. Blocking; [`DbError::Unavailable`] when it does not answer.
+pub fn look(url: &str) -> Result<Sight, DbError> {
+    if !is_postgres(url) {
+        match std::fs::metadata(url) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Sight::Absent),
+            // A path below a file is not there either, and neither is one that nobody may look at: opening it says why.
+            Err(error) => return Err(DbError::Unavailable { name: url.to_owned(), reason: inside::of(error) }),
+            Ok(about) if about.len() == 0 => return Ok(Sight::Empty),
+            Ok(_) => {}
+        }
+    }
+    let mut conn = connection::open_to_look(url)?;
+    let tables = connection::tables(&mut conn)?;
+    if tables.is_empty() {
+        return Ok(Sight::Empty);
+    }
+    if !tables.contains(DEPLOYMENT) {
+        return Ok(Sight::Unmarked { kind: kind_of(&tables) });
+    }
+    let mut marks = read_marks(&mut conn)?;
+    // The API database is the one that knows of others.
+    let own = if marks.contains_key(&Part::Api) { Some(Part::Api) } else { marks.keys().next().copied() };
+    Ok(match own.and_then(|part| marks.remove(&part).map(|deployment| (part, deployment))) {
+        Some((part, deployment)) => Sight::Marked(Marks { part, deployment, others: marks.into_keys().collect() }),
+        // The table was made and the mark was not: the first start ended between the two, before any other table was made.
+        None if tables.len() == 1 => Sight::Empty,
+        None => Sight::Unmarked { kind: kind_of(&tables) },
+    })
+}
+
+/// Whether a database is its owner's, by a look. Blocking.
+pub fn check(url: &str, owner: &Owner) -> Result<Result<(), Misfit>, DbError> {
+    let sight = look(url)?;
+    Ok(match sight {
+        Sight::Absent if owner.must_exist => Err(Misfit::Absent),
+        Sight::Empty if owner.must_exist => Err(Misfit::Empty),
+        Sight::Absent | Sight::Empty => Ok(()),
+        Sight::Marked(marks) => fits(&marks, owner),
+        Sight::Unmarked { .. } => match &owner.unmarked {
+            Unmarked::Refused => Err(Misfit::Unmarked),
+            Unmarked::Taken => Ok(()),
+            Unmarked::TakenWhenKnown { ids, strictly } => {
+                let held = facts::of_cell(url)?;
+                let known = held.iter().any(|id| ids.contains(id));
+                let speaks_against = !held.is_empty() && !known && (*strictly || !ids.is_empty());
+                if speaks_against { Err(Misfit::Unknown) } else { Ok(()) }
+            }
+        },
+    })
+}
+
+fn fits(marks: &Marks, owner: &Owner) -> Result<(), Misfit> {
+    if marks.deployment != owner.deployment {
+        return Err(Misfit::OtherDeployment { found: marks.deployment, wanted: owner.deployment });
+    }
+    if marks.part != owner.part {
+        return Err(Misfit::OtherPart { found: marks.part.to_string(), wanted: owner.part.to_string() });
+    }
+    Ok(())
+}
+
+/// Marks a database as its owner's, before anything else is made in it. One that another has marked meanwhile is refused.
+pub(super) fn mark(conn: &mut Conn, owner: &Owner) -> Result<(), DbError> {
+    conn.batch_execute(TABLE)?;
+    conn.transaction(|conn| note(conn, owner.part, owner.deployment))?;
+    let found = read_marks(conn)?.remove(&owner.part);
+    match found {
+        Some(deployment) if deployment == owner.deployment => Ok(()),
+        Some(found) => Err(Misfit::OtherDeployment { found, wanted: owner.deployment }.into()),
+        None => Err(Misfit::Unmarked.into()),
+    }
+}
+
+impl From<Misfit> for DbError {
+    fn from(misfit: Misfit) -> DbError {
+        DbError::Unavailable { name: String::new(), reason: inside::of(misfit) }
+    }
+}
+
+impl super::api::ApiDb {
+    /// Remembers that another database of the deployment has been marked.
+    pub async fn note_marked(&self, part: Part, deployment: Uuid) -> Result<(), DbError> {
+        self.db().write(move |conn| note(conn, part, deployment)).await
+    }
+}
+
+fn note(conn: &mut Conn, part: Part, of: Uuid) -> Result<(), DbError> {
+    let part = part.to_string();
+    let known: Option<String> = deployment::table.find(&part).select(deployment::deployment_uuid).first(conn).optional()?;
+    if known.is_none() {
+        diesel::insert_into(deployment::table)
+            .values((deployment::part.eq(part), deployment::deployment_uuid.eq(of.to_string())))
+            .execute(conn)?;
+    }
+    Ok(())
+}
+
+fn read_marks(conn: &mut Conn) -> Result<BTreeMap<Part, Uuid>, DbError> {
+    let rows: Vec<(String, String)> = deployment::table.load(conn)?;
+    let read = |(part, id): (String, String)| match (Part::read(&part), Uuid::parse_str(&id)) {
+        (Some(part), Ok(id)) => Ok((part, id)),
+        _ => Err(DbError::unreadable("deployment", &format!("{part} {id}"))),
+    };
+    rows.into_iter().map(read).collect()
+}
+
+/// Whose tables these are, by one that only such a database has.
+fn kind_of(tables: &BTreeSet<String>) -> Option<Schema> {
+    let telling = [("cell_mappings", Schema::Api), ("resource_providers", Schema::Services), ("compute_nodes", Schema::Cell)];
+    telling.into_iter().find(|(table, _)| tables.contains(*table)).map(|(_, schema)| schema)
+}
+
+#[cfg(test)]
+mod tests;

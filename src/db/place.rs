@@ -1,0 +1,83 @@
+//! Where a database is, as a text that may be written down and shown: no password, and nothing that only says how to connect.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::connection::is_postgres;
+
+/// Settings of a URL that say which database it names; the others may change without another database being meant.
+const NAMING: [&str; 6] = ["host", "hostaddr", "port", "dbname", "user", "service"];
+
+/// The place of a database: a URL without its password, or a file's path, relative to `data` when it is below it.
+pub fn place_of(url: &str, data: &Path) -> String {
+    if is_postgres(url) { of_postgres(url) } else { of_file(url, data) }
+}
+
+fn of_postgres(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let (rest, settings) = rest.split_once('?').unwrap_or((rest, ""));
+    // A password may hold any character that is not the last '@'.
+    let (user, address) = match rest.rsplit_once('@') {
+        Some((user, address)) => (user.split(':').next().unwrap_or_default(), address),
+        None => ("", rest),
+    };
+    let at = if user.is_empty() { "" } else { "@" };
+    let mut naming: Vec<&str> =
+        settings.split('&').filter(|setting| setting.split_once('=').is_some_and(|(key, _)| NAMING.contains(&key))).collect();
+    naming.sort_unstable();
+    let naming = if naming.is_empty() { String::new() } else { format!("?{}", naming.join("&")) };
+    format!("postgres://{user}{at}{address}{naming}")
+}
+
+fn of_file(path: &str, data: &Path) -> String {
+    let (path, data) = (resolved(Path::new(path)), resolved(data));
+    path.strip_prefix(&data).unwrap_or(&path).to_string_lossy().into_owned()
+}
+
+/// Absolute, with links followed as far as the path exists.
+fn resolved(path: &Path) -> PathBuf {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut missing = Vec::new();
+    let mut there = absolute.as_path();
+    loop {
+        if let Ok(found) = there.canonicalize() {
+            return missing.iter().rev().fold(found, |path, part: &Component<'_>| path.join(part));
+        }
+        match (there.parent(), there.components().next_back()) {
+            (Some(parent), Some(last)) => {
+                missing.push(last);
+                there = parent;
+            }
+            _ => return absolute,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_names_the_database_and_no_password() {
+        let data = Path::new("/data");
+        for (url, place) in [
+            ("postgres://me:secret@db/api", "postgres://me@db/api"),
+            ("postgresql://me:se@c:ret@db:5433/api?sslmode=require&connect_timeout=3", "postgres://me@db:5433/api"),
+            ("postgres:///api?password=secret&host=/run/postgres", "postgres:///api?host=/run/postgres"),
+            ("postgres://db/api", "postgres://db/api"),
+        ] {
+            assert_eq!(place_of(url, data), place);
+        }
+    }
+
+    #[test]
+    fn a_file_in_the_data_directory_moves_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        std::fs::create_dir(&real).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        assert_eq!(place_of(&link.join("api.db").to_string_lossy(), &real), "api.db");
+        assert_eq!(place_of(&real.join("not/there/api.db").to_string_lossy(), &link), "not/there/api.db");
+        let other = dir.path().join("other.db");
+        assert_eq!(place_of(&other.to_string_lossy(), &real), other.canonicalize().unwrap_or(other).to_string_lossy());
+    }
+}

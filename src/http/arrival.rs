@@ -1,0 +1,269 @@
+//! How a request arrives: its body is read while its sender is authenticated, and only then does it take a place among the requests
+//! in flight. So whoever sends slowly, or never ends, keeps nobody else out.
+
+use std::future::Future;
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use actix_http::BoxedPayloadStream;
+use actix_web::HttpMessage;
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::error::PayloadError;
+use actix_web::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING, UPGRADE};
+use actix_web::http::{Method, StatusCode};
+use actix_web::middleware::Next;
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt};
+use tokio::time::{Instant, timeout_at};
+
+use super::auth::{self, Caller};
+use super::error::{ApiError, ErrorForm};
+use super::front::connections::Peers;
+use super::front::talk;
+use super::pace::{Meter, Pace};
+use super::{clients, image, limits};
+use crate::domain::context::RequestContext;
+
+/// What is read of a body before its sender is known, in bytes, and what a body takes without asking for room.
+const FREELY: usize = 64 * 1024;
+
+/// The bounds on bodies on their way. Cheap to clone; clones count together.
+#[derive(Clone)]
+pub struct Arrivals {
+    /// The largest body that is taken whole, in bytes.
+    pub max_body: usize,
+    /// How long a body that is taken whole may be on its way.
+    pub patience: Duration,
+    /// How slowly a client may send.
+    pub sends: Pace,
+    /// Requests at once of each client behind a trusted proxy.
+    pub proxied: Peers,
+    room: Room,
+}
+
+impl Arrivals {
+    /// Large bodies may take `room` bytes of memory together.
+    pub fn new(max_body: usize, patience: Duration, sends: Pace, proxied: Peers, room: usize) -> Arrivals {
+        Arrivals { max_body, patience, sends, proxied, room: Room { taken: Arc::default(), most: room } }
+    }
+}
+
+/// Memory for the bodies of requests.
+#[derive(Clone)]
+struct Room {
+    taken: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// One body's share of the memory; dropped, it is given back.
+struct Taken {
+    room: Room,
+    bytes: usize,
+}
+
+impl Taken {
+    /// Takes more, if it is there.
+    fn more(&mut self, bytes: usize) -> bool {
+        self.bytes += bytes;
+        self.room.taken.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.room.most
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.room.taken.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// Middleware: puts the [`Caller`] and the body into the request, or refuses it.
+pub async fn receive<B: MessageBody + 'static>(
+    mut request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let Some(arrivals) = request.app_data::<Arrivals>().cloned() else {
+        return Err(actix_web::error::ErrorInternalServerError("no bounds"));
+    };
+    let form = ErrorForm::for_path(request.path());
+    let _counted = admit_client(&request, &arrivals, form)?;
+    let streams = image::takes_a_stream(request.method(), request.path());
+    if !streams && declared(&request) > Some(arrivals.max_body) {
+        return Err(too_large(form).into());
+    }
+    let body = Body {
+        form,
+        streams,
+        most: arrivals.max_body,
+        until: Instant::now() + arrivals.patience,
+        taken: Taken { room: arrivals.room.clone(), bytes: 0 },
+        payload: match request.take_payload() {
+            Payload::None => None,
+            _ if has_no_end(&request) => None,
+            payload => Some(Paced { payload, meter: Meter::new(arrivals.sends) }),
+        },
+    };
+    let (caller, payload, _taken) = body.read(auth::judge(&request)).await?;
+    if let Some(payload) = payload {
+        request.set_payload(payload);
+    }
+    if let Some(context) = caller {
+        request.extensions_mut().insert(Caller(context));
+    }
+    Ok(next.call(request).await?.map_into_boxed_body())
+}
+
+/// Refuses what comes on one connection too many, or from a client behind a proxy that has too much at work already.
+fn admit_client(
+    request: &ServiceRequest,
+    arrivals: &Arrivals,
+    form: ErrorForm,
+) -> Result<Option<super::front::connections::Counted>, ApiError> {
+    let Some(talk) = talk::of(request.request()) else { return Ok(None) };
+    if talk.crowded && request.path() != limits::HEALTH_CHECK {
+        return Err(limits::busy(form, "Too many connections are open. Try again shortly."));
+    }
+    let client = clients::address(request.request()).filter(|client| Some(*client) != talk.peer);
+    match client.map(|client| arrivals.proxied.enter(client)) {
+        Some(None) => Err(limits::busy(form, "Too many requests of this client are in flight. Try again shortly.")),
+        Some(counted) => Ok(counted),
+        None => Ok(None),
+    }
+}
+
+/// The length of its body that the request states.
+fn declared(request: &ServiceRequest) -> Option<usize> {
+    request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// What follows the head of such a request is no body: it would go on for as long as the connection.
+fn has_no_end(request: &ServiceRequest) -> bool {
+    let headers = request.headers();
+    let upgrades = headers.contains_key(UPGRADE) && !headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRANSFER_ENCODING);
+    upgrades || request.method() == Method::CONNECT
+}
+
+fn too_large(form: ErrorForm) -> ApiError {
+    ApiError::new(form, StatusCode::PAYLOAD_TOO_LARGE, "Request is too large.")
+}
+
+/// The answer to a body that did not arrive whole.
+pub fn broken(error: &PayloadError, form: ErrorForm) -> ApiError {
+    let (status, message) = match error {
+        PayloadError::Overflow => return too_large(form),
+        PayloadError::Io(error) if error.kind() == io::ErrorKind::TimedOut => {
+            (StatusCode::REQUEST_TIMEOUT, "The request's body did not arrive in time.")
+        }
+        _ => (StatusCode::BAD_REQUEST, "The request's body is broken or not complete."),
+    };
+    ApiError::new(form, status, message)
+}
+
+/// A body on its way.
+struct Body {
+    form: ErrorForm,
+    /// The handler reads it: only what comes while the sender is authenticated is read here.
+    streams: bool,
+    most: usize,
+    until: Instant,
+    taken: Taken,
+    payload: Option<Paced>,
+}
+
+impl Body {
+    /// Reads on while the caller is judged, and to the end when the caller may come in. An error of either ends both: what the HTTP
+    /// library finds broken must be answered at once, for it closes the connection.
+    async fn read(
+        mut self,
+        judged: impl Future<Output = Result<Option<RequestContext>, ApiError>>,
+    ) -> Result<(Option<RequestContext>, Option<Payload>, Taken), ApiError> {
+        let (mut judged, mut caller) = (pin!(judged), None);
+        let (mut read, mut ended) = (BytesMut::new(), self.payload.is_none());
+        loop {
+            let wants = match caller {
+                None => read.len() < FREELY,
+                Some(_) => !self.streams,
+            };
+            tokio::select! {
+                biased;
+                piece = next(self.payload.as_mut(), self.until, self.streams), if !ended && wants => match piece {
+                    None => ended = true,
+                    Some(Err(error)) => return Err(broken(&error, self.form)),
+                    Some(Ok(piece)) => {
+                        self.admit(read.len(), piece.len())?;
+                        read.extend_from_slice(&piece);
+                    }
+                },
+                judgement = &mut judged, if caller.is_none() => caller = Some(judgement?),
+                else => break,
+            }
+        }
+        let read = read.freeze();
+        let payload = match self.payload {
+            None => None,
+            Some(_) if ended => Some(Payload::from(read)),
+            Some(rest) => {
+                let stream: BoxedPayloadStream = Box::pin(futures::stream::iter([Ok(read)]).chain(rest));
+                Some(Payload::Stream { payload: stream })
+            }
+        };
+        Ok((caller.flatten(), payload, self.taken))
+    }
+
+    fn admit(&mut self, before: usize, piece: usize) -> Result<(), ApiError> {
+        let now = before + piece;
+        if !self.streams && now > self.most {
+            return Err(too_large(self.form));
+        }
+        if now > FREELY && !self.taken.more(now - before.max(FREELY)) {
+            return Err(limits::busy(self.form, "Too many large requests are on their way. Try again shortly."));
+        }
+        Ok(())
+    }
+}
+
+/// The next piece of a body; one that is to be taken whole has a moment at which it must be there.
+async fn next(payload: Option<&mut Paced>, until: Instant, streams: bool) -> Option<Result<Bytes, PayloadError>> {
+    let payload = payload?;
+    match streams {
+        true => payload.next().await,
+        false => timeout_at(until, payload.next()).await.unwrap_or_else(|_| Some(Err(late()))),
+    }
+}
+
+fn late() -> PayloadError {
+    PayloadError::Io(io::ErrorKind::TimedOut.into())
+}
+
+/// A body whose sender may not be too slow.
+struct Paced {
+    payload: Payload,
+    meter: Meter,
+}
+
+impl Stream for Paced {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match Pin::new(&mut self.payload).poll_next(cx) {
+            Poll::Ready(Some(Ok(bytes))) => {
+                self.meter.moved(bytes.len());
+                Poll::Ready(Some(Ok(bytes)))
+            }
+            Poll::Ready(end) => Poll::Ready(end),
+            Poll::Pending => self.meter.poll_too_slow(cx).map(|()| Some(Err(late()))),
+        }
+    }
+}
+
+/// For tests of APIs: bounds that are not met.
+#[cfg(test)]
+impl Arrivals {
+    pub fn generous(max_body: usize) -> Arrivals {
+        let pace = Pace { bytes_per_second: 1, patience: Duration::from_secs(60) };
+        Arrivals::new(max_body, Duration::from_secs(60), pace, Peers::new(100), 1 << 30)
+    }
+}

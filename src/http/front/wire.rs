@@ -1,0 +1,166 @@
+//! A connection's socket. It sees to what the HTTP library leaves open: heads that never end on a connection that was used before,
+//! clients that do not take their answers, and answers that the library makes by itself.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use actix_web::http::StatusCode;
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use super::refusal;
+use super::talk::Talk;
+use crate::env::Env;
+use crate::http::pace::{Meter, Pace};
+
+/// How long a refused client gets to read why before its connection is cut.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// The bytes that a refused client may still send in that time.
+const FAREWELL_BYTES: usize = 1 << 20;
+
+/// The socket as the HTTP library drives it.
+pub struct Wire {
+    stream: Rc<TcpStream>,
+    pub talk: Rc<Talk>,
+    env: Env,
+    /// How long a request's head may take from its first byte on.
+    head_patience: Duration,
+    head: Option<Pin<Box<Sleep>>>,
+    /// The head took too long: the library was given a byte that no head may hold, so that it ends the connection.
+    ended: bool,
+    writing: Meter,
+    /// The answer that is written instead of the library's own.
+    instead: Option<Bytes>,
+}
+
+impl Wire {
+    /// `takes` is how slowly the client may take its answers.
+    pub fn new(stream: Rc<TcpStream>, talk: Rc<Talk>, env: Env, head_patience: Duration, takes: Pace) -> Wire {
+        Wire { stream, talk, env, head_patience, head: None, ended: false, writing: Meter::new(takes), instead: None }
+    }
+
+    /// Ready when a head that has begun did not become whole in time.
+    fn poll_head_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let expected = self.talk.is_reading_a_head() || (self.talk.crowded && !self.talk.is_at_work());
+        if !expected || self.writing.is_waiting() {
+            self.head = None;
+            return Poll::Pending;
+        }
+        let patience = self.head_patience;
+        self.head.get_or_insert_with(|| Box::pin(tokio::time::sleep(patience))).as_mut().poll(cx)
+    }
+
+    fn poll_send(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+        loop {
+            let sent = match self.stream.poll_write_ready(cx) {
+                Poll::Ready(Ok(())) => self.stream.try_write(bytes),
+                Poll::Ready(Err(error)) => Err(error),
+                Poll::Pending => {
+                    ready!(self.writing.poll_too_slow(cx));
+                    log::info!(peer:? = self.talk.peer; "a connection is cut: its client does not take the answer");
+                    return Poll::Ready(Err(std::io::ErrorKind::TimedOut.into()));
+                }
+            };
+            match sent {
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Ok(count) => {
+                    self.writing.moved(count);
+                    return Poll::Ready(Ok(count));
+                }
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+        loop {
+            let result = match self.stream.poll_read_ready(cx) {
+                Poll::Ready(result) => result.and_then(|()| self.stream.try_read(buf.initialize_unfilled())),
+                Poll::Pending => {
+                    ready!(self.poll_head_late(cx));
+                    if !self.ended {
+                        self.ended = true;
+                        self.talk.condemn(StatusCode::REQUEST_TIMEOUT);
+                        buf.put_slice(b"\0");
+                    }
+                    return Poll::Ready(Ok(()));
+                }
+            };
+            match result {
+                Ok(count) => {
+                    let filled = buf.filled().len();
+                    buf.advance(count);
+                    self.talk.arrived(&buf.filled()[filled..]);
+                    return Poll::Ready(Ok(()));
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<std::io::Result<usize>> {
+        if self.instead.is_none()
+            && let Some((start, status)) = refusal::made_by_the_library(buf, &self.talk)
+        {
+            if start > 0 {
+                return self.poll_send(cx, &buf[..start]);
+            }
+            let status = self.talk.verdict().unwrap_or(status);
+            self.talk.refuse();
+            let (answer, id) = refusal::answer(&self.env, status, &self.talk.path());
+            log::info!(request_id = id, status = status.as_u16(), peer:? = self.talk.peer; "a request was refused before it was whole");
+            self.instead = Some(answer.into());
+        }
+        let Some(mut instead) = self.instead.take() else { return self.poll_send(cx, buf) };
+        while !instead.is_empty() {
+            match self.poll_send(cx, &instead) {
+                Poll::Ready(Ok(count)) => instead.advance(count),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => {
+                    self.instead = Some(instead);
+                    return Poll::Pending;
+                }
+            }
+        }
+        // Nothing comes behind it: it is the last answer on its connection.
+        self.instead = Some(instead);
+        Poll::Ready(Ok(buf.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    /// The socket is closed when the last of its holders goes, and half-closed by [`farewell`] before that.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Lets a client read why it was refused: a socket that is closed with unread bytes takes the answer with it.
+pub async fn farewell(mut stream: TcpStream) {
+    let drain = async {
+        stream.shutdown().await?;
+        let (mut left, mut sink) = (FAREWELL_BYTES, [0; 4096]);
+        while left > 0 {
+            match stream.read(&mut sink).await? {
+                0 => break,
+                count => left = left.saturating_sub(count),
+            }
+        }
+        Ok::<(), std::io::Error>(())
+    };
+    // However it ends, the connection is over.
+    let _ = tokio::time::timeout(FAREWELL, drain).await;
+}

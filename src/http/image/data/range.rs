@@ -1,0 +1,72 @@
+//! The `Range` of a download: one range of bytes, as in Glance.
+
+/// Why a range is not served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Unsatisfiable {
+    #[error("Invalid Range header.")]
+    Malformed,
+    #[error("Requests with multiple ranges are not supported. Make several requests with one range each instead.")]
+    Multiple,
+    #[error("The Range header begins behind the end of the image, which has {0} bytes.")]
+    BehindTheEnd(u64),
+}
+
+/// First byte and length, at least 1, of a part of `size` bytes.
+pub fn of(text: &str, size: u64) -> Result<(u64, u64), Unsatisfiable> {
+    if text.contains(',') {
+        return Err(Unsatisfiable::Multiple);
+    }
+    let (unit, part) = text.split_once('=').ok_or(Unsatisfiable::Malformed)?;
+    let (first, last) = part.trim().split_once('-').ok_or(Unsatisfiable::Malformed)?;
+    if !unit.trim().eq_ignore_ascii_case("bytes") {
+        return Err(Unsatisfiable::Malformed);
+    }
+    let (first, end) = match (number(first)?, number(last)?) {
+        (Some(first), Some(last)) if last < first => return Err(Unsatisfiable::Malformed),
+        (Some(first), Some(last)) => (first, last.saturating_add(1).min(size)),
+        (Some(first), None) => (first, size),
+        (None, Some(count)) => (size - count.min(size), size),
+        (None, None) => return Err(Unsatisfiable::Malformed),
+    };
+    if first >= end { Err(Unsatisfiable::BehindTheEnd(size)) } else { Ok((first, end - first)) }
+}
+
+fn number(text: &str) -> Result<Option<u64>, Unsatisfiable> {
+    match text {
+        "" => Ok(None),
+        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().map(Some).map_err(|_| Unsatisfiable::Malformed),
+        _ => Err(Unsatisfiable::Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_range_is_a_first_byte_and_a_length() {
+        for (text, part) in [
+            ("bytes=0-0", (0, 1)),
+            ("bytes=2-4", (2, 3)),
+            ("Bytes = 2-4", (2, 3)),
+            ("bytes=7-", (7, 3)),
+            ("bytes=-3", (7, 3)),
+            ("bytes=-99", (0, 10)),
+            ("bytes=5-18446744073709551615", (5, 5)),
+        ] {
+            assert_eq!(of(text, 10), Ok(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_served_is_refused() {
+        for text in ["bytes=10-", "bytes=10-12", "bytes=-0"] {
+            assert_eq!(of(text, 10), Err(Unsatisfiable::BehindTheEnd(10)), "{text}");
+        }
+        assert_eq!(of("bytes=0-", 0), Err(Unsatisfiable::BehindTheEnd(0)));
+        for text in ["", "bytes", "bytes=", "bytes=-", "bytes=a-", "bytes=1-+2", "bytes=4-2", "lines=1-2", "bytes=99999999999999999999-"] {
+            assert_eq!(of(text, 10), Err(Unsatisfiable::Malformed), "{text}");
+        }
+        assert_eq!(of("bytes=0-1,3-4", 10), Err(Unsatisfiable::Multiple));
+    }
+}

@@ -1,0 +1,125 @@
+//! No null characters: no API has a name with one, and PostgreSQL does not store them. They are refused at the door, before anything
+//! is looked up by them.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use actix_web::HttpMessage;
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::error::PayloadError;
+use actix_web::http::StatusCode;
+use actix_web::middleware::Next;
+use bytes::Bytes;
+use futures::Stream;
+
+use super::error::{ApiError, ErrorForm};
+use super::image;
+
+/// The error with which a body is refused.
+pub const IN_BODY: &str = "Malformed request body: a text in it holds a null character.";
+
+/// Middleware: a path with a null character names nothing (404), a query with one is malformed (400), and a JSON body with one
+/// breaks off where it stands (400).
+pub async fn refuse<B: MessageBody + 'static>(
+    mut request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let refusal = |status, message: &str| ApiError::new(ErrorForm::for_path(request.path()), status, message);
+    if request.path().contains("%00") {
+        let refusal = refusal(StatusCode::NOT_FOUND, "The resource could not be found.");
+        return Ok(request.error_response(refusal));
+    }
+    if request.query_string().contains("%00") {
+        let refusal = refusal(StatusCode::BAD_REQUEST, "Invalid query: a value in it holds a null character.");
+        return Ok(request.error_response(refusal));
+    }
+    // Any bytes may be uploaded; every other body is JSON, or the file of an experiment.
+    if !image::takes_a_stream(request.method(), request.path()) {
+        match request.take_payload() {
+            Payload::None => {}
+            arriving => request.set_payload(Payload::Stream { payload: Box::pin(Watched { arriving, escape: Escape::default() }) }),
+        }
+    }
+    Ok(next.call(request).await?.map_into_boxed_body())
+}
+
+/// True for the error with which a [`Watched`] body breaks off.
+pub fn is_refusal(error: &PayloadError) -> bool {
+    matches!(error, PayloadError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<NullCharacter>()))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("a text holds a null character")]
+struct NullCharacter;
+
+/// A body that is looked at as it arrives. In JSON a null character can only be written as an escape: parsers refuse the byte.
+struct Watched {
+    arriving: Payload,
+    escape: Escape,
+}
+
+impl Stream for Watched {
+    type Item = Result<Bytes, PayloadError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let piece = Pin::new(&mut self.arriving).poll_next(task);
+        match piece {
+            Poll::Ready(Some(Ok(bytes))) if self.escape.of_null_in(&bytes) => {
+                let error = std::io::Error::new(std::io::ErrorKind::InvalidData, NullCharacter);
+                Poll::Ready(Some(Err(PayloadError::Io(error))))
+            }
+            other => other,
+        }
+    }
+}
+
+/// How much of the escape of a null character has been seen: pieces of a body may end within one.
+#[derive(Default)]
+struct Escape(usize);
+
+impl Escape {
+    const WHOLE: &[u8] = b"\\u0000";
+
+    fn of_null_in(&mut self, bytes: &[u8]) -> bool {
+        for byte in bytes {
+            self.0 = match self.0 {
+                seen if *byte == Escape::WHOLE[seen] => seen + 1,
+                // A second backslash is the first one's escape and begins nothing.
+                1 => 0,
+                _ if *byte == b'\\' => 1,
+                _ => 0,
+            };
+            if self.0 == Escape::WHOLE.len() {
+                self.0 = 0;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_escape_is_found_however_a_body_is_cut() {
+        for (body, found) in [
+            (r#"{"a": "\u0000"}"#, true),
+            (r#"{"a\u0000": 1}"#, true),
+            (r#"{"a": "\\\u0000"}"#, true),
+            (r#"{"a": "\n\u0000"}"#, true),
+            (r#"{"a": "\u00\u0000"}"#, true),
+            (r#"{"a": "\\u0000"}"#, false),
+            (r#"{"a": "\u0001 u0000"}"#, false),
+            (r#"{"a": "\u000"}"#, false),
+        ] {
+            for size in 1..body.len() {
+                let mut escape = Escape::default();
+                let seen = body.as_bytes().chunks(size).any(|piece| escape.of_null_in(piece));
+                assert_eq!(seen, found, "{body} in pieces of {size}");
+            }
+        }
+    }
+}

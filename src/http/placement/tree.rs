@@ -1,0 +1,77 @@
+//! The providers with their places: who is above whom, looked up by id.
+
+use std::collections::BTreeMap;
+
+use uuid::Uuid;
+
+use crate::services::placement::Provider;
+
+/// All providers by name.
+pub(super) struct Tree {
+    pub(super) providers: Vec<Provider>,
+    parents: BTreeMap<Uuid, Uuid>,
+    roots: BTreeMap<Uuid, Uuid>,
+    places: BTreeMap<Uuid, usize>,
+}
+
+impl Tree {
+    /// Of all providers, each with its parent. A provider's way up ends where another's has been walked before, so the work
+    /// grows with the number of providers and not with the height of their trees.
+    pub(super) fn of(all: Vec<(Provider, Option<Uuid>)>) -> Tree {
+        let parents: BTreeMap<Uuid, Uuid> = all.iter().filter_map(|(provider, parent)| Some((provider.uuid, (*parent)?))).collect();
+        let mut roots = BTreeMap::new();
+        for (provider, _) in &all {
+            let (mut way, mut at) = (Vec::new(), provider.uuid);
+            // A circle cannot be stored; the bound keeps one that was from being walked for ever.
+            while !roots.contains_key(&at) && way.len() <= all.len() {
+                way.push(at);
+                match parents.get(&at) {
+                    Some(above) => at = *above,
+                    None => break,
+                }
+            }
+            let root = roots.get(&at).copied().unwrap_or(at);
+            roots.extend(way.into_iter().map(|below| (below, root)));
+        }
+        let places = all.iter().enumerate().map(|(place, (provider, _))| (provider.uuid, place)).collect();
+        Tree { providers: all.into_iter().map(|(provider, _)| provider).collect(), parents, roots, places }
+    }
+
+    /// A provider.
+    pub(super) fn provider(&self, uuid: Uuid) -> Option<&Provider> {
+        self.places.get(&uuid).map(|place| &self.providers[*place])
+    }
+
+    /// The provider above.
+    pub(super) fn parent(&self, uuid: Uuid) -> Option<Uuid> {
+        self.parents.get(&uuid).copied()
+    }
+
+    /// The provider at the top of a provider's tree; one that is not known stands alone.
+    pub(super) fn root(&self, uuid: Uuid) -> Uuid {
+        self.roots.get(&uuid).copied().unwrap_or(uuid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn provider(n: u128) -> Provider {
+        let (uuid, name) = (Uuid::from_u128(n), n.to_string());
+        let none = (BTreeMap::new(), BTreeMap::new());
+        Provider { uuid, name, generation: 0, inventories: none.0, usages: none.1, traits: Vec::new(), aggregates: Vec::new() }
+    }
+
+    #[test]
+    fn a_long_chain_and_a_circle_have_a_root() {
+        let id = Uuid::from_u128;
+        let chain = |n: u128| (provider(n), (n > 1).then(|| id(n - 1)));
+        let tree = Tree::of((1..=20_000).rev().map(chain).collect());
+        assert!((1..=20_000).all(|n| tree.root(id(n)) == id(1)));
+        assert_eq!((tree.parent(id(1)), tree.parent(id(7)), tree.provider(id(7)).unwrap().name.as_str()), (None, Some(id(6)), "7"));
+        assert_eq!(tree.root(id(0)), id(0));
+        let circle = Tree::of(vec![(provider(1), Some(id(2))), (provider(2), Some(id(1)))]);
+        assert_eq!(circle.root(id(1)), circle.root(id(2)));
+    }
+}

@@ -1,0 +1,26 @@
+//! The roles that the image and the volume API ask for, whatever the path: reading is for readers, writing for members.
+
+use actix_web::HttpMessage;
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::{Method, StatusCode};
+use actix_web::middleware::Next;
+
+use super::auth::Caller;
+use super::error::{ApiError, ErrorForm};
+
+/// Middleware of an API: 403 for a caller without the role that the method asks for. A request without a caller is for a version
+/// document: the door lets no other one in.
+pub async fn by_method<B: MessageBody + 'static>(
+    request: ServiceRequest,
+    next: Next<B>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let role = if [Method::GET, Method::HEAD].contains(request.method()) { "reader" } else { "member" };
+    let may = request.extensions().get::<Caller>().is_none_or(|caller| caller.0.has_role(role) || caller.0.is_admin());
+    if !may {
+        let message = format!("Policy doesn't allow this to be performed: it needs the role {role}.");
+        let refusal = ApiError::new(ErrorForm::for_path(request.path()), StatusCode::FORBIDDEN, message);
+        return Ok(request.error_response(refusal));
+    }
+    Ok(next.call(request).await?.map_into_boxed_body())
+}

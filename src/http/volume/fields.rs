@@ -1,0 +1,67 @@
+//! The values that the fields of a volume may hold, as Cinder judges them.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::bad_request;
+use crate::http::compute::servers::body::{excerpt, integer};
+use crate::http::error::ApiError;
+
+/// The longest name, description, metadata key or value, in characters.
+const LONGEST: usize = 255;
+/// The most metadata items of a volume.
+const MOST_ITEMS: usize = 128;
+
+/// A name or description, without the blanks around it.
+pub(super) fn text(field: &str, text: Option<String>) -> Result<Option<String>, ApiError> {
+    let text = text.map(|text| text.trim().to_owned());
+    match text.as_deref().is_some_and(|text| is_longer(text, LONGEST)) {
+        true => Err(invalid(field, "it is too long", &format!("at most {LONGEST} characters"))),
+        false => Ok(text),
+    }
+}
+
+/// Refuses metadata with keys or values that are too long, or with too many of them.
+pub(super) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    if metadata.len() > MOST_ITEMS {
+        return Err(invalid("metadata", &format!("it has {} items", metadata.len()), &format!("at most {MOST_ITEMS}")));
+    }
+    for (key, value) in metadata {
+        if key.trim().is_empty() || is_longer(key, LONGEST) || key.chars().any(char::is_control) {
+            return Err(invalid("metadata", &format!("the key '{}'", excerpt(key)), &format!("1 to {LONGEST} printable characters")));
+        }
+        if is_longer(value, LONGEST) {
+            return Err(invalid("metadata", &format!("the value of '{key}' is too long"), &format!("at most {LONGEST} characters")));
+        }
+    }
+    Ok(())
+}
+
+/// A size in GiB: a number, or one in a string.
+pub(super) fn size(field: &str, value: &Value) -> Result<i32, ApiError> {
+    let size = integer(value).and_then(|size| i32::try_from(size).ok()).filter(|size| *size >= 1);
+    size.ok_or_else(|| invalid(field, &excerpt(&value.to_string()), "an integer greater than zero"))
+}
+
+/// A flag, as clients write flags.
+pub(super) fn flag(field: &str, value: &Value) -> Result<bool, ApiError> {
+    let word = match value {
+        Value::Bool(flag) => return Ok(*flag),
+        Value::String(word) => word.as_str(),
+        _ => "",
+    };
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
+        "false" | "f" | "no" | "n" | "off" | "0" => Ok(false),
+        _ => Err(invalid(field, &excerpt(&value.to_string()), "true or false")),
+    }
+}
+
+fn is_longer(text: &str, most: usize) -> bool {
+    text.chars().nth(most).is_some()
+}
+
+fn invalid(field: &str, what: &str, wanted: &str) -> ApiError {
+    bad_request(format!("Invalid input for field/attribute {field}: {what}, where it must be {wanted}."))
+}

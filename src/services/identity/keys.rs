@@ -1,0 +1,425 @@
+//! The keys that seal tokens, and secrets that must not be stored in the clear: a file of Fernet keys, one per line.
+//!
+//! Each line is a key and its state: one `primary` seals, and all open. `staged` is the next primary: whoever shares the file, or
+//! gets copies of it, knows it before anything is sealed with it. `retired` keys open what was sealed before a rotation. A line
+//! without a state, as an older release or a hand wrote it, is the primary key when it is the first, else a retired one.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, Metadata};
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
+use fernet::{Fernet, MultiFernet};
+use tokio::time::Instant;
+use zeroize::Zeroizing;
+
+use crate::env::Env;
+use crate::env::sealer::Sealer;
+
+/// How often a running process looks whether the file has changed.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// How long a retired key is kept: longer than any token lives, because a secret of an operation that waits for an operator
+/// is sealed with it, too.
+const RETIRED_KEPT: TimeDelta = TimeDelta::days(30);
+
+/// Keys that a file holds at most: each garbage token is tried with all of them.
+const KEYS_MAX: usize = 64;
+
+/// Why the keys' file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyFileError {
+    #[error("the token keys in {} cannot be used: {reason}", path.display())]
+    Unusable { path: PathBuf, reason: String },
+    #[error("there is no {}: start the service once, and it makes its first token key", path.display())]
+    Missing { path: PathBuf },
+    #[error(
+        "{} holds {KEYS_MAX} keys, and tokens that each of them sealed may still be good: rotate less often, or forget them with --forget-old",
+        path.display()
+    )]
+    Full { path: PathBuf },
+}
+
+/// The keys at one moment.
+pub struct KeySet {
+    fernet: MultiFernet,
+}
+
+impl KeySet {
+    fn of(keys: &[Key]) -> Option<KeySet> {
+        // The stable sort keeps the primary key first, because it has the lowest rank.
+        let mut sorted: Vec<&Key> = keys.iter().collect();
+        sorted.sort_by_key(|key| !matches!(key.state, State::Primary));
+        let fernets: Option<Vec<Fernet>> = sorted.iter().map(|key| Fernet::new(&key.text)).collect();
+        fernets.filter(|fernets| !fernets.is_empty()).map(|fernets| KeySet { fernet: MultiFernet::new(fernets) })
+    }
+
+    /// Seals bytes for a purpose, a word that [`KeySet::open`] must name again, so that one kind of secret is never taken for another.
+    pub fn seal(&self, purpose: &str, bytes: &[u8]) -> String {
+        let mut plain = Vec::with_capacity(purpose.len() + 1 + bytes.len());
+        plain.extend_from_slice(purpose.as_bytes());
+        plain.push(0);
+        plain.extend_from_slice(bytes);
+        self.fernet.encrypt(&plain)
+    }
+
+    /// What was sealed for this purpose with any of the keys; none when nothing was.
+    pub fn open(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
+        let plain = self.fernet.decrypt(sealed).ok()?;
+        let bytes = plain.strip_prefix(purpose.as_bytes())?.strip_prefix(&[0])?;
+        Some(bytes.to_vec())
+    }
+
+    /// A token's text, which an older release sealed as it is.
+    pub(super) fn seal_token(&self, text: &[u8]) -> String {
+        self.fernet.encrypt(text)
+    }
+
+    pub(super) fn open_token(&self, token: &str) -> Option<Vec<u8>> {
+        self.fernet.decrypt(token).ok()
+    }
+}
+
+/// The keys of a file, read again when it changes. Share it as `Arc`.
+pub struct KeyRing {
+    env: Env,
+    kept: Arc<Kept>,
+}
+
+/// A file and what is known of it: what seals for an environment, so it does not hold that itself.
+struct Kept {
+    file: PathBuf,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    keys: Arc<KeySet>,
+    stamp: Option<Stamp>,
+    looked_at: Instant,
+}
+
+/// Tells one version of the file from another.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    inode: u64,
+    length: u64,
+    modified: (i64, i64),
+}
+
+impl KeyRing {
+    /// Reads the file; makes it with one key when there is none. A file that others may read is tightened.
+    pub async fn open(env: &Env, file: &Path) -> Result<KeyRing, KeyFileError> {
+        let path = file.to_owned();
+        let (keys, stamp) = env.run_blocking(move || first_look(&path)).await?;
+        let known = Known { keys: Arc::new(keys), stamp, looked_at: Instant::now() };
+        let kept = Kept { file: file.to_owned(), known: Mutex::new(known) };
+        Ok(KeyRing { env: env.clone(), kept: Arc::new(kept) })
+    }
+
+    /// The keys as the file has them, or had them half a second ago. A file that cannot be used any more is an error in the log, once
+    /// per version of it, and the keys of before stay.
+    pub async fn current(&self) -> Arc<KeySet> {
+        let before = match self.kept.due(LOOK_EVERY) {
+            Ok(keys) => return keys,
+            Err(before) => before,
+        };
+        let path = self.kept.file.clone();
+        let seen = self.env.run_blocking(move || look_again(&path, before)).await;
+        self.kept.take(seen)
+    }
+
+    /// Seals bytes with the present primary key: [`KeySet::seal`]. For callers that cannot wait; it looks at the file itself, which is
+    /// small, when that has not been done for a while.
+    pub fn seal(&self, purpose: &str, bytes: &[u8]) -> String {
+        self.kept.look(LOOK_EVERY).seal(purpose, bytes)
+    }
+
+    /// Opens what [`KeyRing::seal`] sealed, here or in another process, before a rotation or after: [`KeySet::open`].
+    pub fn unseal(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
+        self.kept.open(purpose, sealed)
+    }
+
+    /// Seals secrets that wait in a record or travel to a host.
+    pub fn sealer(&self) -> Arc<dyn Sealer> {
+        self.kept.clone()
+    }
+}
+
+/// The word that [`KeySet::seal`] is given for secrets.
+const SECRET: &str = "secret";
+
+impl Sealer for Kept {
+    fn seal(&self, secret: &[u8]) -> String {
+        self.look(LOOK_EVERY).seal(SECRET, secret)
+    }
+
+    fn unseal(&self, sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
+        self.open(SECRET, sealed).map(Zeroizing::new)
+    }
+}
+
+impl Kept {
+    fn open(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
+        let opened = self.look(LOOK_EVERY).open(purpose, sealed);
+        opened.or_else(|| self.look(Duration::ZERO).open(purpose, sealed))
+    }
+
+    fn look(&self, every: Duration) -> Arc<KeySet> {
+        match self.due(every) {
+            Ok(keys) => keys,
+            Err(before) => self.take(look_again(&self.file, before)),
+        }
+    }
+
+    /// The keys, when the file has been looked at within this time. Otherwise the version that was seen last; who gets it looks.
+    fn due(&self, every: Duration) -> Result<Arc<KeySet>, Option<Stamp>> {
+        let mut known = self.known();
+        if known.looked_at.elapsed() < every {
+            return Ok(known.keys.clone());
+        }
+        known.looked_at = Instant::now();
+        Err(known.stamp)
+    }
+
+    fn take(&self, (stamp, changed): Seen) -> Arc<KeySet> {
+        let mut known = self.known();
+        known.stamp = stamp;
+        match changed {
+            Some(Ok(keys)) => {
+                log::info!(file:% = self.file.display(); "token keys changed: the new ones are in force");
+                known.keys = Arc::new(keys);
+            }
+            Some(Err(error)) => log::error!("{error}; the keys of before stay in force"),
+            None => {}
+        }
+        known.keys.clone()
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The result of a rotation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rotated {
+    /// Older keys that still open.
+    pub retired: usize,
+    /// Keys that nothing opens any more.
+    pub forgotten: usize,
+}
+
+/// Makes the staged key the primary one and stages a new one, in one change of the file. With `forget_old`, none of the keys of
+/// before is kept. One rotation of a file runs at a time; the next one waits for it.
+pub fn rotate(file: &Path, now: DateTime<Utc>, forget_old: bool) -> Result<Rotated, KeyFileError> {
+    if !file.is_file() {
+        return Err(KeyFileError::Missing { path: file.to_owned() });
+    }
+    let _turn = lock(file)?;
+    let before = read(file)?;
+    let held: BTreeSet<String> = before.iter().map(|key| key.text.clone()).collect();
+    let mut keys = vec![Key { text: Fernet::generate_key(), state: State::Staged }];
+    match forget_old {
+        true => keys.push(Key { text: Fernet::generate_key(), state: State::Primary }),
+        false => keys.extend(aged(before, now)),
+    }
+    if keys.len() > KEYS_MAX {
+        return Err(KeyFileError::Full { path: file.to_owned() });
+    }
+    replace(file, &render(&keys)).map_err(|error| unusable(file, &error))?;
+    let kept = keys.iter().filter(|key| held.contains(&key.text)).count();
+    Ok(Rotated { retired: keys.len() - 2, forgotten: held.len() - kept })
+}
+
+/// The keys of before in their next states: the staged one (or a new one) becomes primary, the primary one retires, and those
+/// that retired long ago are dropped.
+fn aged(before: Vec<Key>, now: DateTime<Utc>) -> Vec<Key> {
+    let mut promoted = false;
+    let mut keys: Vec<Key> = before
+        .into_iter()
+        .filter_map(|key| {
+            let state = match key.state {
+                State::Staged if !promoted => {
+                    promoted = true;
+                    State::Primary
+                }
+                State::Staged | State::Primary | State::Retired(None) => State::Retired(Some(now)),
+                State::Retired(Some(at)) if at + RETIRED_KEPT < now => return None,
+                retired => retired,
+            };
+            Some(Key { state, ..key })
+        })
+        .collect();
+    if !promoted {
+        keys.push(Key { text: Fernet::generate_key(), state: State::Primary });
+    }
+    keys
+}
+
+/// A line of the file.
+struct Key {
+    text: String,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Primary,
+    Staged,
+    /// Since when, unless a hand wrote the line.
+    Retired(Option<DateTime<Utc>>),
+}
+
+impl Key {
+    fn parse(line: &str) -> Result<(String, Option<State>), String> {
+        let mut words = line.split_whitespace();
+        let text = words.next().unwrap_or_default().to_owned();
+        if Fernet::new(&text).is_none() {
+            return Err("a line does not begin with a Fernet key, which is 32 bytes in URL-safe base64".into());
+        }
+        let state = match (words.next(), words.next(), words.next()) {
+            (None, ..) => None,
+            (Some("primary"), None, _) => Some(State::Primary),
+            (Some("staged"), None, _) => Some(State::Staged),
+            (Some("retired"), None, _) => Some(State::Retired(None)),
+            (Some("retired"), Some(at), None) => {
+                let at = DateTime::parse_from_rfc3339(at).map_err(|_| "the time after the word retired cannot be read".to_owned())?;
+                Some(State::Retired(Some(at.to_utc())))
+            }
+            _ => return Err("after a key stands primary, staged, or retired with a time".into()),
+        };
+        Ok((text, state))
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<Key>, KeyFileError> {
+    let text = fs::read_to_string(file).map_err(|error| unusable(file, &error))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let parsed: Result<Vec<_>, String> = lines.take(KEYS_MAX + 1).map(Key::parse).collect();
+    let parsed = parsed.map_err(|reason| unusable(file, &reason))?;
+    if parsed.len() > KEYS_MAX {
+        return Err(unusable(file, &format!("it holds more than {KEYS_MAX} keys")));
+    }
+    let mut has_primary = parsed.iter().any(|(_, state)| *state == Some(State::Primary));
+    let mut keys = Vec::new();
+    for (text, state) in parsed {
+        let state = state.unwrap_or(if has_primary { State::Retired(None) } else { State::Primary });
+        has_primary |= state == State::Primary;
+        keys.push(Key { text, state });
+    }
+    match keys.iter().filter(|key| key.state == State::Primary).count() {
+        1 => Ok(keys),
+        0 => Err(unusable(file, &"none of its keys is the primary one")),
+        _ => Err(unusable(file, &"more than one of its keys is the primary one")),
+    }
+}
+
+fn render(keys: &[Key]) -> String {
+    let mut text = String::from("# Token keys, one per line. `cellshift token rotate` changes them; running services notice.\n");
+    for key in keys {
+        let state = match key.state {
+            State::Primary => "primary".to_owned(),
+            State::Staged => "staged".to_owned(),
+            State::Retired(None) => "retired".to_owned(),
+            State::Retired(Some(at)) => format!("retired {}", at.to_rfc3339_opts(SecondsFormat::Secs, true)),
+        };
+        text.push_str(&format!("{} {state}\n", key.text));
+    }
+    text
+}
+
+fn first_look(file: &Path) -> Result<(KeySet, Option<Stamp>), KeyFileError> {
+    if !file.exists() {
+        let folder = folder_of(file);
+        fs::create_dir_all(folder).map_err(|error| unusable(file, &error))?;
+        let _turn = lock(file)?;
+        // Another process may have made it while this one waited for its turn.
+        if !file.exists() {
+            let first = [State::Primary, State::Staged].map(|state| Key { text: Fernet::generate_key(), state });
+            replace(file, &render(&first)).map_err(|error| unusable(file, &error))?;
+        }
+    }
+    tighten(file);
+    let stamp = stamp(file);
+    Ok((load(file)?, stamp))
+}
+
+/// The file's version, and the keys when it is another than that of before.
+type Seen = (Option<Stamp>, Option<Result<KeySet, KeyFileError>>);
+
+fn look_again(file: &Path, before: Option<Stamp>) -> Seen {
+    let now = stamp(file);
+    if now == before {
+        return (now, None);
+    }
+    tighten(file);
+    (now, Some(load(file)))
+}
+
+fn load(file: &Path) -> Result<KeySet, KeyFileError> {
+    KeySet::of(&read(file)?).ok_or_else(|| unusable(file, &"none of its keys is the primary one"))
+}
+
+fn stamp(file: &Path) -> Option<Stamp> {
+    let metadata = fs::metadata(file).ok()?;
+    Some(Stamp { inode: metadata.ino(), length: metadata.len(), modified: (metadata.mtime(), metadata.mtime_nsec()) })
+}
+
+fn tighten(file: &Path) {
+    let Ok(metadata) = fs::metadata(file) else { return };
+    if metadata.permissions().mode() & 0o077 == 0 {
+        return;
+    }
+    match fs::set_permissions(file, fs::Permissions::from_mode(0o600)) {
+        Ok(()) => log::warn!(file:% = file.display(); "others could read the token keys: the file is its owner's only now"),
+        Err(error) => log::error!(file:% = file.display(), error:% = error; "others can read the token keys, and this cannot be changed"),
+    }
+}
+
+/// Waits for the turn to change the file; it ends when this is dropped.
+fn lock(file: &Path) -> Result<File, KeyFileError> {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".lock");
+    let options = File::options().create(true).truncate(false).write(true).open(PathBuf::from(name));
+    let lock = options.map_err(|error| unusable(file, &error))?;
+    lock.lock().map_err(|error| unusable(file, &error))?;
+    Ok(lock)
+}
+
+/// Writes the file whole or not at all, for the owner that it had.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let folder = folder_of(file);
+    // tempfile makes it readable for its owner only.
+    let mut fresh = tempfile::NamedTempFile::new_in(folder)?;
+    fresh.write_all(text.as_bytes())?;
+    if let Ok(before) = fs::metadata(file) {
+        keep_owner(&before, &fresh)?;
+    }
+    fresh.as_file().sync_all()?;
+    fresh.persist(file)?;
+    File::open(folder)?.sync_all()
+}
+
+/// An administrator who rotates the keys of a service that runs as another user must not take the file from it.
+fn keep_owner(before: &Metadata, fresh: &tempfile::NamedTempFile) -> std::io::Result<()> {
+    let made = fresh.as_file().metadata()?;
+    if (made.uid(), made.gid()) == (before.uid(), before.gid()) {
+        return Ok(());
+    }
+    std::os::unix::fs::chown(fresh.path(), Some(before.uid()), Some(before.gid()))
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn unusable(file: &Path, reason: &dyn std::fmt::Display) -> KeyFileError {
+    KeyFileError::Unusable { path: file.to_owned(), reason: reason.to_string() }
+}
+
+#[cfg(test)]
+mod tests;

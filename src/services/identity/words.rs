@@ -1,0 +1,65 @@
+//! What names, ids and other texts of accounts may look like, whoever gives them and whether they are made or changed.
+
+use super::ServiceError;
+
+/// Characters of a name at most.
+const NAME_MAX: usize = 255;
+/// Characters of an id at most.
+const ID_MAX: usize = 64;
+/// Bytes of a password at most.
+const PASSWORD_MAX: usize = 4096;
+
+/// A name, without the white space around it.
+pub(super) fn name(of: &str, text: &str) -> Result<String, ServiceError> {
+    let trimmed = text.trim();
+    match trimmed.chars().count() {
+        0 => Err(invalid("name", &format!("a {of} needs a name"))),
+        count if count > NAME_MAX => Err(invalid("name", &format!("a {of}'s name has at most {NAME_MAX} characters"))),
+        _ => without_controls("name", trimmed),
+    }
+}
+
+/// An electronic mail's address, or whatever stands for one.
+pub(super) fn email(text: &str) -> Result<String, ServiceError> {
+    match text.chars().count() > NAME_MAX {
+        true => Err(invalid("email", &format!("it has at most {NAME_MAX} characters"))),
+        false => without_controls("email", text),
+    }
+}
+
+/// An id that something else has.
+pub(super) fn id(field: &str, text: &str) -> Result<String, ServiceError> {
+    let fits = (1..=ID_MAX).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    match fits {
+        true => Ok(text.to_owned()),
+        false => Err(invalid(field, &format!("an id has 1 to {ID_MAX} letters, digits and hyphens"))),
+    }
+}
+
+/// Text of several lines, which a database can store.
+pub(super) fn text(field: &str, text: &str) -> Result<String, ServiceError> {
+    match text.contains('\0') {
+        true => Err(invalid(field, "it must not contain the character NUL")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+/// A password that can be typed again.
+pub(super) fn password(text: String) -> Result<String, ServiceError> {
+    match text.len() {
+        0 => Err(invalid("password", "it must not be empty")),
+        length if length > PASSWORD_MAX => Err(invalid("password", &format!("it has at most {PASSWORD_MAX} bytes"))),
+        _ => Ok(text),
+    }
+}
+
+fn without_controls(field: &str, text: &str) -> Result<String, ServiceError> {
+    match text.chars().any(char::is_control) {
+        true => Err(invalid(field, "it must not contain control characters")),
+        false => Ok(text.to_owned()),
+    }
+}
+
+fn invalid(field: &str, why: &str) -> ServiceError {
+    ServiceError::Invalid(format!("Invalid input for field '{field}': {why}."))
+}

@@ -1,0 +1,56 @@
+//! How much an image may carry: Glance's own limits.
+
+use std::collections::BTreeMap;
+
+use super::Image;
+use crate::services::ServiceError;
+
+/// The most properties, tags and members of an image, each.
+pub const MOST: usize = 128;
+/// The longest value of a property, in bytes.
+const LONGEST_VALUE: usize = 65_535;
+
+/// Refuses an image that carries too much; one that an older release let carry more may carry less.
+pub(super) fn check(image: &Image, before: Option<&Image>) -> Result<(), ServiceError> {
+    within("properties", image.properties.len(), before.map_or(0, |before| before.properties.len()))?;
+    within("tags", image.tags.len(), before.map_or(0, |before| before.tags.len()))?;
+    let texts = image.name.iter().map(|name| ("name", name.as_str(), 0));
+    let tags = image.tags.iter().map(|tag| ("tag", tag.as_str(), 1));
+    let properties = image.properties.keys().map(|key| ("property's name", key.as_str(), 1));
+    texts.chain(tags).chain(properties).try_for_each(|(what, text, least)| check_text(what, text, least))?;
+    project("owner", &image.owner)?;
+    check_values(&image.properties)
+}
+
+/// Refuses one thing more than [`MOST`].
+pub(super) fn within(what: &str, attempted: usize, before: usize) -> Result<(), ServiceError> {
+    if attempted <= MOST || attempted <= before {
+        return Ok(());
+    }
+    Err(ServiceError::OverLimit(format!(
+        "The limit has been exceeded on the number of allowed image {what}. Attempted: {attempted}, Maximum: {MOST}"
+    )))
+}
+
+/// Refuses what cannot be a project's id.
+pub(super) fn project(what: &str, id: &str) -> Result<(), ServiceError> {
+    check_text(what, id, 1)?;
+    match id.chars().any(char::is_control) {
+        true => Err(ServiceError::Invalid(format!("Invalid value for '{what}': it holds control characters."))),
+        false => Ok(()),
+    }
+}
+
+fn check_text(what: &str, text: &str, least: usize) -> Result<(), ServiceError> {
+    match text.chars().take(256).count() {
+        length if (least..=255).contains(&length) => Ok(()),
+        _ => Err(ServiceError::Invalid(format!("An image's {what} has {least} to 255 characters."))),
+    }
+}
+
+fn check_values(properties: &BTreeMap<String, String>) -> Result<(), ServiceError> {
+    match properties.iter().find(|(_, value)| value.len() > LONGEST_VALUE) {
+        Some((key, _)) => Err(ServiceError::Invalid(format!("The value of property {key} has more than {LONGEST_VALUE} bytes."))),
+        None => Ok(()),
+    }
+}

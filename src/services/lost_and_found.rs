@@ -1,0 +1,125 @@
+//! `lost+found/` in the data directory: files that no record knows are moved there, and are never deleted by the service itself.
+//!
+//! A file may be unknown because its record went first, or because the service was started over other databases than those
+//! that know it. Nobody can tell these apart from here, so the file is kept until `cellshift db purge-lost` removes it.
+//! The name says when the file was found: `<service's folder>/<time>-<name>`.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, NaiveDateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+/// The directory's name below the data directory.
+const NAME: &str = "lost+found";
+/// How the time of finding stands in a name.
+const TIME: &str = "%Y%m%dT%H%M%SZ";
+
+/// A file that no record knew when the service started.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Lost {
+    /// Below `lost+found/`.
+    pub path: PathBuf,
+    /// When it was moved there; null when its name does not say it, because somebody else put it there.
+    pub found_at: Option<DateTime<Utc>>,
+    pub bytes: u64,
+}
+
+/// Where a data directory keeps lost files.
+pub fn in_directory(data: &Path) -> PathBuf {
+    data.join(NAME)
+}
+
+/// Moves a file out of a service's folder into `lost+found/` beside that folder, and gives its new path. It replaces nothing
+/// there, and the move is durable when this returns. Blocking.
+pub fn keep(folder: &Path, name: &str, now: DateTime<Utc>) -> io::Result<PathBuf> {
+    let (Some(beside), Some(own_name)) = (folder.parent(), folder.file_name()) else {
+        return Err(io::Error::other(format!("{} has no directory above it", folder.display())));
+    };
+    let lost = in_directory(beside);
+    let place = lost.join(own_name);
+    fs::create_dir_all(&place)?;
+    let stem = format!("{}-{name}", now.format(TIME));
+    // One process holds the data directory: nobody takes the name between the look and the move.
+    let names = std::iter::once(stem.clone()).chain((1_u64..).map(|number| format!("{stem}.{number}")));
+    let Some(free) = names.map(|name| place.join(name)).find(|path| path.symlink_metadata().is_err()) else {
+        return Err(io::Error::other("every name is taken"));
+    };
+    fs::rename(folder.join(name), &free)?;
+    for changed in [beside, &lost, &place, folder] {
+        File::open(changed)?.sync_all()?;
+    }
+    Ok(free)
+}
+
+/// Everything in the `lost+found/` of a data directory, by path; nothing when there is none. Blocking.
+pub fn list(data: &Path) -> io::Result<Vec<Lost>> {
+    let root = in_directory(data);
+    let mut found = Vec::new();
+    let mut folders = vec![root.clone()];
+    while let Some(folder) = folders.pop() {
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let about = entry.metadata()?;
+            if about.is_dir() {
+                folders.push(entry.path());
+                continue;
+            }
+            let path = entry.path().strip_prefix(&root).map_or_else(|_| entry.path(), Path::to_owned);
+            found.push(Lost { path, found_at: found_at(&entry.file_name().to_string_lossy()), bytes: about.len() });
+        }
+    }
+    found.sort_by(|one, other| one.path.cmp(&other.path));
+    Ok(found)
+}
+
+/// Removes what was found before this time, and gives it; with `dry_run` it only says what would go. Blocking.
+pub fn purge(data: &Path, before: DateTime<Utc>, dry_run: bool) -> io::Result<Vec<Lost>> {
+    let mut old = list(data)?;
+    old.retain(|lost| lost.found_at.is_some_and(|found| found < before));
+    if !dry_run {
+        for lost in &old {
+            fs::remove_file(in_directory(data).join(&lost.path))?;
+        }
+    }
+    Ok(old)
+}
+
+fn found_at(name: &str) -> Option<DateTime<Utc>> {
+    let (time, _) = name.split_once('-')?;
+    NaiveDateTime::parse_from_str(time, TIME).ok().map(|time| time.and_utc())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keep_replaces_nothing_and_purge_takes_only_the_old() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("images");
+        fs::create_dir(&folder).unwrap();
+        let day = |day: u32| format!("2026-11-{day:02}T08:00:00Z").parse::<DateTime<Utc>>().unwrap();
+        assert_eq!(list(dir.path()).unwrap(), []);
+        for (content, found) in [("first", day(20)), ("second", day(20)), ("third", day(22))] {
+            fs::write(folder.join("name"), content).unwrap();
+            keep(&folder, "name", found).unwrap();
+        }
+        fs::write(in_directory(dir.path()).join("notes"), "somebody's own").unwrap();
+        let names = |lost: &[Lost]| lost.iter().map(|lost| lost.path.to_string_lossy().into_owned()).collect::<Vec<_>>();
+        let old = ["images/20261120T080000Z-name", "images/20261120T080000Z-name.1"];
+        let all = [old[0], old[1], "images/20261122T080000Z-name", "notes"];
+        assert_eq!(names(&list(dir.path()).unwrap()), all);
+        assert_eq!(fs::read_to_string(in_directory(dir.path()).join(old[1])).unwrap(), "second");
+
+        assert_eq!(names(&purge(dir.path(), day(22), true).unwrap()), old);
+        assert_eq!(names(&list(dir.path()).unwrap()), all);
+        assert_eq!(names(&purge(dir.path(), day(22), false).unwrap()), old);
+        assert_eq!(names(&list(dir.path()).unwrap()), all[2..]);
+    }
+}

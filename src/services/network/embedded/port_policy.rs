@@ -1,0 +1,58 @@
+//! Who may say what of a port, as Neutron's default policy has it. A network that is shared is used by many: only who owns it
+//! decides about addresses on it, and about protection against false ones.
+
+use serde_json::Value;
+
+use super::super::records::{Attributes, NetworkRecord, Scope};
+use crate::services::ServiceError;
+
+/// Attributes for the network's owner, whoever owns the port.
+const OWNERS: &[&str] = &["mac_address", "port_security_enabled", "allowed_address_pairs"];
+
+/// Refuses a port on the network, or what only the network's owner may say of it.
+pub(super) fn may_create(scope: &Scope, network: &NetworkRecord, attributes: &Attributes) -> Result<(), ServiceError> {
+    if scope.may_change(&network.project_id) {
+        return Ok(());
+    }
+    if !network.shared {
+        return refused("create_port");
+    }
+    if has_address(attributes) {
+        return refused("create_port:fixed_ips:ip_address");
+    }
+    of_owners("create_port", attributes)
+}
+
+/// Refuses changes that only the owner of the port's network may make. A new MAC address is for those who manage the network.
+pub(super) fn may_update(scope: &Scope, network_owner: &str, attributes: &Attributes) -> Result<(), ServiceError> {
+    let owns = scope.may_change(network_owner);
+    if attributes.contains_key("mac_address") && !(scope.admin || owns && scope.manager) {
+        return refused("update_port:mac_address");
+    }
+    if owns {
+        return Ok(());
+    }
+    if attributes.contains_key("fixed_ips") {
+        return refused("update_port:fixed_ips");
+    }
+    of_owners("update_port", attributes)
+}
+
+fn of_owners(action: &str, attributes: &Attributes) -> Result<(), ServiceError> {
+    if let Some(name) = OWNERS.iter().find(|name| attributes.contains_key(**name)) {
+        return refused(&format!("{action}:{name}"));
+    }
+    // Routers and DHCP servers have such ports; who takes one stands in for them.
+    match attributes.get("device_owner").and_then(Value::as_str) {
+        Some(owner) if owner.starts_with("network:") => refused(&format!("{action}:device_owner")),
+        _ => Ok(()),
+    }
+}
+
+fn has_address(attributes: &Attributes) -> bool {
+    attributes.get("fixed_ips").and_then(Value::as_array).into_iter().flatten().any(|fixed| fixed.get("ip_address").is_some())
+}
+
+fn refused(rule: &str) -> Result<(), ServiceError> {
+    Err(ServiceError::Forbidden(format!("rule:{rule} is disallowed by policy")))
+}

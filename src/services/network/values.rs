@@ -1,0 +1,353 @@
+//! The forms of values in requests: each check gives the value as it is stored, or says what is wrong with it. Every list has a
+//! bound, and duplicates are found with sets, so that no check grows faster than its list.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::cidr::Cidr;
+
+/// A value as it is stored, or what is wrong with the one given.
+pub(super) type Checked = Result<Value, String>;
+
+/// The longest tag, in characters.
+pub const TAG_MAX: usize = 60;
+/// The most tags of one thing.
+pub const TAGS_MAX: usize = 50;
+const NAMESERVERS_MAX: usize = 5;
+const ROUTES_MAX: usize = 20;
+const POOLS_MAX: usize = 100;
+const ADDRESS_PAIRS_MAX: usize = 10;
+const DHCP_OPTIONS_MAX: usize = 50;
+const SECURITY_GROUPS_MAX: usize = 100;
+/// Far above what a port may be configured to have: a longer list is refused before anything looks at it.
+const FIXED_IPS_MAX: usize = 1000;
+const TEXT_MAX: usize = 255;
+/// The longest profile of a binding, as JSON in bytes.
+const PROFILE_MAX: usize = 4095;
+/// DHCP options whose value may be empty.
+const MAY_BE_EMPTY: &[&str] = &["router", "classless-static-route"];
+const SHOWN_MAX: usize = 100;
+
+/// A text as errors quote it.
+pub(super) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_MAX) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => shortened(text),
+        other => shortened(&other.to_string()),
+    }
+}
+
+fn string(value: &Value) -> Result<&str, String> {
+    value.as_str().ok_or_else(|| format!("'{}' is not a valid string", shown(value)))
+}
+
+pub(super) fn text(value: &Value, most: usize) -> Checked {
+    if string(value)?.chars().count() > most {
+        return Err(format!("'{}' exceeds maximum length of {most}", shown(value)));
+    }
+    Ok(value.clone())
+}
+
+pub(super) fn name(value: &Value, most: usize) -> Checked {
+    let given = string(value)?;
+    if !given.is_empty() && given.trim().is_empty() {
+        return Err(format!("'{given}' is blank"));
+    }
+    text(value, most)
+}
+
+pub(super) fn flag(value: &Value) -> Checked {
+    let known = match value {
+        Value::Bool(flag) => Some(*flag),
+        Value::String(text) => as_flag(text),
+        Value::Number(number) => as_flag(&number.to_string()),
+        _ => None,
+    };
+    known.map(Value::Bool).ok_or_else(|| format!("'{}' cannot be converted to boolean", shown(value)))
+}
+
+/// A flag as texts spell it.
+pub fn as_flag(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" => Some(true),
+        "false" | "0" => Some(false),
+        _ => None,
+    }
+}
+
+pub(super) fn number(value: &Value, least: i64, most: i64) -> Checked {
+    let number = match value {
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => text.parse().ok(),
+        _ => None,
+    };
+    let number = number.ok_or_else(|| format!("'{}' is not an integer", shown(value)))?;
+    if (least..=most).contains(&number) {
+        return Ok(Value::from(number));
+    }
+    Err(format!("'{number}' is not in the range of {least} to {most}"))
+}
+
+pub(super) fn one_of(value: &Value, known: &[&str]) -> Checked {
+    if known.contains(&string(value)?) { Ok(value.clone()) } else { Err(format!("'{}' is not in {known:?}", shown(value))) }
+}
+
+fn uuid(value: &Value) -> Result<Uuid, String> {
+    Uuid::parse_str(string(value)?).map_err(|_| format!("'{}' is not a valid UUID", shown(value)))
+}
+
+pub(super) fn id(value: &Value) -> Checked {
+    uuid(value).map(|id| Value::from(id.to_string()))
+}
+
+/// Clients send an empty text for "none".
+pub(super) fn id_or_empty(value: &Value) -> Checked {
+    if value.as_str() == Some("") { Ok(Value::Null) } else { id(value) }
+}
+
+/// The elements of a list that is not too long.
+fn list<'a>(value: &'a Value, what: &str, most: usize) -> Result<&'a [Value], String> {
+    let list = value.as_array().ok_or_else(|| format!("'{}' is not a list of {what}", shown(value)))?;
+    if list.len() > most { Err(format!("{} {what} are more than the {most} that are allowed", list.len())) } else { Ok(list) }
+}
+
+/// Every element in its stored form, none of them twice.
+fn distinct(list: &[Value], check: impl Fn(&Value) -> Checked) -> Checked {
+    let (mut seen, mut kept) = (HashSet::new(), Vec::with_capacity(list.len()));
+    for element in list {
+        let element = check(element)?;
+        if !seen.insert(element.to_string()) {
+            return Err(format!("Duplicate item '{}'", shown(&element)));
+        }
+        kept.push(element);
+    }
+    Ok(Value::Array(kept))
+}
+
+/// An object of these keys and no others.
+fn object<'a>(value: &'a Value, required: &[&str], optional: &[&str]) -> Result<&'a Map<String, Value>, String> {
+    let map = value.as_object().ok_or_else(|| format!("'{}' is not a dictionary", shown(value)))?;
+    if let Some(missing) = required.iter().find(|key| !map.contains_key(**key)) {
+        return Err(format!("'{}' lacks the key '{missing}'", shown(value)));
+    }
+    match map.keys().find(|key| !required.contains(&key.as_str()) && !optional.contains(&key.as_str())) {
+        Some(unknown) => Err(format!("Unrecognized attribute(s) '{}'", shortened(unknown))),
+        None => Ok(map),
+    }
+}
+
+fn ip(value: &Value) -> Result<IpAddr, String> {
+    string(value)?.parse().map_err(|_| format!("'{}' is not a valid IP address", shown(value)))
+}
+
+pub(super) fn address(value: &Value) -> Checked {
+    ip(value).map(|address| Value::from(address.to_string()))
+}
+
+pub(super) fn tags(value: &Value) -> Checked {
+    let Some(list) = value.as_array() else { return Err(format!("'{}' is not a list", shown(value))) };
+    if list.len() > TAGS_MAX {
+        return Err(format!("The number of tags exceed the per-resource limit of {TAGS_MAX}"));
+    }
+    distinct(list, |tag| match string(tag)? {
+        "" => Err("a tag is not empty".to_owned()),
+        _ => text(tag, TAG_MAX),
+    })
+}
+
+pub(super) fn mac(value: &Value) -> Checked {
+    let mac = string(value)?.to_ascii_lowercase().replace('-', ":");
+    let parts: Vec<&str> = mac.split(':').take(7).collect();
+    let sound = parts.len() == 6 && parts.iter().all(|part| part.len() == 2 && part.bytes().all(|b| b.is_ascii_hexdigit()));
+    if !sound || mac == "00:00:00:00:00:00" {
+        return Err(format!("'{}' is not a valid MAC address", shown(value)));
+    }
+    Ok(Value::from(mac))
+}
+
+pub(super) fn fixed_ips(value: &Value) -> Checked {
+    distinct_addresses(list(value, "fixed IPs", FIXED_IPS_MAX)?)
+}
+
+/// Several addresses of one subnet are fine, one address twice is not.
+fn distinct_addresses(list: &[Value]) -> Checked {
+    let (mut seen, mut kept) = (HashSet::new(), Vec::with_capacity(list.len()));
+    for wanted in list {
+        let map = object(wanted, &[], &["subnet_id", "ip_address"])?;
+        let mut fixed = Map::new();
+        if let Some(subnet) = map.get("subnet_id").filter(|subnet| !subnet.is_null()) {
+            fixed.insert("subnet_id".into(), id(subnet)?);
+        }
+        if let Some(text) = map.get("ip_address").filter(|text| !text.is_null()) {
+            let address = ip(text)?;
+            if !seen.insert(address) {
+                return Err(format!("Duplicate IP address '{address}'"));
+            }
+            fixed.insert("ip_address".into(), Value::from(address.to_string()));
+        }
+        kept.push(Value::Object(fixed));
+    }
+    Ok(Value::Array(kept))
+}
+
+pub(super) fn security_groups(value: &Value) -> Checked {
+    if value.is_null() {
+        return Ok(json!([]));
+    }
+    distinct(list(value, "security groups", SECURITY_GROUPS_MAX)?, id)
+}
+
+pub(super) fn address_pairs(value: &Value) -> Checked {
+    if value.is_null() {
+        return Ok(json!([]));
+    }
+    distinct(list(value, "allowed address pairs", ADDRESS_PAIRS_MAX)?, |pair| {
+        let map = object(pair, &["ip_address"], &["mac_address"])?;
+        let text = string(&map["ip_address"])?;
+        let (address, kept) = match text.split_once('/') {
+            None => (ip(&map["ip_address"])?, address(&map["ip_address"])?),
+            Some((first, _)) => {
+                let block = Cidr::parse(text).ok_or_else(|| format!("'{}' is not a valid IP subnet", shortened(text)))?;
+                (first.parse().map_err(|_| format!("'{}' is not a valid IP subnet", shortened(text)))?, Value::from(block.to_string()))
+            }
+        };
+        if address.is_multicast() {
+            return Err(format!("'{}' is a multicast address", shortened(text)));
+        }
+        let mut pair = Map::from_iter([("ip_address".to_owned(), kept)]);
+        if let Some(given) = map.get("mac_address").filter(|given| !given.is_null()) {
+            pair.insert("mac_address".into(), mac(given)?);
+        }
+        Ok(Value::Object(pair))
+    })
+}
+
+pub(super) fn dhcp_options(value: &Value) -> Checked {
+    distinct(list(value, "DHCP options", DHCP_OPTIONS_MAX)?, |option| {
+        let map = object(option, &["opt_name", "opt_value"], &["ip_version"])?;
+        let name = one_line(&map["opt_name"])?;
+        let mut kept = Map::from_iter([("opt_name".to_owned(), Value::from(name))]);
+        let empty_is_fine = MAY_BE_EMPTY.contains(&name) && map["opt_value"].as_str() == Some("");
+        let option_value = match &map["opt_value"] {
+            given if given.is_null() || empty_is_fine => given.clone(),
+            given => Value::from(one_line(given)?),
+        };
+        kept.insert("opt_value".into(), option_value);
+        if let Some(version) = map.get("ip_version") {
+            kept.insert("ip_version".into(), ip_version(version)?);
+        }
+        Ok(Value::Object(kept))
+    })
+}
+
+/// 4 or 6.
+fn ip_version(value: &Value) -> Checked {
+    number(value, 4, 6).ok().filter(|version| version.as_i64() != Some(5)).ok_or_else(|| format!("'{}' is not 4 or 6", shown(value)))
+}
+
+fn one_line(value: &Value) -> Result<&str, String> {
+    let given = string(value)?;
+    text(value, TEXT_MAX)?;
+    if given.trim().is_empty() || given.contains(['\n', '\r']) {
+        return Err(format!("'{}' is empty or has several lines", shown(value)));
+    }
+    Ok(given)
+}
+
+pub(super) fn nameservers(value: &Value) -> Checked {
+    if value.is_null() {
+        return Ok(json!([]));
+    }
+    distinct(list(value, "DNS name servers", NAMESERVERS_MAX)?, address)
+}
+
+pub(super) fn routes(value: &Value) -> Checked {
+    if value.is_null() {
+        return Ok(json!([]));
+    }
+    distinct(list(value, "host routes", ROUTES_MAX)?, |route| {
+        let map = object(route, &["destination", "nexthop"], &[])?;
+        let (destination, next) = (string(&map["destination"])?, ip(&map["nexthop"])?);
+        let wrong = || format!("'{}' is not a valid CIDR", shortened(destination));
+        let block = Cidr::parse(destination).ok_or_else(wrong)?;
+        // With host bits it is no network.
+        if !block.starts_at(destination) {
+            return Err(wrong());
+        }
+        if block.version() != if next.is_ipv6() { 6 } else { 4 } {
+            return Err(format!("the nexthop {next} is not of the IP version of {block}"));
+        }
+        Ok(json!({"destination": block.to_string(), "nexthop": next.to_string()}))
+    })
+}
+
+pub(super) fn pools(value: &Value) -> Checked {
+    distinct(list(value, "allocation pools", POOLS_MAX)?, |pool| {
+        let map = object(pool, &["start", "end"], &[])?;
+        Ok(json!({"start": address(&map["start"])?, "end": address(&map["end"])?}))
+    })
+}
+
+pub(super) fn profile(value: &Value) -> Checked {
+    if !value.is_object() {
+        return Err(format!("'{}' is not a dictionary", shown(value)));
+    }
+    if value.to_string().len() > PROFILE_MAX {
+        return Err(format!("the profile is larger than {PROFILE_MAX} bytes"));
+    }
+    Ok(value.clone())
+}
+
+pub(super) fn ethertype(value: &Value) -> Checked {
+    let known = ["IPv4", "IPv6"].into_iter().find(|known| value.as_str().is_some_and(|given| given.eq_ignore_ascii_case(known)));
+    match known {
+        Some(known) => Ok(Value::from(known)),
+        None if value.as_str() == Some("") => Ok(Value::Null),
+        None => Err(format!("'{}' is not in ['IPv4', 'IPv6']", shown(value))),
+    }
+}
+
+/// A name that the service knows or a number of 0 to 255; "any" and an empty text are no protocol.
+pub(super) fn protocol(value: &Value) -> Checked {
+    let given = match value {
+        Value::String(text) => text.to_ascii_lowercase(),
+        other => other.to_string(),
+    };
+    if given.is_empty() || given == "any" {
+        return Ok(Value::Null);
+    }
+    match super::protocols::number(&given) {
+        // 0 is no protocol either.
+        Some(0) if given == "0" => Ok(Value::Null),
+        Some(_) => Ok(Value::from(given)),
+        None => Err(format!("'{}' is not a known protocol, nor an integer of 0 to 255", shown(value))),
+    }
+}
+
+pub(super) fn port_number(value: &Value) -> Checked {
+    if value.as_str() == Some("") { Ok(Value::Null) } else { number(value, 0, 65_535) }
+}
+
+/// A block, or one address, which is kept as a block of it alone.
+pub(super) fn prefix(value: &Value) -> Checked {
+    let text = string(value)?;
+    if text.is_empty() {
+        return Ok(Value::Null);
+    }
+    let whole = |address: IpAddr| format!("{address}/{}", if address.is_ipv6() { 128 } else { 32 });
+    match (Cidr::parse(text), text.parse::<IpAddr>()) {
+        // With the host bits that the request has, as Neutron keeps it.
+        (Some(_), _) => Ok(value.clone()),
+        (None, Ok(address)) => Ok(Value::from(whole(address))),
+        (None, Err(_)) => Err(format!("'{}' is not a valid CIDR", shortened(text))),
+    }
+}

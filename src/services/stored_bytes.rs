@@ -1,0 +1,97 @@
+//! The files of images and volumes against their records: for the audit.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::bytes_on_disk::{hex, next_chunk};
+use crate::env::Env;
+
+/// Bytes read in one blocking call: between two, whoever asked may have gone away.
+const PIECE: u64 = 8 << 20;
+
+/// An image's or a volume's bytes, as its record and its file have them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StoredBytes {
+    pub id: Uuid,
+    pub path: PathBuf,
+    /// The file's length; none when there is no file.
+    pub found: Option<u64>,
+    /// The length on the record.
+    pub expected: u64,
+    /// A longer file is as good: guests write behind a volume's end.
+    pub at_least: bool,
+    /// How many bytes from the file's beginning the service wrote, and their SHA-256; none in a record of an older release.
+    pub content: Option<(u64, String)>,
+}
+
+/// The fault of a file that was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Finding {
+    Differs { expected: String, found: String },
+    Unreadable(String),
+}
+
+impl StoredBytes {
+    /// True when the file is there and as long as it should be.
+    pub fn fits(&self) -> bool {
+        self.found.is_some_and(|found| found == self.expected || (self.at_least && found > self.expected))
+    }
+
+    /// Reads the bytes that the service wrote, and adds to `read` as it goes. None when they are what was written, and when nothing
+    /// is known of them.
+    pub async fn verify(&self, env: &Env, read: &AtomicU64) -> Option<Finding> {
+        let (length, expected) = self.content.clone()?;
+        match checksum(env, self.path.clone(), length, read).await {
+            Ok(found) if found == expected => None,
+            Ok(found) => Some(Finding::Differs { expected, found }),
+            Err(error) => Some(Finding::Unreadable(error.to_string())),
+        }
+    }
+}
+
+/// The SHA-256 of a file's first bytes.
+async fn checksum(env: &Env, path: PathBuf, length: u64, read: &AtomicU64) -> std::io::Result<String> {
+    let mut file = env.run_blocking(move || File::open(path)).await?.take(length);
+    let mut hasher = Sha256::new();
+    loop {
+        let (back, hashed, outcome) = env
+            .run_blocking(move || {
+                let outcome = piece(&mut file, &mut hasher);
+                (file, hasher, outcome)
+            })
+            .await;
+        (file, hasher) = (back, hashed);
+        match outcome? {
+            0 => return Ok(hex(&hasher.finalize())),
+            bytes => read.fetch_add(bytes, Ordering::Relaxed),
+        };
+    }
+}
+
+fn piece(file: &mut impl Read, hasher: &mut Sha256) -> std::io::Result<u64> {
+    let mut done = 0;
+    while done < PIECE {
+        let chunk = next_chunk(file)?;
+        if chunk.is_empty() {
+            break;
+        }
+        hasher.update(&chunk);
+        done += chunk.len() as u64;
+    }
+    Ok(done)
+}
+
+/// The lengths of files in a folder, in the order of their names; none for those that are not there.
+pub async fn lengths(env: &Env, folder: &Path, names: Vec<String>) -> std::io::Result<Vec<Option<u64>>> {
+    let folder = folder.to_owned();
+    let look = move |name: String| match std::fs::metadata(folder.join(name)) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        found => Ok(Some(found?.len())),
+    };
+    env.run_blocking(move || names.into_iter().map(look).collect()).await
+}

@@ -1,0 +1,144 @@
+//! What is known to have been written to a disk: its length and SHA-256, with the state of that hash, so that bytes which a guest
+//! appends later are added without reading the disk again.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::digest::common::hazmat::{SerializableState, SerializedState};
+use sha2::{Digest, Sha256};
+
+/// Bytes read at once.
+const CHUNK: usize = 1 << 20;
+
+/// Bytes in hexadecimal.
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
+    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
+}
+
+/// A part of a file whose content is known: a whole disk, or what a guest appended to a volume.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Written {
+    /// Where it begins in the file: 0, except for a volume.
+    #[serde(default)]
+    pub from: u64,
+    /// Where it ends; as far as anybody knows, the file ends there too.
+    pub end: u64,
+    /// SHA-256 of its bytes, in hex.
+    pub sha256: String,
+    /// The state of that hash, in hex.
+    state: String,
+}
+
+/// The same while bytes are added.
+#[derive(Clone)]
+pub struct Writing {
+    from: u64,
+    end: u64,
+    hash: Sha256,
+}
+
+impl Writing {
+    /// Nothing is known to be written from this place on.
+    pub fn at(from: u64) -> Writing {
+        Writing { from, end: from, hash: Sha256::new() }
+    }
+
+    /// Goes on after `known`, whose bytes are in the file at `path`. The file is read only when the state of the hash is of
+    /// another release; `None` when its bytes are not those that were written.
+    pub fn resume(known: &Written, path: &Path) -> io::Result<Option<Writing>> {
+        if let Some(hash) = restored(&known.state) {
+            return Ok(Some(Writing { from: known.from, end: known.end, hash }));
+        }
+        let mut read = Writing::at(known.from);
+        read.follow(path, known.end)?;
+        Ok(Some(read).filter(|read| read.written().sha256 == known.sha256))
+    }
+
+    /// Adds bytes.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.end += bytes.len() as u64;
+    }
+
+    /// Adds what the file holds up to `end`, or less when it is shorter.
+    pub fn follow(&mut self, path: &Path, end: u64) -> io::Result<()> {
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(self.end))?;
+        let mut rest = file.take(end.saturating_sub(self.end));
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            match rest.read(&mut chunk) {
+                Ok(0) => return Ok(()),
+                Ok(count) => self.append(&chunk[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Where it ends now.
+    pub fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The content known now.
+    pub fn written(&self) -> Written {
+        let (sha256, state) = (hex(&self.hash.clone().finalize()), hex(&self.hash.serialize()));
+        Written { from: self.from, end: self.end, sha256, state }
+    }
+}
+
+fn restored(state: &str) -> Option<Sha256> {
+    let bytes = SerializedState::<Sha256>::try_from(&*unhex(state)?).ok()?;
+    Sha256::deserialize(&bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_appended_later_needs_no_look_at_what_was_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        let bytes: Vec<u8> = (0..5000u32).map(|number| (number % 251) as u8).collect();
+        for (cut, readable) in [(0, true), (63, true), (64, true), (4999, true), (700, false)] {
+            let mut begun = Writing::at(0);
+            begun.append(&bytes[..cut]);
+            let mut known = begun.written();
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            if !readable {
+                known.state = "of another release".into();
+            }
+            let known: Written = serde_json::from_str(&serde_json::to_string(&known).unwrap()).unwrap();
+            let mut resumed = Writing::resume(&known, &path).unwrap().unwrap();
+            resumed.append(&bytes[cut..]);
+            assert_eq!(resumed.written().sha256, hex(&Sha256::digest(&bytes)), "cut at {cut}");
+            assert_eq!(resumed.end(), 5000);
+        }
+    }
+
+    #[test]
+    fn bytes_that_changed_are_not_taken_for_those_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("disk");
+        let mut begun = Writing::at(0);
+        begun.append(b"what was written");
+        let mut known = begun.written();
+        known.state.clear();
+        std::fs::write(&path, b"what was changed").unwrap();
+        assert!(Writing::resume(&known, &path).unwrap().is_none());
+    }
+}

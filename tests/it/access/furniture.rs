@@ -1,0 +1,415 @@
+//! The resources in the house, and how more of them are made.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use super::house::{Filled, House, PASSWORD};
+use super::row::{Body, Row};
+
+const OCTETS: &str = "application/octet-stream";
+const PATCH: &str = "application/openstack-images-v2.1-json-patch";
+const SHARE: &str = r#"[{"op": "replace", "path": "/visibility", "value": "shared"}]"#;
+
+impl House {
+    /// One of everything, in project demo unless it is nobody's.
+    pub async fn furnish(&mut self) {
+        // A project has its default security group and its turn among quotas from the first time that it makes something.
+        for caller in ["other", "admin"] {
+            let group = json!({"security_group": {"name": "own"}});
+            self.make_as(caller, "POST", "/network/v2.0/security-groups", group, "/security_group/id").await;
+        }
+        for kind in [
+            "image",
+            "network",
+            "tagged_network",
+            "subnet",
+            "port",
+            "security_group",
+            "security_group_rule",
+            "volume",
+            "server_group",
+            "keypair",
+        ] {
+            self.add(kind).await;
+        }
+        for kind in
+            ["flavor", "aggregate", "qos_policy", "ruled_policy", "tagged_policy", "provider", "resource_class", "trait", "consumer"]
+        {
+            self.add(kind).await;
+        }
+        let found = [
+            ("public_image", "/image/v2/images?visibility=public", "/images/0/id"),
+            ("shared_network", "/network/v2.0/networks?shared=true", "/networks/0/id"),
+            ("hypervisor", "/compute/v2.1/os-hypervisors", "/hypervisors/0/id"),
+            ("hypervisor_name", "/compute/v2.1/os-hypervisors", "/hypervisors/0/hypervisor_hostname"),
+            ("identity_service", "/identity/v3/services", "/services/0/id"),
+            ("endpoint", "/identity/v3/endpoints", "/endpoints/0/id"),
+            ("region", "/identity/v3/regions", "/regions/0/id"),
+            ("extension", "/compute/v2.1/extensions", "/extensions/0/alias"),
+            ("volume_type", "/volume/v3/types", "/volume_types/0/id"),
+        ];
+        for (name, path, pointer) in found {
+            let id = self.look(path, pointer).await;
+            self.names.insert(name, id);
+        }
+        for kind in ["server", "attached_volume", "moved_server"] {
+            self.add(kind).await;
+        }
+        self.rest().await;
+        self.find_what_servers_left().await;
+        for kind in ["bound_port", "shared_image"] {
+            self.add(kind).await;
+        }
+    }
+
+    async fn add(&mut self, kind: &'static str) {
+        let id = self.another(kind).await;
+        self.names.insert(kind, id);
+    }
+
+    async fn find_what_servers_left(&mut self) {
+        let server = self.names["server"].clone();
+        let moved = self.names["moved_server"].clone();
+        let found = [
+            ("action_request", format!("/compute/v2.1/servers/{server}/os-instance-actions"), "/instanceActions/0/request_id"),
+            ("attachment", "/volume/v3/attachments?all_tenants=1".to_owned(), "/attachments/0/id"),
+            ("migration", format!("/ops/v1/migrations?server={moved}"), "/migrations/0/uuid"),
+            ("host", format!("/compute/v2.1/servers/{server}"), "/server/OS-EXT-SRV-ATTR:host"),
+            ("compute_service", "/compute/v2.1/os-services?binary=nova-compute".to_owned(), "/services/0/id"),
+            ("server_port", format!("/network/v2.0/ports?device_id={server}"), "/ports/0/id"),
+        ];
+        for (name, path, pointer) in found {
+            let id = self.look(&path, pointer).await;
+            self.names.insert(name, id);
+        }
+        let (cell, number) = self.names["host"].split_once("-host").expect("a host of a cell");
+        let other = format!("{cell}-host{}", if number == "1" { 2 } else { 1 });
+        self.names.insert("other_host", other);
+    }
+
+    /// One more of a kind; its id.
+    pub async fn another(&self, kind: &str) -> String {
+        let name = self.fresh_name();
+        let at = |name: &str| self.names[name].clone();
+        match kind {
+            "network" => self.of_network("networks", "network", json!({"name": name})).await,
+            "subnet" => self.subnet_of(&at("network")).await,
+            "port" => self.of_network("ports", "port", json!({"network_id": at("network"), "name": name})).await,
+            "security_group" => self.of_network("security-groups", "security_group", json!({"name": name})).await,
+            "security_group_rule" => {
+                let port = 1000 + self.number_of(&name);
+                let rule = json!({"security_group_id": at("security_group"), "direction": "ingress", "protocol": "tcp",
+                    "port_range_min": port, "port_range_max": port});
+                self.of_network("security-group-rules", "security_group_rule", rule).await
+            }
+            "qos_policy" => {
+                let new = json!({"policy": {"name": name, "project_id": at("project")}});
+                self.make_as("admin", "POST", "/network/v2.0/qos/policies", new, "/policy/id").await
+            }
+            "ruled_policy" => {
+                let policy = Box::pin(self.another("qos_policy")).await;
+                let path = format!("/network/v2.0/qos/policies/{policy}/minimum_bandwidth_rules");
+                let rule = json!({"minimum_bandwidth_rule": {"min_kbps": 1000}});
+                self.make_as("admin", "POST", &path, rule, "/minimum_bandwidth_rule/id").await;
+                policy
+            }
+            "tagged_policy" => {
+                let policy = Box::pin(self.another("qos_policy")).await;
+                self.done("PUT", &format!("/network/v2.0/qos/policies/{policy}/tags/blue"), "", Body::None).await;
+                policy
+            }
+            "tagged_network" => {
+                let network = Box::pin(self.another("network")).await;
+                self.done("PUT", &format!("/network/v2.0/networks/{network}/tags/blue"), "", Body::None).await;
+                network
+            }
+            "bound_port" => {
+                let port = Box::pin(self.another("port")).await;
+                for host in ["host", "other_host"] {
+                    let binding = json!({"binding": {"host": at(host)}});
+                    self.done("POST", &format!("/network/v2.0/ports/{port}/bindings"), "", Body::Json(binding)).await;
+                }
+                port
+            }
+            "image" | "empty_image" | "shared_image" | "tagged_image" => self.another_image(kind, name).await,
+            other => self.another_of_compute(other, name).await,
+        }
+    }
+
+    async fn another_image(&self, kind: &str, name: String) -> String {
+        match kind {
+            "shared_image" => {
+                let image = Box::pin(self.another("image")).await;
+                let share = Body::Raw(PATCH.to_owned(), SHARE.to_owned());
+                self.done("PATCH", &format!("/image/v2/images/{image}"), "", share).await;
+                let member = json!({"member": self.names["other_project"]});
+                self.done("POST", &format!("/image/v2/images/{image}/members"), "", Body::Json(member)).await;
+                image
+            }
+            "tagged_image" => {
+                let image = Box::pin(self.another("image")).await;
+                self.done("PUT", &format!("/image/v2/images/{image}/tags/blue"), "", Body::None).await;
+                image
+            }
+            "image" => {
+                let new = json!({"name": name, "disk_format": "raw", "container_format": "bare"});
+                let id = self.make_as("member", "POST", "/image/v2/images", new, "/id").await;
+                self.send_as(
+                    "member",
+                    "PUT",
+                    &format!("/image/v2/images/{id}/file"),
+                    "",
+                    &Body::Raw(OCTETS.to_owned(), "some bytes".to_owned()),
+                )
+                .await;
+                id
+            }
+            _ => {
+                let new = json!({"name": name, "disk_format": "raw", "container_format": "bare"});
+                self.make_as("member", "POST", "/image/v2/images", new, "/id").await
+            }
+        }
+    }
+
+    async fn another_of_compute(&self, kind: &str, name: String) -> String {
+        match kind {
+            "server" => self.server_with(json!({})).await,
+            "volume" => {
+                let id = self
+                    .make_as(
+                        "member",
+                        "POST",
+                        "/volume/v3/volumes",
+                        json!({"volume": {"size": 1, "name": name, "metadata": {"colour": "blue"}}}),
+                        "/volume/id",
+                    )
+                    .await;
+                self.rest().await;
+                id
+            }
+            // Beside the house's server: the volume's id.
+            "attached_volume" => {
+                let volume = Box::pin(self.another("volume")).await;
+                let path = format!("/compute/v2.1/servers/{}/os-volume_attachments", self.names["server"]);
+                let wanted = json!({"volumeAttachment": {"volumeId": volume}});
+                self.make_as("member", "POST", &path, wanted, "/volumeAttachment/volumeId").await;
+                self.rest().await;
+                volume
+            }
+            "locked_server" => self.acted("server", json!({"lock": null})).await,
+            "stopped_server" => self.acted("server", json!({"os-stop": null})).await,
+            "moved_server" => self.acted("server", json!({"resize": {"flavorRef": "m1.small"}})).await,
+            "server_with_group" => self.server_with(json!({"security_groups": [{"name": "default"}]})).await,
+            "server_group" => {
+                let new = json!({"server_group": {"name": name, "policy": "affinity"}});
+                self.make_as("member", "POST", "/compute/v2.1/os-server-groups", new, "/server_group/id").await
+            }
+            "keypair" => self.keypair_of("member").await,
+            other => self.another_of_operators(other, name).await,
+        }
+    }
+
+    async fn another_of_operators(&self, kind: &str, name: String) -> String {
+        match kind {
+            "flavor" => {
+                let new = json!({"flavor": {"name": name, "vcpus": 1, "ram": 64, "disk": 1, "os-flavor-access:is_public": false}});
+                let id = self.make_as("admin", "POST", "/compute/v2.1/flavors", new, "/flavor/id").await;
+                let specs = json!({"extra_specs": {"colour": "blue"}});
+                self.make_as("admin", "POST", &format!("/compute/v2.1/flavors/{id}/os-extra_specs"), specs, "/extra_specs/colour").await;
+                let access = json!({"addTenantAccess": {"tenant": self.names["project"]}});
+                self.make_as("admin", "POST", &format!("/compute/v2.1/flavors/{id}/action"), access, "/flavor_access").await;
+                id
+            }
+            "aggregate" => {
+                let new = json!({"aggregate": {"name": name}});
+                self.make_as("admin", "POST", "/compute/v2.1/os-aggregates", new, "/aggregate/id").await
+            }
+            "aggregate_with_host" => {
+                let aggregate = Box::pin(self.another("aggregate")).await;
+                let add = json!({"add_host": {"host": self.names["host"]}});
+                self.done("POST", &format!("/compute/v2.1/os-aggregates/{aggregate}/action"), "compute 2.90", Body::Json(add)).await;
+                aggregate
+            }
+            "user" | "another_user" => self.of_identity("users", "user", json!({"name": name, "password": PASSWORD})).await,
+            "project" => self.of_identity("projects", "project", json!({"name": name})).await,
+            "granted_user" => {
+                let user = Box::pin(self.another("user")).await;
+                let path = format!("/identity/v3/projects/{}/users/{user}/roles/{}", self.names["project"], self.names["role"]);
+                self.done("PUT", &path, "", Body::None).await;
+                user
+            }
+            "token" => self.sign_in("custom", PASSWORD, json!({"project": {"id": self.names["home"]}})).await,
+            "role" => self.of_identity("roles", "role", json!({"name": name})).await,
+            "provider" => {
+                let new = json!({"name": name});
+                let id = self.make_as("admin", "POST", "/placement/resource_providers", new, "/uuid").await;
+                let inventories = json!({"resource_provider_generation": 0, "inventories": {"VCPU": {"total": 100}}});
+                let path = format!("/placement/resource_providers/{id}/inventories");
+                self.make_as("admin", "PUT", &path, inventories, "/resource_provider_generation").await;
+                id
+            }
+            "bare_provider" => self.make_as("admin", "POST", "/placement/resource_providers", json!({"name": name}), "/uuid").await,
+            "resource_class" | "trait" => {
+                let custom = format!("CUSTOM_{}", name.to_uppercase());
+                let collection = if kind == "trait" { "traits" } else { "resource_classes" };
+                let answer =
+                    self.send_as("admin", "PUT", &format!("/placement/{collection}/{custom}"), "placement 1.39", &Body::None).await;
+                assert_eq!(answer.status, 201, "{}", answer.text);
+                custom
+            }
+            // Only a name for one who holds nothing.
+            "consumer" => uuid_like(self.number_of(&name)),
+            "class_name" => format!("CUSTOM_{}", name.to_uppercase()),
+            "name" => name,
+            other => panic!("nothing is called {other}"),
+        }
+    }
+
+    /// Something that an administrator does and that succeeds.
+    async fn done(&self, method: &str, path: &str, version: &str, body: Body) {
+        let answer = self.send_as("admin", method, path, version, &body).await;
+        assert!(answer.status < 300, "{method} {path}: {} {}", answer.status, answer.text);
+    }
+
+    fn number_of(&self, name: &str) -> u32 {
+        name.trim_start_matches("new").parse().expect("a fresh name")
+    }
+
+    async fn of_network(&self, collection: &str, name: &str, attributes: Value) -> String {
+        let pointer = format!("/{name}/id");
+        self.make_as("member", "POST", &format!("/network/v2.0/{collection}"), json!({name: attributes}), &pointer).await
+    }
+
+    async fn subnet_of(&self, network: &str) -> String {
+        let number = self.number_of(&self.fresh_name());
+        let cidr = format!("10.{}.{}.0/24", 100 + number / 250, number % 250);
+        self.of_network("subnets", "subnet", json!({"network_id": network, "cidr": cidr, "ip_version": 4})).await
+    }
+
+    async fn of_identity(&self, collection: &str, name: &str, attributes: Value) -> String {
+        let pointer = format!("/{name}/id");
+        self.make_as("admin", "POST", &format!("/identity/v3/{collection}"), json!({name: attributes}), &pointer).await
+    }
+
+    /// A key pair of the caller; its name.
+    pub async fn keypair_of(&self, caller: &str) -> String {
+        let new = json!({"keypair": {"name": self.fresh_name(), "public_key": PUBLIC_KEY}});
+        self.make_as(caller, "POST", "/compute/v2.1/os-keypairs", new, "/keypair/name").await
+    }
+
+    async fn server_with(&self, more: Value) -> String {
+        let mut server = json!({"name": self.fresh_name(), "flavorRef": "m1.tiny", "imageRef": self.names["public_image"],
+            "networks": [{"uuid": self.names["shared_network"]}], "metadata": {"colour": "blue"}, "tags": ["blue"]});
+        server.as_object_mut().expect("a map").extend(more.as_object().cloned().unwrap_or_default());
+        let id = self.make_as("member", "POST", "/compute/v2.1/servers", json!({"server": server}), "/server/id").await;
+        self.rest().await;
+        id
+    }
+
+    /// What an administrator may make and the audit knows no reason for goes: bindings of ports that no server has, and what somebody
+    /// holds of the house's provider.
+    pub async fn tidy(&self) {
+        let ports = self.send_as("admin", "GET", "/network/v2.0/ports", "", &Body::None).await.json();
+        let taken = self.tree.world.network.ports_in_use().await.expect("ports");
+        let taken: BTreeSet<String> = taken.iter().filter(|port| port.server.is_some()).map(|port| port.id.to_string()).collect();
+        let bound = ports["ports"].as_array().into_iter().flatten().filter(|port| port["binding:host_id"] != "");
+        for port in bound.filter_map(|port| port["id"].as_str()).filter(|port| !taken.contains(*port)) {
+            self.done("DELETE", &format!("/network/v2.0/ports/{port}"), "", Body::None).await;
+        }
+        let path = format!("/placement/resource_providers/{}/allocations", self.names["provider"]);
+        let held = self.send_as("admin", "GET", &path, "placement 1.39", &Body::None).await.json();
+        for consumer in held["allocations"].as_object().into_iter().flat_map(|held| held.keys()) {
+            self.done("DELETE", &format!("/placement/allocations/{consumer}"), "placement 1.39", Body::None).await;
+        }
+    }
+
+    /// One more of a kind, after an action of its owner's.
+    async fn acted(&self, kind: &str, action: Value) -> String {
+        let id = Box::pin(self.another(kind)).await;
+        let path = format!("/compute/v2.1/servers/{id}/action");
+        let answer = self.send_as("member", "POST", &path, "compute 2.90", &Body::Json(action)).await;
+        assert!(answer.status < 300, "{path}: {} {}", answer.status, answer.text);
+        self.rest().await;
+        id
+    }
+
+    /// The row's path and body with their parameters; `made` keeps what was made new, so that path, body and undoing name the same.
+    pub async fn fill(&self, row: &Row, anew: bool, made: &mut BTreeMap<String, String>) -> Filled {
+        let path = self.filled(&row.path, anew, made).await;
+        let about = match &row.about {
+            Some(about) => Some(self.filled(about, anew, made).await),
+            None => None,
+        };
+        let body = match &row.body {
+            Body::Json(body) => {
+                let text = self.filled_json(body, anew, made).await;
+                Body::Json(text)
+            }
+            other => other.clone(),
+        };
+        Filled { path, body, about }
+    }
+
+    /// A text with its parameters.
+    pub async fn filled(&self, text: &str, anew: bool, made: &mut BTreeMap<String, String>) -> String {
+        let (mut done, mut left) = (String::new(), text);
+        while let Some((before, rest)) = left.split_once('{') {
+            let (parameter, after) = rest.split_once('}').expect("a parameter ends");
+            done.push_str(before);
+            done.push_str(&self.value_of(parameter, anew, made).await);
+            left = after;
+        }
+        done + left
+    }
+
+    async fn value_of(&self, parameter: &str, anew: bool, made: &mut BTreeMap<String, String>) -> String {
+        if let Some(text) = parameter.strip_prefix('=') {
+            return text.to_owned();
+        }
+        if let Some(policy) = parameter.strip_prefix("rule-of:") {
+            let policy = Box::pin(self.value_of(policy, anew, made)).await;
+            return self.look(&format!("/network/v2.0/qos/policies/{policy}"), "/policy/rules/0/id").await;
+        }
+        let Some(kind) = parameter.strip_prefix('+') else {
+            return self.names.get(parameter).unwrap_or_else(|| panic!("the house has no {parameter}")).clone();
+        };
+        // Who is not let in asks for what is there.
+        if let Some(there) = self.names.get(kind).filter(|_| !anew) {
+            return there.clone();
+        }
+        if !made.contains_key(kind) {
+            let id = self.another(kind).await;
+            made.insert(kind.to_owned(), id);
+        }
+        made[kind].clone()
+    }
+
+    async fn filled_json(&self, value: &Value, anew: bool, made: &mut BTreeMap<String, String>) -> Value {
+        match value {
+            Value::String(text) if text.starts_with('{') => Value::String(self.filled(text, anew, made).await),
+            Value::Array(items) => {
+                let mut filled = Vec::new();
+                for item in items {
+                    filled.push(Box::pin(self.filled_json(item, anew, made)).await);
+                }
+                Value::Array(filled)
+            }
+            Value::Object(map) => {
+                let mut filled = serde_json::Map::new();
+                for (key, item) in map {
+                    let key = if key.starts_with('{') { self.filled(key, anew, made).await } else { key.clone() };
+                    filled.insert(key, Box::pin(self.filled_json(item, anew, made)).await);
+                }
+                Value::Object(filled)
+            }
+            other => other.clone(),
+        }
+    }
+}
+
+fn uuid_like(number: u32) -> String {
+    format!("00000000-0000-4000-8000-{number:012}")
+}
+
+const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ me";

@@ -1,0 +1,146 @@
+//! Requests without sense to every route: each is answered, none with a failure of the service's own, and no refusal tells of the inside.
+//!
+//! `CELLSHIFT_FUZZ=8 cargo test --test it access::fuzz` takes eight rounds, `CELLSHIFT_FUZZ=8..12` rounds 8 to 11: a round is a seed, and
+//! has a cloud of its own.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, TcpListener};
+use std::ops::Range;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use cellshift::chaos::experiment::random::Random;
+use cellshift::launch;
+
+use super::answers::objection;
+use super::house::{Filled, House, visit_prepared};
+use super::mutation::Mutator;
+use super::row::{Body, Row};
+use super::wire::{Request, exchange};
+
+/// Rounds, unless more are asked for.
+const ROUNDS: Range<u64> = 0..1;
+/// More than one client has.
+const CONNECTIONS: usize = 64;
+/// Requests of a round.
+const REQUESTS: usize = 1_500;
+/// An answer that takes longer, to one request at a time, is work that grows faster than the request.
+const SLOW: Duration = Duration::from_secs(5);
+/// Who asks, the more often the more may be reached.
+const ASKERS: [&str; 12] =
+    ["admin", "admin", "admin", "admin", "admin", "member", "member", "member", "other", "reader", "service", "garbage"];
+/// Methods that a route may not have.
+const METHODS: [&str; 7] = ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS"];
+
+#[test]
+fn no_request_makes_the_service_fail() {
+    for round in rounds() {
+        // Accounts that the requests may spoil stand before those whose tokens are used.
+        let spoil = async |house: &mut House| {
+            for kind in ["user", "project", "role"] {
+                let id = house.another(kind).await;
+                house.names.insert(kind, id);
+            }
+        };
+        visit_prepared(spoil, |house| async move {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+            let address = listener.local_addr().expect("an address");
+            let server = launch::serve(&house.cloud, house.wiring.clone(), listener, CONNECTIONS).expect("the server starts");
+            let handle = server.handle();
+            let serving = actix_rt::spawn(server);
+            let wrong = play(&house, address, round).await;
+            handle.stop(false).await;
+            let _ = serving.await;
+            assert!(wrong.is_empty(), "CELLSHIFT_FUZZ={round}..{}: {} failures:\n{}", round + 1, wrong.len(), wrong.join("\n\n"));
+        });
+    }
+}
+
+fn rounds() -> Range<u64> {
+    let Ok(asked) = std::env::var("CELLSHIFT_FUZZ") else { return ROUNDS };
+    let number = |text: &str| text.parse().expect("CELLSHIFT_FUZZ is a number of rounds, or first..last");
+    match asked.split_once("..") {
+        Some((first, last)) => number(first)..number(last),
+        None => 0..number(&asked),
+    }
+}
+
+/// All requests of a round; what was wrong with their answers.
+async fn play(house: &Rc<House>, address: SocketAddr, round: u64) -> Vec<String> {
+    let mut rows: Vec<(Row, Filled)> = Vec::new();
+    for row in super::row::rows().into_iter().filter(|row| !row.endless) {
+        // Filled in beforehand: the requests may delete what a later row would need.
+        let filled = house.fill(&row, false, &mut BTreeMap::new()).await;
+        rows.push((row, filled));
+    }
+    // The callers' project is not the requests' to delete, nor are the servers' allocations: an administrator may, and it shows.
+    let but = |kept: &[&str]| house.names.iter().filter(|(name, _)| !kept.contains(*name)).map(|(_, id)| id.clone()).collect::<Vec<_>>();
+    let (ids, no_consumers) = (but(&["home"]), but(&["home", "server", "moved_server"]));
+    let mut mutator = Mutator { random: Random::new(round, "fuzz"), ids: Vec::new() };
+    let mut wrong = Vec::new();
+    for number in 0..REQUESTS {
+        let (row, filled) = mutator.random.pick(&rows).expect("rows");
+        mutator.ids.clone_from(if row.path.starts_with("/placement/allocations") { &no_consumers } else { &ids });
+        let request = request(house, &mut mutator, row, filled);
+        let began = Instant::now();
+        let answer = exchange(address, &request).await;
+        let took = began.elapsed();
+        if let Some(why) = complaint(&request, answer, took) {
+            wrong.push(format!("request {number}, {why}\n  {}", request.as_curl()));
+        }
+    }
+    wrong
+}
+
+fn complaint(request: &Request, answer: Result<super::wire::Reply, String>, took: Duration) -> Option<String> {
+    let reply = match answer {
+        Ok(reply) => reply,
+        Err(why) => return Some(why),
+    };
+    if took > SLOW {
+        return Some(format!("{} after {took:?}", reply.status));
+    }
+    // Some things are not made here, and say so.
+    if reply.status >= 500 && reply.status != 501 {
+        return Some(format!("{}: {:.500}", reply.status, reply.text));
+    }
+    if request.method == "HEAD" {
+        return None;
+    }
+    objection(&request.target, reply.status, &reply.text).map(|why| format!("{}, {why}", reply.status))
+}
+
+/// The row's request, not as it should be.
+fn request(house: &House, mutator: &mut Mutator, row: &Row, filled: &Filled) -> Request {
+    let asker = mutator.random.pick(&ASKERS).copied().unwrap_or("admin");
+    let (body, kind) = match &filled.body {
+        Body::None => (Vec::new(), ""),
+        Body::Json(body) => (mutator.body(body), "application/json"),
+        Body::Raw(kind, text) => match serde_json::from_str(text) {
+            Ok(body) => (mutator.body(&body), kind.as_str()),
+            Err(_) => (mutator.text(100_000).into_bytes(), kind.as_str()),
+        },
+    };
+    let mut request = Request { method: row.method.clone(), target: filled.path.clone(), headers: Vec::new(), body };
+    if !kind.is_empty() {
+        request.header("Content-Type", kind);
+    }
+    if !row.version.is_empty() {
+        request.header("OpenStack-API-Version", row.version.as_str());
+    }
+    if let Some(token) = house.token(asker) {
+        request.header("X-Auth-Token", token);
+        request.header("X-Subject-Token", token);
+    }
+    // Without a body there is only the path to spoil; what would delete the house's things goes astray.
+    if request.body.is_empty() || mutator.random.percent(15) || row.method == "DELETE" {
+        request.target = mutator.target(&request.target);
+    }
+    if mutator.random.percent(25) {
+        mutator.header(&mut request);
+    }
+    if mutator.random.percent(4) {
+        request.method = mutator.random.pick(&METHODS).copied().unwrap_or("GET").to_owned();
+    }
+    request
+}

@@ -1,0 +1,359 @@
+//! A cloud without a socket, with one of everything in it, and a token for every caller.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use actix_web::body::MessageBody;
+use actix_web::dev::Service;
+use actix_web::http::Method;
+use actix_web::introspection::{IntrospectionNode, IntrospectionTree, ResourceType};
+use actix_web::test::{TestRequest, init_service};
+use actix_web::web;
+use chrono::{DateTime, TimeDelta, Utc};
+use futures::future::LocalBoxFuture;
+use serde_json::{Value, json};
+
+use cellshift::actors::root::Tree;
+use cellshift::bootstrap::{self, Cloud};
+use cellshift::chaos::audit;
+use cellshift::config::{Config, Seconds};
+use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
+use cellshift::http::server::{Wiring, app};
+use cellshift::launch::{self, Assembled};
+use cellshift::services::identity::{Cost, EmbeddedIdentity, ProjectRef, ScopeRequest, UserRef};
+
+use super::row::{Body, Row, nameless};
+use super::stored::Stored;
+use crate::client::PATIENCE;
+use crate::databases;
+
+/// Longer ago than any token lives.
+const LONG_AGO: i64 = 72;
+pub const PASSWORD: &str = "a long enough password";
+
+/// An answer.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: BTreeMap<String, String>,
+    pub text: String,
+}
+
+impl Answer {
+    /// The body; null when it is not JSON.
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or(Value::Null)
+    }
+}
+
+/// A row's request with its parameters filled in.
+pub struct Filled {
+    pub path: String,
+    pub body: Body,
+    /// The token that it is about, if it is not the caller's own.
+    pub about: Option<String>,
+}
+
+/// The flag is set for an answer that goes on for ever: of success only its head is read.
+type Serve = dyn Fn(TestRequest, bool) -> LocalBoxFuture<'static, Answer>;
+
+/// The cloud.
+pub struct House {
+    serve: Rc<Serve>,
+    pub tree: Tree,
+    pub wiring: Wiring,
+    pub cloud: Cloud,
+    /// The router's methods and patterns, parameters without their names.
+    pub routes: BTreeSet<(String, String)>,
+    tokens: BTreeMap<&'static str, String>,
+    /// The values of the rows' parameters.
+    pub names: BTreeMap<&'static str, String>,
+    count: std::cell::Cell<u32>,
+    _data: tempfile::TempDir,
+}
+
+/// The system's clock, which a test sets back.
+#[derive(Default)]
+struct SetBack {
+    hours: AtomicI64,
+}
+
+impl Clock for SetBack {
+    fn now(&self) -> DateTime<Utc> {
+        SystemClock.now() - TimeDelta::hours(self.hours.load(Ordering::SeqCst))
+    }
+}
+
+/// Runs a story in a house of its own; the audit at its end must be clean.
+pub fn visit<F: Future<Output = ()>>(story: impl FnOnce(Rc<House>) -> F) {
+    visit_prepared(async |_: &mut House| {}, story);
+}
+
+/// As [`visit`], after something was done to the house.
+pub fn visit_prepared<F: Future<Output = ()>>(prepare: impl AsyncFnOnce(&mut House), story: impl FnOnce(Rc<House>) -> F) {
+    let config = actix_rt::System::new().block_on(async {
+        let mut house = House::open().await;
+        prepare(&mut house).await;
+        let house = Rc::new(house);
+        story(house.clone()).await;
+        house.rest().await;
+        house.tidy().await;
+        let report = audit::audit(&house.tree.world).await.expect("an audit");
+        assert!(report.clean && report.checked.unreachable.is_empty(), "{report:#?}");
+        house.tree.stop();
+        house.cloud.config.clone()
+    });
+    databases::remove(&config);
+}
+
+impl House {
+    async fn open() -> House {
+        let data = tempfile::tempdir().expect("a directory");
+        let mut config = Config { data_dir: data.path().to_owned(), ..Config::default() };
+        config.chaos.enabled = true;
+        config.http.workers = 1;
+        config.identity.password_cost = Cost::CHEAP;
+        config.migration.back_off_first = Seconds::millis(5);
+        config.migration.back_off_max = Seconds::millis(50);
+        (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
+        (config.quota.key_pairs, config.quota.server_groups) = (-1, -1);
+        databases::place(&mut config);
+        let clock = Arc::new(SetBack { hours: AtomicI64::new(LONG_AGO) });
+        let env = Env::new(clock.clone(), Arc::new(RandomIds), Blocking::Pool);
+        let cloud = bootstrap::open(config, env).await.expect("a cloud");
+        let passwords = passwords(data.path());
+        let expired = token_of_demo(&cloud.services.identity, &passwords["demo"]).await;
+        clock.hours.store(0, Ordering::SeqCst);
+        let Assembled { tree, wiring, .. } = launch::assemble(&cloud, launch::parts(&cloud)).await.expect("a running cloud");
+        let (serve, routes) = serve(wiring.clone()).await;
+        let mut house = House {
+            serve,
+            tree,
+            wiring,
+            cloud,
+            routes,
+            tokens: BTreeMap::from([("garbage", "gAAAAA-no-token".to_owned()), ("expired", expired)]),
+            names: BTreeMap::new(),
+            count: std::cell::Cell::new(0),
+            _data: data,
+        };
+        house.let_in(&passwords).await;
+        house.furnish().await;
+        house
+    }
+
+    /// Everything that is stored, to be compared.
+    pub fn stored(&self) -> Stored {
+        Stored::of(&self.cloud.config)
+    }
+
+    /// A token for each caller: the reader, the member and the custom role are in project demo.
+    async fn let_in(&mut self, passwords: &BTreeMap<String, String>) {
+        let admin = self.sign_in("admin", &passwords["admin"], json!({"project": {"name": "admin", "domain": {"id": "default"}}})).await;
+        self.keep("admin", admin);
+        let member = self.sign_in("demo", &passwords["demo"], json!({"project": {"name": "demo", "domain": {"id": "default"}}})).await;
+        self.keep("member", member);
+        let unscoped = self.sign_in("demo", &passwords["demo"], json!("unscoped")).await;
+        self.keep("unscoped", unscoped);
+        let project = self.id_by_name("projects", "demo").await;
+        let other = self.make("POST", "/identity/v3/projects", json!({"project": {"name": "other"}}), "/project/id").await;
+        let services = self.make("POST", "/identity/v3/projects", json!({"project": {"name": "services"}}), "/project/id").await;
+        self.make("POST", "/identity/v3/roles", json!({"role": {"name": "observer"}}), "/role/id").await;
+        for (caller, role, project) in [
+            ("reader", "reader", &project),
+            ("other", "member", &other),
+            ("custom", "observer", &project),
+            ("service", "service", &services),
+        ] {
+            let user = json!({"user": {"name": caller, "password": PASSWORD}});
+            let user = self.make("POST", "/identity/v3/users", user, "/user/id").await;
+            let role = self.id_by_name("roles", role).await;
+            let grant = format!("/identity/v3/projects/{project}/users/{user}/roles/{role}");
+            self.send_as("admin", "PUT", &grant, "", &Body::None).await;
+            let token = self.sign_in(caller, PASSWORD, json!({"project": {"id": project}})).await;
+            self.keep(caller, token);
+        }
+        let member_role = self.id_by_name("roles", "member").await;
+        let user = self.id_by_name("users", "demo").await;
+        self.names.extend([
+            ("home", project.clone()),
+            ("project", project),
+            ("other_project", other),
+            ("user", user),
+            ("role", member_role),
+        ]);
+    }
+
+    fn keep(&mut self, caller: &'static str, token: String) {
+        self.tokens.insert(caller, token);
+    }
+
+    pub async fn sign_in(&self, name: &str, password: &str, scope: Value) -> String {
+        let user = json!({"name": name, "domain": {"id": "default"}, "password": password});
+        let body = json!({"auth": {"identity": {"methods": ["password"], "password": {"user": user}}, "scope": scope}});
+        let answer = self.send_as("none", "POST", "/identity/v3/auth/tokens", "", &Body::Json(body)).await;
+        assert_eq!(answer.status, 201, "{name}: {}", answer.text);
+        answer.headers["x-subject-token"].clone()
+    }
+
+    async fn id_by_name(&self, collection: &str, name: &str) -> String {
+        let answer = self.send_as("admin", "GET", &format!("/identity/v3/{collection}"), "", &Body::None).await.json();
+        let found = answer[collection].as_array().expect("a list").iter().find(|one| one["name"] == name);
+        found.and_then(|one| one["id"].as_str()).unwrap_or_else(|| panic!("{collection} have no {name}: {answer}")).to_owned()
+    }
+
+    /// The token of a caller, if there is one.
+    pub fn token(&self, caller: &str) -> Option<&str> {
+        self.tokens.get(caller).map(String::as_str)
+    }
+
+    /// Makes something as the administrator, and gives the part of the answer at the pointer.
+    async fn make(&self, method: &str, path: &str, body: Value, pointer: &str) -> String {
+        self.make_as("admin", method, path, body, pointer).await
+    }
+
+    pub async fn make_as(&self, caller: &str, method: &str, path: &str, body: Value, pointer: &str) -> String {
+        let version = super::row::version_for(path);
+        let answer = self.send_as(caller, method, path, version, &Body::Json(body)).await;
+        assert!(answer.status < 300, "{method} {path}: {} {}", answer.status, answer.text);
+        match answer.json().pointer(pointer) {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => panic!("{path}: there is no {pointer} in {}", answer.text),
+        }
+    }
+
+    /// Something that an administrator reads.
+    pub async fn look(&self, path: &str, pointer: &str) -> String {
+        let answer = self.send_as("admin", "GET", path, super::row::version_for(path), &Body::None).await;
+        match answer.json().pointer(pointer) {
+            Some(Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+            None => panic!("{path}: there is no {pointer} in {}", answer.text),
+        }
+    }
+
+    /// A name that nothing has.
+    pub fn fresh_name(&self) -> String {
+        self.count.set(self.count.get() + 1);
+        format!("new{}", self.count.get())
+    }
+
+    /// Sends the row's request with its parameters filled in.
+    pub async fn ask(&self, caller: &str, row: &Row, filled: &Filled) -> Answer {
+        let mut request = self.request(caller, &row.method, &filled.path, &row.version, &filled.body);
+        if let Some(token) = filled.about.as_deref().or(self.tokens.get(caller).map(String::as_str)) {
+            request = request.insert_header(("X-Subject-Token", token));
+        }
+        (self.serve)(request, row.endless).await
+    }
+
+    /// Sends a request with the caller's token.
+    pub async fn send_as(&self, caller: &str, method: &str, path: &str, version: &str, body: &Body) -> Answer {
+        (self.serve)(self.request(caller, method, path, version, body), false).await
+    }
+
+    fn request(&self, caller: &str, method: &str, path: &str, version: &str, body: &Body) -> TestRequest {
+        let mut request = TestRequest::with_uri(path).method(Method::from_bytes(method.as_bytes()).expect("a method"));
+        request = request.peer_addr(([127, 0, 0, 1], 4711).into());
+        if let Some(token) = self.tokens.get(caller) {
+            request = request.insert_header(("X-Auth-Token", token.as_str()));
+        }
+        if !version.is_empty() {
+            request = request.insert_header(("OpenStack-API-Version", version));
+        }
+        match body {
+            Body::None => request,
+            Body::Json(body) => request.set_json(body),
+            Body::Raw(kind, text) => request.insert_header(("Content-Type", kind.as_str())).set_payload(text.clone()),
+        }
+    }
+
+    /// Waits until no operation holds a server and no volume is in between.
+    pub async fn rest(&self) {
+        let resting = async {
+            let mut next = tokio::time::interval(std::time::Duration::from_millis(2));
+            loop {
+                let held = self.tree.world.operations.held_servers().await.expect("the journal");
+                let volumes = self.send_as("admin", "GET", "/volume/v3/volumes/detail?all_tenants=1", "", &Body::None).await;
+                if held.is_empty() && !has_transient(&volumes.json()) {
+                    return;
+                }
+                next.tick().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, resting).await.expect("the cloud comes to rest");
+    }
+}
+
+/// Whether a volume is on its way to a state.
+fn has_transient(volumes: &Value) -> bool {
+    let statuses = volumes["volumes"].as_array().into_iter().flatten().filter_map(|volume| volume["status"].as_str());
+    statuses.into_iter().any(|status| ["creating", "downloading", "attaching", "detaching", "deleting", "extending"].contains(&status))
+}
+
+/// The application, and the routes it has.
+async fn serve(wiring: Wiring) -> (Rc<Serve>, BTreeSet<(String, String)>) {
+    let routes = Rc::new(std::cell::RefCell::new(BTreeSet::new()));
+    let found = routes.clone();
+    let observed = app(wiring).wrap_fn(move |request, service| {
+        if found.borrow().is_empty() {
+            let tree = request.app_data::<web::Data<IntrospectionTree>>().expect("the router says what it has");
+            collect(&tree.root, &mut found.borrow_mut());
+        }
+        service.call(request)
+    });
+    let service = Rc::new(init_service(observed).await);
+    let serve = move |request: TestRequest, head_only: bool| -> LocalBoxFuture<'static, Answer> {
+        let service = service.clone();
+        Box::pin(async move {
+            let response = match service.call(request.to_request()).await {
+                Ok(response) => response.into_parts().1.map_into_boxed_body(),
+                Err(error) => error.error_response(),
+            };
+            let status = response.status().as_u16();
+            let text = |value: &actix_web::http::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+            let headers = response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+            let body = if head_only && status < 400 { Default::default() } else { whole(response.into_body()).await };
+            Answer { status, headers, text: body }
+        })
+    };
+    let serve: Rc<Serve> = Rc::new(serve);
+    serve(TestRequest::with_uri("/healthcheck"), false).await;
+    let routes = routes.borrow().clone();
+    (serve, routes)
+}
+
+async fn whole(body: impl MessageBody) -> String {
+    let bytes = actix_web::body::to_bytes(body).await.unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A route without a method takes all of them.
+fn collect(node: &IntrospectionNode, found: &mut BTreeSet<(String, String)>) {
+    if matches!(node.kind, ResourceType::Resource) {
+        let path = nameless(&node.full_path);
+        if node.methods.is_empty() {
+            found.insert(("ANY".to_owned(), path.clone()));
+        }
+        found.extend(node.methods.iter().map(|method| (method.to_string(), path.clone())));
+    }
+    node.children.iter().for_each(|child| collect(child, found));
+}
+
+async fn token_of_demo(identity: &EmbeddedIdentity, password: &str) -> String {
+    let user = UserRef::Name { name: "demo".to_owned(), domain: "default".to_owned() };
+    let project = ProjectRef::Name { name: "demo".to_owned(), domain: "default".to_owned() };
+    identity.authenticate_password(&user, password, ScopeRequest::Project(project)).await.expect("a token").id
+}
+
+/// The passwords of `clouds.yaml`, by user.
+fn passwords(data: &std::path::Path) -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(data.join("clouds.yaml")).expect("clouds.yaml");
+    let clouds: Value = serde_yaml_ng::from_str(&text).expect("YAML");
+    let clouds = clouds["clouds"].as_object().expect("clouds").values();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    clouds.map(|cloud| (text(&cloud["auth"]["username"]), text(&cloud["auth"]["password"]))).collect()
+}

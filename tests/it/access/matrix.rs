@@ -1,0 +1,118 @@
+//! The table against the router, and against what the service answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use regex::Regex;
+
+use super::answers::objection;
+use super::house::{House, visit};
+use super::row::{CALLERS, Row, STRANGERS, rows};
+use super::stored::{Stored, differences};
+
+/// Files whose handler does one of several things, as the name in the body says.
+const ACTIONS: [(&str, &str); 4] = [
+    ("src/http/compute/servers/action/mod.rs", "/compute/v2.1/servers/{}/action"),
+    ("src/http/compute/aggregates.rs", "/compute/v2.1/os-aggregates/{}/action"),
+    ("src/http/compute/flavors/access.rs", "/compute/v2.1/flavors/{}/action"),
+    ("src/http/volume/actions.rs", "/volume/v3/volumes/{}/action"),
+];
+
+#[test]
+fn everybody_gets_the_answer_that_the_table_wants() {
+    visit(|house| async move {
+        let rows = rows();
+        let mut wrong = without_counterpart(&house.routes, &rows);
+        let mut stored = house.stored();
+        for row in &rows {
+            wrong.extend(those_refused(&house, row, &mut stored).await);
+        }
+        for row in &rows {
+            wrong.extend(those_let_in(&house, row).await);
+        }
+        assert!(wrong.is_empty(), "{} answers are not those of the table:\n{}", wrong.len(), wrong.join("\n"));
+    });
+}
+
+/// Routes without a row, and rows without a route.
+fn without_counterpart(routes: &BTreeSet<(String, String)>, rows: &[Row]) -> Vec<String> {
+    let told: BTreeSet<(String, String)> = rows.iter().map(Row::route).collect();
+    let missing = routes.difference(&told).map(|(method, path)| format!("{method} {path}: the route has no row in tests/it/access"));
+    let gone = told.difference(routes).map(|(method, path)| format!("{method} {path}: the row has no route"));
+    missing.chain(gone).collect()
+}
+
+/// Whoever is refused changes nothing.
+async fn those_refused(house: &Rc<House>, row: &Row, stored: &mut Stored) -> Vec<String> {
+    let mut made = BTreeMap::new();
+    let filled = house.fill(row, false, &mut made).await;
+    house.rest().await;
+    let before = stored.contents();
+    let mut wrong = Vec::new();
+    for caller in STRANGERS.iter().chain(&CALLERS).filter(|caller| row.wanted_of(caller) >= 400) {
+        let answer = house.ask(caller, row, &filled).await;
+        wrong.extend(complaint(row, caller, answer.status, &answer.text));
+    }
+    let changed = differences(&before, &stored.contents());
+    if !changed.is_empty() {
+        wrong.push(format!("{} {}: who was refused changed something: {}", row.method, row.path, changed.join("; ")));
+    }
+    wrong
+}
+
+/// Each finds a new one of what the request uses up.
+async fn those_let_in(house: &Rc<House>, row: &Row) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for caller in STRANGERS.iter().chain(&CALLERS).filter(|caller| row.wanted_of(caller) < 400) {
+        let mut made = BTreeMap::new();
+        let filled = house.fill(row, true, &mut made).await;
+        let answer = house.ask(caller, row, &filled).await;
+        wrong.extend(complaint(row, caller, answer.status, &answer.text));
+        if let Some(undo) = &row.undo {
+            let filled = house.fill(undo, true, &mut made).await;
+            let answer = house.ask("admin", undo, &filled).await;
+            wrong.extend(complaint(undo, "admin", answer.status, &answer.text));
+        }
+        if row.method != "GET" {
+            house.rest().await;
+        }
+    }
+    wrong
+}
+
+fn complaint(row: &Row, caller: &str, status: u16, text: &str) -> Option<String> {
+    let wanted = row.wanted_of(caller);
+    let action = row.action().map(|action| format!(" {action}")).unwrap_or_default();
+    let said = format!("{} {}{action} by {caller}", row.method, row.path);
+    if status != wanted {
+        return Some(format!("{said}: {status} and not {wanted}: {text:.300}"));
+    }
+    let spoken = row.method != "HEAD";
+    objection(&row.path, status, text).filter(|_| spoken).map(|why| format!("{said}: {status}, {why}"))
+}
+
+#[test]
+fn every_action_has_a_row() {
+    let arm = Regex::new(r#"(?m)^\s+"([A-Za-z_-]+)" => |\bbody\.get\("([A-Za-z_]+)"\)"#).expect("a pattern");
+    let rows = rows();
+    let mut wrong = Vec::new();
+    for (file, route) in ACTIONS {
+        let text = std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).expect("a source file");
+        let told: BTreeSet<&str> = rows.iter().filter(|row| row.route().1 == route).filter_map(Row::action).collect();
+        let known: BTreeSet<&str> = arm.captures_iter(&text).filter_map(|found| Some(found.get(1).or(found.get(2))?.as_str())).collect();
+        assert!(known.len() > 1, "{file}: actions are found at all");
+        wrong.extend(known.difference(&told).map(|action| format!("{route} {action}: the action has no row in tests/it/access")));
+        wrong.extend(told.difference(&known).map(|action| format!("{route} {action}: the row's action is unknown")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_route_without_a_row_is_noticed() {
+    let rows = rows();
+    let mut routes: BTreeSet<(String, String)> = rows.iter().map(Row::route).collect();
+    assert_eq!(without_counterpart(&routes, &rows), [""; 0]);
+    routes.insert(("PATCH".to_owned(), "/compute/v2.1/servers/{}".to_owned()));
+    routes.remove(&("GET".to_owned(), "/compute/v2.1/servers".to_owned()));
+    assert_eq!(without_counterpart(&routes, &rows).len(), 2);
+}

@@ -1,0 +1,198 @@
+//! A row of the table: a request, and the answer that each caller is to get.
+//!
+//! A table is a text. A row's line has the method, the status of success, an answer for each of [`CALLERS`] (`+` is success), and the
+//! path; indented lines below it say more (`body {…}`, `raw content-type text`, `version …`, `open`, `endless`, `about {…}`,
+//! `undo METHOD /path status {…}`). `#` begins a comment.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Who asks, in the order of a row's columns. `other` is a member of another project; `custom` has a role without a meaning here;
+/// `service` only the role of that name, in a project of its own; `unscoped` is the member with a token for no project.
+pub const CALLERS: [&str; 7] = ["reader", "member", "other", "custom", "service", "admin", "unscoped"];
+
+/// Callers whom no valid token names.
+pub const STRANGERS: [&str; 3] = ["none", "garbage", "expired"];
+
+/// One for each API; servers have their own.
+pub const TABLES: [&str; 8] = ["compute", "servers", "identity", "image", "network", "volume", "placement", "ops"];
+
+/// The body that is sent.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Body {
+    None,
+    Json(Value),
+    /// Of this content type.
+    Raw(String, String),
+}
+
+/// One request to one route.
+///
+/// The path is the route's pattern with its parameters filled in: `{server}` is the house's server, `{+server}` a new one for each caller
+/// who is let in, `{=text}` just that text. A body's strings are filled in likewise.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Row {
+    pub method: String,
+    pub path: String,
+    pub body: Body,
+    /// For `OpenStack-API-Version`.
+    pub version: String,
+    /// The answer by caller, as in [`CALLERS`].
+    pub wanted: Vec<u16>,
+    /// Strangers get the same as everybody.
+    pub open: bool,
+    /// Its answer goes on for ever.
+    pub endless: bool,
+    /// The token that it is about, if it is not the caller's own.
+    pub about: Option<String>,
+    /// The request by which an administrator takes back what the row did.
+    pub undo: Option<Box<Row>>,
+}
+
+/// All rows of all tables.
+pub fn rows() -> Vec<Row> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/access");
+    let text = |table: &&str| std::fs::read_to_string(folder.join(table).with_extension("table")).expect("a table");
+    TABLES.iter().flat_map(|table| read(&text(table)).unwrap_or_else(|why| panic!("{table}.table, {why}"))).collect()
+}
+
+/// The rows of a table, or the line that is wrong.
+fn read(text: &str) -> Result<Vec<Row>, String> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let complain = |why: String| format!("line {}: {why}", number + 1);
+        if line.trim().is_empty() || line.starts_with('#') {
+            continue;
+        }
+        match rows.last_mut().filter(|_| line.starts_with(' ')) {
+            Some(row) => row.extend(line.trim()).map_err(complain)?,
+            None => rows.push(row(line).map_err(complain)?),
+        }
+    }
+    Ok(rows)
+}
+
+fn row(line: &str) -> Result<Row, String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let [method, success, columns @ .., path] = words.as_slice() else { return Err("a row has a method, answers and a path".to_owned()) };
+    let status = |word: &str| word.parse::<u16>().map_err(|_| format!("{word} is no status"));
+    let success = status(success)?;
+    let wanted = columns.iter().map(|column| if *column == "+" { Ok(success) } else { status(column) });
+    let wanted = wanted.collect::<Result<Vec<u16>, String>>()?;
+    if wanted.len() != CALLERS.len() {
+        return Err(format!("there are {} callers and {} answers", CALLERS.len(), wanted.len()));
+    }
+    Ok(Row { wanted, ..Row::bare(method, path) })
+}
+
+/// The newest that clients speak to an API.
+pub fn version_for(path: &str) -> &'static str {
+    match path.split('/').nth(1) {
+        Some("compute") => "compute 2.90",
+        Some("placement") => "placement 1.39",
+        Some("volume") => "volume 3.60",
+        _ => "",
+    }
+}
+
+impl Row {
+    fn bare(method: &str, path: &str) -> Row {
+        Row {
+            method: method.to_owned(),
+            path: path.to_owned(),
+            body: Body::None,
+            version: version_for(path).to_owned(),
+            wanted: Vec::new(),
+            open: false,
+            endless: false,
+            about: None,
+            undo: None,
+        }
+    }
+
+    /// Takes in one of a row's further lines.
+    fn extend(&mut self, line: &str) -> Result<(), String> {
+        let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match word {
+            "body" => self.body = Body::Json(json(rest)?),
+            "raw" => {
+                let (kind, text) = rest.split_once(' ').ok_or("raw has a content type and a text")?;
+                self.body = Body::Raw(kind.to_owned(), text.to_owned());
+            }
+            "version" => self.version = rest.to_owned(),
+            "open" => self.open = true,
+            "endless" => self.endless = true,
+            "about" => self.about = Some(rest.to_owned()),
+            "undo" => {
+                let mut parts = rest.splitn(4, ' ');
+                let (Some(method), Some(path), Some(status)) = (parts.next(), parts.next(), parts.next()) else {
+                    return Err("undo has a method, a path and a status".to_owned());
+                };
+                let status = status.parse().map_err(|_| format!("{status} is no status"))?;
+                let body = parts.next().map(json).transpose()?.map_or(Body::None, Body::Json);
+                self.undo = Some(Box::new(Row { body, wanted: vec![status; CALLERS.len()], ..Row::bare(method, path) }));
+            }
+            other => return Err(format!("nothing is called {other}")),
+        }
+        Ok(())
+    }
+
+    /// The answer that a caller of [`CALLERS`] or [`STRANGERS`] is to get.
+    pub fn wanted_of(&self, caller: &str) -> u16 {
+        match CALLERS.iter().position(|known| *known == caller) {
+            Some(column) => self.wanted[column],
+            None if self.open => self.wanted[0],
+            None => 401,
+        }
+    }
+
+    /// The route's method and pattern, as the router's are compared with it.
+    pub fn route(&self) -> (String, String) {
+        let path = self.path.split('?').next().unwrap_or_default();
+        (self.method.clone(), nameless(path))
+    }
+
+    /// What an action's body names, for routes whose one body stands for several requests.
+    pub fn action(&self) -> Option<&str> {
+        match &self.body {
+            Body::Json(Value::Object(body)) if self.path.ends_with("/action") => body.keys().next().map(String::as_str),
+            _ => None,
+        }
+    }
+}
+
+fn json(text: &str) -> Result<Value, String> {
+    serde_json::from_str(text).map_err(|error| format!("{error}: {text}"))
+}
+
+/// A pattern whose parameters have no names, and without a slash at its end: `/servers/{}`.
+pub fn nameless(pattern: &str) -> String {
+    let (mut text, mut depth) = (String::new(), 0);
+    for letter in pattern.chars() {
+        match letter {
+            '{' => {
+                depth += 1;
+                if depth == 1 {
+                    text.push_str("{}");
+                }
+            }
+            '}' => depth -= 1,
+            _ if depth == 0 => text.push(letter),
+            _ => {}
+        }
+    }
+    text.trim_end_matches('/').to_owned()
+}
+
+#[test]
+fn a_table_is_read_or_its_wrong_line_is_named() {
+    let text = "# a comment\n\nPUT 202 403 + 404 403 404 + 403 /a/{+b}\n    body {\"a\": 1}\n    undo DELETE /a/{+b} 204\n";
+    let rows = read(text).expect("a table");
+    assert_eq!((rows.len(), rows[0].route()), (1, ("PUT".to_owned(), "/a/{}".to_owned())));
+    assert_eq!((rows[0].wanted_of("member"), rows[0].wanted_of("other"), rows[0].wanted_of("expired")), (202, 404, 401));
+    assert_eq!(rows[0].undo.as_ref().map(|undo| undo.wanted_of("admin")), Some(204));
+    for wrong in ["GET 200 + + /a", "GET 200 + + + + + + x /a", "GET 200 + + + + + + + /a\n  body {", "GET 200 + + + + + + + /a\n  soon"] {
+        assert!(read(wrong).is_err_and(|why| why.starts_with("line ")), "{wrong}");
+    }
+}

@@ -1,0 +1,52 @@
+//! The first list after a restart is whole: it has each server whose create was in flight when the process ended.
+
+use std::sync::Arc;
+
+use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use serde_json::json;
+use tokio::sync::Notify;
+
+use crate::cloud::{Cloud, PATIENCE};
+
+/// Stops each create before or after its acceptance takes effect, as the death of the process would, and says so.
+struct StopsCreates {
+    moment: Moment,
+    stopped: Arc<Notify>,
+}
+
+impl FaultPlan for StopsCreates {
+    fn at(&self, point: &Point<'_>) -> Fault {
+        if (point.saga, point.step, point.side, point.moment) != ("create", "accept", "act", self.moment) {
+            return Fault::None;
+        }
+        self.stopped.notify_one();
+        Fault::Freeze
+    }
+}
+
+#[test]
+fn the_first_list_after_a_restart_has_each_server_begun() {
+    actix_rt::System::new().block_on(async {
+        let mut cloud = Cloud::start().await;
+        for (moment, wanted) in [(Moment::BeforeEffect, 1), (Moment::AfterEffect, 2)] {
+            let stopped = Arc::new(Notify::new());
+            cloud.tree().faults.arm(Some(Arc::new(StopsCreates { moment, stopped: stopped.clone() })));
+            let body = json!({"server": {
+                "name": "begun", "flavorRef": "m1.tiny", "imageRef": cloud.image(), "networks": "none",
+            }});
+            tokio::select! {
+                answer = cloud.try_send("POST", "/compute/v2.1/servers", Some(body)) => panic!("the create is stopped first: {answer:?}"),
+                stopped = tokio::time::timeout(PATIENCE, stopped.notified()) => stopped.expect("the create begins"),
+            }
+            cloud.restart();
+            let (status, list) = cloud.send("GET", "/compute/v2.1/servers", None).await;
+            assert_eq!((status, list["servers"].as_array().map(Vec::len)), (200, Some(wanted)), "{moment:?}: {list}");
+            for server in list["servers"].as_array().expect("servers") {
+                let id = server["id"].as_str().and_then(|id| id.parse().ok()).expect("an id");
+                assert!(cloud.at_rest(id).await);
+                assert_eq!(cloud.status(id).await, "ACTIVE");
+            }
+        }
+        assert_eq!(cloud.audit().await, Vec::<String>::new());
+    });
+}

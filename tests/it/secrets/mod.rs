@@ -1,0 +1,344 @@
+//! Passwords, user data and injected files reach the guest, and nobody else keeps them: whatever becomes of an operation, no database
+//! and no file has them in the clear, but for the user data in the record of a server that lives and the files on its guest's disk.
+
+mod killed;
+mod search;
+
+use std::io::{Read, Seek, SeekFrom};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use cellshift::chaos::point::{Fault, Moment};
+use cellshift::config::Config;
+use cellshift::virt::hypervisor::Operation;
+use serde_json::{Value, json};
+use sha_crypt::{PasswordVerifier, ShaCrypt};
+use sha2::{Digest, Sha256};
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use self::search::{Found, Mark, Search};
+use crate::client::id_of;
+use crate::stage::{Stage, play, play_default};
+
+const PASSWORD: Mark = Mark::Password("first \"pass\\word\" of marks");
+const USER_DATA: Mark = Mark::UserData("#cloud-config \"first\" user data of marks");
+const FILE: Mark = Mark::File("first file's contents of marks");
+const NEXT_PASSWORD: Mark = Mark::Password("second password of marks");
+const NEXT_USER_DATA: Mark = Mark::UserData("second user data of marks");
+const NEXT_FILE: Mark = Mark::File("second file's contents of marks");
+const ALL: [Mark; 6] = [PASSWORD, USER_DATA, FILE, NEXT_PASSWORD, NEXT_USER_DATA, NEXT_FILE];
+
+fn personality(file: Mark) -> Value {
+    json!([{"path": "/etc/secret", "contents": file.base64()}])
+}
+
+/// Where they may be while the server lives: user data in its record, whose file and log are the cell's database; files on its disk.
+fn while_it_lives(place: &str, mark: Mark) -> bool {
+    match mark {
+        Mark::Password(_) => false,
+        Mark::UserData(_) => place.ends_with(".instances.user_data") || (place.starts_with("cell") && place.contains(".db")),
+        Mark::File(_) => place.contains("/guests/") && place.ends_with("/disk"),
+    }
+}
+
+/// On its way to another cell a disk is an image, and in its own cell a transfer.
+fn while_it_moves(place: &str, mark: Mark) -> bool {
+    let moves = place.starts_with("images") || place.contains("/transfer/") || place.contains("/guests/");
+    while_it_lives(place, mark) || (matches!(mark, Mark::File(_)) && moves)
+}
+
+fn nowhere(_: &str, _: Mark) -> bool {
+    false
+}
+
+/// What the disk's last first boot told the guest.
+fn first_boot(disk: &[u8]) -> Value {
+    let text = String::from_utf8_lossy(disk);
+    let line = text.lines().rev().find_map(|line| line.strip_prefix("config-drive ")).expect("a first boot");
+    serde_json::from_str(line).expect("JSON")
+}
+
+/// The guest has the password, and what else it was to be told.
+fn verify(disk: &[u8], password: &str, user_data: Option<Mark>, file: Option<Mark>) {
+    let told = first_boot(disk);
+    let hash = told["admin_pass_hash"].as_str().expect("a hash");
+    ShaCrypt::default().verify_password(password.as_bytes(), hash).expect("the guest verifies its password");
+    ShaCrypt::default().verify_password(b"another", hash).expect_err("no other password");
+    let digest = |mark: Mark| Sha256::digest(mark.base64()).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert_eq!(told["user_data_sha256"], json!(user_data.map(digest)));
+    assert_eq!(told["files"], file.map_or_else(|| json!([]), personality));
+}
+
+/// The bytes written to a volume last.
+fn end_of(path: &str) -> Vec<u8> {
+    let mut file = std::fs::File::open(path).expect("a volume");
+    let size = file.metadata().expect("its size").len();
+    file.seek(SeekFrom::Start(size.saturating_sub(1 << 16))).expect("its end");
+    let mut end = Vec::new();
+    file.read_to_end(&mut end).expect("its bytes");
+    end
+}
+
+/// Looks after each effect of every operation until it is stopped, when the journal has what went before it.
+struct Watch {
+    found: Arc<Mutex<Vec<(String, Found)>>>,
+    looks: Arc<Mutex<usize>>,
+}
+
+impl Watch {
+    fn begin(stage: &Stage, search: &Search) -> Watch {
+        Watch::at(stage, search, &[])
+    }
+
+    /// Only after these steps; all when none is named. A look takes its time, and every operation must end in time.
+    fn at(stage: &Stage, search: &Search, steps: &'static [&'static str]) -> Watch {
+        let watch = Watch { found: Arc::default(), looks: Arc::default() };
+        let (found, looks, search) = (watch.found.clone(), watch.looks.clone(), search.clone());
+        stage.arm(move |point| {
+            if point.moment != Moment::AfterEffect || !(steps.is_empty() || steps.contains(&point.step)) {
+                return Fault::None;
+            }
+            let here = format!("{} {} {} {:?}", point.saga, point.step, point.side, point.moment);
+            *looks.lock().unwrap() += 1;
+            found.lock().unwrap().extend(search.found(while_it_moves).into_iter().map(|place| (here.clone(), place)));
+            Fault::None
+        });
+        watch
+    }
+
+    /// Nothing was found at any point of something that has many.
+    fn end(self, stage: &Stage) {
+        stage.disarm();
+        assert!(*self.looks.lock().unwrap() > 1, "it looked while something went on");
+        let found = self.found.lock().unwrap();
+        assert!(found.is_empty(), "in flight: {found:#?}");
+    }
+}
+
+async fn disk_of(stage: &Stage, server: Uuid) -> Vec<u8> {
+    let host = stage.admin.show(server).await["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
+    stage.disks(&host, server).remove("disk").expect("a root disk")
+}
+
+/// Deletes the server; then nothing of it is left, also not in what a database's file has given up.
+async fn deleted(stage: &Stage, server: Uuid, search: &Search) {
+    stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+    stage.gone(server).await;
+    left_nowhere(stage, search).await;
+}
+
+/// A log that somebody reads is emptied a moment later.
+async fn left_nowhere(stage: &Stage, search: &Search) {
+    let last = Mutex::new(Vec::new());
+    let look = || async {
+        *last.lock().unwrap() = search.found(nowhere);
+        last.lock().unwrap().is_empty()
+    };
+    let emptied = tokio::time::timeout(Duration::from_secs(20), stage.until("nothing is left", look)).await;
+    assert!(emptied.is_ok(), "left: {:#?}", last.lock().unwrap());
+}
+
+fn at_rest(search: &Search) {
+    let found = search.found(while_it_lives);
+    assert!(found.is_empty(), "{found:#?}");
+}
+
+#[test]
+fn a_search_finds_values_in_each_form() {
+    play_default(|stage| async move {
+        let config = &stage.running.cloud.config;
+        let search = Search::new(config, &[PASSWORD]);
+        let encoded: Vec<String> = [0, 1, 2].map(|before| base64_of(&format!("{}{}x", "y".repeat(before), PASSWORD.value()))).to_vec();
+        let forms = [PASSWORD.value().to_owned(), json!([PASSWORD.value()]).to_string(), PASSWORD.base64()].into_iter().chain(encoded);
+        for form in forms {
+            stage.make_key_pair(&form).await;
+            let found = search.found(nowhere);
+            assert!(found.iter().any(|found| found.place == "api.key_pairs.name"), "{form}: {found:?}");
+            let api = &stage.world().api;
+            api.delete_key_pair(&stage.member.user_id, &form).await.expect("the key pair goes");
+        }
+        let file = config.data_dir.join("marked");
+        std::fs::write(&file, PASSWORD.value().bytes().map(|byte| format!("{byte:02X}")).collect::<String>()).expect("a file");
+        assert!(search.found(nowhere).iter().any(|found| found.place == "marked"));
+        std::fs::remove_file(file).expect("the file goes");
+    });
+}
+
+fn base64_of(text: &str) -> String {
+    base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text)
+}
+
+#[test]
+fn secrets_reach_the_guest_and_are_kept_nowhere_else() {
+    play_default(|stage| async move {
+        let search = Search::new(&stage.running.cloud.config, &ALL);
+        let watch = Watch::begin(&stage, &search);
+        let new = stage.server().with("adminPass", json!(PASSWORD.value())).with("user_data", json!(USER_DATA.base64()));
+        let made = new.with("personality", personality(FILE)).ask(&stage.member.speaking("2.56")).await.expect(202);
+        assert_eq!(made.body["server"]["adminPass"], PASSWORD.value());
+        let server = id_of(&made.body["server"]);
+        stage.at_rest(server, "ACTIVE").await;
+        watch.end(&stage);
+        at_rest(&search);
+        verify(&disk_of(&stage, server).await, PASSWORD.value(), Some(USER_DATA), Some(FILE));
+        assert_eq!(stage.admin.show(server).await["OS-EXT-SRV-ATTR:user_data"], USER_DATA.base64());
+
+        let watch = Watch::begin(&stage, &search);
+        let rebuild =
+            json!({"rebuild": {"imageRef": stage.image, "adminPass": NEXT_PASSWORD.value(), "personality": personality(NEXT_FILE)}});
+        let answer = stage.member.speaking("2.56").act(server, rebuild).await.expect(202);
+        assert_eq!(answer.body["server"]["adminPass"], NEXT_PASSWORD.value());
+        stage.at_rest(server, "ACTIVE").await;
+        watch.end(&stage);
+        at_rest(&search);
+        verify(&disk_of(&stage, server).await, NEXT_PASSWORD.value(), Some(USER_DATA), Some(NEXT_FILE));
+
+        let watch = Watch::at(&stage, &search, &["accept", "build_guest", "finish_rebuild"]);
+        let rebuild = json!({"rebuild": {"imageRef": stage.image, "user_data": NEXT_USER_DATA.base64()}});
+        let answer = stage.member.act(server, rebuild).await.expect(202);
+        let generated = answer.body["server"]["adminPass"].as_str().expect("a password").to_owned();
+        stage.at_rest(server, "ACTIVE").await;
+        watch.end(&stage);
+        at_rest(&search);
+        verify(&disk_of(&stage, server).await, &generated, Some(NEXT_USER_DATA), None);
+        stage.member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        verify(&disk_of(&stage, server).await, &generated, Some(NEXT_USER_DATA), None);
+
+        let told = stage.admin.get(&format!("/ops/v1/migrations?server={server}")).await.expect(200).text;
+        for mark in ALL {
+            assert!(!told.contains(mark.value()) && !told.contains(&mark.base64()), "{told}");
+        }
+        deleted(&stage, server, &search).await;
+    });
+}
+
+#[test]
+fn a_move_leaves_user_data_in_the_servers_cell_alone() {
+    play_default(|stage| async move {
+        let search = Search::new(&stage.running.cloud.config, &ALL);
+        let new = stage.server().with("adminPass", json!(PASSWORD.value())).with("user_data", json!(USER_DATA.base64()));
+        let server = stage.create_by(&stage.member.speaking("2.56"), new.with("personality", personality(FILE))).await;
+        let watch = Watch::at(&stage, &search, &["create_target_records", "upload_snapshot", "prepare_at_target", "publish"]);
+        stage.cross(server).await;
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+        watch.end(&stage);
+        only_in(&stage, &search, "cell2").await;
+        verify(&disk_of(&stage, server).await, PASSWORD.value(), Some(USER_DATA), Some(FILE));
+
+        stage.member.resize(server, "gen1.small").await.expect(202);
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+        stage.member.revert(server).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        only_in(&stage, &search, "cell2").await;
+        deleted(&stage, server, &search).await;
+    });
+}
+
+/// The user data are in this cell and in no other.
+async fn only_in(stage: &Stage, search: &Search, cell: &str) {
+    let here = |place: &str, mark| while_it_lives(place, mark) && (matches!(mark, Mark::File(_)) || place.starts_with(cell));
+    stage.until("the other cell has nothing of it", || async { search.found(here).is_empty() }).await;
+}
+
+#[test]
+fn a_password_reaches_a_guest_on_a_volume() {
+    play_default(|stage| async move {
+        let search = Search::new(&stage.running.cloud.config, &ALL);
+        let new = stage.volume_server().with("adminPass", json!(PASSWORD.value())).with("user_data", json!(USER_DATA.base64()));
+        let server = stage.create(new).await;
+        at_rest(&search);
+        let attachments = stage.world().volumes.attachments_of(server).await.expect("attachments");
+        let path = attachments[0].connection_info.pointer("/data/path").and_then(Value::as_str).expect("a path").to_owned();
+        verify(&end_of(&path), PASSWORD.value(), Some(USER_DATA), None);
+        deleted(&stage, server, &search).await;
+    });
+}
+
+#[test]
+fn a_create_without_a_host_leaves_no_secrets() {
+    play_default(|stage| async move {
+        stage.make_flavor("huge", 1, 512, 1 << 20).await;
+        let search = Search::new(&stage.running.cloud.config, &ALL);
+        let watch = Watch::begin(&stage, &search);
+        let new = stage.server().flavor("huge").with("adminPass", json!(PASSWORD.value())).with("user_data", json!(USER_DATA.base64()));
+        let made = new.with("personality", personality(FILE)).ask(&stage.admin.speaking("2.56")).await.expect(202);
+        let server = id_of(&made.body["server"]);
+        let shown = stage.at_rest(server, "ERROR").await;
+        watch.end(&stage);
+        assert_eq!(shown["OS-EXT-SRV-ATTR:user_data"], USER_DATA.base64());
+        at_rest(&search);
+        stage.admin.delete(&format!("/servers/{server}")).await.expect(204);
+        stage.gone(server).await;
+        left_nowhere(&stage, &search).await;
+    });
+}
+
+#[test]
+fn a_debt_holds_no_secrets_before_and_after_it_is_paid() {
+    let slow = |config: &mut Config| {
+        config.compute.latency_ms.insert(Operation::Define, 1000);
+    };
+    play(slow, |stage| async move {
+        let search = Search::new(&stage.running.cloud.config, &ALL);
+        let came = Arc::new(Notify::new());
+        let comes = came.clone();
+        stage.arm(move |point| {
+            if (point.step, point.side, point.moment) == ("prepare_guest", "act", Moment::BeforeEffect) {
+                comes.notify_one();
+            }
+            Fault::None
+        });
+        let new = stage.server().with("adminPass", json!(PASSWORD.value())).with("user_data", json!(USER_DATA.base64()));
+        let made = new.on_host("cell1-host1").ask(&stage.admin).await.expect(202);
+        let server = id_of(&made.body["server"]);
+        came.notified().await;
+        stage.disarm();
+        stage.power("cell1-host1", false).await;
+        stage.at_rest(server, "ERROR").await;
+        assert!(!stage.debts(server).await.is_empty(), "its host cannot say that it has no guest");
+        at_rest(&search);
+        stage.power("cell1-host1", true).await;
+        stage.paid(server).await;
+        at_rest(&search);
+        stage.admin.delete(&format!("/servers/{server}")).await.expect(204);
+        stage.gone(server).await;
+        left_nowhere(&stage, &search).await;
+    });
+}
+
+#[test]
+fn a_refused_operation_leaves_no_secrets() {
+    play_default(|stage| async move {
+        let search = Search::new(&stage.running.cloud.config, &ALL);
+        stage.refuse("accept");
+        let new = stage.server().with("adminPass", json!(PASSWORD.value())).with("user_data", json!(USER_DATA.base64()));
+        let refused = new.with("personality", personality(FILE)).ask(&stage.member.speaking("2.56")).await;
+        assert!(refused.status >= 400, "{}", refused.text);
+        stage.disarm();
+        let sagas = stage.world().operations.list(cellshift::db::api::operations::SagaFilter { limit: 10, ..Default::default() }).await;
+        let sagas = sagas.expect("the journal");
+        assert_eq!(sagas.len(), 1);
+        assert!(!sagas[0].context.contains("sealed"), "{}", sagas[0].context);
+        assert!(search.found(nowhere).is_empty());
+    });
+}
+
+#[test]
+fn an_error_text_does_not_repeat_a_secret() {
+    play_default(|stage| async move {
+        let wrong = json!({"server": {"name": "one", "flavorRef": "gen1.small", "imageRef": stage.image, "networks": "auto",
+            "user_data": USER_DATA.value(), "personality": [{"path": 7, "contents": FILE.base64()}], "adminPass": [PASSWORD.value()]}});
+        for field in ["user_data", "personality", "adminPass"] {
+            let mut body = wrong.clone();
+            let server = body["server"].as_object_mut().expect("an object");
+            server.retain(|key, _| key == field || !["user_data", "personality", "adminPass"].contains(&key.as_str()));
+            let refused = stage.member.speaking("2.56").post("/servers", body).await.expect(400);
+            for secret in [USER_DATA.value(), &FILE.base64(), "pass\\\\word", "pass\\word"] {
+                assert!(!refused.text.contains(secret), "{}", refused.text);
+            }
+        }
+    });
+}
