@@ -90,7 +90,7 @@ fn start(bounds: Bounds) -> SocketAddr {
         cell_timeout: Duration::from_secs(5),
         parts: vec![part()],
     };
-    let head_patience = Duration::from_millis(500);
+    let head_patience = Duration::from_secs(1);
     let front = Front { workers: 1, blocking: 4, grace: 0, connections: bounds.connections, head_patience, takes: SLOW };
     actix_web::rt::spawn(serve(wiring, listener, front).unwrap());
     address
@@ -267,7 +267,7 @@ async fn a_slow_head_ends_with_408_also_on_a_used_connection() {
     Client::new(server).await.send("GET /identity/v3 HT").await.refused(408, "/error/message").await;
     let mut client = Client::new(server).await;
     assert_eq!(client.send(HEALTH).await.answer().await.status, 200);
-    tokio::time::sleep(Duration::from_millis(700)).await;
+    tokio::time::sleep(Duration::from_millis(1400)).await;
     assert_eq!(client.send(HEALTH).await.answer().await.status, 200, "an idle connection stays");
     client.send("GET /identity/v3 HT").await.refused(408, "/error/message").await;
     client.is_cut().await;

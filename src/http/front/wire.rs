@@ -98,6 +98,10 @@ impl AsyncRead for Wire {
                 Ok(count) => {
                     let filled = buf.filled().len();
                     buf.advance(count);
+                    // The library may not have asked since the last request: its clock says nothing of the one that begins here.
+                    if !self.talk.is_reading_a_head() {
+                        self.head = None;
+                    }
                     self.talk.arrived(&buf.filled()[filled..]);
                     return Poll::Ready(Ok(()));
                 }
@@ -163,4 +167,54 @@ pub async fn farewell(mut stream: TcpStream) {
     };
     // However it ends, the connection is over.
     let _ = tokio::time::timeout(FAREWELL, drain).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_millis(200);
+
+    async fn connected() -> (TcpStream, Wire) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let stream = Rc::new(listener.accept().await.unwrap().0);
+        let takes = Pace { bytes_per_second: 1, patience: PATIENCE };
+        (client, Wire::new(stream, Rc::new(Talk::new(None, false)), Env::system(), PATIENCE, takes))
+    }
+
+    /// Reads what there is until nothing more is, as the library does; whether the head was ended as late.
+    async fn read_all(wire: &mut Wire) -> (Vec<u8>, bool) {
+        wire.stream.readable().await.unwrap();
+        let (mut read, mut room) = (Vec::new(), [0; 64]);
+        std::future::poll_fn(|cx| {
+            loop {
+                let mut buf = ReadBuf::new(&mut room);
+                match Pin::new(&mut *wire).poll_read(cx, &mut buf) {
+                    Poll::Ready(result) => result.unwrap(),
+                    Poll::Pending => return Poll::Ready(()),
+                }
+                read.extend_from_slice(buf.filled());
+                if wire.ended {
+                    return Poll::Ready(());
+                }
+            }
+        })
+        .await;
+        (read, wire.ended)
+    }
+
+    #[actix_web::test]
+    async fn each_head_has_its_own_time() {
+        let (mut client, mut wire) = connected().await;
+        client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+        assert!(!read_all(&mut wire).await.1);
+        drop(wire.talk.begin());
+        // Nobody asks the socket while the connection is idle, and the first head's time passes.
+        tokio::time::sleep(2 * PATIENCE).await;
+        client.write_all(b"GET /again").await.unwrap();
+        assert_eq!(read_all(&mut wire).await, (b"GET /again".to_vec(), false));
+        tokio::time::sleep(2 * PATIENCE).await;
+        assert!(std::future::poll_fn(|cx| Poll::Ready(wire.poll_head_late(cx).is_ready())).await, "and the second its own");
+    }
 }
