@@ -121,7 +121,7 @@ pub async fn launch_with(cloud: Cloud, parts: Parts, listener: TcpListener) -> R
     let connections = descriptors::connections(&cloud.config.http, cloud.databases().len(), descriptors::raise())?;
     let Assembled { tree, wiring, stopping } = assemble(&cloud, parts).await?;
     // Connections wait meanwhile: the listener is bound.
-    tree.conductor.until_creates_are_seen(CREATES_PATIENCE).await;
+    tree.conductor.until_ready(READY_PATIENCE).await;
     let address = listener.local_addr()?;
     let server = serve(&cloud, wiring, listener, connections)?;
     let handle = server.handle();
@@ -138,8 +138,9 @@ pub fn serve(cloud: &Cloud, mut wiring: Wiring, listener: TcpListener, connectio
 /// for files beside them. They are started when they are needed.
 pub const BLOCKING_THREADS: usize = (validate::CELLS_MAX as usize + 3) * POOL_SIZE as usize + 512;
 
-/// How long the door stays shut for servers whose create was in flight when the process ended: the first list shall be whole.
-const CREATES_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the door stays shut for hosts that start, and for servers whose create was in flight when the process ended: the first
+/// list shall be whole.
+const READY_PATIENCE: Duration = Duration::from_secs(5);
 
 fn front(cloud: &Cloud, connections: usize) -> Front {
     let (config, http) = (&cloud.config, &cloud.config.http);

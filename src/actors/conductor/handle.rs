@@ -101,11 +101,13 @@ impl ConductorHandle {
         Ok(())
     }
 
-    /// Waits, at a start, until users see each server whose create an earlier life of this controller had begun: a client that finds
-    /// nothing after a restart would ask for its server again. Gives up after `patience`, when a database or a host does not come.
-    pub async fn until_creates_are_seen(&self, patience: Duration) {
+    /// Waits, at a start, until the hosts have started, and users see each server whose create an earlier life of this controller had
+    /// begun: a client that finds nothing after a restart would ask for its server again. Gives up after `patience`, when a database
+    /// or a host does not come.
+    pub async fn until_ready(&self, patience: Duration) {
         let first = saga::create::TABLE.steps[0].name;
-        let all_seen = async {
+        let ready = async {
+            self.first.parts.hosts.until_started().await;
             for worker in self.all() {
                 let (operations, owner) = (&worker.parts.world.operations, &worker.parts.owner);
                 while operations.is_at_step(owner, Kind::Create.as_str(), first).await.unwrap_or(true) {
@@ -113,8 +115,8 @@ impl ConductorHandle {
                 }
             }
         };
-        if tokio::time::timeout(patience, all_seen).await.is_err() {
-            log::warn!("some servers that were asked for before the restart are not seen yet");
+        if tokio::time::timeout(patience, ready).await.is_err() {
+            log::warn!("some hosts have not started, or servers that were asked for before the restart are not seen yet");
         }
     }
 
