@@ -32,7 +32,7 @@ pub use self::handle::{ConductorHandle, Worker};
 
 /// How long what was in flight waits for the hosts to start.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// How often debts are tried.
+/// How often debts are tried; each rests for a while after a try ([`Settings::debt_rest`](crate::saga::world::Settings)).
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What came of an attempt to go on with a saga.

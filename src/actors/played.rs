@@ -151,7 +151,7 @@ pub(super) async fn play_leased(lease: Duration) -> Played {
         volumes: Arc::new(volumes),
         placement: Arc::new(EmbeddedPlacement::new(services)),
         notifications: Arc::new(Silent),
-        settings: Settings { back_off_first: Duration::from_millis(1), ..Settings::default() },
+        settings: Settings { back_off_first: Duration::from_millis(1), debt_rest: Duration::ZERO, ..Settings::default() },
         env,
     };
     Played { world: Arc::new(world), guests, asked, _dir: dir }

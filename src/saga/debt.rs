@@ -1,5 +1,7 @@
 //! Debts: what an ended saga owes because a participant did not answer, paid when it returns (architecture §5, rule 5).
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use super::context::{Context, Kind, Place};
@@ -111,14 +113,14 @@ pub async fn is_out_of_hand(world: &World, context: &Context, place: &Place) -> 
     Ok(lost_ownership(world, context, place).await? || was_mended(world, context).await?)
 }
 
-/// Tries every debt whose server is at rest, in this owner's name.
+/// Tries every debt whose server is at rest and that nobody tried just now, in this owner's name.
 pub async fn pay_all(world: &World, owner: &str) {
     let debts = match world.operations.debts(None).await {
         Ok(debts) => debts,
         Err(error) => return log::warn!("the debts cannot be read: {error}"),
     };
     for debt in debts {
-        if let Err(error) = pay(world, &debt, owner).await {
+        if let Err(error) = pay(world, &debt, owner, world.settings.debt_rest).await {
             log::warn!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt cannot be looked at: {error}");
         }
     }
@@ -135,15 +137,15 @@ pub async fn pay_before(world: &World, context: &Context, owner: &str) -> Result
         Ok::<_, StepError>(debts.into_iter().filter(|debt| steps.contains(debt.step.as_str())).collect::<Vec<_>>())
     };
     for debt in owed().await? {
-        pay(world, &debt, owner).await?;
+        pay(world, &debt, owner, Duration::ZERO).await?;
     }
     Ok(owed().await?.into_iter().next())
 }
 
-/// Tries one debt under a hold of its server and a new fence. A hold that failed may have been taken all the same: then its lease runs
+/// Tries one debt under a hold of its server and a new fence, unless somebody tried it less than `rest` ago. A hold that failed may have been taken all the same: then its lease runs
 /// out, and a conductor ends it.
-async fn pay(world: &World, debt: &Debt, owner: &str) -> Result<(), StepError> {
-    let Some(held) = world.operations.hold(debt, owner).await? else { return Ok(()) };
+async fn pay(world: &World, debt: &Debt, owner: &str, rest: Duration) -> Result<(), StepError> {
+    let Some(held) = world.operations.hold(debt, owner, rest).await? else { return Ok(()) };
     world
         .operations
         .kept(debt.saga, held.lease_epoch, async {

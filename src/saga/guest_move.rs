@@ -107,19 +107,37 @@ pub async fn define_source_guest_again(world: &World, context: &mut Context, fen
     }
     for volume in &context.volumes {
         world.volumes.complete_attachment(fence, volume.source_attachment).await?;
-        world.volumes.delete_attachment(fence, volume.placeholder).await?;
     }
     let txn = attachments(world, context, &source.cell, CellTxn::new(), |volume| volume.source_attachment).await?;
-    Ok(world.cell(&source.cell)?.apply(fence, txn).await?)
+    world.cell(&source.cell)?.apply(fence, txn).await?;
+    for volume in &context.volumes {
+        match world.volumes.delete_attachment(fence, volume.placeholder).await.map_err(StepError::from) {
+            // The guest needs nothing of it: the undo of the volumes' reservation asks again, and owes it if need be.
+            Err(StepError::Refused(_)) if !context.settling => {}
+            asked => asked?,
+        }
+    }
+    Ok(())
 }
 
 /// What mended the server, or moved it since, has connected each volume by the attachment that the record names: of those that were to
 /// hold or to connect it here, the rest goes.
 async fn drop_unnamed_attachments(world: &World, context: &Context, fence: Fence) -> Result<(), StepError> {
+    let own = context.volumes.iter().flat_map(|volume| [volume.placeholder, volume.source_attachment]);
+    drop_unnamed(world, context, fence, own).await
+}
+
+/// Removes those of the attachments that the server's record does not name.
+pub async fn drop_unnamed(
+    world: &World,
+    context: &Context,
+    fence: Fence,
+    attachments: impl Iterator<Item = uuid::Uuid>,
+) -> Result<(), StepError> {
     let Some(cell) = super::debt::cell_of(world, context).await? else { return Ok(()) };
     let devices = world.cell(&cell)?.block_devices(context.server).await?;
     let is_named = |id: uuid::Uuid| devices.iter().any(|device| device.attachment_id == Some(id));
-    for id in context.volumes.iter().flat_map(|volume| [volume.placeholder, volume.source_attachment]).filter(|id| !is_named(*id)) {
+    for id in attachments.filter(|id| !is_named(*id)) {
         world.volumes.delete_attachment(fence, id).await?;
     }
     Ok(())

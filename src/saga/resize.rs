@@ -238,12 +238,13 @@ pub async fn reserve_volumes_for_target(world: &World, context: &mut Context, fe
     Ok(())
 }
 
-/// Undo: the target's attachments are removed.
+/// Undo: the target's attachments are removed, and those that held the volumes in between; one that still does, until the source's
+/// guest is defined again, is named by the record and stays.
 pub async fn release_target_volumes(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     for volume in &context.volumes {
         world.volumes.delete_attachment(fence, volume.target_attachment).await?;
     }
-    Ok(())
+    super::guest_move::drop_unnamed(world, context, fence, context.volumes.iter().map(|volume| volume.placeholder)).await
 }
 
 /// The target host takes room for the server, or says why it will not: then the next alternate is tried.

@@ -46,6 +46,9 @@ pub struct Settings {
     pub back_off_max: Duration,
     /// How long paying one debt may take.
     pub debt_deadline: Duration,
+    /// How long a debt that could not be paid is left alone, whichever conductor tried it: several of them shall not ask for an
+    /// operator sooner than one. Shorter than the time between a conductor's own tries.
+    pub debt_rest: Duration,
     /// Where the service keeps its files, for the audit; none where files are not kept.
     pub data_dir: Option<PathBuf>,
 }
@@ -59,6 +62,7 @@ impl Default for Settings {
             back_off_first: Duration::from_millis(50),
             back_off_max: Duration::from_secs(10),
             debt_deadline: Duration::from_secs(30),
+            debt_rest: Duration::from_millis(1500),
             data_dir: None,
         }
     }

@@ -40,6 +40,7 @@ mod private_files;
 mod quotas_with_a_cell_down;
 mod races;
 mod refusals;
+mod refusing_services;
 mod resize_confirm;
 mod resize_revert;
 mod resize_rollback;

@@ -4,6 +4,7 @@
 //! lets the server go.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use chrono::{DateTime, NaiveDateTime, Utc};
 use diesel::prelude::*;
@@ -28,6 +29,7 @@ diesel::table! {
         tries -> BigInt,
         needs_operator -> Bool,
         created_at -> Timestamp,
+        tried_at -> Nullable<Timestamp>,
     }
 }
 
@@ -58,7 +60,7 @@ pub struct Debt {
     pub created_at: DateTime<Utc>,
 }
 
-type Row = (String, String, String, i64, String, String, String, i64, bool, NaiveDateTime);
+type Row = (String, String, String, i64, String, String, String, i64, bool, NaiveDateTime, Option<NaiveDateTime>);
 
 pub(super) fn insert(conn: &mut Conn, saga: Uuid, server: Uuid, debt: NewDebt, now: NaiveDateTime) -> Result<(), DbError> {
     diesel::insert_into(debts::table)
@@ -116,15 +118,18 @@ impl Operations {
     }
 
     /// Holds a server at rest for the payment of a debt, under a new fence and a new lease of the saga that owes it. None when an
-    /// operation has the server, or when the debt has been paid meanwhile.
-    pub async fn hold(&self, debt: &Debt, owner: &str) -> Result<Option<Held>, DbError> {
+    /// operation has the server, when the debt has been paid meanwhile, or when it was tried less than `rest` ago.
+    pub async fn hold(&self, debt: &Debt, owner: &str, rest: Duration) -> Result<Option<Held>, DbError> {
         let (now, until, owner) = (self.db().env().now().naive_utc(), self.lease_end(), owner.to_owned());
         let (saga, server, key) = (debt.saga.to_string(), debt.server, (debt.saga.to_string(), debt.owed_seq));
         let held = self
             .db()
             .write(move |conn| {
-                let standing: i64 = debts::table.find(key).count().get_result(conn)?;
-                if standing == 0 && stands(Guard::StandingDebt) {
+                let tried: Option<Option<NaiveDateTime>> = debts::table.find(key).select(debts::tried_at).first(conn).optional()?;
+                if tried.is_none() && stands(Guard::StandingDebt) {
+                    return Ok(None);
+                }
+                if tried.flatten().is_some_and(|tried| rests(tried, now, rest)) {
                     return Ok(None);
                 }
                 occupy(conn, &server.to_string(), &saga, now)?;
@@ -159,7 +164,7 @@ impl Operations {
         .await
     }
 
-    /// Notes that paying failed once more. Conflict when the hold is another's by now.
+    /// Notes that paying failed once more, now. Conflict when the hold is another's by now.
     pub async fn debt_failed(
         &self,
         saga: Uuid,
@@ -168,9 +173,15 @@ impl Operations {
         reason: String,
         needs_operator: bool,
     ) -> Result<(), DbError> {
+        let now = self.db().env().now().naive_utc();
         self.holding(saga, lease_epoch, move |conn| {
             diesel::update(debts::table.find((saga.to_string(), owed_seq)))
-                .set((debts::reason.eq(reason), debts::tries.eq(debts::tries + 1), debts::needs_operator.eq(needs_operator)))
+                .set((
+                    debts::reason.eq(reason),
+                    debts::tries.eq(debts::tries + 1),
+                    debts::needs_operator.eq(needs_operator),
+                    debts::tried_at.eq(now),
+                ))
                 .execute(conn)?;
             Ok(())
         })
@@ -194,7 +205,12 @@ impl Operations {
     }
 }
 
-fn debt((saga, step, side, owed_seq, server, context, reason, tries, needs_operator, created_at): Row) -> Result<Debt, DbError> {
+/// Whether a debt that was tried then is to be left alone now. A clock of another machine that is ahead keeps it from nobody.
+fn rests(tried: NaiveDateTime, now: NaiveDateTime, rest: Duration) -> bool {
+    (now - tried).abs().to_std().is_ok_and(|since| since < rest)
+}
+
+fn debt((saga, step, side, owed_seq, server, context, reason, tries, needs_operator, created_at, _): Row) -> Result<Debt, DbError> {
     let parse = |id: &str| Uuid::parse_str(id).map_err(|_| DbError::unreadable("an id column of debts", id));
     Ok(Debt {
         saga: parse(&saga)?,
