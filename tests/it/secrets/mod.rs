@@ -1,6 +1,7 @@
 //! Passwords, user data and injected files reach the guest, and nobody else keeps them: whatever becomes of an operation, no database
 //! and no file has them in the clear, but for the user data in the record of a server that lives and the files on its guest's disk.
 
+mod keys;
 mod killed;
 mod search;
 
