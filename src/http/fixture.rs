@@ -11,6 +11,7 @@ use actix_web::web::Data;
 use actix_web::{Error, test};
 use bytes::Bytes;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::arrival::Arrivals;
 use super::clients::Clients;
@@ -19,9 +20,11 @@ use super::policy_file::PolicyEnforcer;
 use super::server::{Part, Wiring};
 use super::{identity, image, volume};
 use crate::db::fixture::services_database;
+use crate::domain::context::RequestContext;
 use crate::env::{Env, SystemClock};
 use crate::services::identity::{EmbeddedIdentity, ProjectRef, ScopeRequest, Settings, Target, UserRef};
-use crate::services::image::embedded::EmbeddedImage;
+use crate::services::image::ImageService;
+use crate::services::image::embedded::{EmbeddedImage, NewImage};
 use crate::services::volume::embedded::EmbeddedVolume;
 
 /// The services; projects `demo` (user demo, member) and `admin` (user admin), each user's password `secret`.
@@ -134,5 +137,19 @@ impl World {
         let user = UserRef::Name { name: name.into(), domain: "default".into() };
         let project = ProjectRef::Name { name: name.into(), domain: "default".into() };
         self.identity.authenticate_password(&user, "secret", ScopeRequest::Project(project)).await.unwrap().id
+    }
+
+    /// A member of the project of this name, as the services know callers.
+    pub async fn caller(&self, name: &str) -> RequestContext {
+        let project_id = self.identity.ensure_project(name).await.unwrap().id;
+        RequestContext { project_id, roles: vec!["member".into(), "reader".into()], ..RequestContext::default() }
+    }
+
+    /// An active image named `tiny` of this project, with these bytes.
+    pub async fn image(&self, project: &str, content: &'static [u8]) -> Uuid {
+        let new = NewImage { name: Some("tiny".into()), ..NewImage::default() };
+        let image = self.images.create(&self.caller(project).await, new).await.unwrap();
+        self.images.upload(image.id, Box::pin(futures::stream::iter([Ok(Bytes::from_static(content))]))).await.unwrap();
+        image.id
     }
 }

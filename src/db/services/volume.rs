@@ -24,6 +24,7 @@ diesel::table! {
         updated_at -> Timestamp,
         made_size -> Nullable<BigInt>,
         made_sha256 -> Nullable<Text>,
+        image_metadata -> Nullable<Text>,
     }
 }
 
@@ -68,7 +69,10 @@ pub struct VolumeRow {
     /// JSON: an object of strings.
     pub metadata: String,
     pub created_at: NaiveDateTime,
+    /// When it was changed last; `created_at` while nothing has changed.
     pub updated_at: NaiveDateTime,
+    /// JSON: an object of strings that describes the image whose bytes are in the volume.
+    pub image_metadata: Option<String>,
 }
 
 /// An attachment as stored.
@@ -101,6 +105,13 @@ pub struct MadeVolume {
 /// Notes what was written when a volume was made.
 pub fn set_made(conn: &mut Conn, id: &str, size: i64, sha256: &str) -> Result<(), DbError> {
     diesel::update(volumes::table.find(id)).set((volumes::made_size.eq(size), volumes::made_sha256.eq(sha256))).execute(conn)?;
+    Ok(())
+}
+
+/// Makes a volume bootable and notes the image that filled it: a JSON object of strings.
+pub fn set_image(conn: &mut Conn, id: &str, image_metadata: &str) -> Result<(), DbError> {
+    let change = (volumes::bootable.eq(true), volumes::image_metadata.eq(image_metadata));
+    diesel::update(volumes::table.find(id)).set(change).execute(conn)?;
     Ok(())
 }
 

@@ -8,6 +8,9 @@ mod quotas;
 #[cfg(test)]
 mod tests;
 mod versions;
+mod view;
+#[cfg(test)]
+mod view_tests;
 mod volume_types;
 mod volumes;
 mod zones;

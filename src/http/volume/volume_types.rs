@@ -12,26 +12,30 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/types/{id}").route(web::get().to(show)));
 }
 
-async fn list(_: Caller) -> HttpResponse {
-    HttpResponse::Ok().json(json!({"volume_types": TYPES.map(render)}))
+async fn list(caller: Caller) -> HttpResponse {
+    HttpResponse::Ok().json(json!({"volume_types": TYPES.map(|name| render(name, &caller))}))
 }
 
-async fn show(_: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
+async fn show(caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     // By id only: clients try a name first and expect a 404.
     let name = type_named(&id).map_err(super::failed)?;
     if *id == name {
         return Err(super::not_found("Volume type", &id));
     }
-    Ok(HttpResponse::Ok().json(json!({"volume_type": render(name)})))
+    Ok(HttpResponse::Ok().json(json!({"volume_type": render(name, &caller)})))
 }
 
-fn render(name: &str) -> Value {
+fn render(name: &str, caller: &Caller) -> Value {
     let (specs, description) = match name {
         MULTIATTACH_TYPE => (json!({"multiattach": "<is> True"}), "A file that several servers may share"),
         _ => (json!({}), "A file"),
     };
-    json!({
+    let mut body = json!({
         "id": id_of_type(name), "name": name, "description": description, "is_public": true,
-        "os-volume-type-access:is_public": true, "extra_specs": specs, "qos_specs_id": null,
-    })
+        "os-volume-type-access:is_public": true, "extra_specs": specs,
+    });
+    if caller.0.is_admin() {
+        body["qos_specs_id"] = Value::Null;
+    }
+    body
 }

@@ -6,12 +6,13 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
-use super::{bad_request, failed, fields, not_found, require, time, volume_id};
+use super::view::{self, Page};
+use super::{bad_request, failed, fields, not_found, require, volume_id};
 use crate::http::auth::Caller;
-use crate::http::base_url;
 use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
+use crate::services::volume::NewVolume;
 use crate::services::volume::embedded::{DEFAULT_TYPE, EmbeddedVolume, MULTIATTACH_TYPE, VolumeUpdate, ZONE, type_named};
-use crate::services::volume::{Attachment, NewVolume, Volume};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/volumes").route(web::get().to(list)).route(web::post().to(create)));
@@ -19,6 +20,9 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     let one = web::resource("/volumes/{id}").route(web::get().to(show)).route(web::put().to(update));
     cfg.service(one.route(web::delete().to(delete)));
 }
+
+/// The most volumes in one answer.
+const LARGEST_PAGE: usize = 1000;
 
 #[derive(Deserialize)]
 struct CreateBody {
@@ -66,30 +70,30 @@ fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Str
 
 async fn list(
     request: HttpRequest,
+    version: ApiVersion,
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
     let page = page(&volumes, &caller, &query).await?;
-    let page: Vec<Value> =
-        page.iter().map(|volume| json!({"id": volume.id, "name": volume.name, "links": links(&request, volume)})).collect();
-    Ok(HttpResponse::Ok().json(json!({"volumes": page})))
+    let shown = page.volumes.iter().map(|volume| view::summary(&request, volume)).collect();
+    Ok(HttpResponse::Ok().json(view::list(&request, version, &page, shown)))
 }
 
 async fn list_details(
     request: HttpRequest,
+    version: ApiVersion,
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
     let page = page(&volumes, &caller, &query).await?;
-    let page: Vec<Value> = page.iter().map(|volume| render(&request, volume, &caller, true)).collect();
-    Ok(HttpResponse::Ok().json(json!({"volumes": page})))
+    let shown = page.volumes.iter().map(|volume| view::whole(&request, version, &caller, volume)).collect();
+    Ok(HttpResponse::Ok().json(view::list(&request, version, &page, shown)))
 }
 
-/// The volumes that the caller may see and that match, one page of them. The links to further pages are left out: clients
-/// of this API go on by the last id.
-async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &BTreeMap<String, String>) -> Result<Vec<Volume>, ApiError> {
+/// The volumes that the caller may see and that match, one page of them.
+async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &BTreeMap<String, String>) -> Result<Page, ApiError> {
     let all = caller.0.is_admin() && query.get("all_tenants").is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"));
     let project = query.get("project_id").filter(|_| all).map(String::as_str);
     let scope = if all { project } else { Some(caller.0.project_id.as_str()) };
@@ -100,6 +104,7 @@ async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &BTreeMap<String
             && query.get("bootable").is_none_or(|bootable| bootable.eq_ignore_ascii_case("true") == volume.bootable)
             && query.get("availability_zone").is_none_or(|zone| *zone == volume.availability_zone)
     });
+    let count = known.len();
     if let Some(marker) = query.get("marker") {
         let at = known.iter().position(|volume| volume.id.to_string() == *marker);
         known.drain(..=at.ok_or_else(|| not_found("Volume", marker))?);
@@ -107,12 +112,16 @@ async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &BTreeMap<String
     let number = |key: &str| query.get(key).map(|text| text.parse::<usize>().map_err(|_| bad_request(format!("{key} must be a number."))));
     let offset = number("offset").transpose()?.unwrap_or(0).min(known.len());
     known.drain(..offset);
-    known.truncate(number("limit").transpose()?.unwrap_or(1000).min(1000));
-    Ok(known)
+    let limit = number("limit").transpose()?.unwrap_or(LARGEST_PAGE).min(LARGEST_PAGE);
+    let more = known.len() > limit;
+    known.truncate(limit);
+    let with_count = query.get("with_count").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    Ok(Page { volumes: known, more, count: with_count.then_some(count) })
 }
 
 async fn create(
     request: HttpRequest,
+    version: ApiVersion,
     volumes: web::Data<EmbeddedVolume>,
     env: web::Data<crate::env::Env>,
     caller: Caller,
@@ -124,7 +133,7 @@ async fn create(
     fields::check_metadata(&metadata)?;
     let new = read_new(wanted, &caller, env.uuid())?;
     let volume = volumes.create(new.clone(), description, metadata).await.map_err(failed)?;
-    let body = json!({"volume": render(&request, &volume, &caller, false)});
+    let body = json!({"volume": view::detail(&request, version, &caller, &volume)});
     // The bytes follow: the client waits for the status available or error, which `make` sets.
     actix_web::rt::spawn(async move { volumes.make(&new).await });
     Ok(HttpResponse::Accepted().json(body))
@@ -149,22 +158,25 @@ fn read_new(wanted: NewFields, caller: &Caller, id: uuid::Uuid) -> Result<NewVol
         Some(image) => Some(uuid::Uuid::parse_str(&image).map_err(|_| bad_request(format!("Invalid image identifier {image}.")))?),
         None => None,
     };
-    let volume_type = Some(type_named(wanted.volume_type.as_deref().unwrap_or(DEFAULT_TYPE)).map_err(failed)?.to_owned());
+    let volume_type = wanted.volume_type.as_deref().filter(|name| !name.is_empty()).unwrap_or(DEFAULT_TYPE);
+    let volume_type = Some(type_named(volume_type).map_err(failed)?.to_owned());
     Ok(NewVolume { id, name, caller: caller.0.clone(), size_gb, image_id, volume_type })
 }
 
 async fn show(
     request: HttpRequest,
+    version: ApiVersion,
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
     id: web::Path<String>,
 ) -> Result<HttpResponse, ApiError> {
     let volume = volumes.own_volume(&caller.0, volume_id(&id)?).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"volume": render(&request, &volume, &caller, true)})))
+    Ok(HttpResponse::Ok().json(json!({"volume": view::whole(&request, version, &caller, &volume)})))
 }
 
 async fn update(
     request: HttpRequest,
+    version: ApiVersion,
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
     id: web::Path<String>,
@@ -181,7 +193,7 @@ async fn update(
         bootable: None,
     };
     let changed = volumes.update(&caller.0, volume_id(&id)?, update).await.map_err(failed)?;
-    Ok(HttpResponse::Ok().json(json!({"volume": render(&request, &changed, &caller, false)})))
+    Ok(HttpResponse::Ok().json(json!({"volume": view::detail(&request, version, &caller, &changed)})))
 }
 
 async fn delete(
@@ -194,67 +206,4 @@ async fn delete(
     let force = query.get("force").is_some_and(|value| value.eq_ignore_ascii_case("true")) && caller.0.is_admin();
     volumes.delete_own(&caller.0, volume_id(&id)?, force).await.map_err(failed)?;
     Ok(HttpResponse::Accepted().finish())
-}
-
-fn links(request: &HttpRequest, volume: &Volume) -> Value {
-    let base = base_url::of(request);
-    let id = volume.id;
-    json!([
-        {"rel": "self", "href": format!("{base}/volume/v3/volumes/{id}")},
-        {"rel": "bookmark", "href": format!("{base}/volume/volumes/{id}")},
-    ])
-}
-
-/// `shown`: show and list say more than the answers to create and update.
-fn render(request: &HttpRequest, volume: &Volume, caller: &Caller, shown: bool) -> Value {
-    let mut body = json!({
-        "id": volume.id,
-        "name": volume.name,
-        "description": volume.description,
-        "status": volume.status,
-        "size": volume.size_gb,
-        "user_id": volume.user_id,
-        "availability_zone": volume.availability_zone,
-        "bootable": volume.bootable.to_string(),
-        "multiattach": volume.multiattach,
-        "encrypted": false,
-        "volume_type": volume.volume_type,
-        "metadata": volume.metadata,
-        "attachments": attachments(volume, caller.0.is_admin()),
-        "snapshot_id": null,
-        "source_volid": null,
-        "consistencygroup_id": null,
-        "replication_status": null,
-        "migration_status": null,
-        "created_at": time(volume.created_at),
-        "updated_at": time(volume.updated_at),
-        "links": links(request, volume),
-    });
-    if let Some(image) = volume.image_id {
-        body["volume_image_metadata"] = json!({"image_id": image});
-    }
-    if shown {
-        body["os-vol-tenant-attr:tenant_id"] = json!(volume.project_id);
-        if caller.0.is_admin() {
-            body["os-vol-host-attr:host"] = json!(volume.attachments.iter().find_map(|one| one.host.clone()));
-        }
-    }
-    body
-}
-
-fn attachments(volume: &Volume, with_host: bool) -> Vec<Value> {
-    volume.attachments.iter().filter(|one| one.status == "attached").map(|one| render_attachment(one, with_host)).collect()
-}
-
-/// Where a server runs is for administrators to know.
-fn render_attachment(attachment: &Attachment, with_host: bool) -> Value {
-    json!({
-        "id": attachment.volume_id,
-        "attachment_id": attachment.id,
-        "volume_id": attachment.volume_id,
-        "server_id": attachment.server,
-        "host_name": attachment.host.as_ref().filter(|_| with_host),
-        "device": attachment.mountpoint,
-        "attached_at": attachment.attached_at.map(time),
-    })
 }

@@ -2,6 +2,8 @@
 
 pub mod embedded;
 
+use std::collections::BTreeMap;
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -26,11 +28,15 @@ pub struct Volume {
     pub multiattach: bool,
     pub availability_zone: String,
     pub volume_type: Option<String>,
+    /// The image that fills it.
     pub image_id: Option<Uuid>,
-    pub metadata: std::collections::BTreeMap<String, String>,
+    /// That image as it was when its bytes were copied; empty before.
+    pub image_metadata: BTreeMap<String, String>,
+    pub metadata: BTreeMap<String, String>,
     pub attachments: Vec<Attachment>,
     pub created_at: chrono::DateTime<chrono::Utc>,
-    pub updated_at: chrono::DateTime<chrono::Utc>,
+    /// None before the first change.
+    pub updated_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
 /// A server's hold on a volume. Without a connector it only reserves the volume ("empty", spec §2.10).

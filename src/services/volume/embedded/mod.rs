@@ -3,6 +3,7 @@
 //! `attachments` is who holds a volume, `records` what users of the API see and change, `quotas` how much they may have.
 
 mod attachments;
+mod image_metadata;
 mod quotas;
 mod records;
 #[cfg(test)]
@@ -32,6 +33,8 @@ pub use records::VolumeUpdate;
 pub use volume_types::{DEFAULT_TYPE, MULTIATTACH_TYPE, TYPES, id_of as id_of_type, named as type_named};
 
 const SERVICE: &str = "volume";
+/// The service as a volume's host: `host@backend#pool`.
+pub const HOST: &str = "cellshift@local#local";
 /// The one availability zone of this service.
 pub const ZONE: &str = "nova";
 
@@ -107,7 +110,7 @@ impl EmbeddedVolume {
             user_id: new.caller.user_id,
             status: "creating".into(),
             size_gb: new.size_gb,
-            bootable: new.image_id.is_some(),
+            bootable: false,
             multiattach: volume_type == MULTIATTACH_TYPE,
             availability_zone: ZONE.into(),
             volume_type: Some(volume_type),
@@ -115,6 +118,7 @@ impl EmbeddedVolume {
             metadata: metadata.to_owned(),
             created_at: now,
             updated_at: now,
+            image_metadata: None,
         };
         let path = self.path(new.id);
         self.write(fence, move |conn| match rows::by_id(conn, &row.id)? {
@@ -144,23 +148,27 @@ impl EmbeddedVolume {
 
     async fn fill_and_place(&self, fence: Option<Fence>, new: &NewVolume) -> Result<(), ServiceError> {
         let (id, size_gb) = (new.id, new.size_gb);
-        let (hash, data) = match new.image_id {
+        let (image, data) = match new.image_id {
             Some(image_id) => {
                 // Asked again here, where the bytes are copied: whatever door the request came through, nobody gets the bytes of
                 // an image that is not theirs to read.
                 self.images.visible_image(&new.caller, image_id).await?;
                 let (image, data) = self.images.download(image_id).await?;
-                (image.os_hash_value, data)
+                (Some(image), data)
             }
             None => (None, Box::pin(futures::stream::empty()) as _),
         };
         let unplaced = bytes_on_disk::write(&self.env, SERVICE, &self.folder, data, Some(gibibytes(size_gb)), Keep::Durably).await?;
-        if hash.is_some_and(|hash| hash != unplaced.sha256) {
+        if image.as_ref().and_then(|image| image.os_hash_value.as_ref()).is_some_and(|hash| *hash != unplaced.sha256) {
             return Err(ServiceError::Invalid(format!("The bytes of the image of volume {id} do not have the image's checksum.")));
         }
+        let image = image.map(|image| image_metadata::of(&image)).transpose()?;
         let (path, now) = (self.path(id), self.env.now().naive_utc());
         self.write(fence, move |conn| {
             if rows::set_status(conn, &id.to_string(), &["creating"], "available", now)? {
+                if let Some(image) = &image {
+                    rows::set_image(conn, &id.to_string(), image)?;
+                }
                 rows::set_made(conn, &id.to_string(), unplaced.size, &unplaced.sha256)?;
                 // Inside the transaction, under the row's lock: before its commit nobody uses the file.
                 bytes_on_disk::place(SERVICE, unplaced, &path)?;
@@ -287,6 +295,7 @@ fn load_list(conn: &mut Conn, project: Option<&str>) -> Result<Vec<Volume>, Refu
 
 fn from_row(row: VolumeRow, attachments: Vec<AttachmentRow>) -> Result<Volume, DbError> {
     let attachments = attachments.into_iter().map(from_attachment).collect::<Result<_, _>>()?;
+    let image_metadata = image_metadata::read(&row)?;
     Ok(Volume {
         id: read_id("volumes.id", &row.id)?,
         name: row.name,
@@ -300,10 +309,11 @@ fn from_row(row: VolumeRow, attachments: Vec<AttachmentRow>) -> Result<Volume, D
         availability_zone: row.availability_zone,
         volume_type: row.volume_type,
         image_id: row.image_id.map(|id| read_id("volumes.image_id", &id)).transpose()?,
+        image_metadata,
         metadata: serde_json::from_str(&row.metadata)?,
         attachments,
         created_at: row.created_at.and_utc(),
-        updated_at: row.updated_at.and_utc(),
+        updated_at: Some(row.updated_at.and_utc()).filter(|_| row.updated_at != row.created_at),
     })
 }
 

@@ -1,0 +1,1 @@
+ALTER TABLE volumes DROP COLUMN image_metadata;

@@ -1,0 +1,134 @@
+//! The bodies that describe volumes. Cinder's microversions add keys; none takes one away.
+
+use actix_web::HttpRequest;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::time;
+use crate::http::auth::Caller;
+use crate::http::base_url;
+use crate::http::microversion::ApiVersion;
+use crate::services::volume::embedded::{HOST, id_of_type};
+use crate::services::volume::{Attachment, Volume};
+
+/// One page of a list.
+pub(super) struct Page {
+    /// In the order of the list.
+    pub volumes: Vec<Volume>,
+    /// Whether more volumes follow.
+    pub more: bool,
+    /// How many match on all pages, where the caller asked for it.
+    pub count: Option<usize>,
+}
+
+/// The body of a list with these entries. The link to the next page stands only where more volumes follow.
+pub(super) fn list(request: &HttpRequest, version: ApiVersion, page: &Page, entries: Vec<Value>) -> Value {
+    let mut body = json!({"volumes": entries});
+    if let Some(last) = page.volumes.last().filter(|_| page.more) {
+        let kept = request
+            .query_string()
+            .split('&')
+            .filter(|pair| !pair.is_empty() && !pair.starts_with("marker=") && !pair.starts_with("offset="));
+        let marker = format!("marker={}", last.id);
+        let query: Vec<&str> = kept.chain([marker.as_str()]).collect();
+        let href = format!("{}{}?{}", base_url::of(request), request.path(), query.join("&"));
+        body["volumes_links"] = json!([{"rel": "next", "href": href}]);
+    }
+    if let Some(count) = page.count.filter(|_| version.at_least(45)) {
+        body["count"] = json!(count);
+    }
+    body
+}
+
+/// A volume in a list without details.
+pub(super) fn summary(request: &HttpRequest, volume: &Volume) -> Value {
+    json!({"id": volume.id, "name": volume.name, "links": links(request, volume)})
+}
+
+/// A volume in the answers to create and update.
+pub(super) fn detail(request: &HttpRequest, version: ApiVersion, caller: &Caller, volume: &Volume) -> Value {
+    let mut body = json!({
+        "id": volume.id,
+        "name": volume.name,
+        "description": volume.description,
+        "status": volume.status,
+        "size": volume.size_gb,
+        "user_id": volume.user_id,
+        "availability_zone": volume.availability_zone,
+        "bootable": volume.bootable.to_string(),
+        "multiattach": volume.multiattach,
+        "encrypted": false,
+        "volume_type": volume.volume_type,
+        "metadata": volume.metadata,
+        "attachments": attachments(volume, caller.0.is_admin()),
+        "snapshot_id": null,
+        "source_volid": null,
+        "consistencygroup_id": null,
+        "replication_status": null,
+        "created_at": time(volume.created_at),
+        "updated_at": volume.updated_at.map(time),
+        "links": links(request, volume),
+    });
+    for (since, for_administrators, key, value) in later_keys(volume) {
+        if version.at_least(since) && (!for_administrators || caller.0.is_admin()) {
+            body[key] = value;
+        }
+    }
+    body
+}
+
+/// Keys that a microversion brought, or that are for administrators: the minor version, for administrators alone, key, value.
+fn later_keys(volume: &Volume) -> [(u16, bool, &'static str, Value); 8] {
+    [
+        (0, true, "migration_status", Value::Null),
+        (13, false, "group_id", Value::Null),
+        (21, true, "provider_id", Value::Null),
+        (48, false, "shared_targets", json!(false)),
+        (48, false, "service_uuid", json!(Uuid::new_v5(&Uuid::NAMESPACE_URL, HOST.as_bytes()))),
+        (61, true, "cluster_name", Value::Null),
+        (63, false, "volume_type_id", json!(volume.volume_type.as_deref().map(id_of_type))),
+        (65, false, "consumes_quota", json!(true)),
+    ]
+}
+
+/// A volume as it is shown, alone or in a list with details: also whose it is, the image in it and, for administrators, where
+/// its bytes are.
+pub(super) fn whole(request: &HttpRequest, version: ApiVersion, caller: &Caller, volume: &Volume) -> Value {
+    let mut body = detail(request, version, caller, volume);
+    body["os-vol-tenant-attr:tenant_id"] = json!(volume.project_id);
+    if !volume.image_metadata.is_empty() {
+        body["volume_image_metadata"] = json!(volume.image_metadata);
+    }
+    if caller.0.is_admin() {
+        body["os-vol-host-attr:host"] = json!(HOST);
+        body["os-vol-mig-status-attr:migstat"] = Value::Null;
+        body["os-vol-mig-status-attr:name_id"] = Value::Null;
+    }
+    body
+}
+
+fn links(request: &HttpRequest, volume: &Volume) -> Value {
+    let base = base_url::of(request);
+    let id = volume.id;
+    json!([
+        {"rel": "self", "href": format!("{base}/volume/v3/volumes/{id}")},
+        {"rel": "bookmark", "href": format!("{base}/volume/volumes/{id}")},
+    ])
+}
+
+fn attachments(volume: &Volume, with_host: bool) -> Vec<Value> {
+    volume.attachments.iter().filter(|one| one.status == "attached").map(|one| attachment(one, with_host)).collect()
+}
+
+/// Where a server runs is for administrators to know.
+fn attachment(attachment: &Attachment, with_host: bool) -> Value {
+    json!({
+        "id": attachment.volume_id,
+        "attachment_id": attachment.id,
+        "volume_id": attachment.volume_id,
+        "server_id": attachment.server,
+        "host_name": attachment.host.as_ref().filter(|_| with_host),
+        "device": attachment.mountpoint,
+        "attached_at": attachment.attached_at.map(time),
+    })
+}
