@@ -330,8 +330,8 @@ pub struct Quota {
     pub injected_file_content_bytes: i64,
     /// In bytes.
     pub injected_file_path_length: i64,
-    /// Servers are counted from the API database and what placement holds for the project, which is right while a cell is down;
-    /// false counts them in each cell.
+    /// Cores and memory in use are what placement holds for a project's servers, both sides of a move included; false counts each
+    /// server once, by its flavor.
     pub count_usage_from_placement: bool,
     /// The room for a server is checked again in the commit that accepts it, so that requests at the same time do not get past
     /// the quota together.
@@ -351,7 +351,7 @@ impl Default for Quota {
             injected_files: 5,
             injected_file_content_bytes: 10 * 1024,
             injected_file_path_length: 255,
-            count_usage_from_placement: true,
+            count_usage_from_placement: false,
             recheck_quota: true,
         }
     }

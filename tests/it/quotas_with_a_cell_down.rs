@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use cellshift::config::{Config, Seconds};
-use cellshift::db::Outage;
+use cellshift::db::{Conn, Outage};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -14,9 +14,31 @@ use crate::stage::{Stage, play};
 const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti user@example.com";
 const OPENED: &str = "\"os_compute_api:servers:create:cell_down\": \"rule:project_member_or_admin\"\n";
 
-fn counting(config: &mut Config, from_placement: bool) {
+/// How a project's servers are counted.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Counted {
+    /// Each once, by the flavor in its request spec.
+    ByFlavor,
+    /// By what placement holds.
+    FromPlacement,
+    /// In each cell: an older release wrote the mappings, which do not say that no delete was asked for.
+    InCells,
+}
+
+const WITHOUT_CELLS: [Counted; 2] = [Counted::ByFlavor, Counted::FromPlacement];
+
+fn counting(config: &mut Config, counted: Counted) {
     config.cells.probe_interval = Seconds::millis(20);
-    config.quota.count_usage_from_placement = from_placement;
+    config.quota.count_usage_from_placement = counted == Counted::FromPlacement;
+}
+
+/// Makes the mappings of living servers as an older release wrote them.
+async fn age_mappings(stage: &Stage) {
+    let age = |conn: &mut Conn| {
+        let sql = "UPDATE instance_mappings SET queued_for_delete = NULL WHERE queued_for_delete = false";
+        Ok(diesel::connection::SimpleConnection::batch_execute(conn, sql)?)
+    };
+    stage.world().api.db().write(age).await.expect("older mappings");
 }
 
 async fn back(stage: &Stage, cell: &str) {
@@ -45,11 +67,11 @@ async fn in_use(user: &User) -> (i64, Answer) {
 }
 
 /// Creates while cell1 is down, by members and administrators of projects with a live server there, with a deleted one and
-/// with none: accepted, unless it is this one.
-fn matrix(from_placement: bool, opened: bool) {
+/// with none: accepted, but for members of the first while they are counted in cells.
+fn matrix(counted: Counted, opened: bool) {
     play(
         move |config| {
-            counting(config, from_placement);
+            counting(config, counted);
             if opened {
                 std::fs::write(config.policy_file(), OPENED).expect("a policy");
             }
@@ -65,12 +87,16 @@ fn matrix(from_placement: bool, opened: bool) {
             let gone = stage.create_by(&callers[2].2, stage.server()).await;
             callers[2].2.delete(&format!("/servers/{gone}")).await.expect(204);
             stage.gone(gone).await;
+            let in_cells = counted == Counted::InCells;
+            if in_cells {
+                age_mappings(&stage).await;
+            }
             stage.cell("cell1").db().set_outage(Outage::Refuses);
             let mut made = Vec::new();
             for (project, role, user) in &callers {
-                let case = format!("{project} {role}, counted from placement: {from_placement}, opened: {opened}");
+                let case = format!("{project} {role}, counted: {counted:?}, opened: {opened}");
                 let (used, told) = in_use(user).await;
-                let refused = !from_placement && !opened && *project == "live" && *role == "member";
+                let refused = in_cells && !opened && *project == "live" && *role == "member";
                 let answer = new_one(&stage).ask(user).await;
                 if refused {
                     assert_eq!(answer.status, 403, "{case}: {}", answer.text);
@@ -81,10 +107,10 @@ fn matrix(from_placement: bool, opened: bool) {
                 }
                 // A figure that lacks something says so.
                 let missing = told.headers.get("X-Cellshift-Incomplete").map(|cells| cells.to_str().expect("names"));
-                let lacks = !from_placement && *project == "live";
+                let lacks = in_cells && *project == "live";
                 assert_eq!(missing, lacks.then_some("cell1"), "{case}");
-                let before = i64::from(*project == "live" && !lacks)
-                    + i64::from(*role == "admin" && !refused_before(project, from_placement, opened));
+                let before =
+                    i64::from(*project == "live" && !lacks) + i64::from(*role == "admin" && !refused_before(project, counted, opened));
                 assert_eq!(used, before, "{case}");
             }
             for server in made {
@@ -97,31 +123,33 @@ fn matrix(from_placement: bool, opened: bool) {
 }
 
 /// The member, who comes before the administrator, was refused.
-fn refused_before(project: &str, from_placement: bool, opened: bool) -> bool {
-    !from_placement && !opened && project == "live"
+fn refused_before(project: &str, counted: Counted, opened: bool) -> bool {
+    counted == Counted::InCells && !opened && project == "live"
 }
 
 #[test]
-fn counted_from_placement_creates_go_on_while_a_cell_is_down() {
-    matrix(true, false);
+fn counted_without_cells_creates_go_on_while_a_cell_is_down() {
+    for counted in WITHOUT_CELLS {
+        matrix(counted, false);
+    }
 }
 
 #[test]
 fn counted_in_cells_creates_need_a_rule_while_a_cell_with_servers_is_down() {
-    matrix(false, false);
+    matrix(Counted::InCells, false);
 }
 
 #[test]
 fn the_rule_may_be_opened() {
-    for from_placement in [false, true] {
-        matrix(from_placement, true);
+    for counted in [Counted::InCells, Counted::ByFlavor, Counted::FromPlacement] {
+        matrix(counted, true);
     }
 }
 
 #[test]
 fn a_quota_that_is_used_up_stays_so_while_a_cell_is_down() {
     play(
-        |config| counting(config, true),
+        |config| counting(config, Counted::ByFlavor),
         |stage| async move {
             stage.create(stage.server()).await;
             let resized = stage.create(new_one(&stage)).await;
@@ -131,7 +159,7 @@ fn a_quota_that_is_used_up_stays_so_while_a_cell_is_down() {
             }
             let refused = new_one(&stage).ask(&stage.member).await.expect(403);
             assert_eq!(refused.message(), "Quota exceeded for instances: Requested 1, but already used 2 of 2 instances");
-            // What a server may grow to is counted in the same way: both sides of a move until it is confirmed.
+            // What a server may grow to is counted in the same way.
             stage.make_flavor("gen2.wide", 3, 64, 1).await;
             let refused = stage.member.resize(resized, "gen2.wide").await.expect(403);
             assert!(refused.message().starts_with("Quota exceeded for cores: Requested 2, but already used 2 of 3"), "{}", refused.text);
@@ -145,15 +173,83 @@ fn a_quota_that_is_used_up_stays_so_while_a_cell_is_down() {
 #[test]
 fn counted_in_cells_no_server_grows_unseen() {
     play(
-        |config| counting(config, false),
+        |config| counting(config, Counted::InCells),
         |stage| async move {
             let server = stage.create(new_one(&stage)).await;
             stage.create(stage.server()).await;
+            age_mappings(&stage).await;
             stage.make_flavor("gen2.wide", 2, 64, 1).await;
             stage.cell("cell1").db().set_outage(Outage::Refuses);
             let refused = stage.member.resize(server, "gen2.wide").await.expect(403);
             assert!(refused.message().contains("servers in cell1"), "{}", refused.text);
             back(&stage, "cell1").await;
+        },
+    );
+}
+
+/// Instances, cores and MiB in use, as the project's limits and its quota's details say.
+async fn used(stage: &Stage) -> [i64; 3] {
+    let limits = stage.member.get("/compute/v2.1/limits").await.expect(200).body["limits"]["absolute"].clone();
+    let used = ["totalInstancesUsed", "totalCoresUsed", "totalRAMUsed"].map(|key| limits[key].as_i64().expect("a number"));
+    let path = format!("/os-quota-sets/{}/detail", project_id(stage, "demo").await);
+    let detail = stage.member.get(&path).await.expect(200).body["quota_set"].clone();
+    assert_eq!(["instances", "cores", "ram"].map(|key| detail[key]["in_use"].as_i64().expect("a number")), used);
+    used
+}
+
+#[test]
+fn servers_in_verify_resize_and_in_error_count_as_in_nova() {
+    // By flavor each server counts once, as it is now. Placement holds both sides of a move, and nothing for a server without a host.
+    for (counted, waiting, failed) in
+        [(Counted::ByFlavor, [1, 3, 96], [2, 1003, 160]), (Counted::FromPlacement, [1, 4, 1120], [2, 4, 1120])]
+    {
+        play(
+            move |config| counting(config, counted),
+            move |stage| async move {
+                for (name, vcpus, memory_mb) in [("gen2.wide", 3, 96), ("gen2.huge", 1000, 64)] {
+                    stage.make_flavor(name, vcpus, memory_mb, 1).await;
+                }
+                set_quota(&stage, "demo", json!({"cores": -1})).await;
+                let server = stage.create(new_one(&stage)).await;
+                assert_eq!(used(&stage).await, [1, 1, 1024], "{counted:?}");
+                stage.member.resize(server, "gen2.wide").await.expect(202);
+                stage.at_rest(server, "VERIFY_RESIZE").await;
+                assert_eq!(used(&stage).await, waiting, "{counted:?}");
+                let huge = id_of(&stage.server().flavor("gen2.huge").ask(&stage.member).await.expect(202).body["server"]);
+                stage.at_rest(huge, "ERROR").await;
+                for cell in ["cell0", "cell1", "cell2"] {
+                    stage.cell(cell).db().set_outage(Outage::Refuses);
+                }
+                assert_eq!(used(&stage).await, failed, "{counted:?}, with every cell down");
+                for cell in ["cell0", "cell1", "cell2"] {
+                    back(&stage, cell).await;
+                }
+                stage.member.delete(&format!("/servers/{huge}")).await.expect(204);
+                stage.gone(huge).await;
+                stage.member.revert(server).await.expect(202);
+                stage.at_rest(server, "ACTIVE").await;
+                assert_eq!(used(&stage).await, [1, 1, 1024], "{counted:?}");
+            },
+        );
+    }
+}
+
+#[test]
+fn a_smaller_server_grows_again_only_where_there_is_room() {
+    play(
+        |config| counting(config, Counted::ByFlavor),
+        |stage| async move {
+            stage.make_flavor("gen2.wide", 3, 64, 1).await;
+            let server = stage.create(stage.server().flavor("gen2.wide")).await;
+            stage.member.resize(server, "m1.tiny").await.expect(202);
+            stage.at_rest(server, "VERIFY_RESIZE").await;
+            set_quota(&stage, "demo", json!({"cores": 2})).await;
+            let refused = stage.member.revert(server).await.expect(403);
+            assert_eq!(refused.message(), "Quota exceeded for cores: Requested 2, but already used 1 of 2 cores");
+            assert_eq!(stage.member.status(server).await, "VERIFY_RESIZE");
+            set_quota(&stage, "demo", json!({"cores": 3})).await;
+            stage.member.revert(server).await.expect(202);
+            stage.at_rest(server, "ACTIVE").await;
         },
     );
 }
@@ -168,10 +264,15 @@ async fn rush(stage: &Arc<Stage>) -> (Vec<Uuid>, Vec<Answer>) {
 
 #[test]
 fn of_many_requests_at_once_as_many_are_accepted_as_there_is_room_for() {
-    for (from_placement, limits) in [(true, json!({"instances": 3})), (false, json!({"instances": 3})), (true, json!({"cores": 3}))] {
+    for (counted, limits) in [
+        (Counted::ByFlavor, json!({"instances": 3})),
+        (Counted::ByFlavor, json!({"cores": 3})),
+        (Counted::FromPlacement, json!({"instances": 3})),
+        (Counted::FromPlacement, json!({"cores": 3})),
+    ] {
         play(
             move |config| {
-                counting(config, from_placement);
+                counting(config, counted);
                 config.http.workers = 4;
             },
             move |stage| async move {
@@ -194,7 +295,7 @@ fn of_many_requests_at_once_as_many_are_accepted_as_there_is_room_for() {
 #[test]
 fn a_groups_members_are_known_while_their_cell_is_down() {
     play(
-        |config| counting(config, true),
+        |config| counting(config, Counted::ByFlavor),
         |stage| async move {
             let group = |policy: &'static str| {
                 let stage = stage.clone();
@@ -223,7 +324,7 @@ fn a_groups_members_are_known_while_their_cell_is_down() {
 #[test]
 fn a_groups_deleted_members_leave_room() {
     play(
-        |config| counting(config, true),
+        |config| counting(config, Counted::ByFlavor),
         |stage| async move {
             set_quota(&stage, "demo", json!({"server_group_members": 1})).await;
             let body = json!({"server_group": {"name": "g", "policy": "soft-anti-affinity"}});
@@ -242,7 +343,7 @@ fn a_groups_deleted_members_leave_room() {
 fn of_many_key_pairs_and_groups_at_once_as_many_are_made_as_there_is_room_for() {
     play(
         |config| {
-            counting(config, true);
+            counting(config, Counted::ByFlavor);
             config.http.workers = 4;
         },
         |stage| async move {
@@ -264,7 +365,7 @@ fn of_many_key_pairs_and_groups_at_once_as_many_are_made_as_there_is_room_for() 
 fn a_request_for_several_is_accepted_whole_or_leaves_nothing() {
     play(
         |config| {
-            counting(config, true);
+            counting(config, Counted::ByFlavor);
             config.http.workers = 4;
         },
         |stage| async move {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use diesel::Connection;
+use diesel::dsl::{count_star, sum};
 use diesel::prelude::*;
 use uuid::Uuid;
 
@@ -22,8 +23,9 @@ const CHUNK: usize = 500;
 /// A project's servers, or one user's in it, at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ProjectServers {
-    /// Those of which nobody has asked for the delete.
-    pub living: i64,
+    /// What those take of which nobody has asked for the delete, by the flavors of their request specs: each server once, also while
+    /// it is moving or in trouble.
+    pub taken: Taken,
     /// Every row of the project says whether a delete was asked for and, while it lives, whose it is: the figures can be
     /// trusted (down-cell A1).
     pub populated: bool,
@@ -76,10 +78,7 @@ impl ApiDb {
 fn known(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<ProjectServers, DbError> {
     let living = || mappings::table.filter(mappings::project_id.eq(project)).filter(mappings::queued_for_delete.eq(false));
     let newest: Option<i32> = living().order(mappings::id.desc()).select(mappings::id).first(conn).optional()?;
-    let count = match user {
-        Some(user) => living().filter(mappings::user_id.eq(user)).count().get_result(conn)?,
-        None => living().count().get_result(conn)?,
-    };
+    let taken = taken(conn, project, user)?;
     let silent = mappings::table.filter(mappings::project_id.eq(project)).filter(mappings::queued_for_delete.is_null());
     let silent: i64 = silent.count().get_result(conn)?;
     let nobodys: i64 = living().filter(mappings::user_id.is_null()).count().get_result(conn)?;
@@ -92,7 +91,22 @@ fn known(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<ProjectSe
         .filter(|instance| user.is_none_or(|user| instance.user_id == user) && !leaving.contains(&instance.uuid))
         .map(|instance| (instance.uuid, instance.flavor))
         .collect();
-    Ok(ProjectServers { living: count, populated: silent == 0 && nobodys == 0, building, leaving, newest: newest.unwrap_or(0) })
+    Ok(ProjectServers { taken, populated: silent == 0 && nobodys == 0, building, leaving, newest: newest.unwrap_or(0) })
+}
+
+fn taken(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<Taken, DbError> {
+    let of_mapping = request_specs::instance_uuid.eq(mappings::instance_uuid);
+    let mut living = mappings::table
+        .left_join(request_specs::table.on(of_mapping))
+        .filter(mappings::project_id.eq(project))
+        .filter(mappings::queued_for_delete.eq(false))
+        .select((count_star(), sum(request_specs::vcpus.nullable()), sum(request_specs::memory_mb.nullable())))
+        .into_boxed();
+    if let Some(user) = user {
+        living = living.filter(mappings::user_id.eq(user));
+    }
+    let (instances, cores, ram): (i64, Option<i64>, Option<i64>) = living.get_result(conn)?;
+    Ok(Taken { instances, cores: cores.unwrap_or(0), ram: ram.unwrap_or(0) })
 }
 
 /// Only what is at work can hold anything: a delete that is over has given all back.

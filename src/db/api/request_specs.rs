@@ -56,13 +56,24 @@ impl ApiDb {
 }
 
 pub(in crate::db) fn insert(conn: &mut Conn, spec: &RequestSpec, now: DateTime<Utc>) -> Result<(), DbError> {
-    let row = (specs::instance_uuid.eq(Sql(spec.instance_uuid)), specs::created_at.eq(Sql(now)), specs::spec.eq(spec));
+    let row = (
+        specs::instance_uuid.eq(Sql(spec.instance_uuid)),
+        specs::created_at.eq(Sql(now)),
+        specs::spec.eq(spec),
+        specs::vcpus.eq(spec.flavor.vcpus),
+        specs::memory_mb.eq(spec.flavor.memory_mb),
+    );
     diesel::insert_into(specs::table).values(row).execute(conn)?;
     Ok(())
 }
 
 pub(in crate::db) fn save(conn: &mut Conn, spec: &RequestSpec, now: DateTime<Utc>) -> Result<(), DbError> {
-    let set = (specs::spec.eq(spec), specs::updated_at.eq(Sql(Some(now))));
+    let set = (
+        specs::spec.eq(spec),
+        specs::updated_at.eq(Sql(Some(now))),
+        specs::vcpus.eq(spec.flavor.vcpus),
+        specs::memory_mb.eq(spec.flavor.memory_mb),
+    );
     match diesel::update(specs::table.find(Sql(spec.instance_uuid))).set(set).execute(conn)? {
         0 => Err(not_found(spec.instance_uuid)),
         _ => Ok(()),

@@ -54,6 +54,8 @@ diesel::table! {
         created_at -> Moment,
         updated_at -> Nullable<Moment>,
         spec -> Json,
+        vcpus -> Integer,
+        memory_mb -> Integer,
     }
 }
 

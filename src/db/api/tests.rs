@@ -69,6 +69,7 @@ fn new_server(n: u128, group: Option<Uuid>) -> NewServer {
         user_id: "u1".into(),
         flavor: flavor("1", "a"),
         image_id: Some(id(900)),
+        image_properties: Default::default(),
         is_bfv: false,
         availability_zone: None,
         instance_group: group,
@@ -127,7 +128,7 @@ async fn a_server_is_accepted_published_and_moved_by_one_commit_each() {
         assert!(api.instance_mappings(MappingFilter { living: true, ..Default::default() }).await.unwrap().is_empty());
         assert_eq!(api.instance_mappings(MappingFilter { cell: Some(Some(id(2))), ..Default::default() }).await.unwrap().len(), 1);
         assert_eq!(api.instance_mappings_of(vec![id(10), id(11)]).await.unwrap().len(), 1);
-        assert_eq!(api.project_servers("p1", Some("u1")).await.unwrap().living, 0);
+        assert_eq!(api.project_servers("p1", Some("u1")).await.unwrap().taken.instances, 0);
         assert!(matches!(api.delete_cell_mapping(id(2)).await, Err(DbError::Conflict(_))));
         api.purge_server(fence(id(10), 3), id(10)).await.unwrap();
         assert!(api.server_group(id(500)).await.unwrap().members.is_empty());
@@ -324,9 +325,9 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
             api.publish_build(fence(id(n), 1), id(n), id(if n == 12 { 2 } else { 1 })).await.unwrap();
         }
         let known = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((known.living, known.populated, known.leaving.len()), (4, true, 0));
+        assert_eq!((known.taken.instances, known.populated, known.leaving.len()), (4, true, 0));
         assert_eq!(known.building, [(id(13), flavor("1", "a"))]);
-        assert_eq!(api.project_servers("p1", Some("u2")).await.unwrap().living, 0);
+        assert_eq!(api.project_servers("p1", Some("u2")).await.unwrap().taken.instances, 0);
         assert_eq!(api.cells_of_project(Some("p1"), false).await.unwrap(), [id(1), id(2)].into());
 
         let asked_by = |name: &str| RequestContext { user_name: name.into(), ..RequestContext::default() };
@@ -349,7 +350,7 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         assert!(api.queued_deletes(Some(id(2)), Some(id(12)), 10).await.unwrap().is_empty());
         assert_eq!(api.count_queued_deletes().await.unwrap(), 2);
         let known = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((known.living, known.leaving, known.building.len()), (2, [id(12), id(13)].into(), 0));
+        assert_eq!((known.taken.instances, known.leaving, known.building.len()), (2, [id(12), id(13)].into(), 0));
         assert_eq!(api.cells_of_project(Some("p1"), false).await.unwrap(), [id(1)].into());
         assert_eq!(api.cells_of_project(None, true).await.unwrap(), [id(1), id(2)].into());
 
@@ -366,7 +367,7 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         assert_eq!(listed(api.instance_mappings(in_cell1(None)).await.unwrap()), [id(11), id(10)]);
         assert_eq!(listed(api.instance_mappings(in_cell1(Some(1))).await.unwrap()), [id(11)]);
         let known = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((known.living, known.populated), (1, false));
+        assert_eq!((known.taken.instances, known.populated), (1, false));
         assert_eq!(api.mappings_without_flag(Some(id(1)), None, 10).await.unwrap(), [id(10)]);
         assert!(api.mappings_without_flag(Some(id(1)), Some(id(10)), 10).await.unwrap().is_empty());
         assert_eq!(api.fill_in_flags(vec![id(10), id(11)], [id(11)].into()).await.unwrap(), 1, "what is known stays");
@@ -377,7 +378,7 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         assert_eq!(api.count_queued_deletes().await.unwrap(), 0);
         assert_eq!(api.instance_mapping(id(12)).await.unwrap().queued_for_delete, Some(true));
         assert_eq!(api.instance_mapping(id(13)).await.unwrap().queued_for_delete, Some(false));
-        assert_eq!(api.project_servers("p1", None).await.unwrap().living, 3);
+        assert_eq!(api.project_servers("p1", None).await.unwrap().taken.instances, 3);
     }
 }
 
@@ -396,7 +397,7 @@ async fn the_last_room_is_taken_once() {
         assert_eq!(refusals.len(), 7, "three find room beside the one that was counted");
         assert!(refusals.iter().all(|why| why == "Quota exceeded for instances: Requested 1, but already used 4 of 4 instances"));
         let known = api.project_servers("p1", None).await.unwrap();
-        assert_eq!((known.living, known.building.len()), (3, 3), "nothing is left of the others");
+        assert_eq!((known.taken.instances, known.building.len()), (3, 3), "nothing is left of the others");
         // Counted anew, what was new is among the used; a server whose delete was asked for gives its room back.
         let counted = CountedRoom { used: Taken { instances: 3, cores: 3, ram: 0 }, newest: known.newest, ..room(9, 3) };
         let refused = take(20, counted.clone()).await.unwrap().unwrap_err();

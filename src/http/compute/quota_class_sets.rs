@@ -19,12 +19,12 @@ pub fn routes(config: &mut web::ServiceConfig) {
 
 const GROUPS: &[&str] = &["server_groups", "server_group_members"];
 
-static UPDATE: Schema = Schema::new(|| schema::wrapped("quota_class_set", &settable(&[GROUPS], false)));
+static UPDATE: Schema = Schema::new(|| schema::wrapped("quota_class_set", &settable(&[], false)));
 static UPDATE_V250: Schema = Schema::new(|| schema::wrapped("quota_class_set", &settable(&[NETWORK], false)));
 static UPDATE_V257: Schema = Schema::new(|| schema::wrapped("quota_class_set", &settable(&[NETWORK, INJECTED], false)));
 
-/// The classes' own gates: groups came, and what the network service has went, at 2.50.
-fn unknown(resource: &str, version: ApiVersion) -> bool {
+/// What an answer leaves out. Groups came into answers, and what the network service has went, at 2.50; groups could be set before.
+fn unshown(resource: &str, version: ApiVersion) -> bool {
     match version.at_least(50) {
         true => is_gone(resource, version),
         false => GROUPS.contains(&resource),
@@ -57,5 +57,5 @@ async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, cl
 
 async fn limits(api: &Catalog, class: &str, version: ApiVersion) -> Result<Map<String, Value>, ApiError> {
     let limits = api.api.quota_class(&api.default_limits, class).await?;
-    Ok(visible(&limits, |resource| unknown(resource, version)))
+    Ok(visible(&limits, |resource| unshown(resource, version)))
 }

@@ -85,6 +85,13 @@ fn query_of(request: &HttpRequest, version: ApiVersion) -> Result<Option<String>
     }
 }
 
+/// 403 when the caller may not do this to the project's quotas, 400 when there is no such project. What was set for a project that
+/// has gone can still be deleted: that asks for the rule alone.
+async fn check_project(api: &Catalog, identity: &dyn Authenticator, caller: &Caller, action: &str, project: &str) -> Result<(), ApiError> {
+    api.allow_on_project(caller, &format!("os_compute_api:os-quota-sets:{action}"), project)?;
+    known_project(identity, caller, ErrorForm::Compute, project).await
+}
+
 async fn show(
     caller: Caller,
     version: ApiVersion,
@@ -93,8 +100,7 @@ async fn show(
     request: HttpRequest,
     project: web::Path<String>,
 ) -> Answer {
-    api.allow_on_project(&caller, "os_compute_api:os-quota-sets:show", &project)?;
-    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
+    check_project(&api, &**identity, &caller, "show", &project).await?;
     let user = query_of(&request, version)?;
     let limits = api.limits_of(&project, user.as_deref()).await?;
     answer(Some(&project), visible(&limits, |resource| is_gone(resource, version)))
@@ -108,8 +114,7 @@ async fn detail(
     request: HttpRequest,
     project: web::Path<String>,
 ) -> Answer {
-    api.allow_on_project(&caller, "os_compute_api:os-quota-sets:detail", &project)?;
-    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
+    check_project(&api, &**identity, &caller, "detail", &project).await?;
     let user = query_of(&request, version)?;
     let limits = api.limits_of(&project, user.as_deref()).await?;
     let Counted { usage, missing } = quota_usage::count(&api, &project, user.as_deref()).await?;
@@ -128,8 +133,7 @@ async fn defaults(
     identity: web::Data<dyn Authenticator>,
     project: web::Path<String>,
 ) -> Answer {
-    api.allow_on_project(&caller, "os_compute_api:os-quota-sets:defaults", &project)?;
-    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
+    check_project(&api, &**identity, &caller, "defaults", &project).await?;
     let limits = api.api.quota_class(&api.default_limits, DEFAULT_CLASS).await?;
     answer(Some(&project), visible(&limits, |resource| is_gone(resource, version)))
 }
@@ -143,8 +147,7 @@ async fn update(
     project: web::Path<String>,
     body: web::Json<Value>,
 ) -> Answer {
-    api.allow_on_project(&caller, "os_compute_api:os-quota-sets:update", &project)?;
-    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
+    check_project(&api, &**identity, &caller, "update", &project).await?;
     match version {
         version if version.at_least(57) => UPDATE_V257.check(&body)?,
         version if version.at_least(36) => UPDATE_V236.check(&body)?,

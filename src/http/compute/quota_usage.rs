@@ -1,9 +1,10 @@
 //! What a project uses of its quotas.
 //!
-//! Servers, cores and memory are counted from the API database and from what placement holds for the project: no cell is asked,
-//! so the figures are right while one is down. A server counts from its acceptance until its delete is accepted; a move holds
-//! both sides until it is confirmed or reverted. Where the deployment chose so, or where an older release left mappings that do
-//! not say enough, they are counted in each cell; a cell that is silent is then named, if servers of the project may be in it.
+//! Servers, cores and memory are counted from the mappings and request specs of the API database: no cell is asked, so the figures
+//! are right while one is down. A server counts once, with the flavor that it has, from its acceptance until its delete is accepted.
+//! Where the deployment chose so, cores and memory are what placement holds for the project: a move then holds both sides until it
+//! is confirmed or reverted, and a server that found no host holds nothing. Where an older release left mappings that do not say
+//! enough, servers are counted in each cell; a cell that is silent is then named, if servers of the project may be in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +29,7 @@ const CELL_DOWN: &str = "os_compute_api:servers:create:cell_down";
 /// How the use of quotas is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counting {
-    /// From placement and the API database; otherwise in each cell.
+    /// Cores and memory from placement; otherwise from the request specs.
     pub from_placement: bool,
     /// Again in the commit that takes of the room.
     pub again_when_taken: bool,
@@ -77,8 +78,9 @@ struct ByServers {
 async fn count_servers(api: &Catalog, project: &str, user: Option<&str>) -> Result<ByServers, ApiError> {
     // First: a server that gets its claim or its record after this is found there, and one that comes after this is left out.
     let known = api.api.project_servers(project, user).await?;
-    match api.counting.from_placement && known.populated {
-        true => in_placement(api, project, user, &known).await,
+    match known.populated {
+        true if api.counting.from_placement => in_placement(api, project, user, &known).await,
+        true => Ok(ByServers { taken: known.taken, missing: Vec::new(), newest: known.newest }),
         false => in_cells(api, project, user, &known).await,
     }
 }
@@ -97,7 +99,7 @@ async fn in_placement(api: &Catalog, project: &str, user: Option<&str>, known: &
     }
     let unclaimed = known.building.iter().filter(|(server, _)| !claimed.contains(server));
     let unclaimed: Taken = unclaimed.map(|(_, flavor)| Taken { instances: 0, ..Taken::by(1, flavor) }).sum();
-    let taken = Taken { instances: known.living, cores, ram } + unclaimed;
+    let taken = Taken { instances: known.taken.instances, cores, ram } + unclaimed;
     Ok(ByServers { taken, missing: Vec::new(), newest: known.newest })
 }
 

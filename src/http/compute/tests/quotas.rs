@@ -53,6 +53,10 @@ async fn quotas_are_set_shown_and_forgotten() {
         let (status, body) = cloud.put("admin", "2.50", class, json!({"quota_class_set": {"cores": 30, "instances": 40}})).await;
         assert_eq!((status, &body["quota_class_set"]["cores"]), (200, &json!(30)));
         assert_eq!(cloud.get("admin", "2.1", class).await.1["quota_class_set"].get("server_groups"), None);
+        let groups = json!({"quota_class_set": {"server_groups": 7, "server_group_members": 8}});
+        let (status, body) = cloud.put("admin", "2.49", class, groups).await;
+        assert_eq!((status, body["quota_class_set"].get("server_groups")), (200, None), "taken, and not shown before 2.50");
+        assert_eq!(cloud.get("admin", "2.50", class).await.1["quota_class_set"]["server_groups"], 7);
         assert_eq!(cloud.get("admin", "2.50", class).await.1["quota_class_set"]["id"], "default");
         let (_, shown) = cloud.get("member", "2.57", path).await;
         assert_eq!((&shown["quota_set"]["cores"], &shown["quota_set"]["instances"]), (&json!(30), &json!(3)));
@@ -67,9 +71,11 @@ async fn quotas_are_set_shown_and_forgotten() {
 #[actix_web::test]
 async fn counted_in_cells_a_server_in_two_of_them_is_one() {
     for cloud in clouds_counting(false).await {
-        let moved = cloud.add_server(0, "host1", "moving", true).await;
+        let (moved, still) = (cloud.accept_server(Some(0), false).await, cloud.accept_server(Some(0), false).await);
+        cloud.add_server_as(0, "host1", "moving", true, moved).await;
         cloud.add_server_as(1, "host2", "moving", false, moved).await;
-        cloud.add_server(0, "host1", "still", false).await;
+        cloud.add_server_as(0, "host1", "still", false, still).await;
+        cloud.age_mappings().await;
         let (_, detail) = cloud.get("member", "2.57", "/os-quota-sets/demo/detail").await;
         assert_eq!(detail["quota_set"]["instances"], json!({"limit": 10, "in_use": 2, "reserved": 0}));
         assert_eq!(detail["quota_set"]["cores"]["in_use"], 4);
@@ -161,6 +167,7 @@ impl Cloud {
             user_id: "alice".into(),
             flavor,
             image_id: None,
+            image_properties: Default::default(),
             is_bfv: false,
             availability_zone: None,
             instance_group: None,
@@ -177,6 +184,15 @@ impl Cloud {
             self.claim(uuid, "INSTANCE", 2, 512).await;
         }
         uuid
+    }
+
+    /// Makes the mappings of living servers as an older release wrote them: they do not say that no delete was asked for.
+    async fn age_mappings(&self) {
+        let age = |conn: &mut crate::db::Conn| {
+            let sql = "UPDATE instance_mappings SET queued_for_delete = NULL WHERE queued_for_delete = false";
+            Ok(diesel::connection::SimpleConnection::batch_execute(conn, sql)?)
+        };
+        self.api.db().write(age).await.unwrap();
     }
 
     async fn claim(&self, consumer: Uuid, kind: &str, vcpus: i64, memory_mb: i64) {
@@ -253,6 +269,7 @@ async fn counted_in_cells_usage_names_the_cells_that_are_missing() {
         }
         let gone = cloud.accept_server(Some(1), false).await;
         cloud.api.set_queued_for_delete(gone, true).await.unwrap();
+        cloud.age_mappings().await;
         assert_eq!(cloud.used().await, ([2, 4, 1024], None));
         let usage = "/os-simple-tenant-usage/demo?start=2000-01-01T00:00:00";
         cloud.cells[1].db.db().set_outage(Outage::Refuses);

@@ -68,6 +68,11 @@ pub(super) async fn confirm(asked: &Asked<'_>) -> Answer {
 
 pub(super) async fn revert(asked: &Asked<'_>) -> Answer {
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:revert_resize").await?;
+    let instance = &located.instance;
+    // A server that was made smaller grows again.
+    if let (VmState::Resized, Some(old)) = (instance.vm_state, &instance.old_flavor) {
+        quota::check_regrowth(asked.catalog, asked.caller, &instance.project_id, &instance.flavor, old).await?;
+    }
     asked.api.begin(asked.caller, Kind::Revert, &located.instance, Request::Revert).await?;
     empty(StatusCode::ACCEPTED)
 }
