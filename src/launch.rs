@@ -280,6 +280,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
             enable_instance_password: config.api.enable_instance_password,
             max_limit: max_limit(config),
             skip_down_cells: config.api.list_records_by_skipping_down_cells,
+            scheduler_filters: config.scheduler.enabled_filters.clone(),
         },
     });
     let catalog = web::Data::new(catalog(cloud, tree));

@@ -55,6 +55,11 @@ fn host_state(cell: &CellHandle, disabled: bool, aggregates: &[Aggregate], servi
         node: node.hypervisor_hostname,
         provider: node.uuid,
         in_flight: u32::try_from(node.current_workload).unwrap_or_default(),
+        host_ip: node.host_ip,
+        hypervisor_type: node.hypervisor_type,
+        hypervisor_version: node.hypervisor_version,
+        cpu_info: serde_json::from_str(&node.cpu_info).unwrap_or_default(),
+        num_instances: node.running_vms,
         ..HostState::default()
     }
 }
@@ -90,13 +95,18 @@ impl HostStates for HostFacts {
             Err(DbError::NotFound(_)) => return Ok(None),
             Err(error) => return Err(error.to_string()),
         };
-        let mut members: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
-        for member in record.members {
-            let owner = self.operations.ownership(member).await.map_err(|error| error.to_string())?.and_then(|row| row.owner);
-            members.insert(member, owner.map(|(_, host)| host).into_iter().collect());
-        }
+        let members = self.hosts_of(&record.members.into_iter().collect::<Vec<_>>()).await?;
         let limit = record.rules.get("max_server_per_host").and_then(serde_json::Value::as_u64).and_then(|n| u32::try_from(n).ok());
         Ok(Some(ServerGroup { uuid: group, policy: record.policy, max_server_per_host: limit.unwrap_or(1), members }))
+    }
+
+    async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, String> {
+        let mut hosts = BTreeMap::new();
+        for server in servers {
+            let owner = self.operations.ownership(*server).await.map_err(|error| error.to_string())?.and_then(|row| row.owner);
+            hosts.insert(*server, owner.map(|(_, host)| host).into_iter().collect());
+        }
+        Ok(hosts)
     }
 }
 

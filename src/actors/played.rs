@@ -181,6 +181,7 @@ impl Played {
             user_id: "alice".into(),
             flavor,
             image_id: None,
+            image_properties: Default::default(),
             is_bfv: false,
             availability_zone: None,
             instance_group: None,

@@ -45,7 +45,7 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[api]\nauthentication = \"maybe\"\n", ["maybe", "token"]),
         ("[compute.latency_ms]\nstrt = 1\n", ["strt", "start"]),
         ("[compute]\ncpu_allocation_ratio = nan\n", ["compute.cpu_allocation_ratio", "above 0"]),
-        ("[scheduler]\nfilters = [\"Nothing\"]\n", ["Nothing", "known are"]),
+        ("[scheduler]\nenabled_filters = [\"Nothing\"]\n", ["scheduler] enabled_filters", "there is no Nothing; known are"]),
         ("[migration.deadlines]\nupload_snapshot = 0\n", ["migration.deadlines.upload_snapshot", "at least 1"]),
         ("[migration.deadlines]\nupload_snapshoot = 9\n", ["migration.deadlines.upload_snapshoot", "upload_snapshot"]),
         ("[quota]\ninstances = -2\n", ["quota.instances", "-1 for no limit"]),

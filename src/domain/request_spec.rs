@@ -20,6 +20,9 @@ pub struct RequestSpec {
     pub flavor: Flavor,
     /// The image it was made from; none when volume-backed.
     pub image_id: Option<Uuid>,
+    /// What that image, or the one in the root volume, asks of hosts ([`image_demands`]).
+    #[serde(default)]
+    pub image_properties: BTreeMap<String, String>,
     /// Root disk on a volume.
     pub is_bfv: bool,
     /// The zone named at creation; such a server stays in it (spec §4, S7).
@@ -33,4 +36,15 @@ pub struct RequestSpec {
     /// A port of the server carries a resource request (QoS).
     #[serde(default)]
     pub has_resource_request: bool,
+}
+
+/// Image properties that say which hosts can run a guest of the image.
+pub const IMAGE_DEMANDS: [&str; 5] = ["hw_architecture", "img_hv_type", "hw_vm_mode", "img_hv_requested_version", "hw_maxphysaddr_bits"];
+
+/// Those of an image's properties that the scheduler reads, each under its present name: images of old carry others.
+pub fn image_demands(properties: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let old = [("architecture", "hw_architecture"), ("hypervisor_type", "img_hv_type"), ("vm_mode", "hw_vm_mode")];
+    let renamed = old.iter().filter_map(|(old, new)| Some(((*new).to_owned(), properties.get(*old)?.clone())));
+    let named = IMAGE_DEMANDS.iter().filter_map(|name| Some(((*name).to_owned(), properties.get(*name)?.clone())));
+    renamed.chain(named).collect()
 }

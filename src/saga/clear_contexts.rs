@@ -47,6 +47,7 @@ mod tests {
             user_id: "alice".into(),
             flavor: Flavor::default(),
             image_id: None,
+            image_properties: Default::default(),
             is_bfv: false,
             availability_zone: None,
             instance_group: None,

@@ -191,6 +191,9 @@ pub struct RequestedVolume {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RebuildRequest {
     pub image_id: Uuid,
+    /// What that image asks of hosts.
+    #[serde(default)]
+    pub image_properties: std::collections::BTreeMap<String, String>,
     pub name: Option<String>,
     pub description: Option<Option<String>>,
     pub metadata: Option<std::collections::BTreeMap<String, String>>,

@@ -115,7 +115,7 @@ async fn finish_rebuild(world: &World, context: &mut Context, fence: Fence) -> R
     txn = attachments(world, context, &here.cell, txn, |volume| volume.source_attachment).await?;
     txn = history::succeeded(txn, context);
     if let Some(spec) = context.request_spec.clone() {
-        let spec = RequestSpec { image_id: Some(rebuild.image_id), ..spec };
+        let spec = RequestSpec { image_id: Some(rebuild.image_id), image_properties: rebuild.image_properties, ..spec };
         world.api.publish_move(fence, context.server, world.cell_uuid(&here.cell)?, spec).await?;
     }
     history::apply_and_notify(world, context, fence, txn, ("finish_rebuild", InstanceAction::Rebuild, Phase::End), &here).await

@@ -246,7 +246,12 @@ impl User {
 
     /// A new volume of one GiB, available.
     pub async fn make_volume(&self) -> Uuid {
-        let body = self.post("/volume/v3/volumes", json!({"volume": {"size": 1, "name": "data"}})).await.body;
+        self.make_volume_with(json!({"size": 1, "name": "data"})).await
+    }
+
+    /// The new volume that is asked for so, available.
+    pub async fn make_volume_with(&self, wanted: Value) -> Uuid {
+        let body = self.post("/volume/v3/volumes", json!({"volume": wanted})).await.expect(202).body;
         let id = id_of(&body["volume"]);
         let available = async {
             // The volume service tells nobody: its clients learn of it by asking.
@@ -329,6 +334,12 @@ impl NewServer {
 
     pub fn in_group(mut self, group: Uuid) -> NewServer {
         self.hints = json!({"group": group});
+        self
+    }
+
+    /// With these scheduler hints.
+    pub fn hinting(mut self, hints: Value) -> NewServer {
+        self.hints = hints;
         self
     }
 

@@ -44,6 +44,7 @@ async fn add(cloud: &Cloud, cell: Option<&str>, deleted: bool) -> Uuid {
         user_id: "alice".into(),
         flavor,
         image_id: None,
+        image_properties: Default::default(),
         is_bfv: false,
         availability_zone: None,
         instance_group: None,

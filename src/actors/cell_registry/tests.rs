@@ -92,6 +92,7 @@ fn spec_of(record: &Instance) -> RequestSpec {
         user_id: record.user_id.clone(),
         flavor: record.flavor.clone(),
         image_id: None,
+        image_properties: BTreeMap::new(),
         is_bfv: false,
         availability_zone: None,
         instance_group: None,

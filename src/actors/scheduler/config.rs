@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::filters::{self, FILTERS};
+use super::filters;
 use super::weighers::{self, WEIGHERS};
 
 /// Every option with its default.
@@ -11,8 +11,9 @@ use super::weighers::{self, WEIGHERS};
 pub struct SchedulerConfig {
     /// How many hosts are tried for one operation: the primary and its alternates (S8). At least 1.
     pub max_attempts: u32,
-    /// The filters that judge every host, by name, in this order.
-    pub filters: Vec<String>,
+    /// The filters that judge every host, by name, in this order. A hint whose filter is not among them is refused.
+    #[serde(alias = "filters")]
+    pub enabled_filters: Vec<String>,
     /// The weighers that order the hosts left, by name.
     pub weighers: Vec<String>,
     /// How many candidates placement is asked for at first, over all cells (S10).
@@ -43,7 +44,7 @@ impl Default for SchedulerConfig {
     fn default() -> SchedulerConfig {
         SchedulerConfig {
             max_attempts: 3,
-            filters: FILTERS.iter().map(|(name, _)| (*name).to_owned()).collect(),
+            enabled_filters: filters::DEFAULT.iter().map(|name| (*name).to_owned()).collect(),
             weighers: WEIGHERS.iter().map(|(name, _)| (*name).to_owned()).collect(),
             max_placement_results: 1000,
             default_availability_zone: "nova".to_owned(),
@@ -66,7 +67,7 @@ pub enum ConfigError {
     /// A filter or weigher that does not exist.
     #[error("[scheduler] {option}: there is no {name}; known are {known}")]
     UnknownName {
-        /// `filters` or `weighers`.
+        /// `enabled_filters` or `weighers`.
         option: &'static str,
         /// As configured.
         name: String,

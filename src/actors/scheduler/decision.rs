@@ -13,6 +13,7 @@ use super::host_state::{HostState, HostStates};
 use super::request::Request;
 use super::selection::{self, NoneLeft};
 use super::weighers::{self, HostWeigher};
+use crate::domain::scheduler_hints::{DIFFERENT_HOST, Hints, SAME_HOST, servers_named};
 use crate::domain::server_group::ServerGroup;
 use crate::saga::scheduling::{SchedulingError, SelectDestinations, Selection, claim_candidate, release_claim};
 use crate::services::ServiceError;
@@ -43,7 +44,7 @@ impl Decider {
 
     /// See [`Scheduling::select_destinations`](crate::saga::scheduling::Scheduling::select_destinations).
     pub async fn select(&self, asked: SelectDestinations) -> Result<Selection, SchedulingError> {
-        let mut request = Request { asked, group: None };
+        let mut request = Request { asked, group: None, named_servers: BTreeMap::new() };
         request.validate().map_err(|reason| SchedulingError::Invalid { reason })?;
         let asked = &request.asked;
         let _turn = match asked.request_spec.instance_group {
@@ -56,6 +57,7 @@ impl Decider {
         if let Some(group) = asked.request_spec.instance_group {
             request.group = self.group_with_claims(group, asked.request_spec.instance_uuid).await?;
         }
+        request.named_servers = self.named_servers(&request.asked.request_spec.scheduler_hints).await?;
         match self.select_among(&request, self.config.max_placement_results).await? {
             Ok(selection) => Ok(selection),
             // One cell's many hosts may have crowded the others out of the answer (S10): look at all before giving up.
@@ -92,10 +94,26 @@ impl Decider {
         if group.members.keys().all(|member| *member == server) {
             return Ok(Some(group));
         }
+        self.add_claims(&mut group.members).await?;
+        Ok(Some(group))
+    }
+
+    /// The servers that hints name, with their owner hosts and the hosts where they hold claims.
+    async fn named_servers(&self, hints: &Hints) -> Result<BTreeMap<Uuid, Vec<String>>, SchedulingError> {
+        let named = [SAME_HOST, DIFFERENT_HOST].map(|hint| servers_named(hints, hint)).concat();
+        if named.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let mut hosts = self.hosts.hosts_of(&named).await.map_err(|reason| SchedulingError::Unavailable { reason })?;
+        self.add_claims(&mut hosts).await?;
+        Ok(hosts)
+    }
+
+    async fn add_claims(&self, servers: &mut BTreeMap<Uuid, Vec<String>>) -> Result<(), SchedulingError> {
         let providers = self.placement.providers().await.map_err(from_placement)?;
         let names: BTreeMap<Uuid, String> = providers.into_iter().map(|provider| (provider.uuid, provider.name)).collect();
-        for (member, hosts) in &mut group.members {
-            let held = self.placement.allocations_of(*member).await.map_err(from_placement)?;
+        for (server, hosts) in servers {
+            let held = self.placement.allocations_of(*server).await.map_err(from_placement)?;
             let claimed = held.iter().flat_map(|held| held.allocations.keys()).filter_map(|provider| names.get(provider));
             for host in claimed {
                 if !hosts.contains(host) {
@@ -103,7 +121,7 @@ impl Decider {
                 }
             }
         }
-        Ok(Some(group))
+        Ok(())
     }
 
     async fn select_among(&self, request: &Request, limit: usize) -> Result<Result<Selection, NoneLeft>, SchedulingError> {

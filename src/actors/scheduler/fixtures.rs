@@ -44,6 +44,7 @@ pub fn create(server: &str) -> SelectDestinations {
         user_id: "user".to_owned(),
         flavor: Flavor { id: "1".to_owned(), name: "m1.tiny".to_owned(), vcpus: 1, ..Flavor::default() },
         image_id: None,
+        image_properties: BTreeMap::new(),
         is_bfv: false,
         availability_zone: None,
         instance_group: None,
@@ -84,7 +85,7 @@ pub fn resize_across() -> SelectDestinations {
 
 /// The request as filters see it.
 pub fn request(asked: SelectDestinations) -> Request {
-    Request { asked, group: None }
+    Request { asked, group: None, named_servers: BTreeMap::new() }
 }
 
 /// A group with members and their hosts.

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::domain::flavor::Resources;
+use crate::domain::host_query::ATTRIBUTES;
 use crate::domain::server_group::ServerGroup;
 
 /// The cell of a host.
@@ -58,12 +60,59 @@ pub struct HostState {
     pub traits: BTreeSet<String>,
     /// Moves and builds under way that this host takes part in.
     pub in_flight: u32,
+    /// Its address.
+    pub host_ip: String,
+    /// What runs its guests.
+    pub hypervisor_type: String,
+    /// 1000000 * major + 1000 * minor + patch; 0 where it tells none.
+    pub hypervisor_version: i32,
+    /// Of its processors, as the hypervisor reports it.
+    pub cpu_info: Value,
+    /// Guests that run on it.
+    pub num_instances: i32,
+}
+
+/// Whether a host has something under this name (see [`HostState::attribute`]).
+pub fn is_attribute(name: &str) -> bool {
+    ATTRIBUTES.contains(&name)
 }
 
 impl HostState {
     /// The zone that an aggregate puts the host in; none without one.
     pub fn availability_zone(&self) -> Option<&str> {
         self.aggregates.iter().find_map(|aggregate| aggregate.metadata.get("availability_zone")).map(String::as_str)
+    }
+
+    /// What is known of the host under the first of the names ([`ATTRIBUTES`]); the others lead into objects. Amounts are in MiB and
+    /// GiB as the names say, and what can be allocated, ratios applied.
+    pub fn attribute(&self, path: &[&str]) -> Option<Value> {
+        let (name, inner) = path.split_first()?;
+        let value = match *name {
+            "cell_uuid" => json!(self.cell.uuid),
+            "cpu_info" => self.cpu_info.clone(),
+            "free_disk_mb" => json!(self.free.disk_gb * 1024),
+            "free_ram_mb" => json!(self.free.memory_mb),
+            "host" => json!(self.host),
+            "host_ip" => json!(self.host_ip),
+            "hypervisor_hostname" | "nodename" => json!(self.node),
+            "hypervisor_type" => json!(self.hypervisor_type),
+            "hypervisor_version" => json!(self.hypervisor_version),
+            "num_instances" => json!(self.num_instances),
+            "num_io_ops" => json!(self.in_flight),
+            "total_usable_disk_gb" => json!(self.total.disk_gb),
+            "total_usable_ram_mb" => json!(self.total.memory_mb),
+            "uuid" => json!(self.provider),
+            "vcpus_total" => json!(self.total.vcpu),
+            "vcpus_used" => json!(self.total.vcpu - self.free.vcpu),
+            _ => return None,
+        };
+        let found = inner.iter().try_fold(&value, |object, name| object.get(name))?;
+        Some(found.clone()).filter(|found| !found.is_null())
+    }
+
+    /// The architecture of its guests. A simulated host, which tells none, has this machine's.
+    pub fn architecture(&self) -> String {
+        self.cpu_info["arch"].as_str().unwrap_or(std::env::consts::ARCH).to_ascii_lowercase()
     }
 
     /// All values that the host's aggregates give to a metadata key; a value may list several, separated by commas.
@@ -92,4 +141,7 @@ pub trait HostStates: Send + Sync {
     /// of the API database name them; a member without a host has none); none when there is no such group. The scheduler adds
     /// the hosts on which members hold claims.
     async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String>;
+
+    /// The owner hosts of these servers over all cells, read in the same way. A server without a host, or that is gone, has none.
+    async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, String>;
 }

@@ -1,6 +1,8 @@
 //! The request as filters and weighers see it, and the rules on where it may look (S1-S5).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
 
 use super::host_state::HostState;
 use crate::domain::server_group::ServerGroup;
@@ -16,6 +18,8 @@ pub struct Request {
     pub asked: SelectDestinations,
     /// The server's group with all its members' hosts; none when it is in none.
     pub group: Option<ServerGroup>,
+    /// The servers that hints name, each with its hosts.
+    pub named_servers: BTreeMap<Uuid, Vec<String>>,
 }
 
 impl Request {

@@ -43,6 +43,12 @@ impl HostStates for Cells {
     async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String> {
         Ok(self.groups.lock().unwrap().iter().find(|known| known.uuid == group).cloned())
     }
+
+    async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, String> {
+        let known = self.groups.lock().unwrap();
+        let hosts = |server: &Uuid| known.iter().find_map(|group| group.members.get(server)).cloned().unwrap_or_default();
+        Ok(servers.iter().map(|server| (*server, hosts(server))).collect())
+    }
 }
 
 /// Placement in which others take the last room of some hosts between the question and the claim.

@@ -1,9 +1,9 @@
-//! Each extra spec of the flavor, scoped `aggregate_instance_extra_specs:` or without a scope, is met by a value that the
-//! host's aggregates give to that key. This is what ties flavors to generations of hardware.
+//! Each extra spec of the flavor with the scope `aggregate_instance_extra_specs:` is met by a value that the host's aggregates give
+//! to that key: so flavors are tied to generations of hardware. Keys without a scope are not looked at: they may mean anything.
 
 use super::{HostFilter, HostState, Reason, Request, extra_specs_ops};
 
-const SCOPE: &str = "aggregate_instance_extra_specs";
+const SCOPE: &str = "aggregate_instance_extra_specs:";
 
 /// See the file.
 pub struct AggregateInstanceExtraSpecsFilter;
@@ -15,12 +15,7 @@ impl HostFilter for AggregateInstanceExtraSpecsFilter {
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
         for (key, wanted) in &request.asked.request_spec.flavor.extra_specs {
-            let key = match key.split_once(':') {
-                Some((SCOPE, rest)) => rest,
-                // Another part's business.
-                Some(_) => continue,
-                None => key,
-            };
+            let Some(key) = key.strip_prefix(SCOPE) else { continue };
             if !host.aggregate_values(key).iter().any(|value| extra_specs_ops::matches(value, wanted)) {
                 return Err(format!("no aggregate with {key} {wanted}"));
             }

@@ -4,9 +4,14 @@ pub mod aggregate_instance_extra_specs;
 pub mod availability_zone;
 pub mod cell_enabled;
 pub mod compute;
+pub mod compute_capabilities;
 pub mod extra_specs_ops;
 pub mod forbidden_traits;
+pub mod image_properties;
+pub mod json;
+pub mod named_servers;
 pub mod server_group;
+pub mod simple_cidr_affinity;
 pub mod source_host;
 #[cfg(test)]
 mod tests;
@@ -33,16 +38,39 @@ pub trait HostFilter: Send + Sync {
 /// Makes a filter from the configuration.
 pub type MakeFilter = fn(&SchedulerConfig) -> Box<dyn HostFilter>;
 
-/// Every filter, in the order in which they are used unless configured otherwise: cheap and telling ones first.
+/// Every filter.
 pub const FILTERS: &[(&str, MakeFilter)] = &[
     ("ComputeFilter", |_| Box::new(compute::ComputeFilter)),
     ("CellEnabledFilter", |_| Box::new(cell_enabled::CellEnabledFilter)),
     ("SourceHostFilter", |_| Box::new(source_host::SourceHostFilter)),
     ("AvailabilityZoneFilter", |config| Box::new(availability_zone::AvailabilityZoneFilter::new(config))),
     ("AggregateInstanceExtraSpecsFilter", |_| Box::new(aggregate_instance_extra_specs::AggregateInstanceExtraSpecsFilter)),
+    ("ComputeCapabilitiesFilter", |_| Box::new(compute_capabilities::ComputeCapabilitiesFilter)),
+    ("ImagePropertiesFilter", |_| Box::new(image_properties::ImagePropertiesFilter)),
     ("ForbiddenTraitsFilter", |_| Box::new(forbidden_traits::ForbiddenTraitsFilter)),
     ("ServerGroupAntiAffinityFilter", |_| Box::new(server_group::ServerGroupAntiAffinityFilter)),
     ("ServerGroupAffinityFilter", |_| Box::new(server_group::ServerGroupAffinityFilter)),
+    ("SameHostFilter", |_| Box::new(named_servers::SameHostFilter)),
+    ("DifferentHostFilter", |_| Box::new(named_servers::DifferentHostFilter)),
+    ("SimpleCIDRAffinityFilter", |_| Box::new(simple_cidr_affinity::SimpleCidrAffinityFilter)),
+    ("JsonFilter", |_| Box::new(json::JsonFilter)),
+];
+
+/// The filters that are used unless configured otherwise, in this order: cheap and telling ones first. The others let users
+/// learn of hosts what is not theirs to know, by asking for hosts with a property until one is found.
+pub const DEFAULT: [&str; 12] = [
+    "ComputeFilter",
+    "CellEnabledFilter",
+    "SourceHostFilter",
+    "AvailabilityZoneFilter",
+    "AggregateInstanceExtraSpecsFilter",
+    "ComputeCapabilitiesFilter",
+    "ImagePropertiesFilter",
+    "ForbiddenTraitsFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+    "SameHostFilter",
+    "DifferentHostFilter",
 ];
 
 /// The configured filters.
@@ -51,8 +79,8 @@ pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostFilter>>, Con
         Some((_, make)) => Ok(make(config)),
         None => {
             let known = FILTERS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-            Err(ConfigError::UnknownName { option: "filters", name: name.clone(), known })
+            Err(ConfigError::UnknownName { option: "enabled_filters", name: name.clone(), known })
         }
     };
-    config.filters.iter().map(make).collect()
+    config.enabled_filters.iter().map(make).collect()
 }

@@ -1,7 +1,11 @@
 //! Each filter alone, by tables.
 
-use super::super::fixtures::{aggregate, create, group, host, move_from, request, resize_across};
+use serde_json::json;
+
+use super::super::fixtures::{aggregate, create, group, host, id, move_from, request, resize_across};
 use super::*;
+use crate::domain::flavor::Resources;
+use crate::domain::request_spec::image_demands;
 use crate::domain::server_group::GroupPolicy;
 use crate::saga::scheduling::{OperationKind, RequestedDestination};
 
@@ -19,10 +23,10 @@ fn every_filter_is_registered_under_its_own_name_and_unknown_names_are_refused()
     for (name, make) in FILTERS {
         assert_eq!(make(&config).name(), *name);
     }
-    assert_eq!(enabled(&config).unwrap().len(), FILTERS.len());
-    let wrong = SchedulerConfig { filters: vec!["ComputeFilter".into(), "RamFilter".into()], ..config };
+    assert_eq!(enabled(&config).unwrap().len(), DEFAULT.len());
+    let wrong = SchedulerConfig { enabled_filters: vec!["ComputeFilter".into(), "RamFilter".into()], ..config };
     let error = enabled(&wrong).err().unwrap().to_string();
-    assert!(error.starts_with("[scheduler] filters: there is no RamFilter; known are ComputeFilter,"), "{error}");
+    assert!(error.starts_with("[scheduler] enabled_filters: there is no RamFilter; known are ComputeFilter,"), "{error}");
 }
 
 #[test]
@@ -100,8 +104,10 @@ fn flavor_extra_specs_are_met_by_aggregates() {
         (vec![(spec, "1")], false),
         (vec![(spec, "<or> 1 <or> 3")], true),
         (vec![(spec, "= 3")], true),
-        (vec![(spec, "2"), ("ssd", "true")], true),
-        (vec![(spec, "2"), ("ssd", "false")], false),
+        (vec![(spec, "2"), ("aggregate_instance_extra_specs:ssd", "true")], true),
+        (vec![(spec, "2"), ("aggregate_instance_extra_specs:ssd", "false")], false),
+        // A key without a scope may mean anything.
+        (vec![("ssd", "false"), ("quality", "gold")], true),
         (vec![("aggregate_instance_extra_specs:missing", "1")], false),
         (vec![("hw:cpu_policy", "dedicated")], true),
     ] {
@@ -174,5 +180,95 @@ fn each_hard_group_policy_has_its_filter() {
     for (policy, on, filter, pass) in rows {
         let request = Request { group: Some(group(policy, &[("other", &["h1"]), ("server", &["h3"])])), ..request(create("server")) };
         assert_eq!(passes(filter, &host("cell1", on), &request), pass, "{policy} {on} {filter}");
+    }
+}
+
+#[test]
+fn capabilities_are_what_the_host_has() {
+    let host = HostState {
+        total: Resources { vcpu: 16, memory_mb: 4096, disk_gb: 100 },
+        free: Resources { vcpu: 6, memory_mb: 1024, disk_gb: 10 },
+        hypervisor_type: "simulated".to_owned(),
+        cpu_info: json!({"arch": "x86_64", "maxphysaddr": {"bits": 46}, "topology": {"sockets": 2}}),
+        ..host("cell1", "h1")
+    };
+    for (key, wanted, pass) in [
+        ("capabilities:hypervisor_type", "simulated", true),
+        ("capabilities:hypervisor_type", "s== QEMU", false),
+        ("capabilities:cpu_info:topology:sockets", ">= 2", true),
+        ("capabilities:cpu_info:topology:sockets", ">= 4", false),
+        ("capabilities:cpu_info:model", "new", false),
+        ("capabilities:colour", "blue", false),
+        ("capabilities:vcpus_used", "<= 10", true),
+        ("capabilities:free_ram_mb", ">= 2048", false),
+        // Without a scope only what is known of hosts is judged.
+        ("free_ram_mb", ">= 1024", true),
+        ("free_ram_mb", ">= 2048", false),
+        ("colour", "blue", true),
+        ("hw:maxphysaddr_bits", "46", true),
+        ("hw:maxphysaddr_bits", "48", false),
+        ("hw:cpu_policy", "dedicated", true),
+    ] {
+        let mut asked = create("server");
+        asked.request_spec.flavor.extra_specs.insert(key.to_owned(), wanted.to_owned());
+        assert_eq!(passes("ComputeCapabilitiesFilter", &host, &request(asked)), pass, "{key} {wanted}");
+    }
+}
+
+#[test]
+fn an_image_is_run_by_the_hosts_that_it_asks_for() {
+    let host = HostState {
+        hypervisor_type: "QEMU".to_owned(),
+        hypervisor_version: 2_006_001,
+        cpu_info: json!({"arch": "x86_64", "maxphysaddr": {"bits": 46}}),
+        ..host("cell1", "h1")
+    };
+    for (property, wanted, pass) in [
+        ("hw_architecture", "x86_64", true),
+        ("hw_architecture", "AMD64", true),
+        ("architecture", "aarch64", false),
+        ("hw_architecture", "aarch64", false),
+        ("img_hv_type", "qemu", true),
+        ("hypervisor_type", "xen", false),
+        ("hw_vm_mode", "hvm", true),
+        ("vm_mode", "xen", false),
+        ("img_hv_requested_version", ">=2.6, <3.0", true),
+        ("img_hv_requested_version", "<2.6", false),
+        ("img_hv_requested_version", "new", false),
+        ("hw_maxphysaddr_bits", "46", true),
+        ("hw_maxphysaddr_bits", "52", false),
+        ("os_distro", "anything", true),
+    ] {
+        let mut asked = create("server");
+        asked.request_spec.image_properties = image_demands(&[(property.to_owned(), wanted.to_owned())].into());
+        assert_eq!(passes("ImagePropertiesFilter", &host, &request(asked)), pass, "{property} {wanted}");
+    }
+}
+
+#[test]
+fn hints_name_servers_networks_and_queries() {
+    let (one, two) = (id("one"), id("two"));
+    let host = HostState { host_ip: "10.0.1.7".to_owned(), ..host("cell1", "h1") };
+    for (name, hints, pass) in [
+        ("SameHostFilter", json!({}), true),
+        ("SameHostFilter", json!({"same_host": one}), true),
+        ("SameHostFilter", json!({"same_host": [two, one]}), true),
+        ("SameHostFilter", json!({"same_host": two}), false),
+        ("SameHostFilter", json!({"same_host": id("gone")}), false),
+        ("DifferentHostFilter", json!({"different_host": one}), false),
+        ("DifferentHostFilter", json!({"different_host": [two, one]}), false),
+        ("DifferentHostFilter", json!({"different_host": [two, id("gone")]}), true),
+        ("SimpleCIDRAffinityFilter", json!({}), true),
+        ("SimpleCIDRAffinityFilter", json!({"build_near_host_ip": "10.0.1.1"}), true),
+        ("SimpleCIDRAffinityFilter", json!({"build_near_host_ip": "10.0.1.1", "cidr": "/30"}), false),
+        ("JsonFilter", json!({}), true),
+        ("JsonFilter", json!({"query": "[\"=\", \"$host\", \"h1\"]"}), true),
+        ("JsonFilter", json!({"query": "[\"=\", \"$host\", \"h2\"]"}), false),
+    ] {
+        let mut asked = create("server");
+        asked.request_spec.scheduler_hints = hints.as_object().unwrap().clone().into_iter().collect();
+        let named_servers = [(one, vec!["h1".to_owned()]), (two, vec!["h2".to_owned()])].into();
+        let request = Request { named_servers, ..request(asked) };
+        assert_eq!(passes(name, &host, &request), pass, "{name} {hints}");
     }
 }

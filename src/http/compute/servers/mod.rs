@@ -60,6 +60,8 @@ pub struct Options {
     pub max_limit: usize,
     /// A list that cannot say what it lacks goes without the cells that are down; else it is refused.
     pub skip_down_cells: bool,
+    /// The scheduler's filters: a hint whose filter is not among them is refused.
+    pub scheduler_filters: Vec<String>,
 }
 
 /// Routes under the compute API's scope.

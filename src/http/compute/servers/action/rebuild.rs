@@ -10,6 +10,7 @@ use crate::db::api::key_pairs::KeyPair;
 use crate::db::cell::CellTxn;
 use crate::db::columns::StringList;
 use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
+use crate::domain::request_spec::image_demands;
 use crate::domain::secret::Secret;
 use crate::http::compute::answer::{Answer, bad_request};
 use crate::http::compute::servers::create::request::strings;
@@ -98,6 +99,7 @@ fn rebuild_request(located: &Located, wanted: &Value, image: &Image, key: Option
     });
     RebuildRequest {
         image_id: image.id,
+        image_properties: image_demands(&image.properties),
         name,
         description: edits.display_description,
         metadata: wanted.get("metadata").map(strings),

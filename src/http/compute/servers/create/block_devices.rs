@@ -1,6 +1,6 @@
 //! The disks and volumes of a new server: what a request asks for, looked up and judged, with a device name for each.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -27,6 +27,8 @@ pub struct Disks {
     pub volumes: Vec<Disk>,
     /// The root disk is a volume.
     pub volume_backed: bool,
+    /// The image in the volume that the server boots from, when that volume exists.
+    pub boot_volume_image: BTreeMap<String, String>,
 }
 
 /// One volume.
@@ -109,12 +111,15 @@ pub async fn look_up(api: &ComputeApi, caller: &RequestContext, request: &NewSer
     wanted.sort_by_key(|device| device.boot_index.filter(|index| *index >= 0).unwrap_or(i32::MAX));
     let mut taken = devices::of_local_disks(flavor);
     let mut used = BTreeSet::new();
-    let mut disks = Disks { volumes: Vec::new(), volume_backed };
+    let mut disks = Disks { volume_backed, ..Disks::default() };
     for device in wanted.into_iter().filter(|device| device.destination == "volume") {
         let name = device_name(&device, &mut taken)?;
         let disk = volume(api, caller, request, &device, name).await?;
         if disk.volume.is_some_and(|volume| !used.insert(volume)) {
             return Err(invalid(&format!("the volume {} is used twice.", device.id.unwrap_or_default())));
+        }
+        if let Some(volume) = disk.volume.filter(|_| disk.boot_index == Some(0)) {
+            disks.boot_volume_image = api.volumes.volume(volume).await.map_err(service_error)?.image_metadata;
         }
         disks.volumes.push(disk);
     }
@@ -154,7 +159,7 @@ fn current(entry: &Value) -> Result<Option<Wanted<'_>>, ApiError> {
         ("volume" | "image" | "snapshot", None) => return Err(bad_request("Block Device Mapping is Invalid: Missing device UUID.")),
         _ => {}
     }
-    if entry["volume_type"].as_str().is_some() && (destination == "local" || source == "volume") {
+    if volume_type(entry).is_some() && (destination == "local" || source == "volume") {
         return Err(bad_request("Block Device Mapping is Invalid: a volume_type can be given only for a volume that is to be made."));
     }
     if destination == "local" && !matches!(source, "blank" | "image") {
@@ -274,7 +279,7 @@ async fn volume(
         "blank" => {}
         _ => return Err(invalid(&format!("failed to get snapshot {id}."))),
     }
-    if let Some(named) = device.entry["volume_type"].as_str() {
+    if let Some(named) = volume_type(device.entry) {
         let found = api.volumes.volume_type(named).await.map_err(|error| match error {
             ServiceError::NotFound(why) => bad_request(why),
             other => service_error(other),
@@ -282,6 +287,11 @@ async fn volume(
         disk.volume_type = Some(found);
     }
     Ok(disk)
+}
+
+/// The type that the volume is to have; an empty name asks for the default one.
+fn volume_type(entry: &Value) -> Option<&str> {
+    entry["volume_type"].as_str().filter(|name| !name.is_empty())
 }
 
 async fn existing_volume(

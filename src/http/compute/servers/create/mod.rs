@@ -2,9 +2,12 @@
 //! answered with 202.
 
 mod block_devices;
+mod hints;
 pub mod image;
 pub mod networks;
 pub mod request;
+
+use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use chrono::{DateTime, Utc};
@@ -26,7 +29,7 @@ use crate::domain::flavor::Flavor;
 use crate::domain::guest_secrets::GuestSecrets;
 use crate::domain::policy::Target;
 use crate::domain::quota::CountedRoom;
-use crate::domain::request_spec::RequestSpec;
+use crate::domain::request_spec::{RequestSpec, image_demands};
 use crate::domain::secret::Secret;
 use crate::http::auth::Caller;
 use crate::http::base_url;
@@ -79,6 +82,16 @@ struct Plan {
     room: Option<CountedRoom>,
 }
 
+impl Plan {
+    /// What the image on the root disk, or in the volume that the server boots from, asks of hosts.
+    fn image_properties(&self) -> BTreeMap<String, String> {
+        match &self.image {
+            Some(image) => image_demands(&image.properties),
+            None => image_demands(&self.disks.boot_volume_image),
+        }
+    }
+}
+
 fn authorize(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerRequest) -> Result<(), ApiError> {
     let target = Target::own(caller);
     let needs = [
@@ -116,6 +129,7 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
     }
     let key = key_pair(api, caller, &wanted).await?;
     let group = server_group(api, caller, &wanted).await?;
+    hints::check(api, caller, &wanted.scheduler_hints).await?;
     let host = destination(api, &wanted).await?;
     check_zone(api, &wanted).await?;
     if wanted.hostname.is_some() && wanted.max_count > 1 {
@@ -291,6 +305,7 @@ fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSp
         user_id: caller.user_id.clone(),
         flavor: plan.flavor.clone(),
         image_id: plan.image.as_ref().map(|image| image.id).filter(|_| !plan.disks.volume_backed),
+        image_properties: plan.image_properties(),
         is_bfv: plan.disks.volume_backed,
         // A forced host's zone is its own; the server is not pinned to what was written beside it.
         availability_zone: wanted.zone.name.clone().filter(|_| wanted.zone.host.is_none() && wanted.zone.node.is_none()),

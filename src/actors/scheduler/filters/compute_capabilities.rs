@@ -1,0 +1,44 @@
+//! Extra specs of the flavor with the scope `capabilities:`, and those without a scope that name something the scheduler knows of
+//! a host, are met by what the host has. Other keys are another part's business.
+
+use super::{HostFilter, HostState, Reason, Request, extra_specs_ops};
+use crate::actors::scheduler::host_state::is_attribute;
+
+/// The width of a host's physical addresses, asked for in a key of its own.
+const ADDRESS_BITS: &str = "hw:maxphysaddr_bits";
+
+/// See the file.
+pub struct ComputeCapabilitiesFilter;
+
+impl HostFilter for ComputeCapabilitiesFilter {
+    fn name(&self) -> &'static str {
+        "ComputeCapabilitiesFilter"
+    }
+
+    fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
+        for (key, wanted) in &request.asked.request_spec.flavor.extra_specs {
+            let (path, wanted) = match key.split_once(':') {
+                _ if key == ADDRESS_BITS => ("cpu_info:maxphysaddr:bits", format!(">= {wanted}")),
+                Some(("capabilities", path)) => (path, wanted.clone()),
+                None if is_attribute(key) => (key.as_str(), wanted.clone()),
+                _ => continue,
+            };
+            let path: Vec<&str> = path.split(':').collect();
+            let met = host.attribute(&path).is_some_and(|value| extra_specs_ops::matches(&text(&value), &wanted));
+            if !met {
+                return Err(format!("has no {} {wanted}", path.join(":")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value as operators of extra specs compare it.
+fn text(value: &serde_json::Value) -> String {
+    match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Bool(true) => "True".to_owned(),
+        serde_json::Value::Bool(false) => "False".to_owned(),
+        other => other.to_string(),
+    }
+}

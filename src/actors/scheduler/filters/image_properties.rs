@@ -1,0 +1,80 @@
+//! The host can run guests of the architecture, the hypervisor and the virtual machine mode that the image asks for.
+
+use super::{HostFilter, HostState, Reason, Request};
+
+/// See the file.
+pub struct ImagePropertiesFilter;
+
+impl HostFilter for ImagePropertiesFilter {
+    fn name(&self) -> &'static str {
+        "ImagePropertiesFilter"
+    }
+
+    fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
+        let asked = |key: &str| request.asked.request_spec.image_properties.get(key).map(|value| value.to_ascii_lowercase());
+        let wanted = [
+            ("architecture", asked("hw_architecture").map(|name| architecture(&name)), host.architecture()),
+            ("hypervisor", asked("img_hv_type"), host.hypervisor_type.to_ascii_lowercase()),
+            ("mode", asked("hw_vm_mode").map(|name| mode(&name)), "hvm".to_owned()),
+        ];
+        for (what, wanted, has) in wanted {
+            if let Some(wanted) = wanted.filter(|wanted| *wanted != has) {
+                return Err(format!("has not the {what} {wanted} that the image asks for"));
+            }
+        }
+        if let Some(wanted) = asked("img_hv_requested_version").filter(|wanted| !is_version(host.hypervisor_version, wanted)) {
+            return Err(format!("its hypervisor's version is not {wanted}"));
+        }
+        let bits = host.attribute(&["cpu_info", "maxphysaddr", "bits"]).and_then(|bits| bits.as_i64());
+        match (bits, asked("hw_maxphysaddr_bits").and_then(|bits| bits.parse::<i64>().ok())) {
+            (Some(has), Some(wanted)) if has < wanted => Err(format!("has {has} bits of physical addresses, not {wanted}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The name that hosts use for an architecture.
+fn architecture(name: &str) -> String {
+    match name {
+        "amd64" => "x86_64",
+        "i386" | "i486" | "i586" | "x86" | "x86_32" => "i686",
+        "arm64" => "aarch64",
+        other => other,
+    }
+    .to_owned()
+}
+
+/// The name that hosts use for a virtual machine mode.
+fn mode(name: &str) -> String {
+    match name {
+        "hv" => "hvm",
+        "pv" | "xenpv" => "xen",
+        other => other,
+    }
+    .to_owned()
+}
+
+/// Whether a version, written as 1000000 * major + 1000 * minor + patch, is within bounds as `>=2.5.0, <4.0`. Bounds that cannot be
+/// read are never met; a host that tells no version is not judged.
+fn is_version(version: i32, bounds: &str) -> bool {
+    let meets = |bound: &str| {
+        let operand = bound.trim_start_matches(['<', '>', '=', '!']);
+        let Some(wanted) = number(operand.trim()) else { return false };
+        match &bound[..bound.len() - operand.len()] {
+            "<" => version < wanted,
+            "<=" => version <= wanted,
+            ">" => version > wanted,
+            ">=" => version >= wanted,
+            "==" => version == wanted,
+            "!=" => version != wanted,
+            _ => false,
+        }
+    };
+    version == 0 || bounds.split(',').all(|bound| meets(bound.trim()))
+}
+
+fn number(text: &str) -> Option<i32> {
+    let mut parts = text.split('.').map(|part| part.parse::<i32>().ok().filter(|part| (0..1000).contains(part)));
+    let (major, minor, patch) = (parts.next()??, parts.next().unwrap_or(Some(0))?, parts.next().unwrap_or(Some(0))?);
+    parts.next().is_none().then_some(major * 1_000_000 + minor * 1000 + patch)
+}

@@ -1,0 +1,21 @@
+//! The hints `build_near_host_ip` and `cidr`: a host whose address is in the network around the given one.
+
+use super::{HostFilter, HostState, Reason, Request};
+use crate::domain::scheduler_hints::neighbourhood;
+
+/// See the file.
+pub struct SimpleCidrAffinityFilter;
+
+impl HostFilter for SimpleCidrAffinityFilter {
+    fn name(&self) -> &'static str {
+        "SimpleCIDRAffinityFilter"
+    }
+
+    fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
+        let Some(network) = neighbourhood(&request.asked.request_spec.scheduler_hints)? else { return Ok(()) };
+        match host.host_ip.parse() {
+            Ok(address) if network.contains(address) => Ok(()),
+            _ => Err("is not near the address that build_near_host_ip names".to_owned()),
+        }
+    }
+}
