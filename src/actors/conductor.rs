@@ -21,6 +21,7 @@ use uuid::Uuid;
 use super::cell::CellHosts;
 use super::migration::{Kill, Migration, MigrationEnded, SignsOfLife};
 use super::runner::{Ended, Flight};
+use super::service_report::ServiceReport;
 use super::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still_with};
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
@@ -116,6 +117,8 @@ pub struct ConductorParts {
     seen: Arc<Mutex<Option<Instant>>>,
     /// Where its migrations are listed.
     roster: Roster,
+    /// How operators learn that it lives.
+    report: Option<ServiceReport>,
 }
 
 impl ConductorParts {
@@ -123,7 +126,7 @@ impl ConductorParts {
     pub fn new(world: Arc<World>, hosts: CellHosts, faults: FaultPoints, controller: &Controller) -> ConductorParts {
         let (ended, in_flight, seen) = (Arc::default(), Arc::default(), Arc::default());
         let (actor, owner) = (FIRST.to_owned(), controller.signature(FIRST));
-        ConductorParts { world, hosts, faults, actor, owner, ended, in_flight, seen, roster: Roster::default() }
+        ConductorParts { world, hosts, faults, actor, owner, ended, in_flight, seen, roster: Roster::default(), report: None }
     }
 
     /// Another conductor of the same controller.
@@ -135,6 +138,11 @@ impl ConductorParts {
     /// The same, with its migrations listed there.
     pub fn listed(self, roster: &Roster) -> ConductorParts {
         ConductorParts { roster: roster.clone(), ..self }
+    }
+
+    /// The same, telling operators that it lives.
+    pub fn reporting(self, report: Option<ServiceReport>) -> ConductorParts {
+        ConductorParts { report, ..self }
     }
 
     /// It is at work.
@@ -290,6 +298,9 @@ impl Actor for Conductor {
         let migrations = Children::new(ctx.address().downgrade().recipient());
         self.migrations = Some(migrations.listed(&self.parts.roster, &self.parts.path()));
         self.parts.show();
+        if let Some(report) = &self.parts.report {
+            report.keep(ctx);
+        }
         self.take_up(ctx);
         ctx.run_interval(self.parts.world.operations.renewal_interval(), Conductor::renew);
         ctx.run_interval(DEBT_INTERVAL, |conductor, ctx| {

@@ -19,4 +19,5 @@ pub mod queued_deletes;
 pub mod root;
 pub mod runner;
 pub mod scheduler;
+pub mod service_report;
 pub mod supervision;

@@ -20,6 +20,7 @@ use super::periodic::{Periodic, PeriodicOptions, PeriodicParts};
 use super::scheduler::config::{ConfigError, SchedulerConfig};
 use super::scheduler::host_state::HostStates;
 use super::scheduler::{Scheduler, SchedulerHandle};
+use super::service_report::{CONDUCTOR, SCHEDULER, ServiceReport};
 use super::supervision::{ChildDied, ChildSpec, Children, Escalated, Intensity, Listed, Roster, Shutdown, Verdict};
 use crate::chaos::point::FaultPoints;
 use crate::db::api::ApiDb;
@@ -175,7 +176,8 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         patience: parts.cell_patience,
     };
     let states: Arc<dyn HostStates> = Arc::new(facts.clone());
-    let scheduler = Scheduler::new(parts.scheduler.clone(), parts.placement.clone(), states)?;
+    let scheduler =
+        Scheduler::new(parts.scheduler.clone(), parts.placement.clone(), states)?.reporting(report_of(&parts, &cells, SCHEDULER));
     let notifier = Notifier::open(parts.notifier.clone(), parts.env.clone()).await?;
     let roster = Roster::default();
     let root = Root::create(|ctx| {
@@ -189,6 +191,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let heard = CellsHeardBy { oracle, notifications: world.notifications.clone(), escalations: ctx.address().recipient() };
         let cell_children = start_cells(&parts, &cells, &heard, obituaries.clone(), &roster);
         let conductor_parts = ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), &parts.controller).listed(&roster);
+        let conductor_parts = conductor_parts.reporting(report_of(&parts, &cells, CONDUCTOR));
         let mut conductors = Children::new(obituaries.clone()).listed(&roster, "");
         let conductor = start_conductors(&parts, conductor_parts, &mut conductors);
         let mut periodics = Children::new(obituaries).listed(&roster, "");
@@ -215,6 +218,13 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         }
     });
     root.send(Describe).await.map_err(|error| StartError::Notifier(std::io::Error::other(error)))
+}
+
+/// How operators learn that a service of this process lives; none without cell0, which keeps the records.
+fn report_of(parts: &Parts, cells: &[CellHandle], binary: &'static str) -> Option<ServiceReport> {
+    let cell0 = cells.iter().find(|cell| cell.name == CELL0)?.clone();
+    let (interval, deadline) = (parts.cell_options.heartbeat, parts.cell_options.database_deadline);
+    Some(ServiceReport { env: parts.env.clone(), cell0, host: parts.controller.name.clone(), binary, interval, deadline })
 }
 
 /// What sagas work with.

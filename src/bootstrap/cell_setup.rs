@@ -14,13 +14,11 @@ use crate::actors::cell::CellSetup;
 use crate::config::Compute;
 use crate::db::DbError;
 use crate::db::cell::compute_nodes::ComputeNode;
-use crate::db::cell::services::Service;
+use crate::db::cell::services::{SERVICE_VERSION, Service};
 use crate::db::cell::{CellDb, CellTxn};
 use crate::env::Env;
 use crate::services::placement::{Inventory, PlacementService};
 
-/// What a compute service of this program is: old enough ones would bar cross-cell moves (spec §3).
-const COMPUTE_SERVICE_VERSION: i32 = 70;
 /// The simulated hypervisor's version, in libvirt's way of counting.
 const HYPERVISOR_VERSION: i32 = 1_000_000;
 
@@ -81,7 +79,7 @@ impl Setup {
             forced_down: false,
             last_seen_up: None,
             report_count: 0,
-            version: COMPUTE_SERVICE_VERSION,
+            version: SERVICE_VERSION,
         };
         self.db.apply_unfenced(CellTxn::new().register_service(service)).await?;
         let service = self.db.service_on(host, "nova-compute").await?.uuid;

@@ -11,6 +11,7 @@ mod cloud;
 mod cold_migrate;
 mod conductors;
 mod configuration;
+mod control_services;
 mod database_trouble;
 mod databases;
 mod deletes_with_a_cell_down;

@@ -29,6 +29,7 @@ use self::config::{ConfigError, SchedulerConfig};
 use self::decision::Decider;
 use self::host_state::HostStates;
 use crate::actors::address::Address;
+use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::services::placement::PlacementService;
@@ -54,6 +55,8 @@ pub struct Scheduler {
     decider: Arc<Decider>,
     room: Arc<Semaphore>,
     deadline: Duration,
+    /// How operators learn that it lives.
+    report: Option<ServiceReport>,
     _guard: Option<DeathGuard>,
 }
 
@@ -65,12 +68,18 @@ impl Scheduler {
         hosts: Arc<dyn HostStates>,
     ) -> Result<Scheduler, ConfigError> {
         let (room, deadline) = (Arc::new(Semaphore::new(config.max_in_flight)), Duration::from_secs(config.deadline));
-        Ok(Scheduler { decider: Arc::new(Decider::new(config, placement, hosts)?), room, deadline, _guard: None })
+        Ok(Scheduler { decider: Arc::new(Decider::new(config, placement, hosts)?), room, deadline, report: None, _guard: None })
+    }
+
+    /// The same, telling operators that it lives.
+    pub fn reporting(self, report: Option<ServiceReport>) -> Scheduler {
+        Scheduler { report, ..self }
     }
 
     /// Another life that decides by the same rules; `guard` reports its death.
     pub fn next_life(&self, guard: DeathGuard) -> Scheduler {
-        Scheduler { decider: Arc::clone(&self.decider), room: Arc::clone(&self.room), deadline: self.deadline, _guard: Some(guard) }
+        let (decider, room) = (Arc::clone(&self.decider), Arc::clone(&self.room));
+        Scheduler { decider, room, deadline: self.deadline, report: self.report.clone(), _guard: Some(guard) }
     }
 
     /// Runs `work` if there is room, until the deadline.
@@ -94,6 +103,12 @@ impl Scheduler {
 
 impl Actor for Scheduler {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        if let Some(report) = &self.report {
+            report.keep(ctx);
+        }
+    }
 }
 
 impl Handler<Shutdown> for Scheduler {

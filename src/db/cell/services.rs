@@ -10,6 +10,9 @@ use super::{CellDb, CellTxn};
 use crate::db::DbError;
 use crate::db::columns::Sql;
 
+/// What the services of this program are: old enough ones would bar cross-cell moves.
+pub const SERVICE_VERSION: i32 = 70;
+
 /// A service on a host.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = services)]
@@ -95,6 +98,24 @@ impl CellTxn {
                 services::topic.eq(service.topic.clone()),
                 services::availability_zone.eq(service.availability_zone.clone()),
                 services::updated_at.eq(Sql(Some(now))),
+            );
+            if diesel::update(row).set(set).execute(conn)? == 0 {
+                diesel::insert_into(services::table).values(service).execute(conn)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// The service on this host lives now; the first report records it, with what is given. What operators set stays.
+    pub fn service_reports(self, service: Service) -> CellTxn {
+        self.with(move |conn, now| {
+            let row =
+                services::table.filter(services::host.eq(service.host.clone())).filter(services::binary_name.eq(service.binary.clone()));
+            let set = (
+                services::version.eq(service.version),
+                services::last_seen_up.eq(Sql(Some(now))),
+                services::updated_at.eq(Sql(Some(now))),
+                services::report_count.eq(services::report_count + 1),
             );
             if diesel::update(row).set(set).execute(conn)? == 0 {
                 diesel::insert_into(services::table).values(service).execute(conn)?;

@@ -50,7 +50,7 @@ fn view((alias, name, description): &Extension) -> Value {
     })
 }
 
-/// Alias, name and description.
+/// Alias, name and description, of what is here alone: what Nova removed is not listed, unlike there.
 const EXTENSIONS: &[Extension] = &[
     ("OS-DCF", "DiskConfig", "Whether a server's disk grows with its flavor."),
     ("OS-EXT-AZ", "ExtendedAvailabilityZone", "The zone of a server."),
@@ -63,23 +63,31 @@ const EXTENSIONS: &[Extension] = &[
     ("OS-SCH-HNT", "SchedulerHints", "Hints to the scheduler when a server is created."),
     ("OS-SRV-USG", "ServerUsage", "When a server was launched and when it ended."),
     ("flavors", "Flavors", "Flavors."),
+    ("os-access-ips", "AccessIPs", "Addresses that a server's owner names for it."),
+    ("os-admin-actions", "AdminActions", "Resetting a server's state."),
     ("os-aggregates", "Aggregates", "Groups of hosts."),
     ("os-availability-zone", "AvailabilityZone", "Availability zones."),
     ("os-block-device-mapping", "BlockDeviceMapping", "Servers that boot from volumes."),
+    ("os-deferred-delete", "DeferredDelete", "Deleting a server at once."),
     ("os-extended-volumes", "ExtendedVolumes", "The volumes of a server."),
     ("os-flavor-access", "FlavorAccess", "Flavors that only some projects see."),
     ("os-flavor-extra-specs", "FlavorExtraSpecs", "Extra specs of flavors."),
     ("os-flavor-manage", "FlavorManage", "Making and removing flavors."),
     ("os-flavor-rxtx", "FlavorRxtx", "The network factor of a flavor."),
-    ("os-hosts", "Hosts", "Hosts."),
     ("os-hypervisors", "Hypervisors", "Hypervisors."),
     ("os-instance-actions", "InstanceActions", "What was done to a server."),
     ("os-keypairs", "Keypairs", "Key pairs."),
+    ("os-lock-server", "LockServer", "Locking a server against changes."),
     ("os-migrate-server", "MigrateServer", "Moving a server to another host."),
     ("os-migrations", "Migrations", "Moves of servers."),
+    ("os-multiple-create", "MultipleCreate", "Creating several servers at once."),
+    ("os-personality", "Personality", "Files for a server to have at its first boot."),
     ("os-quota-class-sets", "QuotaClasses", "Quotas for everybody who has none of their own."),
     ("os-quota-sets", "Quotas", "Quotas of projects."),
+    ("os-security-groups", "SecurityGroups", "The security groups of a server."),
+    ("os-server-diagnostics", "ServerDiagnostics", "What a running server uses of its host."),
     ("os-server-groups", "ServerGroups", "Servers to keep together or apart."),
+    ("os-server-sort-keys", "ServerSortKeys", "Sorting the list of servers."),
     ("os-server-start-stop", "ServerStartStop", "Starting and stopping a server."),
     ("os-services", "Services", "Services."),
     ("os-simple-tenant-usage", "SimpleTenantUsage", "What projects used over time."),

@@ -15,6 +15,7 @@ pub mod query;
 pub mod quota_class_sets;
 pub mod quota_sets;
 pub mod quota_usage;
+pub mod removed;
 pub mod schema;
 pub mod server_groups;
 pub mod servers;
@@ -38,6 +39,7 @@ pub fn configure(config: &mut web::ServiceConfig) {
         .configure(migrations::routes)
         .configure(quota_class_sets::routes)
         .configure(quota_sets::routes)
+        .configure(removed::routes)
         .configure(server_groups::routes)
         .configure(servers::routes)
         .configure(services::routes)

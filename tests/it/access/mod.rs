@@ -5,6 +5,7 @@
 //! (`furniture`) and a token for every caller.
 
 mod answers;
+mod extensions;
 mod furniture;
 mod fuzz;
 mod house;

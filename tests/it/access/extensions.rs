@@ -1,0 +1,50 @@
+//! `/compute/v2.1/extensions` against the router: whatever has a route is listed, and whatever is listed is there.
+
+use std::collections::BTreeSet;
+
+use super::house::visit;
+use super::row::{Body, rows, version_for};
+
+/// Aliases that stand for an action or for fields, where no path names them.
+const WITHOUT_A_PATH: [&str; 15] = [
+    "os-access-ips",
+    "os-admin-actions",
+    "os-block-device-mapping",
+    "os-deferred-delete",
+    "os-extended-volumes",
+    "os-flavor-manage",
+    "os-flavor-rxtx",
+    "os-lock-server",
+    "os-migrate-server",
+    "os-multiple-create",
+    "os-personality",
+    "os-server-sort-keys",
+    "os-server-start-stop",
+    "os-used-limits",
+    "os-user-data",
+];
+
+/// Segments of paths that Nova's list calls something else.
+const CALLED: [(&str, &str); 3] =
+    [("os-volume_attachments", "os-volumes"), ("os-extra_specs", "os-flavor-extra-specs"), ("diagnostics", "os-server-diagnostics")];
+
+#[test]
+fn extensions_are_listed_exactly_when_they_are_here() {
+    visit(|house| async move {
+        let get = async |path: &str| house.send_as("reader", "GET", path, version_for(path), &Body::None).await.json();
+        let body = get("/compute/v2.1/extensions").await;
+        let listed: Vec<&str> = body["extensions"].as_array().expect("extensions").iter().filter_map(|one| one["alias"].as_str()).collect();
+        assert!(listed.is_sorted() && listed.iter().collect::<BTreeSet<_>>().len() == listed.len(), "each once: {listed:?}");
+        let here: Vec<(String, String)> =
+            rows().iter().filter(|row| row.wanted.iter().all(|status| *status != 410)).map(|row| row.route()).collect();
+        let segments = here.iter().filter(|(_, path)| path.starts_with("/compute/v2.1/")).flat_map(|(_, path)| path.split('/'));
+        let alias = |segment| CALLED.iter().find(|(name, _)| *name == segment).map_or(segment, |(_, alias)| *alias);
+        let routed: BTreeSet<&str> = segments.map(alias).filter(|alias| alias.starts_with("os-")).collect();
+        let listed: BTreeSet<&str> = listed.into_iter().filter(|alias| alias.starts_with("os-")).collect();
+        assert_eq!(listed, routed.into_iter().chain(WITHOUT_A_PATH).collect());
+        for alias in listed {
+            let one = get(&format!("/compute/v2.1/extensions/{alias}")).await;
+            assert_eq!(one["extension"]["alias"], alias);
+        }
+    });
+}
