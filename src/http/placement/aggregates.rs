@@ -5,13 +5,12 @@ use std::collections::BTreeSet;
 use actix_web::{HttpResponse, web};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::{Service, admit, id_of, refusal};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
-use crate::services::placement::Provider;
+use crate::services::placement::{AggregateId, Provider};
 
 const SINCE: u16 = 1;
 const WITH_GENERATION: u16 = 19;
@@ -23,10 +22,10 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, deny_unknown_fields)]
 enum Wanted {
-    Bare(Vec<Uuid>),
-    Seen { aggregates: Vec<Uuid>, resource_provider_generation: i64 },
+    Bare(Vec<AggregateId>),
+    Seen { aggregates: Vec<AggregateId>, resource_provider_generation: i64 },
 }
 
 async fn show(service: Service, caller: Caller, version: ApiVersion, uuid: web::Path<String>) -> Result<HttpResponse, ApiError> {
@@ -54,8 +53,10 @@ async fn replace(
     if aggregates.iter().collect::<BTreeSet<_>>().len() < aggregates.len() {
         return Err(super::invalid("JSON does not validate: an aggregate is named twice"));
     }
-    let (provider, _) = service.set_aggregates(id_of("resource provider", &uuid)?, generation, aggregates).await.map_err(refusal)?;
-    Ok(HttpResponse::Ok().json(body(&provider, version)))
+    let set = service.set_aggregates(id_of("resource provider", &uuid)?, generation, aggregates.clone()).await;
+    let (provider, _) = set.map_err(refusal)?;
+    // In the order of the request.
+    Ok(HttpResponse::Ok().json(body(&Provider { aggregates, ..provider }, version)))
 }
 
 fn body(provider: &Provider, version: ApiVersion) -> Value {

@@ -43,7 +43,7 @@ async fn list(service: Service, caller: Caller, version: ApiVersion, request: Ht
     let root = wanted.in_tree.map(|uuid| tree.root(uuid));
     let kept: Vec<Provider> = found
         .into_iter()
-        .filter(|provider| wanted.member_of.iter().all(|any| provider.aggregates.iter().any(|held| any.contains(held))))
+        .filter(|provider| wanted.member_of.iter().all(|any| provider.aggregates.iter().any(|held| any.contains(&held.id()))))
         .filter(|provider| root.is_none_or(|root| tree.root(provider.uuid) == root))
         .take(wanted.limit.unwrap_or(usize::MAX))
         .collect();

@@ -60,7 +60,7 @@ async fn list(service: Service, caller: Caller, version: ApiVersion, filters: we
             && filters.uuid.as_ref().is_none_or(|uuid| *uuid == provider.uuid.to_string())
             && root.is_none_or(|root| tree.root(provider.uuid) == root)
             && has_all(provider, &required)
-            && member_of.as_ref().is_none_or(|wanted| provider.aggregates.iter().any(|held| wanted.contains(held)))
+            && member_of.as_ref().is_none_or(|wanted| provider.aggregates.iter().any(|held| wanted.contains(&held.id())))
             && has_room(provider, &resources)
     });
     let bodies: Vec<Value> = kept.map(|provider| body(provider, &tree, version)).collect();

@@ -219,3 +219,39 @@ async fn inventories_and_bodies_keep_to_placements_bounds() {
     put(&[aggregates[0].clone(), aggregates[0].clone()]).await.expect(400);
     put(&aggregates[..1000]).await.expect(200);
 }
+
+#[actix_web::test]
+async fn aggregates_keep_the_spelling_of_their_ids() {
+    let door = door();
+    let host = provider(&door, "host1", 4).await;
+    let path = format!("resource_providers/{host}/aggregates");
+    let plain = "5e08ea53-c4c6-448e-9334-ac4953de3cfa";
+    let loud = plain.to_uppercase();
+    let short = "42896e0d205d4fe3bd1e100924931787";
+    let shown = |version: u16| call(&door, version, "GET", &path, None);
+    let before = shown(19).await.expect(200)["resource_provider_generation"].clone();
+    // Below 1.19 the generation is neither asked for nor raised.
+    let sent = json!([short, loud, plain]);
+    let set = call(&door, 18, "PUT", &path, Some(sent.clone())).await.expect(200);
+    assert_eq!(set, json!({"aggregates": sent}), "as they were sent, in their order");
+    let kept = shown(18).await.expect(200);
+    let mut texts: Vec<&str> = kept["aggregates"].as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
+    texts.sort_unstable();
+    let mut expected = [short, loud.as_str(), plain];
+    expected.sort_unstable();
+    assert_eq!(texts, expected);
+    assert_eq!(shown(19).await.expect(200)["resource_provider_generation"], before);
+    for spelt in [plain, &loud, &plain.replace('-', "")] {
+        let found = call(&door, 29, "GET", &format!("resource_providers?member_of={spelt}"), None).await.expect(200);
+        assert_eq!(found["resource_providers"][0]["name"], "host1", "{spelt}");
+    }
+    let seen = |generation: &Value| json!({"aggregates": [loud], "resource_provider_generation": generation});
+    let set = call(&door, 19, "PUT", &path, Some(seen(&before))).await.expect(200);
+    assert_eq!((&set["aggregates"], set["resource_provider_generation"].as_i64()), (&json!([loud]), before.as_i64().map(|seen| seen + 1)));
+    call(&door, 19, "PUT", &path, Some(seen(&before))).await.expect(409);
+    for wrong in [json!(["x"]), json!({"aggregates": [loud], "resource_provider_generation": 1, "colour": "red"}), json!([loud, loud])] {
+        let version = if wrong.is_array() { 18 } else { 19 };
+        call(&door, version, "PUT", &path, Some(wrong)).await.expect(400);
+    }
+    call(&door, 18, "PUT", "resource_providers/5e08ea53-c4c6-448e-9334-ac4953de3cfb/aggregates", Some(json!([]))).await.expect(404);
+}

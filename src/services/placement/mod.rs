@@ -1,5 +1,6 @@
 //! The placement service: providers, inventories and allocations with generations (architecture §8).
 
+mod aggregate_id;
 mod embedded;
 pub mod names;
 
@@ -11,6 +12,7 @@ use uuid::Uuid;
 
 use super::ServiceError;
 use crate::domain::fence::Fence;
+pub use aggregate_id::AggregateId;
 pub use embedded::{EmbeddedPlacement, HeldOfProvider, Identity, Usage};
 
 /// The most of one class that an inventory holds or an allocation takes, and the bound on an inventory's units.
@@ -46,7 +48,7 @@ pub struct Provider {
     /// Used per class.
     pub usages: BTreeMap<String, i64>,
     pub traits: Vec<String>,
-    pub aggregates: Vec<Uuid>,
+    pub aggregates: Vec<AggregateId>,
 }
 
 /// What one consumer (a server, or a migration) takes from which provider.

@@ -72,6 +72,12 @@ pub fn bump(conn: &mut Conn, uuid: &str, expected: Option<i64>) -> Result<bool, 
     Ok(rows == 1)
 }
 
+/// Holds the provider's row until the transaction ends, as [`bump`] does, and leaves the generation; false without such a provider.
+pub fn hold(conn: &mut Conn, uuid: &str) -> Result<bool, DbError> {
+    let same = resource_providers::generation.eq(resource_providers::generation);
+    Ok(diesel::update(resource_providers::table.find(uuid)).set(same).execute(conn)? == 1)
+}
+
 /// Changes name and parent.
 pub fn set_identity(conn: &mut Conn, uuid: &str, name: &str, parent: Option<&str>) -> Result<(), DbError> {
     diesel::update(resource_providers::table.find(uuid))

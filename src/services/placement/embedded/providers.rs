@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::super::{AMOUNT_MAX, Inventory, Provider, RATIO_MAX, names};
+use super::super::{AMOUNT_MAX, AggregateId, Inventory, Provider, RATIO_MAX, names};
 use super::EmbeddedPlacement;
 use crate::db::services::placement::names as defined;
 use crate::db::services::placement::providers::{self as offered, InventoryRow, Of, ProviderRow};
@@ -158,16 +158,21 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// Replaces the aggregates, when the generation is still the one seen.
+    /// Replaces the aggregates. When the caller names the generation that it has seen, the provider must still be at it, and is at
+    /// the next one then; else the generation stays, as in Placement before 1.19.
     pub async fn set_aggregates(
         &self,
         uuid: Uuid,
         generation: Option<i64>,
-        aggregates: Vec<Uuid>,
+        aggregates: Vec<AggregateId>,
     ) -> Result<(Provider, Option<Uuid>), ServiceError> {
         self.write(None, move |conn| {
-            raise(conn, uuid, generation)?;
-            let texts: Vec<String> = aggregates.iter().map(Uuid::to_string).collect();
+            match generation {
+                Some(_) => raise(conn, uuid, generation)?,
+                None if offered::hold(conn, &uuid.to_string())? => {}
+                None => return Err(absent(uuid).into()),
+            }
+            let texts: Vec<String> = aggregates.iter().map(|aggregate| aggregate.text().to_owned()).collect();
             offered::set_aggregates(conn, &uuid.to_string(), &distinct(&texts))?;
             one(conn, uuid)
         })
@@ -272,9 +277,10 @@ pub(super) fn assemble(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> R
     for (provider, name) in offered::traits_of(conn, of)? {
         traits.entry(provider).or_default().push(name);
     }
-    let mut aggregates: BTreeMap<String, Vec<Uuid>> = BTreeMap::new();
+    let mut aggregates: BTreeMap<String, Vec<AggregateId>> = BTreeMap::new();
     for (provider, aggregate) in offered::aggregates_of(conn, of)? {
-        aggregates.entry(provider).or_default().push(read_id("provider_aggregates.aggregate_uuid", &aggregate)?);
+        let id = AggregateId::read(aggregate).map_err(|text| DbError::unreadable("provider_aggregates.aggregate_uuid", &text))?;
+        aggregates.entry(provider).or_default().push(id);
     }
     rows.into_iter()
         .map(|row| {
