@@ -18,7 +18,7 @@ use crate::db::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
 use crate::env::Env;
 use crate::services::ServiceError;
-use crate::services::bytes_on_disk::{self, Keep};
+use crate::services::bytes_on_disk::{self, Keep, Unplaced};
 use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{Refusal, Transactions};
 pub use records::{ImageFilter, NewImage};
@@ -98,10 +98,33 @@ impl EmbeddedImage {
             }
             // Inside the transaction, under the row's lock: only the upload that wins touches the place, and before its commit
             // nobody reads it.
-            match keep {
-                Keep::Durably => bytes_on_disk::place(SERVICE, unplaced, &path).map_err(Refusal::from),
-                Keep::InPassing => bytes_on_disk::rename(SERVICE, unplaced, &path).map_err(Refusal::from),
+            place(unplaced, &path, keep)
+        })
+        .await?;
+        Ok(hash)
+    }
+
+    /// The bytes of an active image again: a retry whose first answer was lost, or a file that has been lost since, which is put back.
+    async fn take_again(&self, image: &Image, data: ImageData, keep: Keep) -> Result<String, ServiceError> {
+        let (id, path) = (image.id, self.path(image.id));
+        let other = || ServiceError::Conflict(format!("Image {id} has other bytes already."));
+        let is_same = |hash: &String| image.os_hash_value.as_ref() == Some(hash);
+        if bytes_on_disk::missing(&self.env, &self.folder, vec![id.to_string()]).await.is_empty() {
+            let hash = bytes_on_disk::hash(&self.env, SERVICE, data).await?;
+            return if is_same(&hash) { Ok(hash) } else { Err(other()) };
+        }
+        let unplaced = bytes_on_disk::write(&self.env, SERVICE, &self.folder, data, None, keep).await?;
+        let hash = unplaced.sha256.clone();
+        if !is_same(&hash) {
+            return Err(other());
+        }
+        let now = self.env.now().naive_utc();
+        self.write(None, move |conn| {
+            // Under the row's lock, so that no delete comes between.
+            if !rows::set_status(conn, &id.to_string(), &["active"], "active", now)? {
+                return Err(ServiceError::Conflict(format!("Image {id} was deleted during the upload.")).into());
             }
+            place(unplaced, &path, keep)
         })
         .await?;
         Ok(hash)
@@ -110,12 +133,7 @@ impl EmbeddedImage {
     async fn take(&self, id: Uuid, data: ImageData, keep: Keep) -> Result<String, ServiceError> {
         let image = self.image(id).await?;
         if image.status == "active" {
-            // The same bytes again: a retry whose first answer was lost.
-            let hash = bytes_on_disk::hash(&self.env, SERVICE, data).await?;
-            return match image.os_hash_value {
-                Some(known) if known == hash => Ok(hash),
-                _ => Err(ServiceError::Conflict(format!("Image {id} has other bytes already."))),
-            };
+            return self.take_again(&image, data, keep).await;
         }
         let now = self.env.now().naive_utc();
         self.write(None, move |conn| Ok(rows::set_status(conn, &id.to_string(), &["queued"], "saving", now)?)).await?;
@@ -190,6 +208,13 @@ impl ImageService for EmbeddedImage {
             StoredBytes { id: image.id, path: self.path(image.id), found, expected, at_least: false, content }
         });
         Ok(found.collect())
+    }
+}
+
+fn place(unplaced: Unplaced, path: &Path, keep: Keep) -> Result<(), Refusal> {
+    match keep {
+        Keep::Durably => bytes_on_disk::place(SERVICE, unplaced, path).map_err(Refusal::from),
+        Keep::InPassing => bytes_on_disk::rename(SERVICE, unplaced, path).map_err(Refusal::from),
     }
 }
 

@@ -234,3 +234,22 @@ async fn others_see_only_what_is_public_or_shared_with_them() {
     images.update(&own, image.id, protect).await.unwrap();
     assert!(matches!(images.delete_own(&own, image.id).await, Err(ServiceError::Forbidden(_))));
 }
+
+#[tokio::test]
+async fn a_lost_file_comes_back_with_the_same_bytes_alone() {
+    let world = world().await;
+    let image = world.queued("p1").await;
+    let bytes = |text: &'static str| stream(vec![Ok(Bytes::from_static(text.as_bytes()))]);
+    let hash = world.images.upload(image.id, bytes("content")).await.unwrap();
+    let path = world.dir().join(image.id.to_string());
+    std::fs::remove_file(&path).unwrap();
+    let other = world.images.upload(image.id, bytes("others")).await;
+    assert!(matches!(other, Err(ServiceError::Conflict(_))), "{other:?}");
+    assert_eq!(world.files(), Vec::<String>::new(), "nothing of the others is left");
+    assert_eq!(world.images.upload(image.id, bytes("content")).await.unwrap(), hash);
+    assert_eq!(bytes_of(&world.images, image.id).await, b"content");
+    // While the file is there, it stays as it is.
+    std::fs::write(&path, "changed").unwrap();
+    assert_eq!(world.images.upload(image.id, bytes("content")).await.unwrap(), hash);
+    assert_eq!(std::fs::read(&path).unwrap(), b"changed");
+}
