@@ -406,3 +406,26 @@ async fn the_last_room_is_taken_once() {
         assert!(matches!(take(20, room(100, -1)).await, Err(DbError::Conflict(_))), "it is there already");
     }
 }
+
+#[tokio::test]
+async fn request_specs_of_an_older_release_get_their_amounts() {
+    macro_rules! migration {
+        ($database:literal, $way:literal) => {
+            include_str!(concat!("../../../migrations/api/", $database, "/2026-11-23-000301_request_spec_amounts/", $way, ".sql"))
+        };
+    }
+    // SQLite comes first; there may be no PostgreSQL.
+    let ways = [(migration!("sqlite", "down"), migration!("sqlite", "up")), (migration!("postgres", "down"), migration!("postgres", "up"))];
+    for (api, (down, up)) in databases().into_iter().zip(ways) {
+        with_cells(&api).await;
+        for n in 10..12 {
+            api.create_server(fence(id(n), 1), new_server(n, None)).await.unwrap();
+        }
+        let taken = api.project_servers("p1", None).await.unwrap().taken;
+        assert_eq!(taken, Taken { instances: 2, cores: 2, ram: 128 });
+        for sql in [down, up] {
+            api.db().write(move |conn| Ok(conn.batch_execute(sql)?)).await.unwrap();
+        }
+        assert_eq!(api.project_servers("p1", None).await.unwrap().taken, taken);
+    }
+}
