@@ -170,6 +170,9 @@ impl ApiDb {
         let (id, now) = (flavorid.to_owned(), self.db.env().now());
         self.db
             .write(move |conn| {
+                // Holds the row on PostgreSQL, so that two edits follow each other and none is lost.
+                let flavor = flavors::table.filter(flavors::flavorid.eq(&id));
+                diesel::update(flavor).set(flavors::updated_at.eq(flavors::updated_at)).execute(conn)?;
                 let record = get(conn, &id)?;
                 let specs = edit(record.flavor.extra_specs)?;
                 let set = (flavors::extra_specs.eq(Sql(specs.clone())), flavors::updated_at.eq(Sql(Some(now))));

@@ -7,8 +7,9 @@ use actix_web::{HttpResponse, web};
 use serde_json::{Map, Value, json};
 
 use super::{Service, administrator, attributes, error, reader, refusal};
-use crate::http::auth::Caller;
-use crate::http::error::ApiError;
+use crate::http::auth::{Caller, known_project};
+use crate::http::error::{ApiError, ErrorForm};
+use crate::services::identity::Authenticator;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/network/v2.0/quotas").route(web::get().to(list)))
@@ -38,29 +39,48 @@ async fn list(service: Service, caller: Caller) -> Result<HttpResponse, ApiError
     Ok(HttpResponse::Ok().json(json!({"quotas": quotas.into_iter().map(of_project).collect::<Vec<_>>()})))
 }
 
-async fn show(service: Service, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    permitted(&caller, &project)?;
+async fn show(
+    service: Service,
+    identity: web::Data<dyn Authenticator>,
+    caller: Caller,
+    project: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    permitted(&**identity, &caller, &project).await?;
     let limits = service.quota(project.into_inner()).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"quota": limits})))
 }
 
-async fn default(service: Service, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    permitted(&caller, &project)?;
+async fn default(
+    service: Service,
+    identity: web::Data<dyn Authenticator>,
+    caller: Caller,
+    project: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    permitted(&**identity, &caller, &project).await?;
     Ok(HttpResponse::Ok().json(json!({"quota": service.default_quota()})))
 }
 
-async fn details(service: Service, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    permitted(&caller, &project)?;
+async fn details(
+    service: Service,
+    identity: web::Data<dyn Authenticator>,
+    caller: Caller,
+    project: web::Path<String>,
+) -> Result<HttpResponse, ApiError> {
+    permitted(&**identity, &caller, &project).await?;
     let rooms = service.quota_usage(project.into_inner()).await.map_err(refusal)?;
     let rooms = rooms.into_iter().map(|(name, room)| (name, json!({"limit": room.limit, "used": room.used, "reserved": 0})));
     Ok(HttpResponse::Ok().json(json!({"quota": rooms.collect::<Map<String, Value>>()})))
 }
 
-async fn update(service: Service, caller: Caller, project: web::Path<String>, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn update(
+    service: Service,
+    identity: web::Data<dyn Authenticator>,
+    caller: Caller,
+    project: web::Path<String>,
+    request: web::Json<Value>,
+) -> Result<HttpResponse, ApiError> {
     administrator(&caller)?;
-    if project.chars().count() > 255 {
-        return Err(error(StatusCode::BAD_REQUEST, "Invalid input for project_id. Reason: it exceeds maximum length of 255."));
-    }
+    known_project(&**identity, &caller, ErrorForm::Network, &project).await?;
     let wanted = attributes(request.into_inner(), "quota")?;
     let limits = service.set_quota(project.into_inner(), wanted).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"quota": limits})))
@@ -72,10 +92,11 @@ async fn delete(service: Service, caller: Caller, project: web::Path<String>) ->
     Ok(HttpResponse::NoContent().finish())
 }
 
-fn permitted(caller: &Caller, project: &str) -> Result<(), ApiError> {
+/// 403 for another project's quotas, which are for administrators; 400 when there is no such project.
+async fn permitted(identity: &dyn Authenticator, caller: &Caller, project: &str) -> Result<(), ApiError> {
     reader(caller)?;
     if caller.0.is_admin() || caller.0.project_id == project {
-        return Ok(());
+        return known_project(identity, caller, ErrorForm::Network, project).await;
     }
     Err(error(StatusCode::FORBIDDEN, "Another project's quotas are for administrators: disallowed by policy"))
 }

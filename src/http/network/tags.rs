@@ -9,7 +9,8 @@ use super::{Service, error, id_of, reader, refusal, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::services::network::EmbeddedNetwork;
-use crate::services::network::records::{Attributes, Scope};
+use crate::services::network::change::Change;
+use crate::services::network::records::Scope;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(
@@ -43,12 +44,12 @@ async fn replace(
     path: web::Path<(String, String)>,
     body: web::Json<Tags>,
 ) -> Result<HttpResponse, ApiError> {
-    let tags = write(&service, writer(&caller)?, &path.0, &path.1, body.into_inner().tags).await?;
+    let tags = write(&service, writer(&caller)?, &path.0, &path.1, all(&body.into_inner().tags)).await?;
     Ok(HttpResponse::Ok().json(json!({"tags": tags})))
 }
 
 async fn clear(service: Service, caller: Caller, path: web::Path<(String, String)>) -> Result<HttpResponse, ApiError> {
-    write(&service, writer(&caller)?, &path.0, &path.1, Vec::new()).await?;
+    write(&service, writer(&caller)?, &path.0, &path.1, all(&[])).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -58,21 +59,18 @@ async fn check(service: Service, caller: Caller, path: web::Path<(String, String
 }
 
 async fn add(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
-    let mut tags = read(&service, reader(&caller)?, &path.0, &path.1).await?;
-    if !tags.contains(&path.2) {
-        tags.push(path.2.clone());
-    }
-    write(&service, writer(&caller)?, &path.0, &path.1, tags).await?;
+    // 404 before 403: who does not see the thing learns nothing of it.
+    read(&service, reader(&caller)?, &path.0, &path.1).await?;
+    let change = Change::AddTag(path.2.clone());
+    write(&service, writer(&caller)?, &path.0, &path.1, change).await?;
     Ok(HttpResponse::Created().finish())
 }
 
 async fn remove(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
-    let tags = read(&service, reader(&caller)?, &path.0, &path.1).await?;
-    if !tags.contains(&path.2) {
-        return Err(no_tag(&path.2));
-    }
-    let left = tags.into_iter().filter(|tag| *tag != path.2).collect();
-    write(&service, writer(&caller)?, &path.0, &path.1, left).await?;
+    // 404 before 403: who does not see the thing learns nothing of it.
+    read(&service, reader(&caller)?, &path.0, &path.1).await?;
+    let change = Change::RemoveTag(path.2.clone());
+    write(&service, writer(&caller)?, &path.0, &path.1, change).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -89,18 +87,22 @@ async fn read(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &st
     .map_err(refusal)
 }
 
-async fn write(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &str, tags: Vec<String>) -> Result<Vec<String>, ApiError> {
+async fn write(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &str, change: Change) -> Result<Vec<String>, ApiError> {
     let id = id_of("Resource", id)?;
-    let changes: Attributes = [("tags".to_owned(), json!(tags))].into_iter().collect();
     match collection {
-        "networks" => service.update_network(scope, id, changes).await.map(|thing| thing.tags),
-        "subnets" => service.update_subnet(scope, id, changes).await.map(|thing| thing.tags),
-        "ports" => service.update_port(scope, id, changes).await.map(|thing| thing.port.tags),
-        "security-groups" | "security_groups" => service.update_security_group(scope, id, changes).await.map(|thing| thing.tags),
-        "policies" => service.update_qos_policy(scope, id, changes).await.map(|thing| thing.tags),
+        "networks" => service.update_network(scope, id, change).await.map(|thing| thing.tags),
+        "subnets" => service.update_subnet(scope, id, change).await.map(|thing| thing.tags),
+        "ports" => service.update_port(scope, id, change).await.map(|thing| thing.port.tags),
+        "security-groups" | "security_groups" => service.update_security_group(scope, id, change).await.map(|thing| thing.tags),
+        "policies" => service.update_qos_policy(scope, id, change).await.map(|thing| thing.tags),
         _ => return Err(error(StatusCode::NOT_FOUND, "The resource could not be found.")),
     }
     .map_err(refusal)
+}
+
+/// These tags and no others.
+fn all(tags: &[String]) -> Change {
+    Change::Attributes([("tags".to_owned(), json!(tags))].into_iter().collect())
 }
 
 fn no_tag(tag: &str) -> ApiError {

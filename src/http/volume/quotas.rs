@@ -37,8 +37,9 @@ async fn show(
     Ok(HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &known, usage)})))
 }
 
-async fn defaults(caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
+async fn defaults(identity: web::Data<dyn Authenticator>, caller: Caller, project: web::Path<String>) -> Result<HttpResponse, ApiError> {
     permitted(&caller, &project)?;
+    known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
     Ok(HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &BTreeMap::new(), false)})))
 }
 

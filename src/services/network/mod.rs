@@ -1,6 +1,7 @@
 //! The network service: networks, subnets, ports, and a binding of each port per host ("binding-extended").
 
 mod attributes;
+pub mod change;
 mod cidr;
 mod embedded;
 pub mod limits;
@@ -101,7 +102,7 @@ pub trait NetworkService: Send + Sync {
     /// The names of the security groups that the ports of these servers are in, each once, in the order of the ports. A server
     /// without ports has no entry.
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError>;
-    /// The project's security groups: ids and names, in order of creation.
+    /// The project's security groups: ids and names, in order of creation. The default group is not among them before it is needed.
     async fn security_groups_for(&self, project_id: &str) -> Result<Vec<(Uuid, String)>, ServiceError>;
     /// The security groups of a port from now on.
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError>;

@@ -55,6 +55,13 @@ pub fn find(conn: &mut Conn, id: &str) -> Result<Option<NetworkRow>, DbError> {
     Ok(networks::table.filter(networks::id.eq(id)).select(NetworkRow::as_select()).first(conn).optional()?)
 }
 
+/// Holds the network's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. (On SQLite
+/// there is one writer.)
+pub fn hold(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    diesel::update(networks::table.filter(networks::id.eq(id))).set(networks::updated_at.eq(networks::updated_at)).execute(conn)?;
+    Ok(())
+}
+
 /// Writes all columns.
 pub fn save(conn: &mut Conn, row: &NetworkRow) -> Result<(), DbError> {
     diesel::update(networks::table.filter(networks::id.eq(&row.id))).set(row).execute(conn)?;

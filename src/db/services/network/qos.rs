@@ -50,6 +50,15 @@ pub fn find(conn: &mut Conn, id: &str) -> Result<Option<PolicyRow>, DbError> {
     Ok(qos_policies::table.filter(qos_policies::id.eq(id)).select(PolicyRow::as_select()).first(conn).optional()?)
 }
 
+/// Holds the policy's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. (On SQLite
+/// there is one writer.)
+pub fn hold(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    diesel::update(qos_policies::table.filter(qos_policies::id.eq(id)))
+        .set(qos_policies::updated_at.eq(qos_policies::updated_at))
+        .execute(conn)?;
+    Ok(())
+}
+
 /// Writes all columns.
 pub fn save(conn: &mut Conn, row: &PolicyRow) -> Result<(), DbError> {
     diesel::update(qos_policies::table.filter(qos_policies::id.eq(&row.id))).set(row).execute(conn)?;

@@ -72,6 +72,15 @@ pub fn default_of(conn: &mut Conn, project: &str) -> Result<Option<GroupRow>, Db
         .optional()?)
 }
 
+/// Holds the group's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. (On SQLite
+/// there is one writer.)
+pub fn hold(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    diesel::update(security_groups::table.filter(security_groups::id.eq(id)))
+        .set(security_groups::updated_at.eq(security_groups::updated_at))
+        .execute(conn)?;
+    Ok(())
+}
+
 /// Writes all columns.
 pub fn save(conn: &mut Conn, row: &GroupRow) -> Result<(), DbError> {
     diesel::update(security_groups::table.filter(security_groups::id.eq(&row.id))).set(row).execute(conn)?;

@@ -7,6 +7,7 @@ use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
 
 use super::without;
+use crate::db::DbError;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
 use crate::http::compute::catalog::Catalog;
@@ -18,22 +19,32 @@ use crate::http::microversion::ApiVersion;
 static CREATE: Schema = Schema::new(|| schema::wrapped("extra_specs", &specs(None)));
 static UPDATE: Schema = Schema::new(|| specs(Some(1)));
 
-fn specs(most: Option<u8>) -> Value {
+/// The most extra specs of a flavor.
+const MOST: usize = 128;
+/// The longest value, in characters; a key is as long at most.
+const LONGEST: usize = 255;
+
+fn specs(most: Option<usize>) -> Value {
     let mut schema = json!({
         "type": "object",
         "patternProperties": {"^[a-zA-Z0-9-_:. ]{1,255}$": {"type": ["string", "number"], "maxLength": 255}},
         "additionalProperties": false,
     });
-    if let Some(most) = most {
-        schema["maxProperties"] = json!(most);
-    }
+    schema["maxProperties"] = json!(most.unwrap_or(MOST));
     schema
 }
 
 /// Values as they are stored: numbers as their digits.
 fn values(body: &Value) -> Result<BTreeMap<String, String>, ApiError> {
     let given = body.as_object().ok_or_else(|| bad_request("Extra specs must be an object."))?;
-    Ok(given.iter().map(|(key, value)| (key.clone(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))).collect())
+    let text = |(key, value): (&String, &Value)| match value.as_str().map_or_else(|| value.to_string(), str::to_owned) {
+        // The form bounds texts, not the digits of numbers.
+        digits if digits.chars().nth(LONGEST).is_some() => {
+            Err(bad_request(format!("The value of {key} has more than {LONGEST} characters.")))
+        }
+        text => Ok((key.clone(), text)),
+    };
+    given.iter().map(text).collect()
 }
 
 /// `GET`.
@@ -77,13 +88,21 @@ pub async fn update(caller: Caller, api: web::Data<Catalog>, path: web::Path<(St
 }
 
 async fn merge(api: &Catalog, id: &str, new: BTreeMap<String, String>) -> Result<(), ApiError> {
-    api.api
+    let flavor = id.to_owned();
+    let edited = api
+        .api
         .edit_extra_specs(id, move |mut specs| {
             specs.extend(new);
-            Ok(specs)
+            match specs.len() {
+                0..=MOST => Ok(specs),
+                _ => Err(DbError::Conflict(format!("Flavor {flavor} would have more than {MOST} extra specs."))),
+            }
         })
-        .await?;
-    Ok(())
+        .await;
+    match edited {
+        Err(DbError::Conflict(why)) => Err(bad_request(why)),
+        edited => Ok(edited.map(|_| ())?),
+    }
 }
 
 /// `DELETE …/{key}`.

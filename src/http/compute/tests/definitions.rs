@@ -157,6 +157,15 @@ async fn extra_specs_are_kept_by_key() {
         assert_eq!(cloud.put("admin", "2.1", &format!("{path}/n"), json!({"n": "4"})).await, (200, json!({"n": "4"})));
         assert_eq!(cloud.put("admin", "2.1", &format!("{path}/n"), json!({"m": "4"})).await.0, 400);
         assert_eq!(cloud.post("admin", "2.1", path, json!({"extra_specs": {"bad/key": "4"}})).await.0, 400);
+        for (key, value) in [("k".repeat(256), "v".to_owned()), ("k".to_owned(), "v".repeat(256))] {
+            assert_eq!(cloud.post("admin", "2.1", path, json!({"extra_specs": {key: value}})).await.0, 400);
+        }
+        // What is there and what comes are bounded together.
+        let many = |from: u32, to: u32| json!({"extra_specs": (from..to).map(|n| (format!("k{n}"), json!("v"))).collect::<serde_json::Map<_, _>>()});
+        assert_eq!(cloud.post("admin", "2.1", path, many(0, 129)).await.0, 400);
+        let held = fields(&cloud.get("member", "2.1", path).await.1["extra_specs"]).len();
+        assert_eq!(cloud.post("admin", "2.1", path, many(0, 127)).await.0, 400, "{held} are there");
+        assert_eq!(fields(&cloud.get("member", "2.1", path).await.1["extra_specs"]).len(), held);
         assert_eq!(cloud.post("member", "2.1", path, json!({"extra_specs": {"k": "4"}})).await.0, 403);
         assert_eq!(cloud.delete("admin", "2.1", &format!("{path}/n")).await, (200, Value::Null));
         assert_eq!(cloud.delete("admin", "2.1", &format!("{path}/n")).await.0, 404);

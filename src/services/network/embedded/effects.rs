@@ -74,7 +74,6 @@ impl NetworkService for EmbeddedNetwork {
     }
 
     async fn security_groups_for(&self, project_id: &str) -> Result<Vec<(Uuid, String)>, ServiceError> {
-        self.default_security_group(project_id.to_owned()).await?;
         let project = project_id.to_owned();
         self.read(move |conn| {
             let groups = security_groups::list(conn)?.into_iter().filter(|row| row.project_id == project);
@@ -107,10 +106,7 @@ impl NetworkService for EmbeddedNetwork {
     }
 
     async fn create_port(&self, fence: Fence, port: NewPort) -> Result<Port, ServiceError> {
-        let mut port = port;
-        if port.security_groups.is_empty() {
-            port.security_groups = vec![self.default_security_group(port.project_id.clone()).await?];
-        }
+        let default = self.new_default(port.project_id.clone());
         let (now, limits) = (self.now(), self.limits.clone());
         self.make_turn(&port.project_id).await?;
         self.write(Some(fence), move |conn| {
@@ -124,7 +120,8 @@ impl NetworkService for EmbeddedNetwork {
             quotas::take(conn, &limits, &port.project_id, "port", 1)?;
             let mac_address = addresses::mac_address(conn, port.id)?;
             let blank = Blank { id: port.id, network: port.network_id, project_id: port.project_id, mac_address, now };
-            let mut row = blank_row(blank, &port.security_groups)?;
+            let groups = if port.security_groups.is_empty() { vec![default.ensure(conn)?] } else { port.security_groups };
+            let mut row = blank_row(blank, &groups)?;
             give_to(&mut row, fence.server);
             ports::insert(conn, &row)?;
             let wanted = port.fixed_ip.map(|address| vec![WantedAddress { subnet_id: None, ip_address: Some(address) }]);

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::super::DEFAULT_MTU;
 use super::super::attributes::{NETWORK, checked};
+use super::super::change::Change;
 use super::super::records::{Attributes, NetworkRecord, Scope, guard, patched, take_owner};
 use super::{EmbeddedNetwork, absent, in_use, quotas};
 use crate::db::services::network::networks::{self as table, NetworkRow};
@@ -72,11 +73,12 @@ impl EmbeddedNetwork {
     }
 
     /// Changes a network.
-    pub async fn update_network(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<NetworkRecord, ServiceError> {
-        let (now, attributes) = (self.now(), checked(NETWORK, attributes, false)?);
+    pub async fn update_network(&self, scope: Scope, id: Uuid, change: impl Into<Change>) -> Result<NetworkRecord, ServiceError> {
+        let (now, change) = (self.now(), change.into().checked(NETWORK)?);
         self.write(None, move |conn| {
+            table::hold(conn, &id.to_string())?;
             let before = changeable(conn, &scope, id)?;
-            let mut after = patched(&before, &attributes)?;
+            let mut after = patched(&before, &change.on(&before.tags)?)?;
             guard(&scope, &before, &after, ADMIN_ONLY)?;
             super::qos::check_policy(conn, &scope, after.qos_policy_id)?;
             after.updated_at = now;

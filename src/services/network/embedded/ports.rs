@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::super::FixedIp;
 use super::super::attributes::{PORT, checked};
+use super::super::change::Change;
 use super::super::records::{Attributes, NetworkRecord, PortRecord, Scope, WantedAddress, guard, patched, take_id, take_owner};
 use super::{EmbeddedNetwork, absent, addresses, assemble, bindings, in_use, networks, port_policy, qos, quotas, security_groups};
 use crate::db::services::network::bindings::ACTIVE;
@@ -73,16 +74,17 @@ impl EmbeddedNetwork {
         let limits = self.limits.clone();
         addresses::check_count(&limits, wanted.fixed_ips.as_deref())?;
         self.make_turn(&project_id).await?;
-        let groups = match &wanted.security_groups {
-            Some(groups) => groups.clone(),
-            None => vec![self.default_security_group(project_id.clone()).await?],
-        };
+        let default = self.new_default(project_id.clone());
         let (id, now) = (self.new_id(), self.now());
         self.write(None, move |conn| {
             let on: NetworkRecord = networks::visible(conn, &scope, network)?;
             port_policy::may_create(&scope, &on, &attributes)?;
             quotas::take(conn, &limits, &project_id, "port", 1)?;
             qos::check_policy(conn, &scope, wanted.qos_policy_id)?;
+            let groups = match &wanted.security_groups {
+                Some(groups) => groups.clone(),
+                None => vec![default.ensure(conn)?],
+            };
             security_groups::check(conn, &scope, &groups)?;
             let mac_address = match &wanted.mac_address {
                 Some(mac) => free_mac(conn, mac)?,
@@ -103,14 +105,14 @@ impl EmbeddedNetwork {
     }
 
     /// Changes a port.
-    pub async fn update_port(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<PortRecord, ServiceError> {
-        let (now, attributes, limits) = (self.now(), checked(PORT, attributes, false)?, self.limits.clone());
+    pub async fn update_port(&self, scope: Scope, id: Uuid, change: impl Into<Change>) -> Result<PortRecord, ServiceError> {
+        let (now, change, limits) = (self.now(), change.into().checked(PORT)?, self.limits.clone());
         self.write(None, move |conn| {
-            let network = visible(conn, &scope, id)?.port.network_id;
-            let owner = networks::owner(conn, network)?;
-            port_policy::may_update(&scope, &owner, &attributes)?;
             let mut row = bindings::hold(conn, id)?;
-            let record = assemble::port(conn, id)?;
+            let record = visible(conn, &scope, id)?;
+            let owner = networks::owner(conn, record.port.network_id)?;
+            let attributes = change.on(&record.port.tags)?;
+            port_policy::may_update(&scope, &owner, &attributes)?;
             let before = settable(&record);
             let after = patched(&before, &attributes)?;
             guard(&scope, &before, &after, ADMIN_ONLY)?;

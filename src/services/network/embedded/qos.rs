@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::attributes::{QOS_POLICY_ITSELF, QOS_RULE, checked};
+use super::super::change::Change;
 use super::super::records::{Attributes, QosPolicy, QosRule, QosRuleKind, Scope, patched, take_owner};
 use super::{EmbeddedNetwork, absent, in_use};
 use crate::db::services::network::qos::{self as table, PolicyRow, RuleRow};
@@ -56,12 +57,13 @@ impl EmbeddedNetwork {
     }
 
     /// Changes a policy; administrators only.
-    pub async fn update_qos_policy(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<QosPolicy, ServiceError> {
+    pub async fn update_qos_policy(&self, scope: Scope, id: Uuid, change: impl Into<Change>) -> Result<QosPolicy, ServiceError> {
         administrators_only(&scope)?;
-        let (now, attributes) = (self.now(), checked(QOS_POLICY_ITSELF, attributes, false)?);
+        let (now, change) = (self.now(), change.into().checked(QOS_POLICY_ITSELF)?);
         self.write(None, move |conn| {
+            table::hold(conn, &id.to_string())?;
             let before = visible(conn, &scope, id)?;
-            let mut after = patched(&before, &attributes)?;
+            let mut after = patched(&before, &change.on(&before.tags)?)?;
             after.updated_at = now;
             table::save(conn, &row(&after)?)?;
             Ok(after)

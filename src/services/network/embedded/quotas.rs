@@ -114,6 +114,11 @@ impl EmbeddedNetwork {
     }
 }
 
+/// Takes the project's turn, which others wait for until the transaction ends.
+pub(super) fn take_turn(conn: &mut Conn, project: &str) -> Result<(), DbError> {
+    table::take_turn(conn, project).map(|_| ())
+}
+
 /// Takes room for so much more, in the project's turn; conflict when there is none.
 pub(super) fn take(conn: &mut Conn, limits: &Limits, project: &str, resource: &str, more: i64) -> Result<(), Refusal> {
     table::take_turn(conn, project)?;

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use super::super::attributes::{SECURITY_GROUP, SECURITY_GROUP_RULE, checked};
+use super::super::change::Change;
 use super::super::protocols;
 use super::super::records::{Attributes, Scope, SecurityGroup, SecurityGroupRule, patched, take_id, take_owner};
 use super::{EmbeddedNetwork, absent, in_use, quotas};
@@ -24,23 +25,16 @@ impl EmbeddedNetwork {
         if let Some(id) = self.read(move |conn| default_id(conn, &of)).await? {
             return Ok(id);
         }
-        let group = self.new_group(DEFAULT, project.clone(), "Default security group");
+        self.make_turn(&project).await?;
+        let default = self.new_default(project);
+        self.write(None, move |conn| default.ensure(conn)).await
+    }
+
+    /// A default group for the project, to be made where it has none.
+    pub(super) fn new_default(&self, project: String) -> DefaultGroup {
+        let group = self.new_group(DEFAULT, project, "Default security group");
         let rules = self.rules_of_new_group(&group, true);
-        let of = project.clone();
-        let made = self
-            .write(None, move |conn| match default_id(conn, &of)? {
-                Some(id) => Ok(id),
-                None => {
-                    insert(conn, &group, true, &rules)?;
-                    Ok(group.id)
-                }
-            })
-            .await;
-        match made {
-            // Another request made it between the look and the write.
-            Err(ServiceError::Conflict(why)) => self.read(move |conn| default_id(conn, &project)).await?.ok_or(ServiceError::Conflict(why)),
-            other => other,
-        }
+        DefaultGroup { group, rules }
     }
 
     /// Groups that the caller may see, with rules, in order of creation.
@@ -64,7 +58,7 @@ impl EmbeddedNetwork {
     /// Makes a group that lets everything out and nothing in.
     pub async fn create_security_group(&self, scope: Scope, mut attributes: Attributes) -> Result<SecurityGroup, ServiceError> {
         let project = take_owner(&scope, &mut attributes)?;
-        self.default_security_group(project.clone()).await?;
+        let default = self.new_default(project.clone());
         let group = patched(&self.new_group("", project, ""), &checked(SECURITY_GROUP, attributes, true)?)?;
         if group.name.eq_ignore_ascii_case(DEFAULT) {
             return Err(ServiceError::Conflict("Default security group already exists.".into()));
@@ -73,6 +67,7 @@ impl EmbeddedNetwork {
         let limits = self.limits.clone();
         self.make_turn(&group.project_id).await?;
         self.write(None, move |conn| {
+            default.ensure(conn)?;
             quotas::take(conn, &limits, &group.project_id, "security_group", 1)?;
             quotas::take(conn, &limits, &group.project_id, "security_group_rule", rules.len() as i64)?;
             insert(conn, &group, false, &rules)?;
@@ -82,11 +77,12 @@ impl EmbeddedNetwork {
     }
 
     /// Changes a group. The default group keeps its name.
-    pub async fn update_security_group(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<SecurityGroup, ServiceError> {
-        let (now, attributes) = (self.now(), checked(SECURITY_GROUP, attributes, false)?);
+    pub async fn update_security_group(&self, scope: Scope, id: Uuid, change: impl Into<Change>) -> Result<SecurityGroup, ServiceError> {
+        let (now, change) = (self.now(), change.into().checked(SECURITY_GROUP)?);
         self.write(None, move |conn| {
+            table::hold(conn, &id.to_string())?;
             let (before, is_default) = visible(conn, &scope, id)?;
-            let mut after = patched(&before, &attributes)?;
+            let mut after = patched(&before, &change.on(&before.tags)?)?;
             if is_default && after.name != before.name {
                 return Err(in_use("Updating the name of the default security group is not allowed.".into()));
             }
@@ -186,6 +182,27 @@ impl EmbeddedNetwork {
         }
         let made = |(kind, remote)| new_rule(self.new_id(), group.id, &group.project_id, kind, remote, group.created_at);
         kinds.into_iter().map(made).collect()
+    }
+}
+
+/// A project's default group before it is known whether the project has one.
+pub(super) struct DefaultGroup {
+    group: SecurityGroup,
+    rules: Vec<SecurityGroupRule>,
+}
+
+impl DefaultGroup {
+    /// The id of the project's default group, which is made when there is none: in the transaction of what needs it, so that a
+    /// request that is refused leaves none. The project must have a turn ([`EmbeddedNetwork::make_turn`]).
+    pub(super) fn ensure(&self, conn: &mut Conn) -> Result<Uuid, Refusal> {
+        quotas::take_turn(conn, &self.group.project_id)?;
+        match default_id(conn, &self.group.project_id)? {
+            Some(id) => Ok(id),
+            None => {
+                insert(conn, &self.group, true, &self.rules)?;
+                Ok(self.group.id)
+            }
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::super::attributes::{SUBNET, checked};
+use super::super::change::Change;
 use super::super::cidr::{Cidr, number};
 use super::super::records::{AllocationPool, Attributes, Scope, SubnetRecord, patched, take_id, take_owner};
 use super::networks::visible;
@@ -85,12 +86,12 @@ impl EmbeddedNetwork {
     }
 
     /// Changes a subnet.
-    pub async fn update_subnet(&self, scope: Scope, id: Uuid, attributes: Attributes) -> Result<SubnetRecord, ServiceError> {
-        let (now, attributes) = (self.now(), checked(SUBNET, attributes, false)?);
+    pub async fn update_subnet(&self, scope: Scope, id: Uuid, change: impl Into<Change>) -> Result<SubnetRecord, ServiceError> {
+        let (now, change) = (self.now(), change.into().checked(SUBNET)?);
         self.write(None, move |conn| {
-            let before = changeable(conn, &scope, id)?;
             let held = table::hold(conn, &id.to_string())?.ok_or_else(|| absent("Subnet", id))?;
-            let mut after = patched(&before, &attributes)?;
+            let before = changeable(conn, &scope, id)?;
+            let mut after = patched(&before, &change.on(&before.tags)?)?;
             let block = Cidr::parse(&after.cidr).ok_or_else(|| DbError::unreadable("subnets.cidr", &after.cidr))?;
             check(&block, &after)?;
             after.updated_at = now;
