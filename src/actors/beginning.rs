@@ -12,17 +12,28 @@ use super::runner::{Flight, LATE, LOST, REFUSED, obey, point};
 use crate::chaos::point::{Fault, FaultPoints, Moment};
 use crate::db::DbError;
 use crate::db::api::operations::NewSaga;
+use crate::domain::cancellation::Cancellation;
+use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
 use crate::saga::accept::{busy_message, busy_with, owing_message};
-use crate::saga::context::Context;
+use crate::saga::context::{Context, Kind};
 use crate::saga::debt::pay_before;
 use crate::saga::machine::Side;
 use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
 use crate::saga::tables::{accept, table_of, waits_for};
+use crate::saga::world::World;
 
 /// How long a request waits for an operation on the same server that has all but ended.
 const ENDING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What came of the attempt to take a server.
+enum Taken {
+    /// It is the operation's.
+    Now(Fence),
+    /// Another operation has it, and the delete follows that.
+    After(Uuid),
+}
 
 /// Has the conductor go on with an operation whose beginning broke off, wherever that was.
 struct Beginning<'a> {
@@ -48,10 +59,15 @@ impl BeginOperation for ConductorHandle {
 
 impl ConductorHandle {
     /// Accepts an operation: takes the server, checks its state under that hold, and starts the saga. When this answers
-    /// `Ok`, the operation is durable and ends by itself; when it answers with a refusal that is not definite, it may.
+    /// `Ok`, the operation is durable and ends by itself; when it answers with a refusal that is not definite, it may. A delete waits
+    /// for nobody: where another operation has the server, that is to be cancelled, the delete is recorded to follow, and the other
+    /// operation's id is given.
     pub async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
-        self.check_room()?;
         let conductor = self.next().clone();
+        if let Err(full) = self.check_room() {
+            // What only makes room needs none.
+            return conductor.delete_after(&context).await?.ok_or(full);
+        }
         // Aside from the request, which is dropped when its client goes away.
         let begun = tokio::spawn(async move { conductor.begin_aside(context).await });
         begun.await.unwrap_or_else(|_| Err(Refusal::Unavailable("the beginning of the operation broke off; it goes on if it began".into())))
@@ -63,7 +79,11 @@ impl Worker {
         let saga = context.saga;
         let mut beginning = Beginning { conductor: self, saga, settled: false };
         let fence = match self.take_server(&context).await {
-            Ok(fence) => fence,
+            Ok(Taken::Now(fence)) => fence,
+            Ok(Taken::After(other)) => {
+                beginning.settled = true;
+                return Ok(other);
+            }
             Err(refusal) => {
                 beginning.settled = refusal.is_definite();
                 return Err(refusal);
@@ -100,7 +120,7 @@ impl Worker {
         self.parts.world.operations.abandon(context.saga, &refusal.to_string(), bare).await
     }
 
-    async fn take_server(&self, context: &Context) -> Result<Fence, Refusal> {
+    async fn take_server(&self, context: &Context) -> Result<Taken, Refusal> {
         let first = table_of(context).steps[0].name;
         let json = serde_json::to_string(context).map_err(|e| Refusal::Invalid(e.to_string()))?;
         let new = NewSaga {
@@ -112,21 +132,37 @@ impl Worker {
             let ended = self.parts.ended.notified();
             let operations = &self.parts.world.operations;
             match operations.begin(new.clone()).await {
-                Ok(fence) => return Ok(fence),
+                Ok(fence) => return Ok(Taken::Now(fence)),
                 Err(DbError::Conflict(_)) => {}
                 Err(other) => return Err(other.into()),
+            }
+            if let Some(other) = self.delete_after(context).await? {
+                return Ok(Taken::After(other));
             }
             let busy = busy_with(&self.parts.world, context).await?;
             // Once where it does not help: each try that is refused brings the operator's help nearer.
             if busy.is_none() && owed.is_none() {
                 owed = pay_before(&self.parts.world, context, &self.parts.owner).await?;
             }
-            if busy.is_some() || tokio::time::Instant::now() >= deadline {
+            // Who has the server now makes room for a delete, or has just let go.
+            let refused = busy.is_some() && context.kind != Kind::Delete;
+            if refused || tokio::time::Instant::now() >= deadline {
                 return Err(Refusal::Conflict(owed.map_or_else(|| busy_message(context, busy), |debt| owing_message(context, &debt))));
             }
             // The operation before has shown its end to the user and is about to let go.
             let _ = tokio::time::timeout(Duration::from_millis(50), ended).await;
         }
+    }
+
+    /// Records a delete to follow the operation that has the server, which is to make room for it; none when there is no such operation.
+    async fn delete_after(&self, context: &Context) -> Result<Option<Uuid>, Refusal> {
+        if context.kind != Kind::Delete {
+            return Ok(None);
+        }
+        let World { env, operations, .. } = self.parts.world.as_ref();
+        let wish = Cancellation::new(&context.caller, "the server is to be deleted", env.now());
+        let request = DeleteRequest::in_sight(context.caller.clone(), env.now());
+        Ok(operations.delete_after(context.server, request, wish).await?)
     }
 
     /// Performs the first step, with what an experiment makes of it: the same faults as the runner's.
@@ -147,7 +183,7 @@ impl Worker {
             Fault::Repeat => {
                 let _ = accept(world, &mut context.clone(), fence).await;
             }
-            Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze | Fault::Elsewhere => {}
+            Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze | Fault::Elsewhere | Fault::Wait => {}
         }
         let accepted = accept(world, context, fence).await;
         if fault == Fault::LoseReply {

@@ -371,6 +371,7 @@ impl Handler<MigrationEnded> for Conductor {
         match end.ended {
             // Whoever overtook it runs it, or does not renew its lease; then the next looks find it.
             Ended::Done | Ended::Unwound | Ended::Overtaken => {}
+            Ended::Followed(delete) => ctx.notify(Resume(delete)),
             Ended::Lost(why) => {
                 log::warn!(server:% = end.server, migration:% = end.saga; "the journal could not be written: {why}");
                 ctx.notify_later(Resume(end.saga), Duration::from_millis(500));

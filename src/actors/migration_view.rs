@@ -208,6 +208,7 @@ mod tests {
             step: "bind".into(),
             context: "{}".into(),
             error: None,
+            cancellation: None,
             lease: Lease { owner: "c1".into(), epoch: 1 },
             created_at: DateTime::UNIX_EPOCH,
             updated_at: DateTime::UNIX_EPOCH,

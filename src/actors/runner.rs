@@ -9,12 +9,14 @@ use uuid::Uuid;
 
 use crate::chaos::point::{Fault, FaultPoints, Moment, Point};
 use crate::db::DbError;
+use crate::db::api::cancellations::FollowUp;
 use crate::db::api::debts::NewDebt;
-use crate::db::api::operations::{Append, JournalEntry, SagaRecord};
+use crate::db::api::operations::{Append, Appended, JournalEntry, NewSaga, SagaRecord};
+use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::Context;
+use crate::saga::context::{Context, Kind, Request};
 use crate::saga::error::StepError;
 use crate::saga::machine::{Cursor, Effect, Machine, Outcome, Side};
 use crate::saga::step::{Deadline, Step, Table};
@@ -35,6 +37,8 @@ pub enum Ended {
     Done,
     /// Every begun step is undone (or owed).
     Unwound,
+    /// Either of them, and the delete of this id, which was waiting, has the server.
+    Followed(Uuid),
     /// Another owner has it now: this one must not write.
     Overtaken,
     /// The journal could not be written: a successor must go on from what it holds.
@@ -87,8 +91,10 @@ impl Flight {
         seq
     }
 
-    /// Writes what is pending; with `begins`, the last entry takes the next attempt.
-    async fn commit(&mut self, world: &World, step: &str, begins: bool, ends: bool) -> Result<Fence, DbError> {
+    /// Writes what is pending. Where the saga may be turned back and somebody wishes so, a step that was to begin has not begun.
+    async fn commit(&mut self, world: &World, step: &str, commit: Commit) -> Result<Appended, DbError> {
+        let (begins, ends) = (commit == Commit::Begins, commit == Commit::Ends);
+        let heeds_cancellation = matches!(commit, Commit::Begins | Commit::Rests) && self.machine.may_turn_back(&table_of(&self.context));
         let changed = self.stored.as_ref() != Some(&self.context);
         let context = changed.then(|| serde_json::to_string(&self.context)).transpose()?;
         let append = Append {
@@ -103,22 +109,61 @@ impl Flight {
             begins,
             ends,
             owed: std::mem::take(&mut self.owed),
+            heeds_cancellation,
+            follow_up: ends.then(|| follow_up(self.context.saga, self.context.server)),
         };
-        let fence = world.operations.append(append).await?;
+        let appended = world.operations.append(append).await?;
         if changed {
             self.stored = Some(self.context.clone());
         }
-        Ok(fence)
+        match (begins, &appended.cancelled) {
+            (true, Some(_)) => self.next_seq -= 1,
+            (true, None) => self.machine.begin(),
+            (false, _) => {}
+        }
+        Ok(appended)
     }
+
+    /// Turns back, as is wished; the next commit says so.
+    fn turn_back(&mut self, table: &Table, wish: &Cancellation, at: chrono::DateTime<chrono::Utc>) {
+        let Some((position, side)) = self.machine.at_hand() else { return };
+        let why = wish.error();
+        log::info!(server:% = self.context.server, migration:% = self.context.saga, request = wish.request_id.as_str(); "{} is turned back: {}", self.context.kind, wish.why);
+        self.push(table.steps[position].name, side, 0, "cancelled", Some(why.clone()), at);
+        self.machine.apply(table, &Outcome::Cancelled(why));
+        self.context.cancelled = true;
+        self.context.error = self.machine.error.clone();
+    }
+}
+
+/// What a commit is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Commit {
+    /// The last entry begins a side of a step, and takes the next attempt.
+    Begins,
+    /// Nothing begins for a while.
+    Rests,
+    /// An experiment wants to see it written.
+    Shows,
+    /// The saga is over.
+    Ends,
+}
+
+/// The delete that takes the server when the saga ends. Its id is the ended saga's: should the commit be repeated, there is one.
+fn follow_up(ended: Uuid, server: Uuid) -> FollowUp {
+    FollowUp::new(move |request, owner| {
+        let id = Uuid::new_v5(&ended, b"delete");
+        let context = Context::new(id, Kind::Delete, request.caller.clone(), server, Request::Delete);
+        let json = serde_json::to_string(&context).ok()?;
+        Some(NewSaga::new(id, server, context.kind.as_str(), table_of(&context).steps[0].name, json, owner))
+    })
 }
 
 /// The state that a journal stands for.
 pub fn replay(table: &Table, entries: &[JournalEntry]) -> Machine {
     let mut machine = Machine::new();
     for line in entries {
-        if let Some(outcome) = Outcome::parse(&line.event, line.error.as_deref()) {
-            machine.apply(table, &outcome);
-        }
+        machine.replay(table, &line.event, line.error.as_deref());
     }
     machine
 }
@@ -138,14 +183,23 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
         let Some((position, side)) = flight.machine.at_hand() else { break };
         let step = &table.steps[position];
         if flight.machine.tries > 0 {
-            if let Err(error) = flight.commit(&world, step.name, false, false).await {
-                return lost(&error);
+            match flight.commit(&world, step.name, Commit::Rests).await {
+                Ok(Appended { cancelled: Some(wish), .. }) => {
+                    flight.turn_back(&table, &wish, world.env.now());
+                    continue;
+                }
+                Ok(_) => {}
+                Err(error) => return lost(&error),
             }
             tokio::time::sleep(world.settings.back_off(flight.machine.tries)).await;
         }
         flight.push(step.name, side, 0, "begun", None, world.env.now());
-        let fence = match flight.commit(&world, step.name, true, false).await {
-            Ok(fence) => fence,
+        let fence = match flight.commit(&world, step.name, Commit::Begins).await {
+            Ok(Appended { cancelled: Some(wish), .. }) => {
+                flight.turn_back(&table, &wish, world.env.now());
+                continue;
+            }
+            Ok(appended) => appended.fence,
             Err(error) => return lost(&error),
         };
         let outcome = match perform(&world, &faults, step, side, &mut flight.context, fence, &mut held_back).await {
@@ -162,11 +216,16 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
     }
     let word = flight.machine.state();
     flight.context.forget_secrets();
-    if let Err(error) = flight.commit(&world, word, false, true).await {
-        return lost(&error);
-    }
+    let follower = match flight.commit(&world, word, Commit::Ends).await {
+        Ok(appended) => appended.follower,
+        Err(error) => return lost(&error),
+    };
     log::info!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(); "{} {word}", flight.context.kind);
-    if flight.machine.cursor == Cursor::Done { Ended::Done } else { Ended::Unwound }
+    match follower {
+        Some(delete) => Ended::Followed(delete),
+        None if flight.machine.cursor == Cursor::Done => Ended::Done,
+        None => Ended::Unwound,
+    }
 }
 
 /// The point at which a side's end is in the journal. Without a fault, that commit is the next one's.
@@ -174,7 +233,7 @@ async fn after_journal(world: &World, faults: &FaultPoints, flight: &mut Flight,
     let here = point(&flight.context, step, side, Moment::AfterJournal);
     let fault = faults.at(&here);
     if fault != Fault::None {
-        flight.commit(world, step.name, false, false).await?;
+        flight.commit(world, step.name, Commit::Shows).await?;
         obey(faults, fault, &here).await;
     }
     Ok(())
@@ -250,7 +309,7 @@ async fn perform(
         Fault::Repeat => {
             let _ = under_deadline(world, step, side, &mut context.clone(), fence).await;
         }
-        Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze | Fault::Elsewhere => {}
+        Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze | Fault::Elsewhere | Fault::Wait => {}
     }
     // A side that does not end well must leave no half-changed context behind.
     let mut changed = context.clone();
@@ -342,6 +401,7 @@ pub(super) async fn obey(faults: &FaultPoints, fault: Fault, here: &Point<'_>) {
             faults.over(here);
             futures::future::pending().await
         }
+        Fault::Wait => faults.released(here).await,
         Fault::None
         | Fault::Refuse
         | Fault::LoseReply

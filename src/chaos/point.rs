@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, RwLock};
 
+use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -55,6 +56,9 @@ pub enum Fault {
     /// Something that is not the step's own goes wrong at this moment: the step goes on, with all that the moment says done first.
     #[serde(skip)]
     Elsewhere,
+    /// Something happens meanwhile: the step goes on when the plan lets it.
+    #[serde(skip)]
+    Wait,
 }
 
 /// Decides what happens at each point.
@@ -64,6 +68,11 @@ pub trait FaultPlan: Send + Sync {
 
     /// The fault given at this point has run its course: the late effect has ended, well or not, or the runner stands still.
     fn over(&self, _point: &Point<'_>) {}
+
+    /// Ends when what was told to wait at this point may go on.
+    fn released(&self, _point: &Point<'_>) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
 }
 
 /// The hook: holds the plan, if any. Cheap to clone.
@@ -87,6 +96,13 @@ impl FaultPoints {
     pub fn over(&self, point: &Point<'_>) {
         if let Some(plan) = self.armed() {
             plan.over(point);
+        }
+    }
+
+    /// See [`FaultPlan::released`].
+    pub async fn released(&self, point: &Point<'_>) {
+        if let Some(plan) = self.armed() {
+            plan.released(point).await;
         }
     }
 

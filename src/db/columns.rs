@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use super::Conn;
 use super::cell::bundle::InstanceBundle;
+use crate::domain::cancellation::Cancellation;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::flavor::Flavor;
 use crate::domain::migration::{MigrationStatus, MigrationType};
@@ -114,7 +115,7 @@ impl Texted for Uuid {
 }
 
 is_texted!(name: VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
-is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest);
+is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest, Cancellation);
 
 fn parsed<T: Texted>(text: &str) -> deserialize::Result<T> {
     // The text itself may be a user's secret.
@@ -244,10 +245,10 @@ macro_rules! is_expression {
 
 has_sql_type!(Name, Json, Moment, Power);
 is_expression!(Name: VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
-is_expression!(Json: Flavor, StringList, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest);
+is_expression!(Json: Flavor, StringList, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest, Cancellation);
 is_expression!(Power: PowerState);
 is_text_column!(Name: Uuid, VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy);
-is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest);
+is_text_column!(Json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest, Cancellation);
 is_column!(Moment: DateTime<Utc>);
 is_column!(Power: PowerState);
 is_queryable!(Power: PowerState);

@@ -1,4 +1,5 @@
-//! A delete that was accepted while nobody could carry it out, as the server's mapping keeps it.
+//! A delete that was accepted while it could not begin, as the server's mapping keeps it: nobody could reach the server, or another
+//! operation had it.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -20,11 +21,20 @@ pub struct DeleteRequest {
     /// What kept it waiting last, other than its own cell.
     #[serde(default)]
     pub last_error: Option<String>,
+    /// The server's record was seen when it was asked for, and let it: until it is gone its users see it, and a lock that comes later
+    /// keeps nothing.
+    #[serde(default)]
+    pub in_sight: bool,
 }
 
 impl DeleteRequest {
-    /// One that nobody has tried yet.
+    /// One that nobody has tried yet, of a server that cannot be reached.
     pub fn new(caller: RequestContext, asked_at: DateTime<Utc>) -> DeleteRequest {
-        DeleteRequest { caller, asked_at: Some(asked_at), attempts: 0, last_error: None }
+        DeleteRequest { caller, asked_at: Some(asked_at), attempts: 0, last_error: None, in_sight: false }
+    }
+
+    /// The same of a server that is seen and that another operation has.
+    pub fn in_sight(caller: RequestContext, asked_at: DateTime<Utc>) -> DeleteRequest {
+        DeleteRequest { in_sight: true, ..DeleteRequest::new(caller, asked_at) }
     }
 }

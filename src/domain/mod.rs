@@ -1,6 +1,7 @@
 //! Pure rules and values: state machines, flavors, request specs, resources, microversions, policy.
 //! No actix, no diesel, no HTTP, no clock.
 
+pub mod cancellation;
 pub mod context;
 pub mod delete_request;
 pub mod fence;

@@ -51,7 +51,9 @@ pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Resul
     read_server(world, context, &cell, &view).await?;
     check_host(world, context).await?;
     let task = context.first_task_state();
-    let expected = Expected { vm_states: allowed_states(&context.request).to_vec(), task_states: vec![None, task] };
+    // A delete is accepted whatever was being done to the server: it is held, so nothing is any more.
+    let task_states = if context.kind == Kind::Delete { Vec::new() } else { vec![None, task] };
+    let expected = Expected { vm_states: allowed_states(&context.request).to_vec(), task_states };
     let change = InstanceChange { progress: Some(0), ..InstanceChange::task(task) };
     let mut txn = CellTxn::new().instance_change_if(context.server, expected, change);
     txn = history::action_started(txn, context);
@@ -137,6 +139,9 @@ pub async fn busy_with(world: &World, context: &Context) -> Result<Option<TaskSt
     if context.kind == Kind::Create {
         return Ok(None);
     }
+    if world.api.instance_mapping(context.server).await.is_ok_and(|mapping| mapping.delete_request.is_some()) {
+        return Ok(Some(TaskState::Deleting));
+    }
     Ok(find(world, context.server).await?.1.task_state)
 }
 
@@ -164,7 +169,7 @@ fn wrong_state(context: &Context, vm_state: VmState, task_state: Option<TaskStat
 
 fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
     let own = context.first_task_state();
-    let free = instance.task_state.is_none() || instance.task_state == own;
+    let free = context.kind == Kind::Delete || instance.task_state.is_none() || instance.task_state == own;
     if !free || !allowed_states(&context.request).contains(&instance.vm_state) {
         let task = if free { None } else { instance.task_state };
         return Err(Refusal::Conflict(wrong_state(context, instance.vm_state, task)));

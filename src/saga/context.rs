@@ -248,6 +248,9 @@ pub struct Context {
     pub lease_epoch: i64,
     /// Why the saga goes backward; set by the runner before the first undo.
     pub error: Option<String>,
+    /// It goes backward because somebody wished so; set by the runner.
+    #[serde(default)]
+    pub cancelled: bool,
     /// The guest cannot be said to be well: the server ends in ERROR and says why.
     pub service_lost: bool,
     /// Nothing that is still owed brings the guest back: its user must (rebuild, hard reboot).
@@ -290,6 +293,7 @@ impl Context {
             running_before_move: false,
             lease_epoch: 0,
             error: None,
+            cancelled: false,
             service_lost: false,
             guest_lost: false,
             awaits_confirm: false,

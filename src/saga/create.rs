@@ -112,7 +112,8 @@ async fn bury_in_cell0(world: &World, context: &mut Context, fence: Fence) -> Re
     };
     let mut bundle = *request.instance;
     bundle.instance = Instance {
-        vm_state: VmState::Error,
+        // For a server whose delete follows, nothing has gone wrong.
+        vm_state: if context.cancelled { VmState::Building } else { VmState::Error },
         task_state: None,
         power_state: PowerState::NoState,
         hidden: true,

@@ -59,9 +59,9 @@ pub const HARD_REBOOT: Table = Table {
     steps: &[
         Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
         Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible("stop_guest", work!(stop_guest), NOT_UNDONE).within(Deadline::Within(180)).tried(4).serving(),
-        Step::reversible("define_guest", work!(define_guest), NOT_UNDONE).tried(4).serving(),
-        Step::reversible("start_guest", work!(start_guest), NOT_UNDONE).within(Deadline::Within(300)).tried(4).serving(),
+        Step::reversible("stop_guest", work!(stop_guest), NOT_UNDONE).within(Deadline::Within(180)).tried(4).serving().no_way_back(),
+        Step::reversible("define_guest", work!(define_guest), NOT_UNDONE).tried(4).serving().no_way_back(),
+        Step::reversible("start_guest", work!(start_guest), NOT_UNDONE).within(Deadline::Within(300)).tried(4).serving().no_way_back(),
         Step::forward("record_running", work!(record_running)),
     ],
     chooses: None,

@@ -33,11 +33,13 @@ const STEPS: &[Step] = &[
     )
     .within(Deadline::WithoutProgress(60))
     .tried(3)
-    .serving(),
+    .serving()
+    .no_way_back(),
     Step::reversible("start_guest", work!(start_guest), Undo::Nothing("a hard reboot starts it"))
         .within(Deadline::Within(300))
         .tried(4)
-        .serving(),
+        .serving()
+        .no_way_back(),
     Step::forward("finish_rebuild", work!(finish_rebuild)),
 ];
 

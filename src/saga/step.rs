@@ -70,6 +70,8 @@ pub struct Step {
     pub service_depends: bool,
     /// The next move of the server builds upon it: none begins while its undo is owed.
     pub next_move_waits: bool,
+    /// What it does is not undone: once it has begun, nobody's wish turns the saga back.
+    pub no_way_back: bool,
     /// Tries of a reversible act whose end is unknown, before the saga unwinds.
     pub tries: u32,
 }
@@ -77,7 +79,7 @@ pub struct Step {
 impl Step {
     const fn of(class: Class, name: &'static str, act: Work, undo: Undo) -> Step {
         let deadline = Deadline::Within(60);
-        Step { name, class, deadline, act, undo, service_depends: false, next_move_waits: false, tries: 1 }
+        Step { name, class, deadline, act, undo, service_depends: false, next_move_waits: false, no_way_back: false, tries: 1 }
     }
 
     /// A step that can be undone, before the pivot.
@@ -118,6 +120,11 @@ impl Step {
     /// On which the next move of the server builds.
     pub const fn before_the_next_move(self) -> Step {
         Step { next_move_waits: true, ..self }
+    }
+
+    /// From which no wish turns the saga back.
+    pub const fn no_way_back(self) -> Step {
+        Step { no_way_back: true, ..self }
     }
 
     /// Tried this often while its end is unknown.

@@ -201,3 +201,33 @@ fn moves_end_whichever_conductor_stands_still_or_dies_meanwhile() {
         assert_eq!(told, [(json!("conductor"), json!(true), json!(1)), (json!("conductor-2"), json!(true), json!(0))]);
     });
 }
+
+#[test]
+fn a_delete_reaches_an_operation_whose_conductor_sleeps() {
+    let gate = Gate::new();
+    let between = gate.stand_before_hosts();
+    play_altered(two, databases::place, between, |stage| async move {
+        let (operations, path) = (stage.world().operations.clone(), |server: Uuid| format!("/servers/{server}"));
+        let server = stage.create(stage.server()).await;
+        gate.closed.store(true, Ordering::SeqCst);
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        tokio::time::timeout(PATIENCE, gate.came.notified()).await.expect("a guest is to be prepared");
+        let saga = operations.holder(server).await.expect("the journal").expect("an operation");
+        let sleeper = conductor_of(&operations.saga(saga).await.expect("the journal").expect("a saga").lease.owner).to_owned();
+        let fault = inject(&stage, json!({"pause": {"actor": sleeper, "for_ms": 600_000}})).await;
+        stage.member.delete(&path(server)).await.expect(204);
+        stage.member.delete(&path(server)).await.expect(204);
+
+        // The other takes over what is in doubt, turns it back, and has the delete with its end.
+        stage.gone(server).await;
+        let ended = operations.saga(saga).await.expect("the journal").expect("a saga");
+        assert_eq!((ended.state.as_str(), ended.cancellation.is_some()), ("unwound", true));
+        assert_ne!(conductor_of(&ended.lease.owner), sleeper);
+        stage.admin.delete(&format!("/ops/v1/chaos/faults/{fault}")).await.expect(204);
+        gate.opened.notify_one();
+        let reply = tokio::time::timeout(PATIENCE, async { gate.replied.lock().await.recv().await }).await.expect("the host answers");
+        assert!(matches!(reply, Some(Ok(HostReply::Stale { .. }))), "its effect is refused: {reply:?}");
+        assert_eq!(operations.saga(saga).await.expect("the journal"), Some(ended), "the sleeper writes nothing");
+        assert!(stage.runs_on(server).await.is_empty());
+    });
+}

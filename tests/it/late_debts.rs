@@ -181,6 +181,8 @@ async fn owe_and_pay(stage: &Stage, way: &[Act], owing: &SagaRecord, context: &C
         begins: false,
         ends: false,
         owed: vec![debt],
+        heeds_cancellation: false,
+        follow_up: None,
     };
     stage.world().operations.append(append).await.expect("a debt");
     let paid = async || {

@@ -15,6 +15,7 @@ mod configuration;
 mod control_services;
 mod database_trouble;
 mod databases;
+mod deletes_in_every_state;
 mod deletes_with_a_cell_down;
 mod deployment;
 mod down_cells;

@@ -14,7 +14,7 @@ use chrono::TimeDelta;
 use futures::future::join_all;
 use uuid::Uuid;
 
-use super::{CHASES, CellRegistry, LookupError, ServerRecord, SilentCell, SilentServer, matching};
+use super::{CHASES, CellRegistry, LookupError, ServerRecord, SilentCell, SilentServer, matching, show_leaving};
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::cell::bundle::InstanceBundle;
@@ -93,6 +93,8 @@ struct Merge<'a> {
     shown: BTreeSet<Uuid>,
     /// Read in a place that the mapping does not name: to be looked up where it does.
     elsewhere: BTreeSet<Uuid>,
+    /// Whose delete waits for the operation that has them.
+    leaving: BTreeSet<Uuid>,
     /// Cells that did not answer.
     silent: BTreeMap<Uuid, SilentCell>,
 }
@@ -114,6 +116,7 @@ impl CellRegistry {
             page: Vec::new(),
             shown: BTreeSet::new(),
             elsewhere: BTreeSet::new(),
+            leaving: BTreeSet::new(),
             silent: BTreeMap::new(),
         };
         let mut builds_by_id = merge.run(builds).await?;
@@ -123,11 +126,11 @@ impl CellRegistry {
         }
         let is_full = merge.page.len() == query.limit;
         let mut loaded = if query.details { merge.details().await? } else { BTreeMap::new() };
-        let Merge { page, silent, .. } = merge;
+        let Merge { page, silent, leaving, .. } = merge;
         let mut servers = Vec::with_capacity(page.len());
         for Entry { cell, instance, .. } in page {
             let uuid = instance.uuid;
-            servers.push(match cell {
+            let mut server = match cell {
                 Some(cell) => {
                     let name = self.cell_by_uuid(cell)?.name.clone();
                     ServerRecord::new(Some(name), instance, loaded.remove(&uuid).unwrap_or_default())
@@ -136,7 +139,9 @@ impl CellRegistry {
                     Some(bundle) => ServerRecord::of_build(bundle),
                     None => ServerRecord::new(None, instance, Default::default()),
                 },
-            });
+            };
+            show_leaving(&mut server.instance, leaving.contains(&uuid));
+            servers.push(server);
         }
         if query.details {
             self.inner.last_known.read(&servers, self.inner.api.db().env().now());
@@ -250,7 +255,8 @@ impl Merge<'_> {
     async fn mapped(&mut self, entries: Vec<Entry>) -> Result<Vec<Entry>, DbError> {
         let uuids = entries.iter().map(|entry| entry.instance.uuid).collect();
         let mut mappings = self.registry.inner.api.instance_mappings_of(uuids).await?;
-        mappings.retain(|mapping| mapping.delete_request.is_none());
+        mappings.retain(|mapping| !mapping.is_hidden());
+        self.leaving.extend(mappings.iter().filter(|mapping| mapping.is_leaving()).map(|mapping| mapping.instance_uuid));
         let cells: BTreeMap<Uuid, Option<Uuid>> = mappings.into_iter().map(|mapping| (mapping.instance_uuid, mapping.cell_uuid)).collect();
         let (here, other): (Vec<Entry>, Vec<Entry>) =
             entries.into_iter().partition(|entry| cells.get(&entry.instance.uuid) == Some(&entry.cell) || !stands(Guard::MappingAuthority));
@@ -290,8 +296,11 @@ impl Merge<'_> {
             let wanted: Vec<Uuid> = self.elsewhere.difference(&self.shown).copied().collect();
             let mut by_cell: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
             for mapping in self.registry.inner.api.instance_mappings_of(wanted).await? {
-                if mapping.delete_request.is_some() {
+                if mapping.is_hidden() {
                     continue;
+                }
+                if mapping.is_leaving() {
+                    self.leaving.insert(mapping.instance_uuid);
                 }
                 let before = asked.insert(mapping.instance_uuid, mapping.cell_uuid);
                 if let Some(cell) = mapping.cell_uuid.filter(|_| before != Some(mapping.cell_uuid)) {

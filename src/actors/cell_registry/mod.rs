@@ -31,6 +31,7 @@ use crate::db::cell::instance_list::{InstanceDetails, InstanceView};
 use crate::db::cell::instances::Instance;
 use crate::db::cell::services::Service;
 use crate::domain::network_info::NetworkInfo;
+use crate::domain::server::TaskState;
 pub use last_known::LastKnown;
 use last_known::LastKnownServers;
 pub use list::{ListError, ListQuery, ServerList};
@@ -145,11 +146,20 @@ enum Found<T> {
 }
 
 impl Found<Instance> {
-    fn located(self) -> Located {
-        match self {
+    fn located(self, leaving: bool) -> Located {
+        let mut located = match self {
             Found::InCell(cell, instance) => Located { cell: Some(cell), instance },
             Found::Build(bundle) => Located { cell: None, instance: bundle.instance },
-        }
+        };
+        show_leaving(&mut located.instance, leaving);
+        located
+    }
+}
+
+/// What its record says of its task is the operation's that makes room: its users see what is to come.
+fn show_leaving(instance: &mut Instance, leaving: bool) {
+    if leaving {
+        instance.task_state = Some(TaskState::Deleting);
     }
 }
 
@@ -187,23 +197,28 @@ impl CellRegistry {
 
     /// The server, from the cell that its mapping names; [`DbError::NotFound`] when there is none.
     pub async fn find_server(&self, uuid: Uuid) -> Result<Located, LookupError> {
-        Ok(self.chase(uuid, Deleted::Missed, |db| async move { db.instance(uuid).await }).await?.located())
+        let (found, leaving) = self.chase(uuid, Deleted::Missed, |db| async move { db.instance(uuid).await }).await?;
+        Ok(found.located(leaving))
     }
 
     /// The server even when it is deleted, as long as its record is kept.
     pub async fn find_even_deleted(&self, uuid: Uuid) -> Result<Located, LookupError> {
-        Ok(self.chase(uuid, Deleted::Found, |db| async move { db.instance_even_deleted(uuid).await }).await?.located())
+        Ok(self.chase(uuid, Deleted::Found, |db| async move { db.instance_even_deleted(uuid).await }).await?.0.located(false))
     }
 
     /// The server with everything that is shown of it.
     pub async fn server(&self, uuid: Uuid) -> Result<ServerRecord, LookupError> {
         match self.chase(uuid, Deleted::Missed, |db| async move { db.instance_view(uuid).await }).await {
-            Ok(Found::InCell(cell, InstanceView { instance, details })) => {
+            Ok((Found::InCell(cell, InstanceView { mut instance, details }), leaving)) => {
+                show_leaving(&mut instance, leaving);
                 let record = ServerRecord::new(Some(cell), instance, details);
                 self.inner.last_known.read([&record], self.inner.api.db().env().now());
                 Ok(record)
             }
-            Ok(Found::Build(bundle)) => Ok(ServerRecord::of_build(*bundle)),
+            Ok((Found::Build(mut bundle), leaving)) => {
+                show_leaving(&mut bundle.instance, leaving);
+                Ok(ServerRecord::of_build(*bundle))
+            }
             Err(error) => {
                 if matches!(error, LookupError::Db(DbError::NotFound(_))) {
                     self.inner.last_known.forget(uuid);
@@ -228,15 +243,17 @@ impl CellRegistry {
     }
 
     /// Looks where the mapping says; when nothing is there, looks again as long as the mapping changes meanwhile.
-    async fn chase<T, F>(&self, uuid: Uuid, deleted: Deleted, look: impl Fn(CellDb) -> F) -> Result<Found<T>, LookupError>
+    /// With what is found, whether its delete waits for the operation that has it.
+    async fn chase<T, F>(&self, uuid: Uuid, deleted: Deleted, look: impl Fn(CellDb) -> F) -> Result<(Found<T>, bool), LookupError>
     where
         F: Future<Output = Result<T, DbError>>,
     {
         let mut seen = None;
         for _ in 0..CHASES {
             let mapping = self.inner.api.instance_mapping(uuid).await?;
-            // A server whose delete is queued is gone for its users, wherever its record still is.
-            let gone = mapping.delete_request.is_some() && deleted == Deleted::Missed;
+            // Wherever its record still is.
+            let gone = mapping.is_hidden() && deleted == Deleted::Missed;
+            let leaving = mapping.is_leaving();
             if seen == Some(mapping.cell_uuid) || gone {
                 break;
             }
@@ -255,7 +272,7 @@ impl CellRegistry {
             };
             match found {
                 Err(DbError::NotFound(_)) => {}
-                other => return Ok(other?),
+                other => return Ok((other?, leaving)),
             }
         }
         Err(DbError::NotFound(format!("Instance {uuid}")).into())

@@ -200,6 +200,8 @@ async fn owes(played: &Played, context: &Context, side: &str, steps: &[&str]) {
         begins: false,
         ends: true,
         owed: steps.iter().enumerate().map(debt).collect(),
+        heeds_cancellation: false,
+        follow_up: None,
     };
     operations.append(append).await.unwrap();
 }

@@ -234,6 +234,7 @@ pub fn saga(state: &str) -> SagaRecord {
         step: state.into(),
         context: "{}".into(),
         error: None,
+        cancellation: None,
         lease: Lease { owner: "controller".into(), epoch: 1 },
         created_at: start(),
         updated_at: start() + Duration::minutes(2),

@@ -9,7 +9,7 @@ use super::report::{Findings, Violation};
 use super::snapshot::Snapshot;
 use crate::db::api::operations::{JournalEntry, SagaRecord};
 use crate::saga::context::Context;
-use crate::saga::machine::{Machine, Outcome, Side};
+use crate::saga::machine::{Machine, Side};
 use crate::saga::step::{Step, Table};
 use crate::saga::tables::table_of;
 
@@ -71,10 +71,8 @@ pub fn step_at_work(saga: &SagaRecord, entries: &[JournalEntry]) -> Option<(Cont
     let table = table_of(&context);
     let mut machine = Machine::new();
     for entry in entries {
-        if let Some(outcome) = Outcome::parse(&entry.event, entry.error.as_deref()) {
-            machine.at_hand()?;
-            machine.apply(&table, &outcome);
-        }
+        machine.at_hand()?;
+        machine.replay(&table, &entry.event, entry.error.as_deref());
     }
     match machine.at_hand() {
         Some((position, Side::Act)) if position > 0 => Some((context, table.steps[position])),
@@ -165,8 +163,6 @@ fn can_be_resumed(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], ta
             }
             Some(_) => {}
         }
-        if let Some(outcome) = Outcome::parse(&entry.event, entry.error.as_deref()) {
-            machine.apply(&table, &outcome);
-        }
+        machine.replay(&table, &entry.event, entry.error.as_deref());
     }
 }

@@ -234,7 +234,7 @@ impl fmt::Display for What {
 
 fn step_fault(fault: Fault) -> &'static str {
     match fault {
-        Fault::None | Fault::Elsewhere => "nothing happens",
+        Fault::None | Fault::Elsewhere | Fault::Wait => "nothing happens",
         Fault::Refuse => "the step is refused",
         Fault::LoseReply => "the step's reply is lost",
         Fault::Repeat => "the step happens twice",

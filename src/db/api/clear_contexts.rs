@@ -80,6 +80,8 @@ mod tests {
                 begins: false,
                 ends: true,
                 owed: vec![owed],
+                heeds_cancellation: false,
+                follow_up: None,
             };
             operations.append(end).await.unwrap();
             for id in [over, running].map(|id| clear_contexts::saga_id.eq(id.to_string())) {

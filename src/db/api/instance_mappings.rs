@@ -29,12 +29,24 @@ pub struct InstanceMapping {
     pub user_id: Option<String>,
     /// Delete was asked for; none means unknown: "no" for lists, "do not trust" for quota (down-cell A1).
     pub queued_for_delete: Option<bool>,
-    /// A delete that nobody could carry out when it was asked for; until that is done the server is not shown.
+    /// A delete that could not begin when it was asked for.
     pub delete_request: Option<DeleteRequest>,
     #[diesel(serialize_as = Sql<DateTime<Utc>>)]
     pub created_at: DateTime<Utc>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
     pub updated_at: Option<DateTime<Utc>>,
+}
+
+impl InstanceMapping {
+    /// Its delete waits, and the server is gone for its users already: it could not be reached when they asked.
+    pub fn is_hidden(&self) -> bool {
+        self.delete_request.as_ref().is_some_and(|request| !request.in_sight)
+    }
+
+    /// Its delete follows the operation that has the server; until it is gone, its users see that it is being deleted.
+    pub fn is_leaving(&self) -> bool {
+        self.delete_request.as_ref().is_some_and(|request| request.in_sight)
+    }
 }
 
 /// Which mappings to list. Every given condition must hold.

@@ -1,10 +1,11 @@
 //! The API database: mappings, flavors, and the operations in flight with their journal.
 //!
 //! [`ApiDb`] holds what users and operators define and where everything is, one file per aggregate; `operations`,
-//! `leases`, `ownership` and `debts` are the sagas' own.
+//! `leases`, `cancellations`, `ownership` and `debts` are the sagas' own.
 
 pub mod aggregates;
 pub mod build_requests;
+pub mod cancellations;
 pub mod cell_mappings;
 pub mod clear_contexts;
 pub mod debts;

@@ -9,13 +9,18 @@ use diesel::Connection;
 use diesel::prelude::*;
 use uuid::Uuid;
 
+use super::cancellations::{self, FollowUp};
 use super::leases::LEASE;
 use super::ownership;
 use crate::db::{Conn, Db, DbError};
+use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
 use crate::env::guard::{Guard, stands};
 
 diesel::table! {
+    use diesel::sql_types::*;
+    use crate::db::columns::Json;
+
     sagas (id) {
         id -> Text,
         server_uuid -> Text,
@@ -29,6 +34,7 @@ diesel::table! {
         created_at -> Timestamp,
         updated_at -> Timestamp,
         lease_until -> Timestamp,
+        cancellation -> Nullable<Json>,
     }
 }
 
@@ -71,6 +77,7 @@ pub(super) struct SagaRow {
     created_at: NaiveDateTime,
     updated_at: NaiveDateTime,
     pub(super) lease_until: NaiveDateTime,
+    cancellation: Option<Cancellation>,
 }
 
 /// A saga: what it is, how far it is, and who may go on with it.
@@ -86,6 +93,8 @@ pub struct SagaRecord {
     /// The saga's context as JSON.
     pub context: String,
     pub error: Option<String>,
+    /// The wish that it be cancelled, whether it was in time or not.
+    pub cancellation: Option<Cancellation>,
     pub lease: Lease,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
@@ -131,6 +140,22 @@ pub struct Append {
     pub ends: bool,
     /// Undos or clean-ups that this commit leaves owed.
     pub owed: Vec<super::debts::NewDebt>,
+    /// When somebody wishes that the saga be cancelled, say so and begin nothing.
+    pub heeds_cancellation: bool,
+    /// With the end: the operation that takes the server in the same commit when its delete waits for that.
+    pub follow_up: Option<FollowUp>,
+}
+
+/// What a commit to a saga's journal gave.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Appended {
+    /// Of the step that begins, or the present one.
+    pub fence: Fence,
+    /// The wish that the saga be cancelled, when that is heeded; then a step that was to begin has not begun, and the last entry is
+    /// not written.
+    pub cancelled: Option<Cancellation>,
+    /// The delete that has the server from this commit on.
+    pub follower: Option<Uuid>,
 }
 
 /// A page of sagas for operators, newest first.
@@ -207,50 +232,14 @@ impl Operations {
     }
 
     /// Takes the server for a new saga and writes the journal's first entry ("`step` begun"). Conflict when another
-    /// operation holds the server, or when it owes what this one waits for.
+    /// operation holds the server, when it owes what this one waits for, or when it is to be deleted.
     pub async fn begin(&self, new: NewSaga) -> Result<Fence, DbError> {
-        let now = self.db.env().now().naive_utc();
-        let NewSaga { id, server, kind, step, context, owner, waits_for } = new;
-        let row = SagaRow {
-            id: id.to_string(),
-            server_uuid: server.to_string(),
-            kind,
-            state: "running".to_owned(),
-            step,
-            context,
-            error: None,
-            lease_owner: owner,
-            lease_epoch: 1,
-            created_at: now,
-            updated_at: now,
-            lease_until: self.lease_end(),
-        };
-        self.db
-            .write(move |conn| {
-                occupy(conn, &row.server_uuid, &row.id, now)?;
-                if stands(Guard::OwedFirst) && super::debts::is_owed(conn, &row.server_uuid, &waits_for)? {
-                    return Err(DbError::Conflict(format!("instance {server} owes what this operation waits for")));
-                }
-                let fence = ownership::take_attempt(conn, server)?;
-                diesel::insert_into(sagas::table).values(&row).execute(conn)?;
-                let first = JournalEntry {
-                    seq: 0,
-                    step: row.step.clone(),
-                    side: "act".into(),
-                    attempt: fence.attempt,
-                    event: "begun".into(),
-                    error: None,
-                    at: now.and_utc(),
-                };
-                insert_entry(conn, &row.id, &first)?;
-                Ok(fence)
-            })
-            .await
+        let (now, until) = (self.db.env().now().naive_utc(), self.lease_end());
+        self.db.write(move |conn| begin_in(conn, new, now, until)).await
     }
 
-    /// Appends to the journal under the lease. Gives the fence of the step that begins, or the present one. Conflict when
-    /// the lease has passed to another owner.
-    pub async fn append(&self, append: Append) -> Result<Fence, DbError> {
+    /// Appends to the journal under the lease. Conflict when the lease has passed to another owner.
+    pub async fn append(&self, append: Append) -> Result<Appended, DbError> {
         let (now, until) = (self.db.env().now().naive_utc(), self.lease_end());
         self.db.write(move |conn| append_in(conn, append, now, until)).await
     }
@@ -423,6 +412,46 @@ impl Operations {
     }
 }
 
+/// See [`Operations::begin`].
+pub(super) fn begin_in(conn: &mut Conn, new: NewSaga, now: NaiveDateTime, until: NaiveDateTime) -> Result<Fence, DbError> {
+    let NewSaga { id, server, kind, step, context, owner, waits_for } = new;
+    let row = SagaRow {
+        id: id.to_string(),
+        server_uuid: server.to_string(),
+        kind,
+        state: "running".to_owned(),
+        step,
+        context,
+        error: None,
+        lease_owner: owner,
+        lease_epoch: 1,
+        created_at: now,
+        updated_at: now,
+        lease_until: until,
+        cancellation: None,
+    };
+    occupy(conn, &row.server_uuid, &row.id, now)?;
+    if stands(Guard::OwedFirst) && super::debts::is_owed(conn, &row.server_uuid, &waits_for)? {
+        return Err(DbError::Conflict(format!("instance {server} owes what this operation waits for")));
+    }
+    if row.kind != cancellations::DELETE && cancellations::waiting_delete(conn, server)?.is_some() {
+        return Err(DbError::Conflict(format!("instance {server} is to be deleted")));
+    }
+    let fence = ownership::take_attempt(conn, server)?;
+    diesel::insert_into(sagas::table).values(&row).execute(conn)?;
+    let first = JournalEntry {
+        seq: 0,
+        step: row.step.clone(),
+        side: "act".into(),
+        attempt: fence.attempt,
+        event: "begun".into(),
+        error: None,
+        at: now.and_utc(),
+    };
+    insert_entry(conn, &row.id, &first)?;
+    Ok(fence)
+}
+
 /// Gives the server to an operation. Conflict when another has it: the server is the table's key.
 pub(super) fn occupy(conn: &mut Conn, server: &str, saga: &str, now: NaiveDateTime) -> Result<(), DbError> {
     if !stands(Guard::OneOperation) {
@@ -442,7 +471,7 @@ fn believed(conn: &mut Conn, guard: Guard, saga: &str, lease_epoch: i64) -> Resu
     Ok(sagas::table.find(saga).select(sagas::lease_epoch).first(conn).optional()?.unwrap_or(lease_epoch))
 }
 
-fn append_in(conn: &mut Conn, append: Append, now: NaiveDateTime, until: NaiveDateTime) -> Result<Fence, DbError> {
+fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: NaiveDateTime) -> Result<Appended, DbError> {
     let id = append.saga.to_string();
     let epoch = believed(conn, Guard::JournalLease, &id, append.lease_epoch)?;
     let held = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(epoch)))
@@ -458,7 +487,13 @@ fn append_in(conn: &mut Conn, append: Append, now: NaiveDateTime, until: NaiveDa
     if held == 0 {
         return Err(lease_lost(append.saga));
     }
-    let fence = if append.begins && stands(Guard::FreshAttempt) {
+    // After the update: on PostgreSQL a wish that is being written meanwhile has come through by now, or comes after this commit.
+    let cancelled = if append.heeds_cancellation { cancellations::of(conn, &id)? } else { None };
+    let begins = append.begins && cancelled.is_none();
+    if append.begins && !begins {
+        append.entries.pop();
+    }
+    let fence = if begins && stands(Guard::FreshAttempt) {
         ownership::take_attempt(conn, append.server)?
     } else {
         let row = ownership::find(conn, append.server)?;
@@ -470,7 +505,7 @@ fn append_in(conn: &mut Conn, append: Append, now: NaiveDateTime, until: NaiveDa
     };
     let last = append.entries.len().saturating_sub(1);
     for (index, mut entry) in append.entries.into_iter().enumerate() {
-        if append.begins && index == last {
+        if begins && index == last {
             entry.attempt = fence.attempt;
         }
         insert_entry(conn, &id, &entry)?;
@@ -478,10 +513,14 @@ fn append_in(conn: &mut Conn, append: Append, now: NaiveDateTime, until: NaiveDa
     for debt in append.owed {
         super::debts::insert(conn, append.saga, append.server, debt, now)?;
     }
+    let mut follower = None;
     if append.ends {
         diesel::delete(operations::table.filter(operations::saga_id.eq(&id))).execute(conn)?;
+        if let Some(follow_up) = &append.follow_up {
+            follower = cancellations::follow(conn, &id, append.server, follow_up, (now, until))?;
+        }
     }
-    Ok(fence)
+    Ok(Appended { fence, cancelled, follower })
 }
 
 fn insert_entry(conn: &mut Conn, saga: &str, entry: &JournalEntry) -> Result<(), DbError> {
@@ -520,6 +559,7 @@ pub(super) fn record(row: SagaRow) -> Result<SagaRecord, DbError> {
         step: row.step,
         context: row.context,
         error: row.error,
+        cancellation: row.cancellation,
         lease: Lease { owner: row.lease_owner, epoch: row.lease_epoch },
         created_at: row.created_at.and_utc(),
         updated_at: row.updated_at.and_utc(),

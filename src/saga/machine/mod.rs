@@ -37,6 +37,8 @@ pub enum Outcome {
     TimedOut(String),
     /// Of an undo past the pivot: the server runs at its target after all.
     GoForward(String),
+    /// Between two tries: somebody wishes that the saga be turned back, and it may be.
+    Cancelled(String),
 }
 
 impl Outcome {
@@ -49,6 +51,7 @@ impl Outcome {
             Outcome::Unknown(_) => "unknown",
             Outcome::TimedOut(_) => "timeout",
             Outcome::GoForward(_) => "go_forward",
+            Outcome::Cancelled(_) => "cancelled",
         }
     }
 
@@ -62,6 +65,7 @@ impl Outcome {
             "unknown" => Some(Outcome::Unknown(why)),
             "timeout" => Some(Outcome::TimedOut(why)),
             "go_forward" => Some(Outcome::GoForward(why)),
+            "cancelled" => Some(Outcome::Cancelled(why)),
             _ => None,
         }
     }
@@ -74,7 +78,8 @@ impl Outcome {
             | Outcome::NextCandidate(why)
             | Outcome::Unknown(why)
             | Outcome::TimedOut(why)
-            | Outcome::GoForward(why) => Some(why),
+            | Outcome::GoForward(why)
+            | Outcome::Cancelled(why) => Some(why),
         }
     }
 }
@@ -103,6 +108,8 @@ pub struct Machine {
     pub cursor: Cursor,
     /// Failed tries of the side at hand.
     pub tries: u32,
+    /// The side at hand has been begun: what it may have done must be undone, too.
+    pub begun: bool,
     /// The first reason for which the saga went backward for good.
     pub error: Option<String>,
 }
@@ -119,7 +126,7 @@ pub enum Effect {
 impl Machine {
     /// A saga whose first step is at hand.
     pub fn new() -> Machine {
-        Machine { cursor: Cursor::Act(0), tries: 0, error: None }
+        Machine { cursor: Cursor::Act(0), tries: 0, begun: false, error: None }
     }
 
     /// The step and side at hand; none at the end.
@@ -141,12 +148,65 @@ impl Machine {
         }
     }
 
+    /// Takes in that the side at hand is begun.
+    pub fn begin(&mut self) {
+        self.begun = true;
+    }
+
+    /// Takes in a line of the journal.
+    pub fn replay(&mut self, table: &Table, event: &str, error: Option<&str>) {
+        match Outcome::parse(event, error) {
+            Some(outcome) => drop(self.apply(table, &outcome)),
+            None => self.begin(),
+        }
+    }
+
+    /// Whether a wish to cancel turns the saga back from where it stands. Past the pivot it goes forward, and so it does where what has
+    /// been begun cannot be undone; a pivot in doubt is asked again until its end is known.
+    pub fn may_turn_back(&self, table: &Table) -> bool {
+        match self.cursor {
+            Cursor::Act(step) => {
+                let open = match table.steps[step].class {
+                    Class::Reversible => true,
+                    Class::Pivot => !self.begun,
+                    Class::Forward | Class::Cleanup => false,
+                };
+                open && !table.steps[..step + usize::from(self.begun)].iter().any(|begun| begun.no_way_back)
+            }
+            Cursor::Undo(_, Back::NextCandidate) => true,
+            Cursor::Undo(_, Back::Unwind) | Cursor::Done | Cursor::Unwound => false,
+        }
+    }
+
     /// Takes in how the side at hand ended.
     pub fn apply(&mut self, table: &Table, outcome: &Outcome) -> Effect {
+        if let Outcome::Cancelled(why) = outcome {
+            self.turn_back(table, why);
+            return Effect::None;
+        }
         match self.cursor {
             Cursor::Act(step) => self.act_ended(table, step, outcome),
             Cursor::Undo(step, back) => self.undo_ended(table, step, back, outcome),
             Cursor::Done | Cursor::Unwound => Effect::None,
+        }
+    }
+
+    /// To the beginning, from where it stands: a side that has not begun needs no undo.
+    fn turn_back(&mut self, table: &Table, why: &str) {
+        if !self.may_turn_back(table) {
+            return;
+        }
+        match self.cursor {
+            Cursor::Act(step) if self.begun => self.back_from(table, step, Back::Unwind, why),
+            Cursor::Act(step) => {
+                self.error.get_or_insert_with(|| why.to_owned());
+                self.undone(table, step, Back::Unwind);
+            }
+            Cursor::Undo(step, _) => {
+                self.error.get_or_insert_with(|| why.to_owned());
+                self.cursor = Cursor::Undo(step, Back::Unwind);
+            }
+            Cursor::Done | Cursor::Unwound => {}
         }
     }
 
@@ -187,7 +247,11 @@ impl Machine {
                 self.error = None;
                 self.forward_to(table, step + 1);
             }
-            Outcome::Refused(_) | Outcome::NextCandidate(_) | Outcome::Unknown(_) | Outcome::TimedOut(_) => match table.steps[step].class {
+            Outcome::Refused(_)
+            | Outcome::NextCandidate(_)
+            | Outcome::Unknown(_)
+            | Outcome::TimedOut(_)
+            | Outcome::Cancelled(_) => match table.steps[step].class {
                 // Past the pivot nothing may be skipped: as long as the target cannot say that it is fenced, go forward again.
                 Class::Forward if !stands(Guard::TargetsWord) => self.undone(table, step, back),
                 Class::Forward | Class::Cleanup => {
@@ -215,7 +279,7 @@ impl Machine {
     }
 
     fn forward_to(&mut self, table: &Table, step: usize) {
-        self.tries = 0;
+        (self.tries, self.begun) = (0, false);
         self.cursor = if step < table.steps.len() { Cursor::Act(step) } else { Cursor::Done };
     }
 
@@ -223,7 +287,7 @@ impl Machine {
         if back == Back::Unwind && self.error.is_none() {
             self.error = Some(why.to_owned());
         }
-        self.tries = 0;
+        (self.tries, self.begun) = (0, false);
         self.cursor = Cursor::Undo(step, back);
         if table.steps[step].undo.work().is_none() {
             self.undone(table, step, back);
@@ -232,7 +296,7 @@ impl Machine {
 
     /// Goes on to the next earlier step that has an undo.
     fn undone(&mut self, table: &Table, step: usize, back: Back) {
-        self.tries = 0;
+        (self.tries, self.begun) = (0, false);
         if back == Back::NextCandidate && table.chooses == Some(table.steps[step].name) {
             self.cursor = Cursor::Act(step);
             return;

@@ -31,6 +31,82 @@ fn no(why: &str) -> Outcome {
     Outcome::Refused(why.into())
 }
 
+/// The undos that follow a wish to cancel, and the machine at its end.
+fn cancelled(mut machine: Machine) -> (Vec<&'static str>, Machine) {
+    machine.apply(&TABLE, &Outcome::Cancelled("it makes room".into()));
+    let mut undone = Vec::new();
+    while let Some((step, Side::Undo)) = machine.at_hand() {
+        undone.push(STEPS[step].name);
+        machine.apply(&TABLE, &Outcome::Ok);
+    }
+    (undone, machine)
+}
+
+fn after(steps: usize) -> Machine {
+    let mut machine = Machine::new();
+    for _ in 0..steps {
+        machine.begin();
+        machine.apply(&TABLE, &Outcome::Ok);
+    }
+    machine
+}
+
+#[test]
+fn a_cancelled_saga_undoes_what_has_begun_and_no_more() {
+    let (undone, machine) = cancelled(after(4));
+    assert_eq!(undone, ["reserve", "choose", "accept"]);
+    assert_eq!((machine.cursor, machine.error.as_deref()), (Cursor::Unwound, Some("it makes room")));
+    let mut in_doubt = after(4);
+    in_doubt.begin();
+    assert_eq!(cancelled(in_doubt).0, ["claim", "reserve", "choose", "accept"], "what may have happened counts as begun");
+}
+
+#[test]
+fn a_cancelled_saga_looks_for_no_other_candidate() {
+    let mut machine = after(5);
+    machine.begin();
+    machine.apply(&TABLE, &Outcome::NextCandidate("full".into()));
+    assert_eq!(machine.cursor, Cursor::Undo(5, Back::NextCandidate));
+    let (undone, machine) = cancelled(machine);
+    assert_eq!((undone.last(), machine.cursor), (Some(&"accept"), Cursor::Unwound));
+}
+
+#[test]
+fn past_the_pivot_or_in_doubt_of_it_a_saga_is_not_cancelled() {
+    assert_eq!(cancelled(after(6)).1.cursor, Cursor::Unwound, "the pivot has not begun");
+    let mut in_doubt = after(6);
+    in_doubt.begin();
+    for machine in [in_doubt, after(7), after(9)] {
+        assert!(!machine.may_turn_back(&TABLE));
+        assert_eq!(cancelled(machine.clone()).1, machine);
+    }
+}
+
+#[test]
+fn a_step_without_a_way_back_keeps_a_saga_going() {
+    const STEPS: &[Step] = &[
+        Step::reversible("accept", work!(nothing), Undo::By(work!(nothing))),
+        Step::reversible("stop", work!(nothing), Undo::Nothing("it is gone")).no_way_back(),
+        Step::reversible("start", work!(nothing), Undo::Nothing("it is gone")),
+    ];
+    let table = Table { steps: STEPS, chooses: None };
+    let mut machine = after(1);
+    assert!(machine.may_turn_back(&table));
+    machine.begin();
+    assert!(!machine.may_turn_back(&table));
+    machine.apply(&table, &Outcome::Ok);
+    assert!(!machine.may_turn_back(&table));
+}
+
+#[test]
+fn what_serves_and_is_not_undone_has_no_way_back() {
+    for (saga, table) in crate::saga::tables::ALL {
+        for step in table.steps.iter().filter(|step| step.class == Class::Reversible && step.service_depends) {
+            assert_eq!(step.no_way_back, step.undo.work().is_none(), "{} of {saga}", step.name);
+        }
+    }
+}
+
 fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
     let one = prop_oneof![
         6 => Just(Outcome::Ok),
@@ -38,6 +114,7 @@ fn outcomes() -> impl Strategy<Value = Vec<Outcome>> {
         1 => Just(Outcome::NextCandidate("full".into())),
         1 => Just(Outcome::Unknown("silence".into())),
         1 => Just(Outcome::TimedOut("late".into())),
+        1 => Just(Outcome::Cancelled("it makes room".into())),
     ];
     prop::collection::vec(one, 0..200)
 }
@@ -141,6 +218,9 @@ proptest! {
                     prop_assert!(step <= begun, "undo of {} which never began", STEPS[step].name);
                     prop_assert!(STEPS[step].undo.work().is_some());
                 }
+            }
+            if !matches!(outcome, Outcome::Cancelled(_)) {
+                machine.begin();
             }
             machine.apply(&TABLE, outcome);
         }

@@ -9,6 +9,7 @@
 //! whatever is asked for. `CELLSHIFT_FAULTS_TABLE=DIR` has each scenario's
 //! cases and how many held written there as a table.
 
+mod cancelled;
 mod pairs;
 mod plan;
 mod scenario;
@@ -101,7 +102,7 @@ fn wanted_cases(scenario: &Scenario, table: &Table) -> Vec<Case> {
 }
 
 /// The cases of this run's part, when it is one of several: every nth of them, so that the parts take as long as each other.
-fn in_part(cases: Vec<Case>) -> Vec<Case> {
+fn in_part<C>(cases: Vec<C>) -> Vec<C> {
     let Ok(text) = std::env::var(PART) else { return cases };
     let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse::<usize>().ok()?, of.parse::<usize>().ok()?)));
     let Some((part, of)) = numbers.filter(|(part, of)| (1..=*of).contains(part)) else { panic!("{PART} is k/n, such as 1/4, not {text}") };

@@ -6,7 +6,7 @@
 //! `CELLSHIFT_CRASH_POINTS=all` kills at every point of every step of the cross-cell sagas; each run prints how long it took to come
 //! to rest.
 
-mod batch;
+pub mod batch;
 mod cell_down;
 mod client;
 mod full_disk;

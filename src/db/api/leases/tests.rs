@@ -73,6 +73,8 @@ async fn owing(operations: &Operations) {
         begins: false,
         ends: true,
         owed: vec![debt],
+        heeds_cancellation: false,
+        follow_up: None,
     };
     operations.append(append).await.unwrap();
 }

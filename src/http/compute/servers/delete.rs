@@ -24,12 +24,11 @@ pub async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web:
 }
 
 impl ComputeApi {
-    /// Deletes a server for whom `rule` lets. What cannot be begun now because the server's cell does not answer, or the one that a
-    /// server in VERIFY_RESIZE came from, or because the server is still being made, is queued: it is gone for its users at once, and
-    /// deleted as soon as it can be reached.
+    /// Deletes a server for whom `rule` lets, whatever is being done to it: an operation that has it makes room. What cannot be begun
+    /// now because the server's cell does not answer, or the one that a server in VERIFY_RESIZE came from, is queued: it is gone for its
+    /// users at once, and deleted as soon as it can be reached.
     pub(super) async fn delete(&self, caller: RequestContext, id: &str, rule: &str) -> Result<(), ApiError> {
         match self.locate_unlocked(&caller, id, rule).await {
-            Ok(located) if located.cell.is_none() => Ok(self.registry.api().queue_delete(located.instance.uuid, caller).await?),
             Ok(located) => self.delete_found(caller, &located).await,
             Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE => self.queue_out_of_sight(caller, id, rule).await,
             Err(error) => Err(error),
@@ -68,12 +67,17 @@ impl ComputeApi {
     async fn queue_out_of_sight(&self, caller: RequestContext, id: &str, rule: &str) -> Result<(), ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
         let mapping = match self.registry.api().instance_mapping(uuid).await {
-            Ok(mapping) if knows_project(&caller, &mapping.project_id) && mapping.queued_for_delete != Some(true) => mapping,
+            Ok(mapping) if knows_project(&caller, &mapping.project_id) && (mapping.is_leaving() || mapping.queued_for_delete != Some(true)) => {
+                mapping
+            }
             Ok(_) | Err(DbError::NotFound(_)) => return Err(no_such_server(id)),
             Err(error) => return Err(error.into()),
         };
         let target = Target { project_id: &mapping.project_id, user_id: mapping.user_id.as_deref().unwrap_or_default() };
         self.policy.authorize(rule, &caller, &target)?;
+        if mapping.is_leaving() {
+            return Ok(());
+        }
         Ok(self.registry.api().queue_delete(uuid, caller).await?)
     }
 }

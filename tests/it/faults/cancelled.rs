@@ -1,0 +1,306 @@
+//! Every saga is cancelled at every step: its server is deleted while the step is at work. The step is not torn. What may be undone is,
+//! what is past its pivot comes to its end, and then the server is deleted, once; also when the next thing goes wrong.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::db::api::operations::SagaFilter;
+use cellshift::saga::step::{Class, Table};
+use cellshift::saga::tables;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use super::plan::FOR_EVER;
+use super::scenario::{self, Asked, Begun};
+use super::{CASES_OF_A_CLOUD, Run, in_part};
+use crate::cloud::PATIENCE;
+use crate::databases;
+
+/// What goes wrong after the wish.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Then {
+    saga: &'static str,
+    step: &'static str,
+    side: &'static str,
+    moment: Moment,
+    fault: Fault,
+    times: u32,
+}
+
+/// One case: the act during which the server is deleted, and what goes wrong then.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Case {
+    saga: &'static str,
+    step: &'static str,
+    then: Option<Then>,
+}
+
+struct Armed {
+    case: Case,
+    met: Semaphore,
+    goes_on: Arc<Semaphore>,
+    waited: AtomicU32,
+    left: AtomicU32,
+    over: Semaphore,
+}
+
+impl Armed {
+    fn new(case: Case) -> Arc<Armed> {
+        let left = AtomicU32::new(case.then.map_or(0, |then| then.times));
+        let goes_on = Arc::new(Semaphore::new(0));
+        Arc::new(Armed { case, met: Semaphore::new(0), goes_on, waited: AtomicU32::new(0), left, over: Semaphore::new(0) })
+    }
+}
+
+impl FaultPlan for Armed {
+    fn at(&self, point: &Point<'_>) -> Fault {
+        let here = (point.saga, point.step, point.side, point.moment) == (self.case.saga, self.case.step, "act", Moment::BeforeEffect);
+        if here && self.waited.fetch_add(1, Ordering::SeqCst) == 0 {
+            self.met.add_permits(1);
+            return Fault::Wait;
+        }
+        if self.waited.load(Ordering::SeqCst) == 0 {
+            return Fault::None;
+        }
+        let Some(then) = self.case.then else { return Fault::None };
+        let there = (point.saga, point.step, point.side, point.moment) == (then.saga, then.step, then.side, then.moment);
+        let spent = || self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if there && spent().is_ok() { then.fault } else { Fault::None }
+    }
+
+    fn over(&self, _: &Point<'_>) {
+        self.over.add_permits(1);
+    }
+
+    fn released(&self, _: &Point<'_>) -> BoxFuture<'static, ()> {
+        let goes_on = self.goes_on.clone();
+        Box::pin(async move { goes_on.acquire().await.expect("it is never closed").forget() })
+    }
+}
+
+/// The kind under which points of a saga are known.
+fn kind_of(saga: &str) -> &'static str {
+    match saga {
+        "soft_reboot" | "hard_reboot" => "reboot",
+        "same_cell_resize" | "cross_cell_resize" => "resize",
+        other => tables::ALL.iter().map(|(name, _)| *name).find(|name| *name == other).expect("a saga"),
+    }
+}
+
+fn cases(saga: &'static str, table: &Table) -> Vec<Case> {
+    let kind = kind_of(saga);
+    // Before its acceptance nobody can name a new server.
+    let steps = || table.steps.iter().filter(move |step| saga != "create" || step.name != "accept");
+    let mut cases: Vec<Case> = steps().map(|step| Case { saga: kind, step: step.name, then: None }).collect();
+    if databases::on_postgres() {
+        return cases;
+    }
+    let dies = |saga, step, side, moment| Then { saga, step, side, moment, fault: Fault::KillActor, times: 1 };
+    // In doubt, it is looked at by the successor.
+    cases.extend(steps().skip(usize::from(saga != "create")).map(|step| {
+        let then = Some(dies(kind, step.name, "act", Moment::AfterEffect));
+        Case { saga: kind, step: step.name, then }
+    }));
+    if !matches!(saga, "create" | "cross_cell_resize") {
+        return cases;
+    }
+    for step in steps().filter(|step| step.name != "accept") {
+        let case = |then| Case { saga: kind, step: step.name, then: Some(then) };
+        let act = |fault| Then { fault, ..dies(kind, step.name, "act", Moment::AfterEffect) };
+        cases.push(case(act(Fault::Freeze)));
+        if step.undo.work().is_some() && step.class == Class::Reversible {
+            let undo = |moment, fault, times| case(Then { fault, times, ..dies(kind, step.name, "undo", moment) });
+            cases.push(case(act(Fault::Refuse)));
+            cases.push(undo(Moment::BeforeEffect, Fault::LoseReply, 1));
+            cases.push(undo(Moment::BeforeEffect, Fault::Refuse, FOR_EVER));
+            cases.push(undo(Moment::AfterEffect, Fault::Freeze, 1));
+        }
+    }
+    // The delete that follows meets it.
+    let middle = if saga == "create" { "make_volumes" } else { "prepare_at_target" };
+    for step in tables::ALL.iter().find(|(name, _)| *name == "delete").expect("the delete").1.steps {
+        for (moment, fault) in [(Moment::BeforeEffect, Fault::Freeze), (Moment::AfterEffect, Fault::KillActor)] {
+            cases.push(Case { saga: kind, step: middle, then: Some(Then { fault, ..dies("delete", step.name, "act", moment) }) });
+        }
+    }
+    let refused = Then { fault: Fault::Refuse, ..dies("delete", "accept", "act", Moment::BeforeEffect) };
+    cases.push(Case { saga: kind, step: middle, then: Some(refused) });
+    cases
+}
+
+/// How the operation that is cancelled must end; none when that is for the fault to say.
+fn demanded(table: &Table, case: &Case) -> Option<&'static str> {
+    let position = table.position(case.step).expect("a step");
+    let has_begun = match case.then {
+        None => position + 1,
+        Some(Then { fault: Fault::KillActor, side: "act", saga, .. }) if saga == case.saga => position,
+        Some(_) => return None,
+    };
+    let Some(next) = table.steps.get(has_begun) else { return Some("done") };
+    let in_doubt = has_begun == position;
+    let open = next.class == Class::Reversible || (next.class == Class::Pivot && !in_doubt);
+    let one_way = table.steps[..=position].iter().any(|step| step.no_way_back);
+    Some(if open && !one_way { "unwound" } else { "done" })
+}
+
+fn cancelled(saga: &'static str) {
+    let scenario = scenario::ALL.iter().find(|scenario| scenario.saga == saga).expect("a scenario");
+    let table = tables::ALL.iter().find(|(name, _)| *name == saga).expect("a registered saga").1;
+    let words = std::env::var("CELLSHIFT_CANCELLED").unwrap_or_default();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let began = tokio::time::Instant::now();
+        let mut run = Run::start(scenario, table).await;
+        run.ready = None;
+        let cases: Vec<Case> = in_part(cases(saga, &table)).into_iter().filter(|case| format!("{case:?}").contains(&words)).collect();
+        let mut failures = Vec::new();
+        for (index, case) in cases.iter().enumerate() {
+            if index % CASES_OF_A_CLOUD == CASES_OF_A_CLOUD - 1 {
+                run = Run::start(scenario, table).await;
+                run.ready = None;
+            }
+            if let Err(why) = run.cancelled(*case).await {
+                let failure = format!("== {saga} cancelled: {case:?}\n{why}\n{}", run.journal().await);
+                let _ = writeln!(std::io::stderr(), "{failure}");
+                failures.push(format!("{case:?}"));
+                run = Run::start(scenario, table).await;
+                run.ready = None;
+            }
+        }
+        let (all, held, time) = (cases.len(), cases.len() - failures.len(), began.elapsed().as_secs());
+        let _ = writeln!(std::io::stderr(), "failure matrix: {saga} cancelled: {all} cases run, {held} held, in {time} s");
+        assert!(failures.is_empty(), "{} of {all} cases failed\n{}", failures.len(), failures.join("\n"));
+    });
+}
+
+impl Run {
+    async fn cancelled(&mut self, case: Case) -> Result<(), String> {
+        let begun = scenario::begin(&self.cloud, self.scenario.beginning).await;
+        let armed = Armed::new(case);
+        self.cloud.tree().faults.arm(Some(armed.clone()));
+        let server = self.deleted_meanwhile(&begun, &armed).await?;
+        if let Some(Then { fault: Fault::Freeze, .. }) = case.then {
+            let stopped = tokio::time::timeout(PATIENCE, armed.over.acquire()).await;
+            stopped.map_err(|_| "the process never came to this point")?.expect("it is never closed").forget();
+            self.cloud.restart_under_faults();
+            let (status, body) = self.cloud.send("DELETE", &path_of(server), None).await;
+            if !matches!(status, 204 | 404) {
+                return Err(format!("in the next life a delete is answered {status}: {body}"));
+            }
+        }
+        self.until_gone(server).await?;
+        self.cloud.tree().faults.arm(None);
+        self.pay_debts().await?;
+        if !self.cloud.at_rest(server).await {
+            return Err("it does not come to rest".to_owned());
+        }
+        self.check_end(&case, server).await
+    }
+
+    /// Asks for the operation, and for the delete while the step is at work; both are accepted.
+    async fn deleted_meanwhile(&self, begun: &Begun, armed: &Armed) -> Result<Uuid, String> {
+        let Asked { method, path, body } = (self.scenario.ask)(&self.cloud, begun);
+        let deleting = async {
+            let met = tokio::time::timeout(PATIENCE, armed.met.acquire()).await;
+            met.map_err(|_| "the saga never came to this step")?.expect("it is never closed").forget();
+            let server = self.server(begun).await.ok_or("no saga has begun")?;
+            let path = path_of(server);
+            let (one, two) = futures::join!(self.cloud.send("DELETE", &path, None), self.cloud.send("DELETE", &path, None));
+            let (_, shown) = self.cloud.send("GET", &path, None).await;
+            let forced = self.cloud.send("POST", &format!("{path}/action"), Some(serde_json::json!({"forceDelete": null}))).await;
+            armed.goes_on.add_permits(1);
+            if (one.0, two.0, forced.0) != (204, 204, 202) {
+                return Err(format!("the deletes are answered {one:?}, {two:?} and {forced:?}"));
+            }
+            let task = &shown["server"]["OS-EXT-STS:task_state"];
+            if *task != "deleting" { Err(format!("it is shown as {shown}")) } else { Ok(server) }
+        };
+        let (asked, server) = futures::join!(self.cloud.try_send(method, &path, body), deleting);
+        match asked {
+            Ok((status, body)) if status >= 300 => Err(format!("the operation is answered {status}: {body}")),
+            _ => server,
+        }
+    }
+
+    async fn until_gone(&self, server: Uuid) -> Result<(), String> {
+        let gone = async {
+            loop {
+                self.cloud.at_rest(server).await;
+                let mapping = self.cloud.world().api.instance_mapping(server).await.map_err(|error| error.to_string())?;
+                if mapping.delete_request.is_none() && mapping.queued_for_delete == Some(true) {
+                    return Ok(());
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, gone).await.unwrap_or_else(|_| Err("it is never gone".to_owned()))
+    }
+
+    async fn check_end(&self, case: &Case, server: Uuid) -> Result<(), String> {
+        let (status, shown) = self.cloud.send("GET", &path_of(server), None).await;
+        if status != 404 {
+            return Err(format!("it is still there: {shown}"));
+        }
+        let violations = self.cloud.audit().await;
+        if !violations.is_empty() {
+            return Err(format!("the audit finds:\n{}", violations.join("\n")));
+        }
+        let filter = SagaFilter { server: Some(server), state: None, marker: None, limit: 100 };
+        let sagas = self.cloud.world().operations.list(filter).await.map_err(|error| error.to_string())?;
+        let deletes = sagas.iter().filter(|saga| saga.kind == "delete" && saga.state == "done").count();
+        if deletes != 1 {
+            return Err(format!("{deletes} deletes were carried out"));
+        }
+        let other = sagas.iter().find(|saga| saga.kind == case.saga).ok_or("the operation has no record")?;
+        let wanted = demanded(&self.table, case);
+        if case.saga == "delete" || wanted.is_some_and(|wanted| wanted == other.state) || wanted.is_none() {
+            return self.check_actions(server, &other.state).await;
+        }
+        Err(format!("the operation ended {}, not {wanted:?}: {:?}", other.state, other.error))
+    }
+
+    /// Its history tells of both, and of what was cancelled that it failed.
+    async fn check_actions(&self, server: Uuid, ended: &str) -> Result<(), String> {
+        let actions = self.cloud.look(&format!("{}/os-instance-actions", path_of(server))).await;
+        let actions = actions["instanceActions"].as_array().cloned().ok_or("it has no history")?;
+        let latest = |wanted: &dyn Fn(&Value) -> bool| actions.iter().find(|action| wanted(action)).cloned();
+        let delete = latest(&|action| action["action"] == "delete").ok_or("its delete is not in its history")?;
+        if !delete["message"].is_null() {
+            return Err(format!("the delete says {delete}"));
+        }
+        let other = latest(&|action| action["action"] != "delete");
+        match other {
+            Some(other) if (ended == "unwound") != (other["message"] == "Error") && self.scenario.saga != "delete" => {
+                Err(format!("the operation ended {ended}, and its action says {other}"))
+            }
+            None if self.scenario.saga != "delete" => Err(format!("the operation is not in its history: {actions:?}")),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn path_of(server: Uuid) -> String {
+    format!("/compute/v2.1/servers/{server}")
+}
+
+macro_rules! sagas {
+    ($($name:ident)*) => {
+        $(#[test] fn $name() { cancelled(stringify!($name)); })*
+
+        #[test]
+        fn every_saga_is_cancelled() {
+            let run = [$(stringify!($name)),*];
+            for (saga, _) in tables::ALL {
+                assert!(run.contains(saga), "saga {saga} is not cancelled");
+            }
+        }
+    };
+}
+
+sagas! {
+    create delete start stop soft_reboot hard_reboot rebuild same_cell_resize cross_cell_resize confirm revert attach_volume detach_volume
+}
