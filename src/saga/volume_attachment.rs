@@ -29,7 +29,9 @@ pub const ATTACH: Table = Table {
 pub const DETACH: Table = Table {
     steps: &[
         Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-        Step::reversible("disconnect_volume", work!(disconnect_volume), Undo::Nothing("a volume that is half out can only go")).tried(4).no_way_back(),
+        Step::reversible("disconnect_volume", work!(disconnect_volume), Undo::Nothing("a volume that is half out can only go"))
+            .tried(4)
+            .no_way_back(),
         Step::forward("forget_volume", work!(forget_volume)),
     ],
     chooses: None,

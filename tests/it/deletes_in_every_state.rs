@@ -112,7 +112,7 @@ fn a_server_is_shown_as_deleting_until_it_is_gone() {
         let first = stage.member.delete(&path(server)).await.expect(204);
 
         let shown = stage.member.show(server).await;
-        assert_eq!((&shown["OS-EXT-STS:task_state"], &shown["status"]), (&json!("deleting"), &json!("RESIZE")), "{shown}");
+        assert_eq!((&shown["OS-EXT-STS:task_state"], &shown["status"]), (&json!("deleting"), &json!("ACTIVE")), "{shown}");
         let list = listed(&stage.member).await;
         assert_eq!((list.len(), &list[0]["OS-EXT-STS:task_state"]), (1, &json!("deleting")), "{list:?}");
         stage.member.delete(&path(server)).await.expect(204);
@@ -150,7 +150,8 @@ fn a_wish_survives_the_kill_of_the_process() {
             let new = || crate::client::NewServer::of_image(id_of(&image)).named(&format!("round {round}"));
             let server = id_of(&new().ask(&user).await.expect(202).body["server"]);
             service.user(dir.path(), "cellshift-admin").await.settled(server).await;
-            let action = [json!({"resize": {"flavorRef": "gen2.small"}}), json!({"rebuild": {"imageRef": image["id"]}}), json!({"os-stop": null})];
+            let action =
+                [json!({"resize": {"flavorRef": "gen2.small"}}), json!({"rebuild": {"imageRef": image["id"]}}), json!({"os-stop": null})];
             user.act(server, action[round].clone()).await.expect(202);
             let building = id_of(&new().ask(&user).await.expect(202).body["server"]);
             for server in [server, building] {

@@ -47,14 +47,36 @@ async fn an_operation_holds_its_server_until_it_ends() {
     assert_eq!(asked.request.command, HostCommand::StartGuest);
     assert_eq!(played.world.operations.holder(server).await.unwrap(), Some(saga));
 
-    let second = conductor.begin(played.context(server, Kind::Delete, Request::Delete)).await.unwrap_err();
-    let busy = format!("Cannot 'delete' instance {server} while it is in task_state powering-on");
+    let second = conductor.begin(played.context(server, Kind::Stop, Request::Stop)).await.unwrap_err();
+    let busy = format!("Cannot 'stop' instance {server} while it is in task_state powering-on");
     assert_eq!(second, Refusal::Conflict(busy));
 
     asked.done();
     conductor.until_at_rest(server).await.unwrap();
     let record = played.record(server).await;
     assert_eq!((record.vm_state, record.task_state), (VmState::Active, None));
+}
+
+#[actix::test]
+async fn a_delete_waits_for_no_room_and_has_the_server_next() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 1);
+    let server = played.server(VmState::Stopped).await;
+    let saga = conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    let asked = played.asked().await;
+    for _ in 0..2 {
+        let other = conductor.begin(played.context(server, Kind::Delete, Request::Delete)).await;
+        assert_eq!(other, Ok(saga), "it follows the start");
+    }
+    asked.done();
+    let removal = played.asked().await;
+    assert_eq!(removal.request.command, HostCommand::RemoveGuest);
+    let delete = played.world.operations.holder(server).await.unwrap().unwrap();
+    assert_eq!(delete, Uuid::new_v5(&saga, b"delete"));
+    removal.done();
+    played.asked().await.done();
+    conductor.until_at_rest(server).await.unwrap();
+    assert!(played.world.cells.values().next().unwrap().db.instance(server).await.is_err());
 }
 
 #[actix::test]

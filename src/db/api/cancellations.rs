@@ -80,7 +80,8 @@ fn holds(conn: &mut Conn, saga: Uuid) -> Result<bool, DbError> {
 
 /// One that has ended, and holds its server for a debt, is not cancelled any more.
 fn wish_in(conn: &mut Conn, saga: Uuid, wish: &Cancellation) -> Result<(), DbError> {
-    let open = sagas::table.find(saga.to_string()).filter(sagas::cancellation.is_null()).filter(sagas::state.eq_any(["running", "unwinding"]));
+    let open =
+        sagas::table.find(saga.to_string()).filter(sagas::cancellation.is_null()).filter(sagas::state.eq_any(["running", "unwinding"]));
     diesel::update(open).set(sagas::cancellation.eq(wish)).execute(conn)?;
     Ok(())
 }

@@ -247,33 +247,31 @@ impl Machine {
                 self.error = None;
                 self.forward_to(table, step + 1);
             }
-            Outcome::Refused(_)
-            | Outcome::NextCandidate(_)
-            | Outcome::Unknown(_)
-            | Outcome::TimedOut(_)
-            | Outcome::Cancelled(_) => match table.steps[step].class {
-                // Past the pivot nothing may be skipped: as long as the target cannot say that it is fenced, go forward again.
-                Class::Forward if !stands(Guard::TargetsWord) => self.undone(table, step, back),
-                Class::Forward | Class::Cleanup => {
-                    self.error = None;
-                    self.cursor = Cursor::Act(step);
-                    self.tries = 0;
-                }
-                Class::Pivot => self.tries += 1,
-                // The first step's undo gives the server back to its user: it is tried until it is done.
-                Class::Reversible if step == 0 => self.tries += 1,
-                Class::Reversible if self.tries + 1 >= TRIES_BEFORE_DEBT => {
-                    // What another candidate would build upon must be clean; with a debt there, give up on candidates.
-                    let at_candidate = matches!(table.steps[step].undo, Undo::AtCandidate(_));
-                    let back = if at_candidate { back } else { Back::Unwind };
-                    if back == Back::Unwind && self.error.is_none() {
-                        self.error = outcome.error().map(str::to_owned);
+            Outcome::Refused(_) | Outcome::NextCandidate(_) | Outcome::Unknown(_) | Outcome::TimedOut(_) | Outcome::Cancelled(_) => {
+                match table.steps[step].class {
+                    // Past the pivot nothing may be skipped: as long as the target cannot say that it is fenced, go forward again.
+                    Class::Forward if !stands(Guard::TargetsWord) => self.undone(table, step, back),
+                    Class::Forward | Class::Cleanup => {
+                        self.error = None;
+                        self.cursor = Cursor::Act(step);
+                        self.tries = 0;
                     }
-                    self.undone(table, step, back);
-                    return Effect::Owe(step, Side::Undo);
+                    Class::Pivot => self.tries += 1,
+                    // The first step's undo gives the server back to its user: it is tried until it is done.
+                    Class::Reversible if step == 0 => self.tries += 1,
+                    Class::Reversible if self.tries + 1 >= TRIES_BEFORE_DEBT => {
+                        // What another candidate would build upon must be clean; with a debt there, give up on candidates.
+                        let at_candidate = matches!(table.steps[step].undo, Undo::AtCandidate(_));
+                        let back = if at_candidate { back } else { Back::Unwind };
+                        if back == Back::Unwind && self.error.is_none() {
+                            self.error = outcome.error().map(str::to_owned);
+                        }
+                        self.undone(table, step, back);
+                        return Effect::Owe(step, Side::Undo);
+                    }
+                    Class::Reversible => self.tries += 1,
                 }
-                Class::Reversible => self.tries += 1,
-            },
+            }
         }
         Effect::None
     }

@@ -67,7 +67,9 @@ impl ComputeApi {
     async fn queue_out_of_sight(&self, caller: RequestContext, id: &str, rule: &str) -> Result<(), ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
         let mapping = match self.registry.api().instance_mapping(uuid).await {
-            Ok(mapping) if knows_project(&caller, &mapping.project_id) && (mapping.is_leaving() || mapping.queued_for_delete != Some(true)) => {
+            Ok(mapping)
+                if knows_project(&caller, &mapping.project_id) && (mapping.is_leaving() || mapping.queued_for_delete != Some(true)) =>
+            {
                 mapping
             }
             Ok(_) | Err(DbError::NotFound(_)) => return Err(no_such_server(id)),
