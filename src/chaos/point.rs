@@ -1,6 +1,7 @@
 //! Fault points: the one hook through which an experiment or a test makes a saga's step fail (architecture §10). With
 //! nothing armed it costs one branch.
 
+use std::fmt;
 use std::sync::{Arc, RwLock};
 
 use futures::future::BoxFuture;
@@ -17,6 +18,16 @@ pub enum Moment {
     AfterEffect,
     /// The end is in the journal.
     AfterJournal,
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Moment::BeforeEffect => "before its effect",
+            Moment::AfterEffect => "after its effect",
+            Moment::AfterJournal => "after its end is in the journal",
+        })
+    }
 }
 
 /// Where the runner is.

@@ -1,6 +1,8 @@
 //! The messages to and from a compute host: plain serde values, so that a mailbox or a broker can carry them
 //! (architecture §2). The messages of a move stand in the order of its steps.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -133,6 +135,20 @@ pub enum HostReply {
         /// A sentence for the instance action.
         reason: String,
     },
+}
+
+impl fmt::Display for HostReply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            HostReply::Done => f.write_str("done"),
+            HostReply::Stopped { was_running: true } => f.write_str("stopped, the guest ran"),
+            HostReply::Stopped { was_running: false } => f.write_str("stopped, the guest did not run"),
+            HostReply::Exported { manifest } => write!(f, "exported {} disks", manifest.disks.len()),
+            HostReply::Refused { reason } => write!(f, "refused: {reason}"),
+            HostReply::Stale { epoch, attempt } => write!(f, "too late: fence ({epoch}, {attempt}) has been obeyed"),
+            HostReply::Failed { reason } => write!(f, "failed: {reason}"),
+        }
+    }
 }
 
 /// Something to ask of a host that changes nothing.

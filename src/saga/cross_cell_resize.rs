@@ -198,7 +198,7 @@ async fn upload_snapshot(world: &World, context: &mut Context, fence: Fence) -> 
             context.manifest = Some(manifest);
             Ok(())
         }
-        other => Err(StepError::Refused(format!("host {} answered {other:?} to an upload", source.host))),
+        other => Err(StepError::Refused(format!("host {} answered an upload with: {other}", source.host))),
     }
 }
 

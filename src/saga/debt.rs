@@ -84,7 +84,7 @@ pub async fn guest_at(world: &World, context: &Context, place: &Place) -> Result
     }
     match world.hosts.query(&place.cell, &place.host, HostQuery::Report, world.settings.debt_deadline).await {
         Ok(HostAnswer::Report(report)) => Ok(report.guests.into_iter().find(|guest| guest.server == context.server && guest.defined)),
-        Ok(other) => Err(StepError::Unknown(format!("host {} answered {other:?} to a question for a report", place.host))),
+        Ok(_) => Err(StepError::Unknown(format!("host {} answered a question for its report with something else", place.host))),
         Err(error) => Err(StepError::Unknown(format!("host {}: {error}", place.host))),
     }
 }

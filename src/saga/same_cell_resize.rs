@@ -82,7 +82,7 @@ async fn export_disks(world: &World, context: &mut Context, fence: Fence) -> Res
             context.manifest = Some(manifest);
             Ok(())
         }
-        other => Err(StepError::Refused(format!("host {} answered {other:?} to an export", source.host))),
+        other => Err(StepError::Refused(format!("host {} answered an export with: {other}", source.host))),
     }
 }
 

@@ -2,6 +2,7 @@
 //! (spec cross-cell-resize §4).
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,16 @@ pub enum OperationKind {
     Resize,
     /// A cold migration: the flavor stays.
     Migrate,
+}
+
+impl fmt::Display for OperationKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            OperationKind::Create => "create",
+            OperationKind::Resize => "resize",
+            OperationKind::Migrate => "migrate",
+        })
+    }
 }
 
 /// Where the server is now.

@@ -2,6 +2,7 @@
 //! durably when it returns `Ok`, or can be repeated.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -132,6 +133,21 @@ pub enum Operation {
     Vif,
     /// Reading or writing local disks for a snapshot, an export or an import; once per disk set.
     CopyDisks,
+}
+
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Operation::Define => "building a guest",
+            Operation::Start => "starting a guest",
+            Operation::GuestShutdown => "shutting a guest down",
+            Operation::PowerOff => "cutting a guest's power",
+            Operation::Undefine => "removing a guest",
+            Operation::Volume => "connecting or disconnecting a volume",
+            Operation::Vif => "plugging or unplugging an interface",
+            Operation::CopyDisks => "copying disks",
+        })
+    }
 }
 
 /// A driver. One per host, shared by the host's incarnations.

@@ -90,7 +90,7 @@ fn a_host_that_refuses_asks_for_an_operator_and_is_well_when_it_is_mended() {
         let listed = stage.admin.get("/ops/v1/migrations?status=needs_operator").await.expect(200).body;
         assert_eq!(listed["migrations"].as_array().map(Vec::len), Some(1));
         let debts = migration(&stage, server).await["debts"].to_string();
-        assert!(debts.contains("the hypervisor cannot do Define"), "{debts}");
+        assert!(debts.contains("the hypervisor fails at building a guest"), "{debts}");
 
         mend(&stage, broken).await;
         until_all_is_paid(&stage, server).await;

@@ -152,7 +152,7 @@ impl Core {
             }
         };
         if !matches!(reply, HostReply::Done | HostReply::Stopped { .. } | HostReply::Exported { .. }) {
-            log::info!(server:% = fence.server, operation:% = operation, host = self.host(); "the host did not do {}: {reply:?}", name_of(command));
+            log::info!(server:% = fence.server, operation:% = operation, host = self.host(); "the host did not do {}: {reply}", name_of(command));
         }
         reply
     }

@@ -137,9 +137,9 @@ impl Handler<SelectDestinations> for Scheduler {
             match &outcome {
                 Ok(chosen) => log::info!(
                     server:% = server;
-                    "{operation:?}: chose {} in {} with {} alternates", chosen.primary.host, chosen.primary.cell, chosen.alternates.len()
+                    "{operation}: chose {} in {} with {} alternates", chosen.primary.host, chosen.primary.cell, chosen.alternates.len()
                 ),
-                Err(error) => log::info!(server:% = server; "{operation:?}: {error}"),
+                Err(error) => log::info!(server:% = server; "{operation}: {error}"),
             }
             outcome
         })

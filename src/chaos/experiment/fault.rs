@@ -210,7 +210,10 @@ impl fmt::Display for What {
                 write!(f, "host {host} loses its power for {for_ms} ms and comes back {guests} its guests")
             }
             What::HostCrash { host } => write!(f, "the actor of host {host} panics"),
-            What::Driver { host, operation, times } => write!(f, "the next {times} {operation:?} on host {host} fail"),
+            What::Driver { host, operation, times } => {
+                let times = if *times == 1 { "once".to_owned() } else { format!("the next {times} times") };
+                write!(f, "{operation} on host {host} fails {times}")
+            }
             What::Database { name, outage, calls, for_ms } => {
                 let does = match outage {
                     Outage::None => "works",
@@ -252,7 +255,7 @@ impl fmt::Display for PlannedFault {
             When::Between(from, to) => write!(f, "between {from} and {to} ms: ")?,
             When::Step(AtStep { step, saga, side, moment, occurrence }) => {
                 let saga = saga.as_ref().map_or_else(String::new, |saga| format!("{saga}: "));
-                write!(f, "at {saga}{side} {step}, {moment:?}, time {occurrence}: ")?;
+                write!(f, "at {saga}{side} {step}, {moment}, time {occurrence}: ")?;
             }
         }
         write!(f, "{}", self.what)?;

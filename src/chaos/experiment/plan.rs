@@ -109,7 +109,7 @@ impl Plan {
     }
 
     fn happens(&self, armed: &Armed, point: &Point<'_>, title: &str) -> usize {
-        self.witness.tell(format!("FAULT  {} at {title}, {:?}", armed.what, point.moment));
+        self.witness.tell(format!("FAULT  {} at {title}, {}", armed.what, point.moment));
         self.record.add(Injected {
             at_ms: self.witness.elapsed_ms(),
             fault: armed.number,

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 
 use uuid::Uuid;
 
-use super::fault::Letter;
+use super::fault::{Letter, What};
 use super::random::Random;
 use super::{Witness, short};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
@@ -163,7 +163,7 @@ impl Hosts for PostedHosts {
         let mut armed = self.post.letter_for(request.operation);
         let letter = armed.as_ref().map(|armed| armed.letter);
         if let Some(letter) = letter {
-            self.post.witness.note(format!("post   {}: {letter:?}", title(host, &request)));
+            self.post.witness.note(format!("post   {}: {}", title(host, &request), What::Message(letter)));
         }
         self.post.on_the_way().await;
         match letter {
@@ -216,7 +216,7 @@ fn outcome(reply: &Result<HostReply, HostUnreachable>) -> String {
             let disks: Vec<&str> = manifest.disks.iter().map(|disk| disk.sha256.get(..8).unwrap_or_default()).collect();
             format!("exported {}", disks.join(" "))
         }
-        Ok(reply) => format!("{reply:?}"),
+        Ok(reply) => reply.to_string(),
         Err(error) => error.to_string(),
     }
 }

@@ -94,7 +94,7 @@ impl Simulated {
             Some(left) if *left > 0 => {
                 *left -= 1;
                 let source = std::io::Error::other("an experiment makes it fail");
-                Err(VirtError::Io { what: format!("the hypervisor cannot do {operation:?}"), source })
+                Err(VirtError::Io { what: format!("the hypervisor fails at {operation}"), source })
             }
             _ => Ok(()),
         }

@@ -49,7 +49,7 @@ fn notification(fault: &Injected, phase: Phase) -> Notification {
 /// Where it is, for the log.
 fn place(fault: &Injected) -> String {
     let (Some(kind), Some(step), Some(moment)) = (&fault.kind, &fault.step, fault.moment) else { return String::new() };
-    format!(", at {kind} {step}, {moment:?}")
+    format!(", at {kind} {step}, {moment}")
 }
 
 impl Told {
