@@ -3,6 +3,7 @@
 //! Precedence: the command line, then the file, then the defaults here. `cellshift config` prints what is in force.
 
 mod identity;
+pub mod listen;
 mod seconds;
 pub mod validate;
 
@@ -77,7 +78,9 @@ impl Default for Config {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
-    /// Address and port. Anything but loopback is reachable by others.
+    /// Address and port; in a file also a name of this machine, or the port alone (`:8774`) for every IPv4 address. Anything but
+    /// loopback is reachable by others.
+    #[serde(deserialize_with = "listen::deserialize")]
     pub listen: SocketAddr,
     /// Threads that answer requests; 0 takes one per core.
     pub workers: usize,

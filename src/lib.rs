@@ -16,6 +16,7 @@ pub mod launch;
 pub mod logging;
 pub mod saga;
 pub mod services;
+pub mod signals;
 pub mod virt;
 
 /// Everything here is made of small pieces that live for one message: this allocator, also under SQLite, takes a good part less

@@ -31,8 +31,8 @@ pub fn init(config: &Log) -> Result<(), LogError> {
     Ok(())
 }
 
-/// A misspelt level would otherwise be taken for a module's name.
-fn check_level(directives: &str) -> Result<(), LogError> {
+/// Refuses a level that is misspelt, which would otherwise be taken for a module's name.
+pub fn check_level(directives: &str) -> Result<(), LogError> {
     for directive in directives.split(',') {
         let level = directive.rsplit('=').next().unwrap_or_default();
         level.trim().parse::<log::LevelFilter>().map_err(|_| LogError::Level(directive.to_owned()))?;

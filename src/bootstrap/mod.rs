@@ -40,7 +40,7 @@ use deployment::Deployment;
 pub use deployment::judge::Refusal;
 use samples::Made;
 pub use samples::Samples;
-pub use stored::{Stored, StoredCell, open_stored};
+pub use stored::{Stored, StoredCell, migrate_stored, open_stored};
 
 /// Why a cloud cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,8 @@ pub enum BootstrapError {
     Refused(#[from] Refusal),
     #[error("{} cannot be written: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
+    #[error("{key} is {asked}, and there are more: {there}. A start removes none: leave the option out, or give at least {least}")]
+    Fewer { key: &'static str, asked: u32, there: String, least: u32 },
     #[error("{} is not a clouds.yaml: {reason}; mend it or delete it, then new passwords are made", path.display())]
     CloudsFile { path: PathBuf, reason: String },
 }
@@ -126,9 +128,9 @@ pub async fn open(config: Config, env: Env) -> Result<Cloud, BootstrapError> {
 pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Cloud, BootstrapError> {
     let data = config.data_dir.clone();
     let mut deployment = deployment::identify(&config, &env).await?;
-    deployment.begin(&config, &env).await?;
     policy_file::make_if_missing(&config.policy_file()).map_err(at(&config.policy_file()))?;
     let policy = Arc::new(PolicyEnforcer::open(&config.policy_file())?);
+    deployment.begin(&config, &env).await?;
     let controller = controller::name(&data, &env)?;
     let api = ApiDb::new(deployment.open(&config, &env, Part::Api).await?);
     clear_contexts::erase(&Operations::new(api.db().clone())).await?;

@@ -1,6 +1,7 @@
 //! Opens what a stopped service has stored, for the audit and other commands: nothing is made that is not there, and no service
 //! tidies up as at a start.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use uuid::Uuid;
@@ -44,6 +45,15 @@ pub struct Stored {
 /// Opens them, when they belong together. A schema of an older release is brought up to date, and its databases are marked, as
 /// at a start.
 pub async fn open_stored(config: &Config, env: &Env) -> Result<Stored, BootstrapError> {
+    open(config, env, false).await
+}
+
+/// As [`open_stored`], with the cells that the next start would add: they are mapped, and their databases made.
+pub async fn migrate_stored(config: &Config, env: &Env) -> Result<Stored, BootstrapError> {
+    open(config, env, true).await
+}
+
+async fn open(config: &Config, env: &Env, adds_cells: bool) -> Result<Stored, BootstrapError> {
     let data = &config.data_dir;
     let mut deployment = deployment::identify(config, env).await?;
     if deployment.is_new {
@@ -57,12 +67,17 @@ pub async fn open_stored(config: &Config, env: &Env) -> Result<Stored, Bootstrap
     deployment.note_marked(&api, Part::Services).await?;
     let (mut cells, mut silent_cells) = (Vec::new(), Vec::new());
     let mut mappings = api.cell_mappings().await?;
+    let before: BTreeSet<Uuid> = mappings.iter().map(|mapping| mapping.uuid).collect();
+    if adds_cells {
+        topology::ensure_mappings(config, env, &api).await?;
+        mappings = api.cell_mappings().await?;
+    }
     for mapping in &mut mappings {
         let configured = config.database.cells.get(&mapping.name).cloned();
         mapping.database_url = configured.unwrap_or_else(|| topology::in_this_directory(config, &mapping.name, &mapping.database_url));
         let url = mapping.database_url.clone();
-        // A mapped cell has been there: a look makes none.
-        let db = deployment.unopened_cell(mapping, url, true, env);
+        // A cell that was mapped before has been there: its database is not made again.
+        let db = deployment.unopened_cell(mapping, url, before.contains(&mapping.uuid), env);
         let (uuid, name) = (mapping.uuid, mapping.name.clone());
         match db.open_now().await {
             Ok(()) => {

@@ -34,13 +34,7 @@ pub(super) async fn ensure_cells(
     deployment: &Deployment,
 ) -> Result<(Vec<CellPlan>, BTreeSet<String>), BootstrapError> {
     let mapped: BTreeSet<String> = api.host_mappings().await?.into_iter().map(|mapping| mapping.host).collect();
-    let known: BTreeMap<String, CellMapping> = api.cell_mappings().await?.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
-    // cell0 comes last: that it is mapped says that the first start has mapped the others.
-    let count = wanted_cells(config, known.contains_key("cell0"));
-    let others = known.keys().filter_map(|name| number_of(name)).filter(|number| *number > count);
-    for number in (1..=count).chain(others).chain([0]) {
-        ensure_mapping(config, env, api, &known, number).await?;
-    }
+    ensure_mappings(config, env, api).await?;
     let mut mappings = api.cell_mappings().await?;
     mappings.sort_by_key(|mapping| mapping.uuid != CELL0);
     let providers = services.placement.providers().await?.into_iter().map(|provider| provider.name).collect();
@@ -50,6 +44,31 @@ pub(super) async fn ensure_cells(
     let cells = join_all(opening).await.into_iter().collect::<Result<Vec<_>, _>>()?;
     let new = cells.iter().flat_map(|cell| &cell.hosts).filter(|host| !mapped.contains(*host)).cloned().collect();
     Ok((cells, new))
+}
+
+/// Maps the cells that are configured and not mapped yet; to no effect when fewer cells or hosts are configured than there are.
+pub(super) async fn ensure_mappings(config: &Config, env: &Env, api: &ApiDb) -> Result<(), BootstrapError> {
+    let known: BTreeMap<String, CellMapping> = api.cell_mappings().await?.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
+    let numbers: Vec<u32> = known.keys().filter_map(|name| number_of(name)).collect();
+    let hosts = api.host_mappings().await?.into_iter().map(|mapping| mapping.host);
+    not_fewer("cells.count (--cells)", config.cells.count, numbers.iter().map(|number| (*number, format!("cell{number}"))))?;
+    let numbered = hosts.filter_map(|host| Some((number_of_host(&host)?, host)));
+    not_fewer("cells.hosts_per_cell (--hosts-per-cell)", config.cells.hosts_per_cell, numbered)?;
+    // cell0 comes last: that it is mapped says that the first start has mapped the others.
+    let count = wanted_cells(config, known.contains_key("cell0"));
+    for number in (1..=count).chain(numbers.into_iter().filter(|number| *number > count)).chain([0]) {
+        ensure_mapping(config, env, api, &known, number).await?;
+    }
+    Ok(())
+}
+
+/// Refuses a number below that of something that is there.
+fn not_fewer(key: &'static str, asked: Option<u32>, there: impl Iterator<Item = (u32, String)>) -> Result<(), BootstrapError> {
+    let Some(asked) = asked else { return Ok(()) };
+    let more: BTreeMap<u32, String> = there.filter(|(number, _)| *number > asked).collect();
+    let Some(least) = more.keys().next_back().copied() else { return Ok(()) };
+    let there = more.into_values().collect::<Vec<_>>().join(", ");
+    Err(BootstrapError::Fewer { key, asked, there, least })
 }
 
 /// How many cells beside cell0 a start makes sure of. That cell0 is mapped says that one has mapped the others.
@@ -88,6 +107,13 @@ async fn ensure_mapping(
 /// The number in the name of a cell of the default cloud.
 fn number_of(name: &str) -> Option<u32> {
     name.strip_prefix("cell")?.parse().ok()
+}
+
+/// The number in the name of a host of such a cell.
+fn number_of_host(host: &str) -> Option<u32> {
+    let (cell, number) = host.split_once("-host")?;
+    number_of(cell)?;
+    number.parse().ok()
 }
 
 pub(super) fn file_of(config: &Config, name: &str) -> String {

@@ -30,28 +30,27 @@ pub enum DataDirError {
 pub struct DataDir {
     path: PathBuf,
     _lock: File,
-    made: Made,
+    _made: Made,
 }
 
-/// The directory and files that taking a data directory has made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Made {
-    Nothing,
-    Lock,
-    Directory,
+/// What taking a data directory has made. A start that was refused leaves none of it: neither the lock nor a directory, unless
+/// something else has been put there.
+#[derive(Debug, Default)]
+struct Made {
+    lock: Option<PathBuf>,
+    /// The data directory and those above it that were missing, the deepest first.
+    directories: Vec<PathBuf>,
 }
 
-/// A start that was refused leaves nothing of its own: neither the directory that it made nor its lock.
-impl Drop for DataDir {
+impl Drop for Made {
     fn drop(&mut self) {
-        let only_lock = || fs::read_dir(&self.path).is_ok_and(|entries| entries.count() == 1);
-        if self.made == Made::Nothing || !only_lock() {
-            return;
+        let is_alone = |lock: &&PathBuf| lock.parent().is_some_and(|at| fs::read_dir(at).is_ok_and(|entries| entries.count() == 1));
+        if let Some(lock) = self.lock.as_ref().filter(is_alone) {
+            // An empty file that cannot be removed stays, and its directory with it.
+            let _ = fs::remove_file(lock);
         }
-        // An empty file that cannot be removed stays.
-        if fs::remove_file(self.path.join("lock")).is_ok() && self.made == Made::Directory {
-            let _ = fs::remove_dir(&self.path);
-        }
+        // Only empty directories can be removed so.
+        let _ = self.directories.iter().try_for_each(fs::remove_dir);
     }
 }
 
@@ -59,17 +58,16 @@ impl DataDir {
     /// Makes the directory when there is none, readable for its owner only, because it holds passwords, keys and users' disks; and
     /// takes it. A directory that others may enter is closed to them, with all that is in it; another user's is refused.
     pub fn take(path: &Path) -> Result<DataDir, DataDirError> {
-        let mut makes = Made::Nothing;
+        let mut makes = Made::default();
         if !path.exists() {
-            makes = Made::Directory;
+            let missing = path.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists());
+            makes.directories = missing.map(Path::to_owned).collect();
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
             made.map_err(|source| DataDirError::Make { path: path.to_owned(), source })?;
         }
         close_to_others(path)?;
         let lock_file = path.join("lock");
-        if makes == Made::Nothing && !lock_file.exists() {
-            makes = Made::Lock;
-        }
+        let has_lock = lock_file.exists();
         let opened = File::options().create(true).truncate(false).write(true).mode(0o600).open(&lock_file);
         let lock = opened.map_err(|source| DataDirError::Write { path: path.to_owned(), source })?;
         match lock.try_lock() {
@@ -83,7 +81,8 @@ impl DataDir {
                         path.display()
                     );
                 }
-                Ok(DataDir { path: path.to_owned(), _lock: lock, made: makes })
+                makes.lock = (!has_lock).then_some(lock_file);
+                Ok(DataDir { path: path.to_owned(), _lock: lock, _made: makes })
             }
             Err(TryLockError::WouldBlock) => Err(DataDirError::InUse { path: path.to_owned() }),
             Err(TryLockError::Error(source)) => Err(DataDirError::Write { path: path.to_owned(), source }),
@@ -195,6 +194,8 @@ mod tests {
         let unused = dir.path().join("unused");
         drop(DataDir::take(&unused).unwrap());
         assert!(!unused.exists(), "a start that made nothing leaves nothing");
+        drop(DataDir::take(&unused.join("far/below")).unwrap());
+        assert!(!unused.exists(), "nor the directories above");
         fs::create_dir(&unused).unwrap();
         drop(DataDir::take_existing(&unused).unwrap());
         assert_eq!(fs::read_dir(&unused).unwrap().count(), 0);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::data_dir::DataDir;
+use super::terminal::{complain, say};
 use super::{Failure, Populate};
 use crate::bootstrap::{self, Stored};
 use crate::db::DbError;
@@ -49,28 +50,28 @@ struct Filled {
 /// Prints what was filled in and what is left.
 pub(super) fn run(asked: Populate, what: What) -> ExitCode {
     fill_in(asked, what).unwrap_or_else(|failure| {
-        eprintln!("cellshift: {failure}");
+        complain!("{failure}");
         ExitCode::from(IMPOSSIBLE)
     })
 }
 
 fn fill_in(asked: Populate, what: What) -> Result<ExitCode, Failure> {
-    let config = asked.options.load()?;
+    let config = asked.place.load()?;
     let _held = DataDir::take_existing(&config.data_dir)?;
     let limit = asked.max_count.map_or(i64::MAX, i64::from);
     let filled = actix_rt::System::new().block_on(async {
         let stored = bootstrap::open_stored(&config, &Env::system()).await?;
         Ok::<_, Failure>(Work { stored, what, left: limit, filled: Filled::default() }.do_all().await?)
     })?;
-    println!("{} mappings were filled in.", filled.written);
+    say!("{} mappings were filled in.", filled.written);
     if filled.unknown > 0 {
-        println!("{} name a server of which their cell has no record: nothing is known of them.", filled.unknown);
+        say!("{} name a server of which their cell has no record: nothing is known of them.", filled.unknown);
     }
     for (cell, reason) in &filled.silent {
-        println!("{cell} does not answer, mappings to it are left: {reason}");
+        say!("{cell} does not answer, mappings to it are left: {reason}");
     }
     if filled.more {
-        println!("More are left: run the command again.");
+        say!("More are left: run the command again.");
     }
     Ok(match (filled.more, filled.silent.is_empty()) {
         (true, _) => ExitCode::from(MORE),

@@ -1,21 +1,20 @@
 //! `cellshift db purge-lost`: the only way by which files leave `lost+found/`. A running service does not mind: it puts files
 //! there when it starts and reads none.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use chrono::{DateTime, NaiveDate, NaiveTime, Utc};
 use clap::Args;
 
 use super::data_dir::DataDirError;
-use super::{Failure, Options};
+use super::{Failure, Place, terminal};
 use crate::services::lost_and_found;
 
 /// The files that are removed.
 #[derive(Args, Clone)]
 pub(super) struct PurgeLost {
     #[command(flatten)]
-    options: Options,
+    place: Place,
     /// Only what was found before this time: 2026-11-23T08:00:00Z, or 2026-11-23 for its beginning in UTC.
     #[arg(long, value_name = "TIME", value_parser = time)]
     before: DateTime<Utc>,
@@ -26,7 +25,7 @@ pub(super) struct PurgeLost {
 
 /// Removes the files and names each.
 pub(super) fn run(asked: PurgeLost) -> Result<ExitCode, Failure> {
-    let data = asked.options.load()?.data_dir;
+    let data = asked.place.load()?.data_dir;
     if !data.is_dir() {
         return Err(DataDirError::Missing { path: data }.into());
     }
@@ -38,7 +37,7 @@ pub(super) fn run(asked: PurgeLost) -> Result<ExitCode, Failure> {
         purged.iter().map(|lost| format!("{verb} {}, {} bytes\n", root.join(&lost.path).display(), lost.bytes)).collect();
     let bytes: u64 = purged.iter().map(|lost| lost.bytes).sum();
     text += &format!("{verb} {} files, {bytes} bytes\n", purged.len());
-    std::io::stdout().lock().write_all(text.as_bytes())?;
+    terminal::out(format_args!("{text}"));
     Ok(ExitCode::SUCCESS)
 }
 

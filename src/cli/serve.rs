@@ -4,8 +4,6 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 
-use tokio::signal::unix::{SignalKind, signal};
-
 use super::Failure;
 use super::data_dir::DataDir;
 use crate::bootstrap::{self, Cloud};
@@ -14,6 +12,7 @@ use crate::env::Env;
 use crate::http::server;
 use crate::launch::{BLOCKING_THREADS, launch};
 use crate::logging;
+use crate::signals::Signals;
 
 /// Runs the service until SIGINT or SIGTERM.
 pub(super) fn run(config: Config) -> Result<ExitCode, Failure> {
@@ -31,7 +30,7 @@ pub(super) fn run(config: Config) -> Result<ExitCode, Failure> {
 }
 
 async fn serve(config: Config, listener: std::net::TcpListener) -> Result<(), Failure> {
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut signals = Signals::listen()?;
     let env = Env::system();
     let cloud = bootstrap::open(config, env).await?;
     let running = launch(cloud, listener).await?;
@@ -40,8 +39,7 @@ async fn serve(config: Config, listener: std::net::TcpListener) -> Result<(), Fa
     let failed = tokio::select! {
         biased;
         reason = tree.failed() => Some(reason),
-        _ = interrupt.recv() => None,
-        _ = terminate.recv() => None,
+        () = signals.received() => None,
     };
     log::info!("{}", failed.as_deref().unwrap_or("told to stop"));
     running.stop().await?;

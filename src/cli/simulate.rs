@@ -10,6 +10,7 @@ use std::time::Instant;
 use clap::Args;
 
 use super::Failure;
+use super::terminal::{self, say};
 use crate::chaos::experiment::check;
 use crate::chaos::experiment::draw::drawn;
 use crate::chaos::experiment::fault::PlannedFault;
@@ -22,7 +23,7 @@ const FAILED: u8 = 3;
 #[derive(Args)]
 pub(super) struct Simulate {
     /// The seed to run.
-    #[arg(long, value_name = "N", conflicts_with = "seeds")]
+    #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = clap::value_parser!(u64).range(..u64::MAX))]
     seed: Option<u64>,
     /// Seeds to run, the last one not included.
     #[arg(long, value_name = "A..B", value_parser = range)]
@@ -47,7 +48,11 @@ pub(super) struct Simulate {
 fn range(text: &str) -> Result<Range<u64>, String> {
     let wrong = || format!("{text:?} is not a range of seeds such as 0..100");
     let (first, end) = text.split_once("..").ok_or_else(wrong)?;
-    Ok(first.parse().map_err(|_| wrong())?..end.parse().map_err(|_| wrong())?)
+    let seeds: Range<u64> = first.parse().map_err(|_| wrong())?..end.parse().map_err(|_| wrong())?;
+    match seeds.is_empty() {
+        true => Err(format!("{text:?} has no seed: the last one is not included, so it must be above the first, as in 0..100")),
+        false => Ok(seeds),
+    }
 }
 
 /// What the runs came to.
@@ -77,7 +82,7 @@ pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::SeqCst);
-                    if seed >= seeds.end {
+                    if seed >= seeds.end || terminal::is_gone() {
                         break;
                     }
                     if let Err(failure) = one(asked, &scenario, seed, &total) {
@@ -138,9 +143,9 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -
     total.moved += outcome.moved();
     total.faults += chosen.len();
     if asked.trace {
-        outcome.trace.iter().for_each(|line| println!("{line}"));
+        outcome.trace.iter().for_each(|line| say!("{line}"));
     }
-    println!(
+    say!(
         "seed {seed}: {} sagas, {} moves ({} arrived), {} faults, {} lives, {} s virtual, trace {} {}",
         outcome.findings.migrations.len(),
         outcome.moves(),
@@ -152,7 +157,7 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -
         if outcome.is_good() { "good" } else { "BAD" }
     );
     if !replays {
-        println!("  a second run has another trace: the simulation is not deterministic here");
+        say!("  a second run has another trace: the simulation is not deterministic here");
     }
     if outcome.is_good() && replays {
         return Ok(());
@@ -167,25 +172,25 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -
 /// What was wrong, with as few faults as show it, and the command that shows it again.
 fn explain(asked: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[usize], faults: &[PlannedFault]) -> Result<(), Failure> {
     for violation in &outcome.findings.violations {
-        println!("  {violation}");
+        say!("  {violation}");
     }
     for silent in &outcome.findings.unreachable {
-        println!("  no answer: {silent}");
+        say!("  no answer: {silent}");
     }
     let needed = minimise::minimised(outcome.findings.seed, scenario, faults)?;
-    println!("  it needs {} of {} faults:", needed.len(), faults.len());
+    say!("  it needs {} of {} faults:", needed.len(), faults.len());
     for at in &needed {
-        println!("    {}: {}", kept[*at], faults[*at]);
+        say!("    {}: {}", kept[*at], faults[*at]);
     }
     let numbers: Vec<String> = needed.iter().map(|at| kept[*at].to_string()).collect();
     let scenario = asked.scenario.as_ref().map_or_else(String::new, |file| format!(" --scenario {}", file.display()));
-    println!("  again: cellshift simulate --seed {}{scenario} --trace --faults {}", outcome.findings.seed, numbers.join(","));
+    say!("  again: cellshift simulate --seed {}{scenario} --trace --faults {}", outcome.findings.seed, numbers.join(","));
     Ok(())
 }
 
 fn conclude(total: &Total, began: Instant) -> ExitCode {
     let seconds = began.elapsed().as_secs_f64();
-    println!(
+    say!(
         "{} seeds, {} sagas, {} moves ({} arrived), {} faults, {} trace lines in {seconds:.1} s: {:.0} moves a second",
         total.seeds,
         total.sagas,
@@ -198,6 +203,7 @@ fn conclude(total: &Total, began: Instant) -> ExitCode {
     if total.failed.is_empty() {
         return ExitCode::SUCCESS;
     }
-    println!("{} failed: {:?}", total.failed.len(), total.failed);
+    let failed: Vec<String> = total.failed.iter().map(u64::to_string).collect();
+    say!("{} failed: {}", failed.len(), failed.join(", "));
     ExitCode::from(FAILED)
 }

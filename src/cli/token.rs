@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-use super::{Failure, Options};
+use super::terminal::say;
+use super::{Failure, Place};
 use crate::env::Env;
 use crate::services::identity::keys;
 
@@ -16,7 +17,7 @@ pub(super) enum Token {
     /// rotation: the key that is staged now is the one that seals then.
     Rotate {
         #[command(flatten)]
-        options: Options,
+        place: Place,
         /// Also forget every key of before, as after a leak of the file: all tokens end at once, and operations cannot read the
         /// secrets that they have stored sealed.
         #[arg(long)]
@@ -26,14 +27,14 @@ pub(super) enum Token {
 
 /// Runs the subcommand.
 pub(super) fn run(command: Token) -> Result<ExitCode, Failure> {
-    let Token::Rotate { options, forget_old } = command;
-    let file = options.load()?.token_keys();
+    let Token::Rotate { place, forget_old } = command;
+    let file = place.load()?.token_keys();
     let rotated = keys::rotate(&file, Env::system().now(), forget_old)?;
-    println!("Tokens are sealed with the next key, and another one is staged ({}).", file.display());
+    say!("Tokens are sealed with the next key, and another one is staged ({}).", file.display());
     match (rotated.retired, rotated.forgotten) {
-        (_, forgotten) if forget_old => println!("{forgotten} keys of before are forgotten: every token has ended."),
-        (retired, 0) => println!("{retired} older keys still open what they sealed."),
-        (retired, forgotten) => println!("{retired} older keys still open what they sealed; {forgotten} are forgotten."),
+        (_, forgotten) if forget_old => say!("{forgotten} keys of before are forgotten: every token has ended."),
+        (retired, 0) => say!("{retired} older keys still open what they sealed."),
+        (retired, forgotten) => say!("{retired} older keys still open what they sealed; {forgotten} are forgotten."),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -32,12 +32,18 @@ fn the_command_line_beats_the_file_beats_the_defaults() {
 }
 
 #[test]
+fn a_file_may_name_the_place_to_listen_as_the_command_line_does() {
+    assert!(load("[http]\nlisten = \"localhost:8775\"\n").unwrap().http.listen.ip().is_loopback());
+    assert_eq!(load("[http]\nlisten = \":8775\"\n").unwrap().http.listen.to_string(), "0.0.0.0:8775");
+}
+
+#[test]
 fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
     for (text, parts) in [
         ("[migration]\nresize_confirm_windw = 1\n", ["resize_confirm_windw", "resize_confirm_window"]),
         ("[migrations]\n", ["migrations", "migration"]),
         ("colour = 1\n", ["colour", "data_dir"]),
-        ("[http]\nlisten = \"here\"\n", ["listen", "socket address"]),
+        ("[http]\nlisten = \"here\"\n", ["listen", "localhost:8774"]),
         ("[http]\nmax_requests_in_flight = 0\n", ["http.max_requests_in_flight", "at least 1"]),
         ("[cells]\ntimeout = -1\n", ["timeout", "0 or more"]),
         ("[cells]\ncache_down_servers = 1000001\n", ["cells.cache_down_servers", "at most 1000000"]),
@@ -63,6 +69,7 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         #[cfg(not(feature = "tls"))]
         ("[database]\napi = \"postgres://db/api?sslmode=verify-full\"\n", ["database.api", "built without the feature tls"]),
         ("[scheduler]\nallow_resize_to_same_host = true\n", ["allow_resize_to_same_host", "max_attempts"]),
+        ("[log]\nlevel = \"inof\"\n", ["log.level", "warn, info"]),
         ("[chaos]\nenabled = 1\n", ["enabled", "boolean"]),
         ("[chaos]\nenable = true\n", ["enable", "enabled"]),
         ("[http\n", ["cellshift.toml", "line 1"]),

@@ -7,6 +7,7 @@ use reqwest::Url;
 use super::{Authentication, Config, ConfigError, Http};
 use crate::actors::conductor::CONDUCTORS_MAX;
 use crate::db::connection::{has_what_it_demands, is_postgres};
+use crate::logging;
 use crate::saga::tables;
 
 /// Cells beside cell0 at most.
@@ -34,7 +35,8 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let zone = &config.scheduler.default_availability_zone;
     refuse(zone.is_empty() || zone.contains(':'), "scheduler.default_availability_zone", "a name without colons")?;
     config.scheduler.validate()?;
-    Ok(())
+    let levels = "error, warn, info, debug, trace or off, or MODULE=LEVEL, joined with commas";
+    refuse(logging::check_level(&config.log.level).is_err(), "log.level", levels)
 }
 
 fn refuse(wrong: bool, key: &str, must_be: &str) -> Result<(), ConfigError> {

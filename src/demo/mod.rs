@@ -18,6 +18,7 @@ use crate::client::ClientError;
 use crate::db::DbError;
 use crate::http::server::ListenError;
 use crate::launch::LaunchError;
+use crate::signals::Signals;
 use narrator::Narrator;
 use stage::Stage;
 
@@ -46,11 +47,14 @@ pub enum DemoError {
 
 /// Tells the whole story; an error when anything is not as it should be. The cloud and its directory are gone afterwards.
 pub async fn run() -> Result<(), DemoError> {
+    let mut signals = Signals::listen().map_err(|source| DemoError::Io { what: "signals".into(), source })?;
     let narrator = Narrator::for_stdout();
+    // A signal that comes meanwhile is remembered: what has been made is taken down again.
     let stage = Stage::set(narrator).await?;
     let told = tokio::select! {
+        biased;
+        () = signals.received() => Err(DemoError::Interrupted),
         told = tell(&stage) => told,
-        _ = tokio::signal::ctrl_c() => Err(DemoError::Interrupted),
     };
     stage.strike().await?;
     told

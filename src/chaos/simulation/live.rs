@@ -32,6 +32,7 @@ use crate::chaos::point::FaultPoints;
 use crate::db::Db;
 use crate::env::{Blocking, Clock, Env};
 use crate::launch;
+use crate::signals::Signals;
 
 /// What the last parts of a dead process get to go.
 const GOING: Duration = Duration::from_secs(60);
@@ -39,10 +40,11 @@ const GOING: Duration = Duration::from_secs(60);
 /// Runs a seed's workload with these faults, in real time.
 pub fn run_with(seed: u64, scenario: &Scenario, faults: &[PlannedFault], options: &Options) -> Result<Outcome, SimulationError> {
     actix_rt::System::new().block_on(async {
+        let mut signals = Signals::listen()?;
         let run = Live::open(seed, scenario, faults, options)?.run(seed);
         tokio::select! {
             biased;
-            _ = tokio::signal::ctrl_c() => Err(SimulationError::Interrupted),
+            () = signals.received() => Err(SimulationError::Interrupted),
             outcome = run => outcome,
         }
     })
