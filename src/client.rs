@@ -1,18 +1,29 @@
 //! An OpenStack client in small, for the commands that speak to a service and for the demo: authenticates as a cloud of
 //! `clouds.yaml` and finds each service in the catalog.
 
+pub mod credentials;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::{Value, json};
+use reqwest::RequestBuilder;
+use serde_json::Value;
+
+use self::credentials::Credentials;
 
 /// Why there is no answer, or not the one that was hoped for.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The file of clouds cannot be used.
-    #[error("{} cannot be read ({reason}): name the running service's directory with --data-dir", path.display())]
+    #[error("{} cannot be read ({reason}): name the running service's directory with --data-dir, or a cloud with --os-cloud", path.display())]
     NoClouds { path: PathBuf, reason: String },
+    /// They are not enough, or of a kind that is not served.
+    #[error("{named} cannot be used to authenticate: {reason}")]
+    Credentials { named: String, reason: String },
+    /// The program speaks no TLS by itself.
+    #[error("{0:?} is no URL that this command can use: it must begin with http:// and name the service, not a TLS proxy before it")]
+    Url(String),
     /// Nothing answers there.
     #[error("{request}: no service answers at {url}: start it with `cellshift serve` ({source})")]
     Unanswered { request: String, url: String, source: reqwest::Error },
@@ -34,54 +45,41 @@ pub const CLOUDS_FILE: &str = "clouds.yaml";
 /// The administrator's cloud in it.
 pub const ADMIN: &str = "cellshift-admin";
 
-#[derive(Deserialize)]
-struct CloudsFile {
-    clouds: BTreeMap<String, CloudEntry>,
-}
-
-#[derive(Deserialize)]
-struct CloudEntry {
-    auth: Auth,
-}
-
-#[derive(Deserialize)]
-struct Auth {
-    auth_url: String,
-    username: String,
-    password: String,
-    project_name: String,
-    user_domain_name: String,
-    project_domain_name: String,
-}
-
 /// A caller with a token.
 pub struct Client {
     http: reqwest::Client,
-    token: String,
+    token: Option<String>,
     /// URLs by service type.
     endpoints: BTreeMap<String, String>,
 }
 
 impl Client {
-    /// Authenticates with name and password as a cloud of the file.
+    /// Authenticates as a cloud of the file.
     pub async fn log_in(clouds_file: &Path, cloud: &str) -> Result<Client, ClientError> {
-        let auth = read_auth(clouds_file, cloud)?;
-        let user = json!({"name": auth.username, "password": auth.password, "domain": {"name": auth.user_domain_name}});
-        let project = json!({"name": auth.project_name, "domain": {"name": auth.project_domain_name}});
-        let body = json!({"auth": {
-            "identity": {"methods": ["password"], "password": {"user": user}},
-            "scope": {"project": project},
-        }});
-        let http = reqwest::Client::new();
-        let request = format!("authentication as {cloud}");
-        let answer = http.post(format!("{}/v3/auth/tokens", auth.auth_url)).json(&body).send().await;
-        let unanswered = |source| ClientError::Unanswered { request: request.clone(), url: auth.auth_url.clone(), source };
+        Client::authenticate(&Credentials::of_cloud(clouds_file, cloud)?).await
+    }
+
+    /// Asks the identity service for a token, and finds the services in its catalog.
+    pub async fn authenticate(credentials: &Credentials) -> Result<Client, ClientError> {
+        let Credentials { named, auth_url, body } = credentials;
+        let http = http_to(auth_url)?;
+        let request = format!("authentication as {named}");
+        let answer = http.post(format!("{auth_url}/v3/auth/tokens")).json(body).send().await;
+        let unanswered = |source| ClientError::Unanswered { request: request.clone(), url: auth_url.clone(), source };
         let answer = answer.map_err(unanswered)?;
         let token = answer.headers().get("X-Subject-Token").and_then(|token| token.to_str().ok()).unwrap_or_default().to_owned();
         let body = read(&request, answer).await?;
         let mut endpoints = public_endpoints(&body["token"]["catalog"]);
-        endpoints.insert(OPERATORS.to_owned(), format!("{}/ops/v1", auth.auth_url.trim_end_matches("/identity")));
-        Ok(Client { http, token, endpoints })
+        endpoints.insert(OPERATORS.to_owned(), format!("{}/ops/v1", auth_url.trim_end_matches("/identity")));
+        Ok(Client { http, token: Some(token), endpoints })
+    }
+
+    /// Speaks to the service at this URL with a token that is there already; without one, to a service that asks for none.
+    pub fn at(url: &str, token: Option<String>) -> Result<Client, ClientError> {
+        let root = url.trim_end_matches('/').trim_end_matches("/ops/v1");
+        let endpoints = [(OPERATORS, format!("{root}/ops/v1")), ("compute", format!("{root}/compute/v2.1"))];
+        let endpoints = endpoints.into_iter().map(|(name, url)| (name.to_owned(), url)).collect();
+        Ok(Client { http: http_to(root)?, token, endpoints })
     }
 
     /// GET of a path (and query) below a service's endpoint.
@@ -98,7 +96,7 @@ impl Client {
     pub async fn events(&self, service: &str, path: &str, mut told: impl FnMut(&str, &str)) -> Result<(), ClientError> {
         let endpoint = self.endpoints.get(service).ok_or_else(|| ClientError::NoService(service.to_owned()))?;
         let named = format!("GET {path}");
-        let request = self.http.get(format!("{endpoint}{path}")).header("X-Auth-Token", &self.token).header("Accept", "text/event-stream");
+        let request = self.request(reqwest::Method::GET, &format!("{endpoint}{path}")).header("Accept", "text/event-stream");
         let unanswered = |source| ClientError::Unanswered { request: named.clone(), url: endpoint.clone(), source };
         let mut answer = request.send().await.map_err(unanswered)?;
         if !answer.status().is_success() {
@@ -117,26 +115,56 @@ impl Client {
         Ok(())
     }
 
+    /// POST of a text of this kind, as it is.
+    pub async fn post_text(&self, service: &str, path: &str, kind: &str, text: String) -> Result<Value, ClientError> {
+        self.exchange(reqwest::Method::POST, service, path, |request| request.header("Content-Type", kind).body(text)).await
+    }
+
+    /// DELETE of a path; null when the answer has no body.
+    pub async fn delete(&self, service: &str, path: &str) -> Result<Value, ClientError> {
+        self.send(reqwest::Method::DELETE, service, path, None).await
+    }
+
     async fn send(&self, method: reqwest::Method, service: &str, path: &str, body: Option<Value>) -> Result<Value, ClientError> {
+        self.exchange(method, service, path, |request| match &body {
+            Some(body) => request.json(body),
+            None => request,
+        })
+        .await
+    }
+
+    async fn exchange(
+        &self,
+        method: reqwest::Method,
+        service: &str,
+        path: &str,
+        fill: impl FnOnce(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Value, ClientError> {
         let endpoint = self.endpoints.get(service).ok_or_else(|| ClientError::NoService(service.to_owned()))?;
         let named = format!("{method} {path}");
-        let mut request = self.http.request(method, format!("{endpoint}{path}")).header("X-Auth-Token", &self.token);
-        request = request.header("OpenStack-API-Version", COMPUTE_VERSION);
-        if let Some(body) = &body {
-            request = request.json(body);
-        }
+        let request = self.request(method, &format!("{endpoint}{path}")).header("OpenStack-API-Version", COMPUTE_VERSION);
         let unanswered = |source| ClientError::Unanswered { request: named.clone(), url: endpoint.clone(), source };
-        let answer = request.send().await.map_err(unanswered)?;
+        let answer = fill(request).send().await.map_err(unanswered)?;
         read(&named, answer).await
+    }
+
+    fn request(&self, method: reqwest::Method, url: &str) -> RequestBuilder {
+        let request = self.http.request(method, url);
+        match &self.token {
+            Some(token) => request.header("X-Auth-Token", token),
+            None => request,
+        }
     }
 }
 
-fn read_auth(clouds_file: &Path, cloud: &str) -> Result<Auth, ClientError> {
-    let failed = |reason: String| ClientError::NoClouds { path: clouds_file.to_owned(), reason };
-    let text = std::fs::read_to_string(clouds_file).map_err(|error| failed(error.to_string()))?;
-    let mut file: CloudsFile = serde_yaml_ng::from_str(&text).map_err(|error| failed(error.to_string()))?;
-    let entry = file.clouds.remove(cloud);
-    Ok(entry.ok_or_else(|| failed(format!("it has no cloud {cloud}")))?.auth)
+/// A connection that is not made in this time is given up.
+const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
+
+fn http_to(url: &str) -> Result<reqwest::Client, ClientError> {
+    match reqwest::Url::parse(url).is_ok_and(|url| url.scheme() == "http" && url.has_host()) {
+        true => Ok(reqwest::Client::builder().connect_timeout(CONNECT_PATIENCE).build().unwrap_or_default()),
+        false => Err(ClientError::Url(url.to_owned())),
+    }
 }
 
 fn public_endpoints(catalog: &Value) -> BTreeMap<String, String> {

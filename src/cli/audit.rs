@@ -7,10 +7,12 @@ use std::time::Duration;
 
 use super::Failure;
 use super::data_dir::{DataDir, DataDirError};
+use super::reach::{Login, Reach, Target};
+use super::terminal::{self, complain, say};
 use crate::actors::compute_host::StoredHosts;
 use crate::bootstrap;
 use crate::chaos::audit::{Counter, Progress, Report, Sources, audit_of, deep_audit};
-use crate::client::{ADMIN, CLOUDS_FILE, Client, OPERATORS};
+use crate::client::OPERATORS;
 use crate::config::Config;
 use crate::db::api::operations::Operations;
 use crate::env::Env;
@@ -29,23 +31,27 @@ const PACE: Duration = Duration::from_millis(500);
 const IMPOSSIBLE: u8 = 5;
 
 /// Prints the report, or why there is none.
-pub(super) fn run(config: &Config, deep: bool, json: bool) -> ExitCode {
-    report(config, deep, json).unwrap_or_else(|failure| {
-        eprintln!("cellshift: {failure}");
+pub(super) fn run(reach: Reach, deep: bool, json: bool) -> ExitCode {
+    report(reach, deep, json).unwrap_or_else(|failure| {
+        complain!("{failure}");
         ExitCode::from(IMPOSSIBLE)
     })
 }
 
-fn report(config: &Config, deep: bool, json: bool) -> Result<ExitCode, Failure> {
-    let report = match DataDir::take_existing(&config.data_dir) {
-        Ok(_held) => actix_rt::System::new().block_on(of_stopped(config, deep))?,
-        Err(DataDirError::InUse { .. }) => actix_rt::System::new().block_on(of_running(config, deep))?,
-        Err(other) => return Err(other.into()),
+fn report(reach: Reach, deep: bool, json: bool) -> Result<ExitCode, Failure> {
+    let system = actix_rt::System::new();
+    let report = match reach.target()? {
+        Target::Service(login) => system.block_on(of_running(login, deep))?,
+        Target::Data(config) => match DataDir::take_existing(&config.data_dir) {
+            Ok(_held) => system.block_on(of_stopped(&config, deep))?,
+            Err(DataDirError::InUse { .. }) => system.block_on(of_running(Login::of_data(&config)?, deep))?,
+            Err(other) => return Err(other.into()),
+        },
     };
     if json {
-        println!("{}", serde_json::to_string_pretty(&report)?);
+        say!("{}", serde_json::to_string_pretty(&report)?);
     } else {
-        println!("{report}");
+        say!("{report}");
     }
     Ok(match (report.clean, report.is_complete()) {
         (false, _) => ExitCode::from(VIOLATIONS),
@@ -54,9 +60,9 @@ fn report(config: &Config, deep: bool, json: bool) -> Result<ExitCode, Failure> 
     })
 }
 
-/// The service that holds the data directory judges itself.
-async fn of_running(config: &Config, deep: bool) -> Result<Report, Failure> {
-    let client = Client::log_in(&config.data_dir.join(CLOUDS_FILE), ADMIN).await?;
+/// A service that runs judges itself.
+async fn of_running(login: Login, deep: bool) -> Result<Report, Failure> {
+    let client = login.client().await?;
     if !deep {
         return Ok(serde_json::from_value(client.get(OPERATORS, "/audit").await?)?);
     }
@@ -123,13 +129,17 @@ impl ProgressLine {
         let mib = |bytes: u64| bytes >> 20;
         if self.terminal {
             // The rest of a longer line before it is cleared.
-            eprint!("\r\x1b[K{files_done} of {files_total} files read, {} of {} MiB", mib(bytes_done), mib(bytes_total));
+            terminal::err(format_args!(
+                "\r\x1b[K{files_done} of {files_total} files read, {} of {} MiB",
+                mib(bytes_done),
+                mib(bytes_total)
+            ));
         }
     }
 
     fn clear(&mut self) {
         if self.terminal {
-            eprint!("\r\x1b[K");
+            terminal::err(format_args!("\r\x1b[K"));
         }
     }
 }

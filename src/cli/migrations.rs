@@ -1,36 +1,38 @@
 //! `cellshift migrations` and `cellshift migration UUID`: what the operators' API tells of sagas, for a terminal.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::Value;
-use uuid::Uuid;
 
-use super::Failure;
-use crate::client::{ADMIN, CLOUDS_FILE, Client, OPERATORS};
-use crate::config::Config;
+use super::reach::Reach;
+use super::{Failure, names, terminal};
+use crate::client::OPERATORS;
 
 /// Pause between two looks at a migration that is watched.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-pub(super) fn list(config: &Config, server: Option<Uuid>, status: Option<String>) -> Result<ExitCode, Failure> {
+pub(super) fn list(reach: Reach, server: Option<String>, status: Option<String>) -> Result<ExitCode, Failure> {
     actix_rt::System::new().block_on(async {
-        let client = Client::log_in(&config.data_dir.join(CLOUDS_FILE), ADMIN).await?;
-        let server = server.map(|server| format!("server={server}"));
+        let client = reach.client().await?;
+        let server = match server {
+            Some(server) => Some(format!("server={}", names::server(&client, &server).await?)),
+            None => None,
+        };
         let status = status.map(|status| format!("status={status}"));
         let query: Vec<String> = server.into_iter().chain(status).collect();
         let body = client.get(OPERATORS, &format!("/migrations?{}", query.join("&"))).await?;
-        print(&table(&body))?;
+        terminal::out(format_args!("{}", table(&body)));
         Ok(ExitCode::SUCCESS)
     })
 }
 
-pub(super) fn show(config: &Config, uuid: Uuid, watch: bool) -> Result<ExitCode, Failure> {
+pub(super) fn show(reach: Reach, id: &str, watch: bool) -> Result<ExitCode, Failure> {
     actix_rt::System::new().block_on(async {
-        let client = Client::log_in(&config.data_dir.join(CLOUDS_FILE), ADMIN).await?;
-        let path = format!("/migrations/{uuid}");
+        let client = reach.client().await?;
+        let path = format!("/migrations/{}", names::migration(&client, id).await?);
         let mut shown = 0;
         loop {
             let migration = client.get(OPERATORS, &path).await?;
@@ -38,23 +40,16 @@ pub(super) fn show(config: &Config, uuid: Uuid, watch: bool) -> Result<ExitCode,
             let lines = timeline(&migration, over || !watch);
             let fresh: String = lines.iter().skip(shown).fold(String::new(), |text, line| text + line + "\n");
             shown = lines.len().max(shown);
-            print(&fresh)?;
-            if over || !watch {
+            terminal::out(format_args!("{fresh}"));
+            if over || !watch || terminal::is_gone() {
                 return Ok(ExitCode::SUCCESS);
             }
             if std::io::stderr().is_terminal() {
-                eprint!("\r{}: {} %\x1b[K\r", migration["step"].as_str().unwrap_or_default(), migration["progress"]);
+                terminal::err(format_args!("\r{}: {} %\x1b[K\r", migration["step"].as_str().unwrap_or_default(), migration["progress"]));
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
     })
-}
-
-/// To standard output; a reader that has gone away ends the program quietly through the error.
-fn print(text: &str) -> std::io::Result<()> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
 }
 
 fn table(body: &Value) -> String {

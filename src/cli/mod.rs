@@ -2,12 +2,16 @@
 
 mod audit;
 mod chaos;
+mod chaos_service;
 pub mod data_dir;
 mod migrations;
+mod names;
 mod populate;
 mod purge_lost;
+mod reach;
 mod serve;
 mod simulate;
+mod terminal;
 mod token;
 
 use std::net::SocketAddr;
@@ -15,8 +19,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use uuid::Uuid;
 
+use self::terminal::{complain, say};
 use crate::config::{Config, Log, Overrides};
 use crate::env::Env;
 
@@ -48,19 +52,21 @@ enum Command {
     /// List migrations, newest first, of the running service.
     Migrations {
         #[command(flatten)]
-        options: Options,
-        /// Only those of this server.
+        reach: reach::Reach,
+        /// Only those of this server: its name, its id, or the beginning of its id.
         #[arg(long)]
-        server: Option<Uuid>,
+        server: Option<String>,
         /// Only those in this state: running, unwinding, done, unwound or needs_operator.
         #[arg(long)]
         status: Option<String>,
     },
     /// Show a migration's journal: each step, attempt, outcome and error.
     Migration {
-        uuid: Uuid,
+        /// Its id, or the beginning of it.
+        #[arg(value_name = "ID")]
+        id: String,
         #[command(flatten)]
-        options: Options,
+        reach: reach::Reach,
         /// Follow it until it ends.
         #[arg(long)]
         watch: bool,
@@ -71,7 +77,7 @@ enum Command {
     /// is nothing to audit, such as a data directory that cannot be used.
     Audit {
         #[command(flatten)]
-        options: Options,
+        reach: reach::Reach,
         /// Also read every image, volume and disk, and compare it with what was written to it.
         #[arg(long)]
         deep: bool,
@@ -123,20 +129,36 @@ enum DbCommand {
 #[derive(Args, Clone)]
 struct Populate {
     #[command(flatten)]
-    options: Options,
+    place: Place,
     /// Mappings to write at most [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_count: Option<u32>,
 }
 
-/// What every subcommand takes.
+/// Where a service's data and its configuration are.
 #[derive(Args, Clone)]
-struct Options {
+struct Place {
     /// Where everything that must survive a restart is kept [default: cellshift-data].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Where to listen [default: 127.0.0.1:8774].
-    #[arg(long, value_name = "ADDR:PORT")]
+    /// A TOML file with any option; `cellshift config` prints those in force.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+impl Place {
+    fn load(self) -> Result<Config, Failure> {
+        Ok(Config::load(self.config.as_deref(), Overrides { data_dir: self.data_dir, ..Overrides::default() })?)
+    }
+}
+
+/// What subcommands take that start a service or look at how it would start.
+#[derive(Args, Clone)]
+struct Options {
+    #[command(flatten)]
+    place: Place,
+    /// Where to listen, such as localhost:8774, or :8774 for every IPv4 address [default: 127.0.0.1:8774].
+    #[arg(long, value_name = "ADDR:PORT", value_parser = crate::config::listen::address)]
     listen: Option<SocketAddr>,
     /// Cells beside cell0 [default: those there are; at the first start 2].
     #[arg(long, value_name = "N")]
@@ -144,15 +166,12 @@ struct Options {
     /// Simulated hosts per cell [default: those there are; in a new cell 2].
     #[arg(long, value_name = "N")]
     hosts_per_cell: Option<u32>,
-    /// A TOML file with any option; `cellshift config` prints those in force.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
 }
 
 impl Options {
     fn load(self) -> Result<Config, Failure> {
-        let overrides = Overrides { data_dir: self.data_dir, listen: self.listen, cells: self.cells, hosts_per_cell: self.hosts_per_cell };
-        Ok(Config::load(self.config.as_deref(), overrides)?)
+        let Options { place: Place { data_dir, config }, listen, cells, hosts_per_cell } = self;
+        Ok(Config::load(config.as_deref(), Overrides { data_dir, listen, cells, hosts_per_cell })?)
     }
 }
 
@@ -165,11 +184,11 @@ pub fn run(cli: Cli) -> ExitCode {
     let done = match cli.command {
         Command::Serve { options, adopt } => options.load().and_then(|config| serve::run(Config { adopt, ..config })),
         Command::Demo { log } => demo(log),
-        Command::Migrations { options, server, status } => options.load().and_then(|config| migrations::list(&config, server, status)),
-        Command::Migration { uuid, options, watch } => options.load().and_then(|config| migrations::show(&config, uuid, watch)),
-        Command::Audit { options, deep, json } => options.load().map(|config| audit::run(&config, deep, json)),
+        Command::Migrations { reach, server, status } => migrations::list(reach, server, status),
+        Command::Migration { id, reach, watch } => migrations::show(reach, &id, watch),
+        Command::Audit { reach, deep, json } => Ok(audit::run(reach, deep, json)),
         Command::Simulate(asked) => simulate::run(&asked),
-        Command::Chaos { command } => Ok(chaos::run(&command)),
+        Command::Chaos { command } => Ok(chaos::run(command)),
         Command::Token { command } => token::run(command),
         Command::Db { command } => match command {
             DbCommand::Migrate(options) => options.load().and_then(migrate_databases),
@@ -178,14 +197,14 @@ pub fn run(cli: Cli) -> ExitCode {
             DbCommand::PurgeLost(asked) => purge_lost::run(asked),
         },
         Command::Config(options) => options.load().and_then(|config| {
-            print!("{}", config.without_passwords().to_toml()?);
+            terminal::out(format_args!("{}", config.without_passwords().to_toml()?));
             Ok(ExitCode::SUCCESS)
         }),
     };
-    done.unwrap_or_else(|failure| {
-        eprintln!("cellshift: {failure}");
+    terminal::ended(done.unwrap_or_else(|failure| {
+        complain!("{failure}");
         ExitCode::FAILURE
-    })
+    }))
 }
 
 /// Its log is silent unless asked for: the demo tells its story itself.
@@ -195,15 +214,17 @@ fn demo(log: Option<String>) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opening a database migrates it. Nothing else is made: a look must not add cells.
+/// Opening a database migrates it. Cells that the next start would add are added here, without hosts.
 fn migrate_databases(config: Config) -> Result<ExitCode, Failure> {
     crate::logging::init(&config.log)?;
     let data = data_dir::DataDir::take_existing(&config.data_dir)?;
-    let stored = actix_rt::System::new().block_on(crate::bootstrap::open_stored(&config, &Env::system()))?;
+    let stored = actix_rt::System::new().block_on(crate::bootstrap::migrate_stored(&config, &Env::system()))?;
     if let Some((_, cell, reason)) = stored.silent_cells.first() {
         return Err(format!("the database of {cell} does not open: {reason}").into());
     }
-    let cells: String = stored.cells.iter().map(|cell| format!(", {}", cell.name)).collect();
-    println!("The databases are up to date: API, services{cells} ({}).", data.path().display());
+    let mut cells: Vec<&str> = stored.cells.iter().map(|cell| cell.name.as_str()).collect();
+    cells.sort_unstable();
+    let cells: String = cells.iter().map(|cell| format!(", {cell}")).collect();
+    say!("The databases are up to date: API, services{cells} ({}).", data.path().display());
     Ok(ExitCode::SUCCESS)
 }

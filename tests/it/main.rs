@@ -10,6 +10,8 @@ mod chaos_proxy;
 mod client;
 mod cloud;
 mod cold_migrate;
+mod command_line;
+mod command_reach;
 mod conductors;
 mod configuration;
 mod control_services;

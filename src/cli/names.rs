@@ -1,0 +1,118 @@
+//! Servers and migrations as people call them: by name, by id, or by the beginning of an id, as experiments and tables print it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::Failure;
+use crate::client::{Client, OPERATORS};
+
+/// Pages of a list that are read at most: a hundred thousand migrations.
+const PAGES_MAX: usize = 100;
+/// Candidates that an error lists at most.
+const LISTED_MAX: usize = 10;
+
+/// The server of this name or id, or the only one whose id begins so.
+pub(super) async fn server(client: &Client, text: &str) -> Result<Uuid, Failure> {
+    if let Ok(id) = Uuid::parse_str(text) {
+        return Ok(id);
+    }
+    let mut found = named(client, text).await?;
+    if let Some(start) = beginning(text) {
+        for migration in migrations(client).await? {
+            let id = id_of(&migration["server"]);
+            if let Some(id) = id.filter(|id| id.simple().to_string().starts_with(&start)) {
+                found.entry(id).or_insert_with(|| format!("server {id}"));
+            }
+        }
+    }
+    the_only(text, "server", found)
+}
+
+/// The migration of this id, or the only one whose id begins so.
+pub(super) async fn migration(client: &Client, text: &str) -> Result<Uuid, Failure> {
+    if let Ok(id) = Uuid::parse_str(text) {
+        return Ok(id);
+    }
+    let start = beginning(text).ok_or_else(|| format!("{text:?} is no migration: give its id, or the beginning of it"))?;
+    let mut found = BTreeMap::new();
+    for migration in migrations(client).await? {
+        let id = id_of(&migration["uuid"]);
+        if let Some(id) = id.filter(|id| id.simple().to_string().starts_with(&start)) {
+            let word = |key: &str| migration[key].as_str().unwrap_or_default();
+            found.insert(id, format!("{id}, {} of server {}", word("saga"), word("server")));
+        }
+    }
+    the_only(text, "migration", found)
+}
+
+fn the_only(text: &str, what: &str, found: BTreeMap<Uuid, String>) -> Result<Uuid, Failure> {
+    match found.len() {
+        0 => Err(format!("no {what} is called {text:?}, and the id of none begins so").into()),
+        1 => found.into_keys().next().ok_or_else(|| Failure::from("nothing was found")),
+        count => {
+            let more = if count > LISTED_MAX { format!("\n  and {} more", count - LISTED_MAX) } else { String::new() };
+            let listed: String = found.values().take(LISTED_MAX).map(|candidate| format!("\n  {candidate}")).collect();
+            Err(format!("{text:?} may be any of {count}; give more of the id:{listed}{more}").into())
+        }
+    }
+}
+
+/// The servers of this very name, in every project.
+async fn named(client: &Client, name: &str) -> Result<BTreeMap<Uuid, String>, Failure> {
+    let pattern: String = reqwest::Url::parse_with_params("http://x/", [("name", format!("^{}$", regex::escape(name)))])?
+        .query()
+        .map(str::to_owned)
+        .unwrap_or_default();
+    let body = client.get("compute", &format!("/servers?all_tenants=1&{pattern}")).await?;
+    let servers = body["servers"].as_array().into_iter().flatten().filter(|server| server["name"] == name);
+    Ok(servers.filter_map(|server| Some((id_of(&server["id"])?, format!("server {}, {name}", server["id"].as_str()?)))).collect())
+}
+
+/// All migrations, newest first.
+async fn migrations(client: &Client) -> Result<Vec<Value>, Failure> {
+    let (mut all, mut marker) = (Vec::new(), String::new());
+    for _ in 0..PAGES_MAX {
+        let mut body = client.get(OPERATORS, &format!("/migrations?limit=1000{marker}")).await?;
+        let page = body["migrations"].as_array_mut().map(std::mem::take).unwrap_or_default();
+        let last = page.last().and_then(|last| last["uuid"].as_str()).map(str::to_owned);
+        all.extend(page);
+        match last.filter(|_| body["migrations_links"].is_array()) {
+            Some(last) => marker = format!("&marker={last}"),
+            None => break,
+        }
+    }
+    Ok(all)
+}
+
+/// The beginning of an id, without its hyphens; none when the text cannot be one.
+fn beginning(text: &str) -> Option<String> {
+    let digits: String = text.chars().filter(|letter| *letter != '-').collect::<String>().to_lowercase();
+    let is_hex = !digits.is_empty() && digits.len() <= 32 && digits.chars().all(|digit| digit.is_ascii_hexdigit());
+    is_hex.then_some(digits)
+}
+
+fn id_of(value: &Value) -> Option<Uuid> {
+    value.as_str()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_hexadecimal_digits_begin_an_id() {
+        assert_eq!(beginning("3F2a-01").as_deref(), Some("3f2a01"));
+        assert_eq!((beginning("web"), beginning(""), beginning("-")), (None, None, None));
+    }
+
+    #[test]
+    fn several_candidates_are_listed_and_none_is_said() {
+        let found = |count: u128| (1..=count).map(|number| (Uuid::from_u128(number), format!("candidate {number}"))).collect();
+        assert_eq!(the_only("a", "server", found(1)).unwrap(), Uuid::from_u128(1));
+        let several = the_only("a", "server", found(12)).unwrap_err().to_string();
+        assert!(several.contains("any of 12") && several.contains("candidate 10") && several.ends_with("and 2 more"), "{several}");
+        assert!(the_only("a", "server", found(0)).unwrap_err().to_string().contains("no server is called \"a\""));
+    }
+}

@@ -1,0 +1,100 @@
+//! Which service a command speaks to: that of a data directory, one at a URL, or a cloud as openstackclient knows it.
+
+use std::path::Path;
+
+use clap::Args;
+
+use super::{Failure, Place};
+use crate::client::credentials::{Credentials, clouds_file};
+use crate::client::{ADMIN, CLOUDS_FILE, Client};
+use crate::config::Config;
+
+/// The ways to name a service. Without any: the data directory `cellshift-data` if it is there, else the cloud that `OS_CLOUD` names,
+/// else the one that the other `OS_*` variables describe.
+#[derive(Args, Clone)]
+pub(super) struct Reach {
+    #[command(flatten)]
+    place: Place,
+    /// The running service at this URL, such as http://127.0.0.1:8774.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["data_dir", "config"])]
+    url: Option<String>,
+    /// The token for --url [default: that of the variable OS_TOKEN].
+    #[arg(long, value_name = "TOKEN", requires = "url")]
+    token: Option<String>,
+    /// The running service that is this cloud of clouds.yaml, which is looked for where openstackclient looks. Without --data-dir,
+    /// --config, --url, --os-cloud and a directory cellshift-data, the variables OS_CLOUD or OS_AUTH_URL, OS_USERNAME and so on say which.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["data_dir", "config", "url"])]
+    os_cloud: Option<String>,
+}
+
+/// What a command works on.
+pub(super) enum Target {
+    /// A data directory, whose service may run or not.
+    Data(Box<Config>),
+    /// A service that runs.
+    Service(Login),
+}
+
+/// A way into a running service.
+pub(super) enum Login {
+    Token { url: String, token: Option<String> },
+    As(Box<Credentials>),
+}
+
+impl Login {
+    /// The administrator of the service that holds the data directory.
+    pub(super) fn of_data(config: &Config) -> Result<Login, Failure> {
+        Ok(Login::As(Box::new(Credentials::of_cloud(&config.data_dir.join(CLOUDS_FILE), ADMIN)?)))
+    }
+
+    pub(super) async fn client(self) -> Result<Client, Failure> {
+        Ok(match self {
+            Login::Token { url, token } => Client::at(&url, token)?,
+            Login::As(credentials) => Client::authenticate(&credentials).await?,
+        })
+    }
+}
+
+impl Reach {
+    /// What is meant; nothing has been asked yet.
+    pub(super) fn target(self) -> Result<Target, Failure> {
+        self.target_in(variable)
+    }
+
+    fn target_in(self, variable: impl Fn(&str) -> Option<String>) -> Result<Target, Failure> {
+        let cloud = |name: &str| -> Result<Target, Failure> {
+            Ok(Target::Service(Login::As(Box::new(Credentials::of_cloud(&clouds_file(&variable), name)?))))
+        };
+        if let Some(url) = self.url {
+            return Ok(Target::Service(Login::Token { url, token: self.token.or_else(|| variable("OS_TOKEN")) }));
+        }
+        if let Some(name) = self.os_cloud {
+            return cloud(&name);
+        }
+        let is_named = self.place.data_dir.is_some() || self.place.config.is_some();
+        let config = self.place.load()?;
+        if !is_named && !Path::new(&config.data_dir).is_dir() {
+            if let Some(name) = variable("OS_CLOUD") {
+                return cloud(&name);
+            }
+            if variable("OS_AUTH_URL").is_some() {
+                return Ok(Target::Service(Login::As(Box::new(Credentials::of_environment(std::env::vars())?))));
+            }
+        }
+        Ok(Target::Data(Box::new(config)))
+    }
+
+    /// A client of the running service.
+    pub(super) async fn client(self) -> Result<Client, Failure> {
+        let login = match self.target()? {
+            Target::Data(config) => Login::of_data(&config)?,
+            Target::Service(login) => login,
+        };
+        login.client().await
+    }
+}
+
+/// A variable that is set to something.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}

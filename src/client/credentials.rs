@@ -1,0 +1,136 @@
+//! Who a client says it is, and to whom: a cloud of `clouds.yaml`, or the `OS_*` variables, as openstackclient reads them.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::ClientError;
+
+/// What is known of it, by names as in `clouds.yaml`: `auth_url`, `username`, `project_name` and so on.
+type Options = BTreeMap<String, String>;
+
+/// The domain where none is named.
+const DOMAIN: &str = "default";
+
+/// A proof of who the caller is, for one identity service.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    /// Where it came from, for errors.
+    pub named: String,
+    /// The identity service's URL, without `/v3`.
+    pub auth_url: String,
+    /// The body of the request for a token.
+    pub body: Value,
+}
+
+#[derive(Deserialize)]
+struct CloudsFile {
+    clouds: BTreeMap<String, CloudEntry>,
+}
+
+#[derive(Deserialize)]
+struct CloudEntry {
+    auth_type: Option<String>,
+    auth: BTreeMap<String, Value>,
+}
+
+impl Credentials {
+    /// A cloud of the file.
+    pub fn of_cloud(file: &Path, cloud: &str) -> Result<Credentials, ClientError> {
+        let failed = |reason: String| ClientError::NoClouds { path: file.to_owned(), reason };
+        let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
+        let mut clouds: CloudsFile = serde_yaml_ng::from_str(&text).map_err(|error| failed(error.to_string()))?;
+        let entry = clouds.clouds.remove(cloud).ok_or_else(|| failed(format!("it has no cloud {cloud}")))?;
+        let word = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let mut options: Options = entry.auth.into_iter().map(|(key, value)| (key, word(value))).collect();
+        options.extend(entry.auth_type.map(|kind| ("auth_type".to_owned(), kind)));
+        Credentials::of_options(cloud.to_owned(), &options)
+    }
+
+    /// The `OS_*` variables.
+    pub fn of_environment(variables: impl IntoIterator<Item = (String, String)>) -> Result<Credentials, ClientError> {
+        let named = |(name, value): (String, String)| Some((name.strip_prefix("OS_")?.to_lowercase(), value));
+        let options = variables.into_iter().filter_map(named).filter(|(_, value)| !value.is_empty()).collect();
+        Credentials::of_options("the OS_* variables".to_owned(), &options)
+    }
+
+    fn of_options(named: String, options: &Options) -> Result<Credentials, ClientError> {
+        let wrong = |reason: String| ClientError::Credentials { named: named.clone(), reason };
+        let given = |key: &str| options.get(key).filter(|value| !value.is_empty());
+        let needed = |key: &str| given(key).ok_or_else(|| wrong(format!("{key} is missing")));
+        let kind = match (given("auth_type"), given("token"), given("password")) {
+            (Some(kind), ..) => kind.as_str(),
+            (None, Some(_), None) => "token",
+            (None, ..) if given("application_credential_secret").is_some() => "v3applicationcredential",
+            (None, ..) => "password",
+        };
+        let proof = match kind {
+            "password" | "v3password" => {
+                let user = reference(options, "user").ok_or_else(|| wrong("username or user_id is missing".to_owned()))?;
+                let password = needed("password")?;
+                json!({"methods": ["password"], "password": {"user": with(user, "password", password)}})
+            }
+            "token" | "v3token" => json!({"methods": ["token"], "token": {"id": needed("token")?}}),
+            "v3applicationcredential" => {
+                return Err(wrong("cellshift's identity service has no application credentials: give a password or a token".to_owned()));
+            }
+            other => return Err(wrong(format!("auth_type {other} is not known: it must be password or token"))),
+        };
+        let auth_url = needed("auth_url")?.trim_end_matches('/').trim_end_matches("/v3").trim_end_matches('/').to_owned();
+        let mut body = json!({"auth": {"identity": proof}});
+        if let Some(scope) = scope(options) {
+            body["auth"]["scope"] = scope;
+        }
+        Ok(Credentials { named, auth_url, body })
+    }
+}
+
+/// What the token shall be good for; none leaves it to the identity service.
+fn scope(options: &Options) -> Option<Value> {
+    if options.get("system_scope").is_some_and(|scope| scope == "all") {
+        return Some(json!({"system": {"all": true}}));
+    }
+    if let Some(project) = reference(options, "project").or_else(|| reference(options, "tenant")) {
+        return Some(json!({ "project": project }));
+    }
+    let named = |key: &str, value: &String| json!({"domain": {key: value}});
+    let id = options.get("domain_id").map(|id| named("id", id));
+    id.or_else(|| options.get("domain_name").map(|name| named("name", name)))
+}
+
+/// A user or a project: by its id, or by its name and domain.
+fn reference(options: &Options, what: &str) -> Option<Value> {
+    let first = |keys: &[String]| keys.iter().find_map(|key| options.get(key));
+    if let Some(id) = first(&[format!("{what}_id")]) {
+        return Some(json!({ "id": id }));
+    }
+    let name = first(&[format!("{what}_name"), format!("{what}name")])?;
+    let domain = match (first(&[format!("{what}_domain_id")]), first(&[format!("{what}_domain_name")])) {
+        (Some(id), _) => json!({ "id": id }),
+        (None, Some(name)) => json!({ "name": name }),
+        (None, None) => json!({"id": options.get("default_domain").map_or(DOMAIN, String::as_str)}),
+    };
+    Some(json!({"name": name, "domain": domain}))
+}
+
+fn with(mut object: Value, key: &str, value: &str) -> Value {
+    object[key] = value.into();
+    object
+}
+
+/// The `clouds.yaml` that openstackclient would read: that of `OS_CLIENT_CONFIG_FILE`, of this directory, of the user, of the machine.
+pub fn clouds_file(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
+    if let Some(named) = variable("OS_CLIENT_CONFIG_FILE").filter(|named| !named.is_empty()) {
+        return named.into();
+    }
+    let home = variable("HOME").unwrap_or_default();
+    let of_user = variable("XDG_CONFIG_HOME").map_or_else(|| Path::new(&home).join(".config"), PathBuf::from);
+    let here = PathBuf::from("clouds.yaml");
+    let candidates = [here.clone(), of_user.join("openstack/clouds.yaml"), PathBuf::from("/etc/openstack/clouds.yaml")];
+    candidates.into_iter().find(|file| file.is_file()).unwrap_or(here)
+}
+
+#[cfg(test)]
+mod tests;
