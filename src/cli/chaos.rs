@@ -6,8 +6,10 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-use super::Failure;
+use super::reach::Reach;
 use super::simulate::{quiet_experiments, read};
+use super::terminal::{self, complain, say};
+use super::{Failure, chaos_service};
 use crate::chaos::experiment::draw::drawn;
 use crate::chaos::experiment::fault::PlannedFault;
 use crate::chaos::experiment::html;
@@ -15,6 +17,7 @@ use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::experiment::text::{seconds, text};
 use crate::chaos::experiment::verdict::{Conclusion, Findings, Verdict};
 use crate::chaos::simulation::{self, Options, Teller};
+use crate::env::Env;
 
 /// The exit code when something did not hold.
 const BROKEN: u8 = 3;
@@ -35,6 +38,18 @@ pub(super) enum Chaos {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
+    /// Load an experiment into a running service, whose configuration has [chaos] enabled = true: its faults, on that service's own
+    /// cloud and users.
+    ///
+    /// Ends with 0 when it has begun and, with --wait, as run does.
+    Load(chaos_service::Load),
+    /// Tell how the experiment goes that was loaded last, and its verdict when it is over; then this ends as run does.
+    Show(chaos_service::Show),
+    /// End the experiment's faults at once; its verdict follows when what they met has come to an end.
+    Stop {
+        #[command(flatten)]
+        reach: Reach,
+    },
 }
 
 #[derive(Args)]
@@ -48,24 +63,60 @@ pub(super) struct Run {
     /// The seed, in place of the file's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    #[command(flatten)]
+    reports: Reports,
+    /// Do not tell on standard error what happens while it happens.
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// The files that a verdict is written to besides.
+#[derive(Args)]
+pub(super) struct Reports {
     /// Also write the verdict as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Also write it as a page with the timeline of each migration, which needs nothing else.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Do not tell on standard error what happens while it happens.
-    #[arg(long)]
-    quiet: bool,
 }
 
-pub(super) fn run(asked: &Chaos) -> ExitCode {
+impl Reports {
+    /// Refuses files that could not be written when there is a verdict; what stands in them stays.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        [&self.json, &self.html].into_iter().flatten().try_for_each(|file| writable(file))
+    }
+
+    pub(super) fn write(&self, verdict: &Verdict, again: Option<String>) -> Result<(), Failure> {
+        if let Some(file) = &self.json {
+            write(file, &(serde_json::to_string_pretty(verdict)? + "\n"))?;
+        }
+        if let Some(file) = &self.html {
+            write(file, &html::page(verdict, &html::Origin { at: Env::system().now(), again }))?;
+        }
+        Ok(())
+    }
+}
+
+/// Tells a program what the verdict is.
+pub(super) fn exit_code(verdict: &Verdict) -> ExitCode {
+    match verdict.conclusion {
+        Conclusion::Held => ExitCode::SUCCESS,
+        Conclusion::Broken => ExitCode::from(BROKEN),
+        Conclusion::Incomplete => ExitCode::from(INCOMPLETE),
+    }
+}
+
+pub(super) fn run(asked: Chaos) -> ExitCode {
     let done = match asked {
-        Chaos::Run(asked) => experiment(asked),
-        Chaos::Check { files } => check(files),
+        Chaos::Run(asked) => experiment(&asked),
+        Chaos::Check { files } => check(&files),
+        Chaos::Load(asked) => chaos_service::load(asked),
+        Chaos::Show(asked) => chaos_service::show(asked),
+        Chaos::Stop { reach } => chaos_service::stop(reach),
     };
     done.unwrap_or_else(|failure| {
-        eprintln!("cellshift: {failure}");
+        complain!("{failure}");
         ExitCode::from(IMPOSSIBLE)
     })
 }
@@ -74,7 +125,7 @@ fn check(files: &[PathBuf]) -> Result<ExitCode, Failure> {
     let mut refused = Vec::new();
     for file in files {
         match read(file) {
-            Ok(scenario) => println!("{}: {}", file.display(), scenario.title),
+            Ok(scenario) => say!("{}: {}", file.display(), scenario.title),
             Err(failure) => refused.push(failure.to_string()),
         }
     }
@@ -87,22 +138,36 @@ fn experiment(asked: &Run) -> Result<ExitCode, Failure> {
     if scenario.title.is_empty() {
         scenario.title = asked.file.display().to_string();
     }
+    asked.reports.check()?;
     quiet_experiments();
     let planned = drawn(scenario.seed, &scenario);
     let findings = found(&scenario, &planned, asked)?;
     let verdict = Verdict::of(&scenario, &planned, findings);
-    if let Some(file) = &asked.json {
-        write(file, &(serde_json::to_string_pretty(&verdict)? + "\n"))?;
+    terminal::out(format_args!("{}", text(&verdict)));
+    asked.reports.write(&verdict, Some(again(&asked.file, verdict.findings.seed, asked.live)))?;
+    Ok(exit_code(&verdict))
+}
+
+fn writable(file: &Path) -> Result<(), Failure> {
+    let is_new = !file.exists();
+    let opened = std::fs::File::options().create(true).append(true).open(file);
+    opened.map_err(|error| format!("{} cannot be written: {error}", file.display()))?;
+    if is_new {
+        std::fs::remove_file(file)?;
     }
-    if let Some(file) = &asked.html {
-        write(file, &html::page(&verdict))?;
-    }
-    std::io::stdout().lock().write_all(text(&verdict).as_bytes())?;
-    Ok(match verdict.conclusion {
-        Conclusion::Held => ExitCode::SUCCESS,
-        Conclusion::Broken => ExitCode::from(BROKEN),
-        Conclusion::Incomplete => ExitCode::from(INCOMPLETE),
-    })
+    Ok(())
+}
+
+/// The command that runs the same again.
+fn again(file: &Path, seed: u64, live: bool) -> String {
+    let live = if live { " --live" } else { "" };
+    format!("cellshift chaos run {} --seed {seed}{live}", quoted(&file.display().to_string()))
+}
+
+/// A word as a shell takes it.
+pub(super) fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:,@%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
 fn write(file: &Path, content: &str) -> Result<(), Failure> {

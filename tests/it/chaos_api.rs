@@ -84,8 +84,6 @@ fn what_cannot_be_done_is_refused_with_what_is_allowed() {
         }
         for (experiment, part) in [
             (json!({"colour": 1}), "unknown field `colour`"),
-            (json!({"topology": {"cells": 5}}), "topology: a running service has its own"),
-            (json!({"workload": {"servers": 1}}), "workload: the users"),
             (json!({"faults": [{"when": {"at_ms": 1}, "what": "restart"}]}), "faults[0].what"),
             (json!({"faults": [{"when": {"step": "no"}, "what": {"step": "refuse"}}]}), "prepare_at_target"),
             (json!({"faults": [{"when": {"at_ms": 1}, "what": {"host_crash": {"host": "cell3-host1"}}}]}), "cell2-host2"),
@@ -242,5 +240,49 @@ fn a_stopped_experiment_does_nothing_more() {
         stage.cross(server).await;
         stage.admin.post(EXPERIMENT, json!({"experiment": {"title": "another", "faults": []}})).await.expect(202);
         assert_eq!(experiment(&stage, "over").await["verdict"]["conclusion"], "held");
+    });
+}
+
+/// Shipped experiments that a service of two cells, two hosts in each and one conductor refuses, and the key that its answer names.
+const REFUSED: [(&str, &str); 3] =
+    [("a-bad-day", "abort.violations"), ("clock-goes-back", "faults[0].what"), ("two-conductors-one-stands-still", "conductor-2")];
+
+#[test]
+fn each_shipped_experiment_is_loaded_or_refused_with_its_reason() {
+    play(enabled, |stage| async move {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+        let mut loaded = 0;
+        for entry in std::fs::read_dir(folder).expect("the experiments") {
+            let file = entry.expect("a file").path();
+            let name = file.file_stem().and_then(|name| name.to_str()).expect("a name").to_owned();
+            let text = std::fs::read_to_string(&file).expect("an experiment");
+            if let Some((_, key)) = REFUSED.iter().find(|(refused, _)| *refused == name) {
+                let refused = stage.admin.post_file(EXPERIMENT, "application/toml", &text).await.expect(400);
+                assert!(refused.message().contains(key), "{name}: {}", refused.text);
+                continue;
+            }
+            let begun = stage.admin.post_file(EXPERIMENT, "application/toml", &text).await.expect(202).body;
+            let left_out = begun["experiment"]["left_out"].to_string();
+            assert!(left_out.contains("workload: ") && left_out.contains("topology: "), "{name}: {left_out}");
+            stage.admin.delete(EXPERIMENT).await.expect(202);
+            experiment(&stage, "over").await;
+            loaded += 1;
+        }
+        assert_eq!(loaded, 13);
+    });
+}
+
+#[test]
+fn what_a_files_own_users_would_do_is_not_expected_of_others() {
+    play(enabled, |stage| async move {
+        let file = "[topology]\ncells = 2\nhosts_per_cell = 2\n[[workload.journeys]]\nservers = 4\n\
+                    [[faults]]\nwhen = { at_ms = 1 }\nwhat = { kill = { actor = \"scheduler\" } }\n\
+                    [expect]\narrived = { at_least = 4 }\nservers_in_error = { at_most = 0 }\nrecovery_p99_ms = 5000\n";
+        let begun = stage.admin.post_file(EXPERIMENT, "application/toml", file).await.expect(202).body;
+        assert!(begun.to_string().contains("expect.arrived, expect.servers_in_error: "), "{begun:#}");
+        let over = experiment(&stage, "over").await;
+        let judged: Vec<&Value> = over["verdict"]["expectations"].as_array().expect("a list").iter().map(|one| &one["what"]).collect();
+        assert_eq!(judged, [&json!("recovery, 99th percentile"), &json!("faults that did not happen")], "{over:#}");
+        assert_eq!(over["verdict"]["conclusion"], "held", "{over:#}");
     });
 }

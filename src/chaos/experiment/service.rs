@@ -1,6 +1,7 @@
 //! Faults against a running service, and an experiment loaded into it (`/ops/v1/chaos`): one task owns both, takes commands, ends what
 //! lasts, and tells of every fault in the log and in the notifications.
 
+mod fit;
 mod keeper;
 mod loaded;
 mod told;
@@ -16,11 +17,11 @@ use self::keeper::Keeper;
 use self::told::Told;
 use super::Witness;
 use super::check::Complaint;
-use super::fault::{PlannedFault, What, When};
+use super::fault::What;
 use super::injector::Injector;
 use super::post::Post;
 use super::record::Injected;
-use super::scenario::{Scenario, Topology, Workload};
+use super::scenario::Scenario;
 use super::verdict::Verdict;
 use crate::actors::root::Tree;
 use crate::db::Db;
@@ -45,6 +46,8 @@ pub struct ExperimentView {
     /// `running`; `ending`, when its faults are over and what they met comes to an end; `over`.
     pub state: &'static str,
     pub began_at: chrono::DateTime<chrono::Utc>,
+    /// What of the file the service has replaced by its own or does not judge, in sentences that begin with the key.
+    pub left_out: Vec<String>,
     pub injected: Vec<Injected>,
     /// When it is over.
     pub verdict: Option<Verdict>,
@@ -173,25 +176,4 @@ fn possible(key: &str, what: &What, at_step: bool) -> Option<Complaint> {
         What::Step(_) if !at_step => Some(complaint(key, "it happens at a step: load an experiment that says which")),
         _ => None,
     }
-}
-
-/// What a file may say that a running service cannot do.
-fn unfit(scenario: &Scenario) -> Vec<Complaint> {
-    let mut complaints = Vec::new();
-    if scenario.topology != Topology::default() {
-        complaints.push(complaint("topology", "a running service has its own"));
-    }
-    if scenario.workload != Workload::default() {
-        complaints.push(complaint("workload", "the users of a running service are its own"));
-    }
-    let abort = &scenario.abort;
-    if abort.violations.is_some() || abort.failed_answers.is_some() || abort.servers_in_error.is_some() {
-        complaints.push(complaint("abort", "in a running service there is only `after_seconds`"));
-    }
-    let faults = scenario.faults.iter().flatten().enumerate();
-    let impossible = |(number, fault): (usize, &PlannedFault)| {
-        possible(&format!("faults[{number}].what"), &fault.what, matches!(fault.when, When::Step(_)))
-    };
-    complaints.extend(faults.filter_map(impossible));
-    complaints
 }

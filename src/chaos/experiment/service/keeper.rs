@@ -7,9 +7,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use super::fit::{fitted, unfit};
 use super::loaded::Loaded;
 use super::told::{Told, by_hand};
-use super::{Command, ExperimentView, HandFault, Refused, possible, refuse, unfit};
+use super::{Command, ExperimentView, HandFault, Refused, possible, refuse};
 use crate::actors::root::Tree;
 use crate::chaos::experiment::check;
 use crate::chaos::experiment::fault::What;
@@ -181,15 +182,15 @@ impl Keeper {
         Ok(())
     }
 
-    fn load(&mut self, mut scenario: Scenario) -> Result<ExperimentView, Refused> {
+    fn load(&mut self, scenario: Scenario) -> Result<ExperimentView, Refused> {
         if self.loaded.as_ref().is_some_and(|loaded| !loaded.is_over()) {
             return Err(Refused::Conflict("Another experiment is loaded, and it is not over.".into()));
         }
         let mut complaints = unfit(&scenario);
-        scenario.topology = self.topology();
+        let (scenario, left_out) = fitted(scenario, self.topology());
         complaints.extend(check::complaints(&scenario));
         refuse(&complaints)?;
-        let loaded = Loaded::begin(scenario, self.tree.clone(), self.calls.clone(), self.overs.clone());
+        let loaded = Loaded::begin(scenario, left_out, self.tree.clone(), self.calls.clone(), self.overs.clone());
         for (number, fault, ms) in loaded.at_times() {
             self.enter(Some(ms), End::Begin(number, fault));
         }

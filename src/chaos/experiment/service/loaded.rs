@@ -18,6 +18,7 @@ use crate::chaos::experiment::fault::{PlannedFault, What, When};
 use crate::chaos::experiment::plan::{Call, Plan};
 use crate::chaos::experiment::record::{Injected, Record};
 use crate::chaos::experiment::scenario::Scenario;
+use crate::chaos::experiment::text::word;
 use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode, Verdict};
 use crate::db::DbError;
 use crate::db::api::operations::{Operations, SagaRecord};
@@ -50,6 +51,7 @@ enum State {
 
 pub(super) struct Loaded {
     scenario: Scenario,
+    left_out: Vec<String>,
     planned: Vec<PlannedFault>,
     pub(super) record: Record,
     tree: Tree,
@@ -68,6 +70,7 @@ impl Loaded {
     /// Arms the faults at steps; those at times are the caller's to begin ([`Loaded::at_times`]).
     pub(super) fn begin(
         scenario: Scenario,
+        left_out: Vec<String>,
         tree: Tree,
         calls: mpsc::UnboundedSender<Call>,
         overs: mpsc::UnboundedSender<Injected>,
@@ -80,7 +83,20 @@ impl Loaded {
         tree.faults.arm(Some(plan.clone()));
         let operations = Operations::new(tree.world.api.db().named("chaos"));
         let began_at = tree.world.env.now();
-        Loaded { scenario, planned, record, tree, plan, witness, began_at, aborted: None, handled: 0, state: State::Running, operations }
+        Loaded {
+            scenario,
+            left_out,
+            planned,
+            record,
+            tree,
+            plan,
+            witness,
+            began_at,
+            aborted: None,
+            handled: 0,
+            state: State::Running,
+            operations,
+        }
     }
 
     pub(super) fn title(&self) -> &str {
@@ -156,7 +172,7 @@ impl Loaded {
             Ok((_, true)) if in_time => {}
             Ok((findings, _)) => {
                 let verdict = Verdict::of(&self.scenario, &self.planned, findings);
-                log::warn!("experiment {:?} is over: {:?}", self.scenario.title, verdict.conclusion);
+                log::warn!("experiment {:?} is over: {}", self.scenario.title, word(verdict.conclusion));
                 self.state = State::Over(Box::new(verdict));
             }
             Err(error) if in_time => log::debug!("an experiment's findings cannot be read yet: {error}"),
@@ -214,6 +230,6 @@ impl Loaded {
             State::Over(verdict) => ("over", Some((**verdict).clone())),
         };
         let (title, began_at) = (self.scenario.title.clone(), self.began_at);
-        ExperimentView { title, state, began_at, injected: self.record.all(), verdict }
+        ExperimentView { title, state, began_at, left_out: self.left_out.clone(), injected: self.record.all(), verdict }
     }
 }

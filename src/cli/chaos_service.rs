@@ -1,0 +1,131 @@
+//! `cellshift chaos load`, `show` and `stop`: an experiment on a running service, over its operators' API.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::Value;
+
+use super::Failure;
+use super::chaos::{Reports, exit_code, quoted};
+use super::reach::Reach;
+use super::terminal::{self, say};
+use crate::chaos::experiment::text::{seconds, text};
+use crate::chaos::experiment::verdict::Verdict;
+use crate::client::{Client, ClientError, OPERATORS};
+
+/// Pause between two looks at an experiment that is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+const PATH: &str = "/chaos/experiment";
+
+/// An experiment and the service that gets it.
+#[derive(Args)]
+pub(super) struct Load {
+    /// The experiment (TOML, docs/EXPERIMENTS.md).
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    reach: Reach,
+    /// Wait until it is over, and tell the verdict.
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    reports: Reports,
+}
+
+/// The experiment that was loaded last.
+#[derive(Args)]
+pub(super) struct Show {
+    #[command(flatten)]
+    reach: Reach,
+    /// Wait until it is over.
+    #[arg(long)]
+    wait: bool,
+    #[command(flatten)]
+    reports: Reports,
+}
+
+pub(super) fn load(asked: Load) -> Result<ExitCode, Failure> {
+    let Load { file, reach, wait, reports } = asked;
+    let content = read(&file)?;
+    let again = format!("cellshift chaos load {}", quoted(&file.display().to_string()));
+    reports.check()?;
+    actix_rt::System::new().block_on(async {
+        let client = reach.client().await?;
+        let body = client.post_text(OPERATORS, PATH, "application/toml", content).await.map_err(explained)?;
+        began(&body["experiment"]);
+        if wait { told(&client, true, &reports, Some(again)).await } else { Ok(ExitCode::SUCCESS) }
+    })
+}
+
+pub(super) fn show(asked: Show) -> Result<ExitCode, Failure> {
+    let Show { reach, wait, reports } = asked;
+    reports.check()?;
+    actix_rt::System::new().block_on(async {
+        let client = reach.client().await?;
+        told(&client, wait, &reports, None).await
+    })
+}
+
+pub(super) fn stop(reach: Reach) -> Result<ExitCode, Failure> {
+    actix_rt::System::new().block_on(async {
+        let client = reach.client().await?;
+        let body = client.delete(OPERATORS, PATH).await.map_err(explained)?;
+        say!("{}", line(&body["experiment"]));
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    Ok(std::fs::read_to_string(file).map_err(|error| format!("the experiment {} cannot be read: {error}", file.display()))?)
+}
+
+/// A service that does not know the path has it switched off.
+fn explained(error: ClientError) -> Failure {
+    match error {
+        ClientError::Refused { status: 404, message, .. } if !message.contains("experiment") => {
+            "the service has no /ops/v1/chaos: start it with [chaos] enabled = true in its configuration".into()
+        }
+        other => other.into(),
+    }
+}
+
+fn began(experiment: &Value) {
+    say!("{}", line(experiment));
+    for left_out in experiment["left_out"].as_array().into_iter().flatten() {
+        say!("  {}", left_out.as_str().unwrap_or_default());
+    }
+}
+
+/// How it goes, in a line.
+fn line(experiment: &Value) -> String {
+    let word = |key: &str| experiment[key].as_str().unwrap_or_default();
+    let injected = experiment["injected"].as_array().map_or(0, Vec::len);
+    format!("{}: {}, faults so far: {injected}", word("title"), word("state"))
+}
+
+/// Tells the verdict, or how it goes where there is none yet.
+async fn told(client: &Client, wait: bool, reports: &Reports, again: Option<String>) -> Result<ExitCode, Failure> {
+    let mut seen = 0;
+    loop {
+        let body = client.get(OPERATORS, PATH).await.map_err(explained)?;
+        let experiment = &body["experiment"];
+        if !experiment["verdict"].is_null() {
+            let verdict: Verdict = serde_json::from_value(experiment["verdict"].clone())?;
+            terminal::out(format_args!("{}", text(&verdict)));
+            reports.write(&verdict, again)?;
+            return Ok(exit_code(&verdict));
+        }
+        if !wait {
+            began(experiment);
+            return Ok(ExitCode::SUCCESS);
+        }
+        for fault in experiment["injected"].as_array().into_iter().flatten().skip(seen) {
+            let at = seconds(fault["at_ms"].as_u64().unwrap_or_default());
+            terminal::err(format_args!("{at:>12}  {}\n", fault["what"].as_str().unwrap_or_default()));
+            seen += 1;
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
