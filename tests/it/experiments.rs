@@ -6,11 +6,12 @@ use std::process::{Command, Output};
 
 use cellshift::chaos::experiment::check::parse;
 use cellshift::chaos::experiment::draw::drawn;
-use cellshift::chaos::experiment::html;
+use cellshift::chaos::experiment::html::{self, Origin};
 use cellshift::chaos::experiment::scenario::Scenario;
 use cellshift::chaos::experiment::text::text;
 use cellshift::chaos::experiment::verdict::{Conclusion, Verdict};
 use cellshift::chaos::simulation::{Options, run_with};
+use cellshift::env::Env;
 use serde_json::Value;
 
 use crate::service::program;
@@ -33,7 +34,8 @@ fn holds(name: &str) {
     let verdict = Verdict::of(&scenario, &planned, outcome.findings);
     assert_eq!(verdict.conclusion, Conclusion::Held, "{}", text(&verdict));
     assert!(!verdict.findings.injected.is_empty() && verdict.recovery.is_some(), "it shows something: {}", text(&verdict));
-    let page = html::page(&verdict);
+    let origin = Origin { at: Env::system().now(), again: None };
+    let page = html::page(&verdict, &origin);
     for migration in verdict.findings.migrations.iter().filter(|migration| migration.is_move()) {
         assert!(page.contains(&format!("of server {}", &migration.server.simple().to_string()[..8])), "{}", migration.server);
     }
@@ -135,7 +137,9 @@ fn the_command_tells_progress_and_verdict_and_writes_both_reports() {
     assert!(progress.contains("FAULT  actor conductor is killed") && progress.contains("everything is healed"), "{progress}");
     let verdict: Verdict = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("a verdict");
     assert_eq!((verdict.conclusion, verdict.findings.injected.len()), (Conclusion::Held, 2));
-    assert!(std::fs::read_to_string(page).expect("a page").contains("take_ownership"));
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(page.contains("take_ownership") && page.contains("class=\"pivot\""));
+    assert!(page.contains(&format!("cellshift chaos run {file} --seed {}", verdict.findings.seed)), "the command that replays it");
 }
 
 #[test]

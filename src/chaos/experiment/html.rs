@@ -2,9 +2,13 @@
 
 use std::fmt::Write as _;
 
+use chrono::{DateTime, Utc};
+
 use super::short;
 use super::text::{made, seconds, word};
 use super::verdict::{Conclusion, Findings, MigrationEnd, StepTold, Verdict};
+use crate::saga::step::Class;
+use crate::saga::tables;
 
 /// Width of a timeline in the drawing's own units.
 const WIDTH: f64 = 900.0;
@@ -12,23 +16,42 @@ const WIDTH: f64 = 900.0;
 const ROW: f64 = 18.0;
 /// Room for the steps' names, left of it.
 const NAMES: f64 = 230.0;
+/// Room right of it, for marks at its very end.
+const EDGE: f64 = 14.0;
 
+/// A browser that prefers dark pages gets dark colours that keep every label legible, and none of its own making.
 const STYLE: &str = "\
-body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1180px;padding:0 1rem;color:#1c2430;background:#fff}\
+:root{color-scheme:light dark;--ink:#1c2430;--paper:#fff;--quiet:#5a6675;--rule:#e3e8ee;--grid:#eef1f4;--bad:#b3261e;--ok:#5b8def;\
+--undo:#8a63c9;--doubt:#c98a00;--open:#9aa5b1;--code:#f4f6f8}\
+@media (prefers-color-scheme:dark){:root{--ink:#e6eaf0;--paper:#14181e;--quiet:#a3aebb;--rule:#333b45;--grid:#262d36;--bad:#f2766d;\
+--ok:#7ba4f4;--undo:#b08fe6;--doubt:#e0a92e;--open:#7d8894;--code:#20262e}}\
+body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1180px;padding:0 1rem;color:var(--ink);background:var(--paper)}\
 h1{font-size:1.5rem;margin-bottom:0}h2{font-size:1.1rem;margin-top:2rem}h3{font-size:.95rem;margin:1.4rem 0 .2rem}\
-p.made{color:#5a6675;margin-top:.2rem}.verdict{display:inline-block;padding:.2rem .8rem;border-radius:4px;color:#fff;font-weight:600}\
-.held{background:#2b7a4b}.broken{background:#b3261e}.incomplete{background:#9a6700}\
-table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.2rem .7rem .2rem 0;border-bottom:1px solid #e3e8ee;vertical-align:top}\
-td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}svg{width:100%;height:auto;display:block}\
-svg text{font:11px system-ui,sans-serif;fill:#1c2430}.ok{fill:#5b8def}.failed{fill:#b3261e}.unknown{fill:#c98a00}.undo{fill:#8a63c9}\
-.open{fill:#9aa5b1}.fault{stroke:#b3261e;stroke-width:1.5;stroke-dasharray:3 2}.grid{stroke:#eef1f4}.why{color:#5a6675;font-size:.85rem}\
+p.made{color:var(--quiet);margin-top:.2rem}.verdict{display:inline-block;padding:.2rem .8rem;border-radius:4px;color:#fff;font-weight:600}\
+.held{background:#2b7a4b}.broken{background:#b3261e}.incomplete{background:#9a6700}.wide{overflow-x:auto}\
+table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.2rem .7rem .2rem 0;border-bottom:1px solid var(--rule);vertical-align:top}\
+td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}svg{width:100%;min-width:760px;height:auto;display:block}\
+svg text{font:11px system-ui,sans-serif;fill:var(--ink)}svg tspan,svg .mark{fill:var(--quiet)}.ok{fill:var(--ok)}.failed{fill:var(--bad)}\
+.unknown{fill:var(--doubt)}.undo{fill:var(--undo)}.open{fill:var(--open)}.fault{stroke:var(--bad);stroke-width:1.5;stroke-dasharray:3 2}\
+.pivot{stroke:var(--ink);stroke-width:1.5}.grid{stroke:var(--grid)}.why{color:var(--quiet);font-size:.85rem;overflow-wrap:anywhere}\
+code{background:var(--code);padding:.1rem .4rem;border-radius:4px;overflow-wrap:anywhere}\
 .key span{display:inline-block;margin-right:1rem}.key i{display:inline-block;width:.8rem;height:.8rem;margin-right:.3rem;vertical-align:-1px}";
 
 /// The colours' meaning.
-const KEY: &str = "<p class=\"key\"><span><i style=\"background:#5b8def\"></i>act done</span>\
-<span><i style=\"background:#8a63c9\"></i>undo done</span><span><i style=\"background:#b3261e\"></i>failed</span>\
-<span><i style=\"background:#c98a00\"></i>end unknown or too late</span><span><i style=\"background:#9aa5b1\"></i>no end recorded</span>\
-<span><i style=\"background:#b3261e;width:2px\"></i>a fault</span></p>";
+const KEY: &str = "<p class=\"key\"><span><i style=\"background:var(--ok)\"></i>act done</span>\
+<span><i style=\"background:var(--undo)\"></i>undo done</span><span><i style=\"background:var(--bad)\"></i>failed</span>\
+<span><i style=\"background:var(--doubt)\"></i>end unknown or too late</span><span><i style=\"background:var(--open)\"></i>no end recorded</span>\
+<span><i style=\"background:var(--bad);width:2px\"></i>a fault</span>\
+<span><i style=\"border-left:2px solid var(--ink);width:0\"></i>the pivot: the commit after which it only goes forward</span></p>";
+
+/// Where a page comes from, for its foot.
+#[derive(Clone, Debug)]
+pub struct Origin {
+    /// When it was made.
+    pub at: DateTime<Utc>,
+    /// The command that runs the same again, where it is known.
+    pub again: Option<String>,
+}
 
 /// Text as HTML shows it.
 pub fn escaped(text: &str) -> String {
@@ -47,7 +70,7 @@ pub fn escaped(text: &str) -> String {
 }
 
 /// The page. Nobody can fail to write to a string.
-pub fn page(verdict: &Verdict) -> String {
+pub fn page(verdict: &Verdict, origin: &Origin) -> String {
     let findings = &verdict.findings;
     let title = escaped(&verdict.title);
     let class = match verdict.conclusion {
@@ -56,7 +79,7 @@ pub fn page(verdict: &Verdict) -> String {
         Conclusion::Incomplete => "incomplete",
     };
     let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\n<style>{STYLE}</style></head>\n\
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{title}</title>\n<style>{STYLE}</style></head>\n\
          <body><h1>{title}</h1>\n<p class=\"made\">{}</p>\n<p><span class=\"verdict {class}\">{}</span></p>\n",
         escaped(&made(findings)),
         word(verdict.conclusion)
@@ -72,13 +95,22 @@ pub fn page(verdict: &Verdict) -> String {
         timeline(&mut page, findings, migration);
     }
     others(&mut page, findings);
+    foot(&mut page, origin);
     page.push_str("</body></html>\n");
     page
 }
 
+fn foot(page: &mut String, origin: &Origin) {
+    if let Some(again) = &origin.again {
+        let _ = writeln!(page, "<p class=\"why\">The same again: <code>{}</code></p>", escaped(again));
+    }
+    let (version, at) = (env!("CARGO_PKG_VERSION"), origin.at.format("%Y-%m-%d %H:%M:%S UTC"));
+    let _ = writeln!(page, "<p class=\"why\">cellshift {version}, {at}</p>");
+}
+
 fn held(page: &mut String, verdict: &Verdict) {
     let findings = &verdict.findings;
-    page.push_str("<h2>What had to hold</h2>\n<table><tr><th>what</th><th>wanted</th><th>found</th><th></th></tr>\n");
+    page.push_str("<h2>What had to hold</h2>\n<div class=\"wide\"><table><tr><th>what</th><th>wanted</th><th>found</th><th></th></tr>\n");
     let mut row = |what: &str, wanted: &str, found: &str, met: bool| {
         let (class, word) = if met { ("held", "held") } else { ("broken", "broken") };
         let _ = writeln!(
@@ -94,7 +126,7 @@ fn held(page: &mut String, verdict: &Verdict) {
     for expectation in &verdict.expectations {
         row(&expectation.what, &expectation.wanted, &expectation.found, expectation.met);
     }
-    page.push_str("</table>\n");
+    page.push_str("</table></div>\n");
     let troubles = findings.violations.iter().map(ToString::to_string);
     let silent = findings.unreachable.iter().map(|silent| format!("no answer: {silent}"));
     let gave_up = findings.aborted.iter().map(|why| format!("the experiment gave up: {why}"));
@@ -114,10 +146,13 @@ fn held(page: &mut String, verdict: &Verdict) {
 }
 
 fn faults(page: &mut String, verdict: &Verdict) {
-    page.push_str("<h2>Faults</h2>\n<table><tr><th>at</th><th>over</th><th>what</th><th>where</th></tr>\n");
+    page.push_str("<h2>Faults</h2>\n<div class=\"wide\"><table><tr><th>at</th><th>over</th><th>what</th><th>where</th></tr>\n");
     for fault in &verdict.findings.injected {
         let place = match (&fault.step, fault.saga) {
-            (Some(step), Some(saga)) => format!("{step} of {}", short(saga)),
+            (Some(step), Some(saga)) => {
+                let moment = fault.moment.map_or_else(String::new, |moment| format!(", {moment}"));
+                format!("{step} of {}{moment}", short(saga))
+            }
             _ => String::new(),
         };
         let failed = fault.failed.as_ref().map_or_else(String::new, |why| format!(" (it could not happen: {why})"));
@@ -134,7 +169,7 @@ fn faults(page: &mut String, verdict: &Verdict) {
     for fault in &verdict.not_injected {
         let _ = writeln!(page, "<tr><td class=\"n\">never</td><td></td><td>{}</td><td></td></tr>", escaped(fault));
     }
-    page.push_str("</table>\n");
+    page.push_str("</table></div>\n");
 }
 
 fn timeline(page: &mut String, findings: &Findings, migration: &MigrationEnd) {
@@ -152,10 +187,23 @@ fn timeline(page: &mut String, findings: &Findings, migration: &MigrationEnd) {
         escaped(&why)
     );
     let height = ROW * (migration.steps.len() as f64 + 1.0);
-    let _ = writeln!(page, "<svg viewBox=\"0 0 {:.0} {height:.0}\" role=\"img\">", NAMES + WIDTH);
+    let width = NAMES + WIDTH + EDGE;
+    let _ = writeln!(page, "<div class=\"wide\"><svg viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">");
     let scale = Scale::of(migration);
     for (row, step) in migration.steps.iter().enumerate() {
         bar(page, &scale, row, step);
+    }
+    let base = height - 5.0;
+    if let Some(ms) = pivot(migration) {
+        let x = scale.at(ms);
+        let _ = writeln!(
+            page,
+            "<line class=\"pivot\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"0\" y2=\"{:.0}\"><title>{} the pivot</title></line>",
+            height - ROW,
+            seconds(ms)
+        );
+        let left_of_it = (x - 5.0).clamp(NAMES + 80.0, NAMES + WIDTH - 50.0);
+        let _ = writeln!(page, "<text class=\"mark\" x=\"{left_of_it:.1}\" y=\"{base:.0}\" text-anchor=\"end\">pivot</text>");
     }
     for fault in migration.faults.iter().filter_map(|place| findings.injected.get(*place)) {
         let x = scale.at(fault.at_ms);
@@ -166,9 +214,16 @@ fn timeline(page: &mut String, findings: &Findings, migration: &MigrationEnd) {
             escaped(&fault.what)
         );
     }
-    let base = height - 5.0;
     let _ = writeln!(page, "<text x=\"{NAMES}\" y=\"{base:.0}\">{}</text>", seconds(scale.from));
-    let _ = writeln!(page, "<text x=\"{:.0}\" y=\"{base:.0}\" text-anchor=\"end\">{}</text></svg>", NAMES + WIDTH, seconds(scale.to));
+    let _ = writeln!(page, "<text x=\"{:.0}\" y=\"{base:.0}\" text-anchor=\"end\">{}</text></svg></div>", NAMES + WIDTH, seconds(scale.to));
+}
+
+/// When the commit took effect after which the operation only goes forward.
+fn pivot(migration: &MigrationEnd) -> Option<u64> {
+    let is_pivot =
+        |name: &str| tables::ALL.iter().flat_map(|(_, table)| table.steps).any(|step| step.name == name && step.class == Class::Pivot);
+    let took_effect = |step: &&StepTold| step.side == "act" && step.outcome.as_deref() == Some("ok") && is_pivot(&step.step);
+    migration.steps.iter().find(took_effect)?.ended_ms
 }
 
 /// Where a time lies in the drawing.
@@ -211,8 +266,7 @@ fn bar(page: &mut String, scale: &Scale, row: usize, step: &StepTold) {
     );
     let _ = writeln!(
         page,
-        "<line class=\"grid\" x1=\"0\" x2=\"{:.0}\" y1=\"{line:.0}\" y2=\"{line:.0}\"/><text x=\"0\" y=\"{:.0}\">{}{} <tspan \
-         fill=\"#9aa5b1\">{}</tspan></text><rect class=\"{class}\" x=\"{from:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"{:.0}\" rx=\"2\"><title>{}</title></rect>",
+        "<line class=\"grid\" x1=\"0\" x2=\"{:.0}\" y1=\"{line:.0}\" y2=\"{line:.0}\"/><text x=\"0\" y=\"{:.0}\">{}{} <tspan>{}</tspan></text><rect class=\"{class}\" x=\"{from:.1}\" y=\"{:.0}\" width=\"{:.1}\" height=\"{:.0}\" rx=\"2\"><title>{}</title></rect>",
         NAMES + WIDTH,
         y + ROW - 5.0,
         side,
@@ -233,7 +287,7 @@ fn others(page: &mut String, findings: &Findings) {
         return;
     }
     page.push_str(
-        "<h2>Operations that no fault met</h2>\n<table><tr><th>at</th><th>took</th><th>what</th><th>server</th><th>end</th></tr>\n",
+        "<h2>Operations that no fault met</h2>\n<div class=\"wide\"><table><tr><th>at</th><th>took</th><th>what</th><th>server</th><th>end</th></tr>\n",
     );
     for one in quiet {
         let _ = writeln!(
@@ -246,7 +300,7 @@ fn others(page: &mut String, findings: &Findings) {
             escaped(&one.state)
         );
     }
-    page.push_str("</table>\n");
+    page.push_str("</table></div>\n");
 }
 
 #[cfg(test)]

@@ -58,9 +58,33 @@ fn verdict() -> Verdict {
     Verdict::of(&scenario, &[], findings)
 }
 
+fn origin() -> Origin {
+    Origin { at: DateTime::from_timestamp(0, 0).unwrap(), again: Some(format!("cellshift chaos run {HOSTILE} --seed 1")) }
+}
+
+#[test]
+fn the_page_says_how_to_see_it_again_and_when_it_was_made() {
+    let page = page(&verdict(), &origin());
+    assert!(page.contains("--seed 1</code>") && page.contains(&format!("cellshift {}, 1970-01-01", env!("CARGO_PKG_VERSION"))), "{page}");
+    assert!(page.contains("name=\"viewport\"") && page.contains("prefers-color-scheme:dark") && page.contains("color-scheme:light dark"));
+}
+
+#[test]
+fn the_pivot_is_marked_and_the_last_mark_is_not_at_the_edge() {
+    let mut verdict = verdict();
+    let migration = &mut verdict.findings.migrations[0];
+    migration.steps.push(step("take_ownership", "act", Some("failed"), 500, Some(600)));
+    assert!(!page(&verdict, &origin()).contains("class=\"pivot\""), "it did not take effect");
+    verdict.findings.migrations[0].steps.push(step("take_ownership", "act", Some("ok"), 600, Some(900)));
+    let page = page(&verdict, &origin());
+    let end = NAMES + WIDTH;
+    assert!(page.contains(&format!("<line class=\"pivot\" x1=\"{end:.1}\"")), "{page}");
+    assert!(page.contains(&format!("viewBox=\"0 0 {:.0} ", end + EDGE)), "{page}");
+}
+
 #[test]
 fn the_page_has_each_step_and_fault_in_its_place() {
-    let page = page(&verdict());
+    let page = page(&verdict(), &origin());
     let (from, to) = (NAMES, NAMES + WIDTH);
     assert!(page.contains(&format!("<rect class=\"ok\" x=\"{from:.1}\"")), "accept begins at the left");
     assert!(page.contains("<rect class=\"failed\"") && page.contains("<rect class=\"open\"") && page.contains("<rect class=\"undo\""));
@@ -73,7 +97,7 @@ fn the_page_has_each_step_and_fault_in_its_place() {
 
 #[test]
 fn the_page_is_whole_by_itself_and_everything_is_escaped() {
-    let page = page(&verdict());
+    let page = page(&verdict(), &origin());
     assert!(!page.contains("<script") && page.contains("&lt;script src=&quot;https://example.org/x.js&quot;&gt;alert(&#39;1&#39;)"));
     for outside in [" src=\"", " href=", "url(", "@import", "<link", "<img", "<iframe"] {
         assert!(!page.contains(outside), "{outside}");
