@@ -139,6 +139,9 @@ impl Worker {
             if let Some(other) = self.delete_after(context).await? {
                 return Ok(Taken::After(other));
             }
+            if let Some(why) = self.stuck(context).await? {
+                return Err(Refusal::Unavailable(format!("the operation that has instance {} cannot end: {why}", context.server)));
+            }
             let busy = busy_with(&self.parts.world, context).await?;
             // Once where it does not help: each try that is refused brings the operator's help nearer.
             if busy.is_none() && owed.is_none() {
@@ -163,6 +166,12 @@ impl Worker {
         let wish = Cancellation::new(&context.caller, "the server is to be deleted", env.now());
         let request = DeleteRequest::in_sight(context.caller.clone(), env.now());
         Ok(operations.delete_after(context.server, request, wish).await?)
+    }
+
+    /// Why the operation that has the server waits for its journal, if it does: no patience of a request helps there.
+    async fn stuck(&self, context: &Context) -> Result<Option<String>, Refusal> {
+        let holder = self.parts.world.operations.holder(context.server).await?;
+        Ok(holder.and_then(|saga| self.parts.stuck.reason(saga)))
     }
 
     /// Performs the first step, with what an experiment makes of it: the same faults as the runner's.

@@ -3,6 +3,7 @@
 //! one API database; which of them has an operation is the lease's to say, and one that stood still finds out when it writes.
 
 mod handle;
+mod stuck;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -30,6 +31,7 @@ use crate::saga::debt;
 use crate::saga::world::World;
 
 pub use self::handle::{ConductorHandle, Worker};
+use self::stuck::Stuck;
 
 /// How long what was in flight waits for the hosts to start.
 const START_PATIENCE: Duration = Duration::from_secs(30);
@@ -113,6 +115,8 @@ pub struct ConductorParts {
     /// It wakes those who wait in their order; a watch channel would do so in a random one, which a seed could not replay.
     pub(super) ended: Arc<Notify>,
     in_flight: Arc<AtomicUsize>,
+    /// Operations that cannot go on because the journal does not take in what they did, and why; of all conductors of the process.
+    pub(super) stuck: Stuck,
     /// When it was last seen at work; none before it has started.
     seen: Arc<Mutex<Option<Instant>>>,
     /// Where its migrations are listed.
@@ -126,7 +130,8 @@ impl ConductorParts {
     pub fn new(world: Arc<World>, hosts: CellHosts, faults: FaultPoints, controller: &Controller) -> ConductorParts {
         let (ended, in_flight, seen) = (Arc::default(), Arc::default(), Arc::default());
         let (actor, owner) = (FIRST.to_owned(), controller.signature(FIRST));
-        ConductorParts { world, hosts, faults, actor, owner, ended, in_flight, seen, roster: Roster::default(), report: None }
+        let (stuck, roster) = (Stuck::default(), Roster::default());
+        ConductorParts { world, hosts, faults, actor, owner, ended, in_flight, stuck, seen, roster, report: None }
     }
 
     /// Another conductor of the same controller.
@@ -348,7 +353,10 @@ impl Handler<Resume> for Conductor {
             }
             conductor.taking.remove(&saga);
             match taken {
-                Ok(Resumed::Flight(flight)) => conductor.launch(*flight, ctx),
+                Ok(Resumed::Flight(flight)) => {
+                    conductor.parts.stuck.goes_on(saga);
+                    conductor.launch(*flight, ctx);
+                }
                 // A later look finds it if it is not renewed.
                 Ok(Resumed::Others(left)) => {
                     log::debug!(migration:% = saga; "another conductor has a saga, for {left:?} unless it renews its lease")
@@ -356,6 +364,7 @@ impl Handler<Resume> for Conductor {
                 Ok(Resumed::Over) => {}
                 Err(error) => {
                     log::warn!(migration:% = saga; "a saga cannot be taken over yet: {error}");
+                    conductor.parts.stuck.waits(saga, error.to_string());
                     ctx.notify_later(Resume(saga), Duration::from_secs(1));
                 }
             }
@@ -368,12 +377,14 @@ impl Handler<MigrationEnded> for Conductor {
 
     fn handle(&mut self, end: MigrationEnded, ctx: &mut Self::Context) {
         self.deaths.remove(&end.saga);
+        self.parts.stuck.goes_on(end.saga);
         match end.ended {
             // Whoever overtook it runs it, or does not renew its lease; then the next looks find it.
             Ended::Done | Ended::Unwound | Ended::Overtaken => {}
             Ended::Followed(delete) => ctx.notify(Resume(delete)),
             Ended::Lost(why) => {
                 log::warn!(server:% = end.server, migration:% = end.saga; "the journal could not be written: {why}");
+                self.parts.stuck.waits(end.saga, why);
                 ctx.notify_later(Resume(end.saga), Duration::from_millis(500));
             }
         }

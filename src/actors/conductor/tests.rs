@@ -288,6 +288,57 @@ async fn a_debt_stands_until_the_servers_record_is_right_too() {
 }
 
 #[actix::test]
+async fn a_debt_that_is_being_tried_keeps_no_request_waiting() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    let server = owed(&played, &["start_guest"]).await;
+    let paying = paid_by(&conductor);
+    let hanging = played.asked().await;
+    let reboot = played.context(server, Kind::Reboot, Request::Reboot { hard: true });
+    let saga = conductor.begin(reboot).await.expect("the host that hangs is no reason to refuse");
+    for _ in 0..3 {
+        let asked = played.asked().await;
+        assert!(asked.request.operation == saga && asked.request.fence.pair() > hanging.request.fence.pair());
+        asked.done();
+    }
+    conductor.until_at_rest(server).await.unwrap();
+    hanging.done();
+    tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the payer gives up").unwrap();
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+    assert_eq!(played.world.operations.debts(Some(server)).await.unwrap().len(), 1, "who lost the server strikes nothing out");
+    pay(&mut played, &conductor, 1).await;
+    assert!(played.world.operations.debts(Some(server)).await.unwrap().is_empty());
+}
+
+#[actix::test]
+async fn whoever_meets_an_operation_that_cannot_end_is_told_why() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    let server = played.server(VmState::Stopped).await;
+    let journal = played.world.api.db().clone();
+    let full = "CREATE TRIGGER full BEFORE UPDATE ON sagas WHEN NEW.state = 'done' BEGIN SELECT RAISE(ABORT, 'no room'); END";
+    journal.write(move |conn| Ok(diesel::sql_query(full).execute(conn)?)).await.unwrap();
+    conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    played.asked().await.done();
+    let told = async {
+        loop {
+            match conductor.begin(played.context(server, Kind::Stop, Request::Stop)).await {
+                Err(Refusal::Unavailable(why)) => return why,
+                Err(Refusal::Conflict(_)) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+    };
+    let why = tokio::time::timeout(Duration::from_secs(20), told).await.expect("it is told");
+    assert!(why.contains(&format!("the operation that has instance {server} cannot end")), "{why}");
+
+    journal.write(|conn| Ok(diesel::sql_query("DROP TRIGGER full").execute(conn)?)).await.unwrap();
+    conductor.until_at_rest(server).await.unwrap();
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+    conductor.begin(played.context(server, Kind::Stop, Request::Stop)).await.unwrap();
+}
+
+#[actix::test]
 async fn a_debt_of_another_releases_step_asks_for_an_operator_and_stands() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);

@@ -102,6 +102,23 @@ pub(super) fn is_owed(conn: &mut Conn, server: &str, steps: &BTreeSet<&'static s
     Ok(found > 0)
 }
 
+/// Ends the hold of a server for which a debt is being paid: an operation goes before. The payer's lease goes with it, so it strikes nothing
+/// out, and what it still does comes under a lower fence than the operation's.
+pub(super) fn take_from_payer(conn: &mut Conn, server: &str) -> Result<(), DbError> {
+    let held_for: Option<String> = operations::table.find(server.to_owned()).select(operations::saga_id).first(conn).optional()?;
+    let Some(saga) = held_for else { return Ok(()) };
+    // The saga's row first, as the payer's own commits have it.
+    let ended = sagas::table.find(&saga).filter(sagas::state.ne_all(IN_FLIGHT));
+    let taken = diesel::update(ended).set(sagas::lease_epoch.eq(sagas::lease_epoch + 1)).execute(conn)?;
+    if taken > 0 {
+        diesel::delete(operations::table.filter(operations::saga_id.eq(saga))).execute(conn)?;
+    }
+    Ok(())
+}
+
+/// The states of a saga that has not ended.
+const IN_FLIGHT: [&str; 2] = ["running", "unwinding"];
+
 /// A server that is held at rest for the payment of a debt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {

@@ -430,13 +430,14 @@ pub(super) fn begin_in(conn: &mut Conn, new: NewSaga, now: NaiveDateTime, until:
         lease_until: until,
         cancellation: None,
     };
-    occupy(conn, &row.server_uuid, &row.id, now)?;
     if stands(Guard::OwedFirst) && super::debts::is_owed(conn, &row.server_uuid, &waits_for)? {
         return Err(DbError::Conflict(format!("instance {server} owes what this operation waits for")));
     }
     if row.kind != cancellations::DELETE && cancellations::waiting_delete(conn, server)?.is_some() {
         return Err(DbError::Conflict(format!("instance {server} is to be deleted")));
     }
+    super::debts::take_from_payer(conn, &row.server_uuid)?;
+    occupy(conn, &row.server_uuid, &row.id, now)?;
     let fence = ownership::take_attempt(conn, server)?;
     diesel::insert_into(sagas::table).values(&row).execute(conn)?;
     let first = JournalEntry {
