@@ -21,6 +21,7 @@ use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
 use tokio::time::{Instant, timeout_at};
 
+use super::ahead::Ahead;
 use super::auth::{self, Caller};
 use super::error::{ApiError, ErrorForm};
 use super::front::connections::Peers;
@@ -107,13 +108,31 @@ pub async fn receive<B: MessageBody + 'static>(
         },
     };
     let (caller, payload, _taken) = body.read(auth::judge(&request)).await?;
-    if let Some(payload) = payload {
-        request.set_payload(payload);
+    let streamed = match payload {
+        Some(Payload::Stream { payload }) => Some(Ahead::new(payload)),
+        Some(whole) => {
+            request.set_payload(whole);
+            None
+        }
+        None => None,
+    };
+    if let Some(body) = &streamed {
+        request.set_payload(Payload::Stream { payload: Box::pin(body.clone()) });
     }
     if let Some(context) = caller {
         request.extensions_mut().insert(Caller(context));
     }
-    Ok(next.call(request).await?.map_into_boxed_body())
+    let answer = next.call(request);
+    let answer = match streamed {
+        None => answer.await,
+        Some(body) => tokio::select! {
+            // The handler's own answer first: it may have met the same.
+            biased;
+            answer = answer => answer,
+            error = body.broken() => return Err(broken(&error, form).into()),
+        },
+    };
+    Ok(answer?.map_into_boxed_body())
 }
 
 /// Refuses what comes on one connection too many, or from a client behind a proxy that has too much at work already.

@@ -1,6 +1,7 @@
 //! The APIs over HTTP: one folder per service; `error` is the form of every error, `auth` the door.
 
 pub mod access_log;
+mod ahead;
 pub mod arrival;
 pub mod auth;
 pub mod base_url;

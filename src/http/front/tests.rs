@@ -65,13 +65,18 @@ fn part() -> Part {
                 let piece = || Ok::<_, std::io::Error>(bytes::Bytes::from(vec![7; 1 << 16]));
                 HttpResponse::Ok().streaming(futures::stream::repeat_with(piece))
             })))
-            .service(web::resource("/image/v2/images/{id}/file").route(web::put().to(async |mut payload: web::Payload| {
-                let mut size = 0;
-                while let Some(piece) = payload.next().await {
-                    size += piece.map_err(|error| arrival::broken(&error, ErrorForm::Image))?.len();
-                }
-                Ok::<_, crate::http::error::ApiError>(HttpResponse::Ok().json(size))
-            })));
+            .service(web::resource("/image/v2/images/{id}/file").route(web::put().to(
+                async |id: web::Path<String>, mut payload: web::Payload| {
+                    let mut size = 0;
+                    if *id == "busy" {
+                        tokio::time::sleep(Duration::from_millis(300)).await;
+                    }
+                    while let Some(piece) = payload.next().await {
+                        size += piece.map_err(|error| arrival::broken(&error, ErrorForm::Image))?.len();
+                    }
+                    Ok::<_, crate::http::error::ApiError>(HttpResponse::Ok().json(size))
+                },
+            )));
     })
 }
 
@@ -250,6 +255,12 @@ async fn broken_chunks_and_lines_have_the_apis_error_and_an_id() {
         client.send(&request).await.refused(status, pointer).await;
         client.is_cut().await;
     }
+    // Before its handler looks for it.
+    let mut client = Client::new(server).await;
+    client.send(upload.replace("/1/", "/busy/")).await.send("3\r\nabc\r\n").await;
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    client.send("-1\r\n").await.refused(400, "/message").await;
+    client.is_cut().await;
     // In two pieces, and behind a request that is answered.
     let mut client = Client::new(server).await;
     client.send(&chunked).await.send("3\r\n{} \r\n").await;
