@@ -1,6 +1,6 @@
 //! The resources in the house, and how more of them are made.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
@@ -310,12 +310,10 @@ impl House {
     /// What an administrator may make and the audit knows no reason for goes: bindings of ports that no server has, and what somebody
     /// holds of the house's provider.
     pub async fn tidy(&self) {
-        let ports = self.send_as("admin", "GET", "/network/v2.0/ports", "", &Body::None).await.json();
-        let taken = self.tree.world.network.ports_in_use().await.expect("ports");
-        let taken: BTreeSet<String> = taken.iter().filter(|port| port.server.is_some()).map(|port| port.id.to_string()).collect();
-        let bound = ports["ports"].as_array().into_iter().flatten().filter(|port| port["binding:host_id"] != "");
-        for port in bound.filter_map(|port| port["id"].as_str()).filter(|port| !taken.contains(*port)) {
-            self.done("DELETE", &format!("/network/v2.0/ports/{port}"), "", Body::None).await;
+        let used = self.tree.world.network.ports_in_use().await.expect("ports");
+        // Also those whose only binding is inactive, which no port shows.
+        for port in used.iter().filter(|port| port.server.is_none() && !port.bindings.is_empty()) {
+            self.done("DELETE", &format!("/network/v2.0/ports/{}", port.id), "", Body::None).await;
         }
         let path = format!("/placement/resource_providers/{}/allocations", self.names["provider"]);
         let held = self.send_as("admin", "GET", &path, "placement 1.39", &Body::None).await.json();
