@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::error::{JsonPayloadError, PathError, QueryPayloadError};
+use actix_web::error::{PathError, QueryPayloadError};
 use actix_web::http::StatusCode;
 use actix_web::middleware::Next;
 use actix_web::{HttpRequest, web};
 
 use super::error::{ApiError, ErrorForm};
-use super::{image, null_characters};
+use super::image;
+use super::json::MaxBody;
 use crate::actors::cell::request_clock;
 
 /// Seconds after which a refused client may try again.
@@ -97,24 +98,9 @@ pub async fn time<B: MessageBody + 'static>(request: ServiceRequest, next: Next<
 pub fn configure_bodies(config: &mut web::ServiceConfig, max_body: usize) {
     config
         .app_data(web::PayloadConfig::new(max_body))
-        .app_data(web::JsonConfig::default().limit(max_body).content_type_required(false).error_handler(|e, r| json_error(&e, r).into()))
+        .app_data(MaxBody(max_body))
         .app_data(web::PathConfig::default().error_handler(|e, r| path_error(&e, r).into()))
         .app_data(web::QueryConfig::default().error_handler(|e, r| query_error(&e, r).into()));
-}
-
-fn json_error(error: &JsonPayloadError, request: &HttpRequest) -> ApiError {
-    let (status, message) = match error {
-        JsonPayloadError::Overflow { .. } | JsonPayloadError::OverflowKnownLength { .. } => {
-            (StatusCode::PAYLOAD_TOO_LARGE, "Request is too large.".to_owned())
-        }
-        JsonPayloadError::ContentType => (StatusCode::UNSUPPORTED_MEDIA_TYPE, "The body must be application/json.".to_owned()),
-        JsonPayloadError::Payload(error) if null_characters::is_refusal(error) => {
-            (StatusCode::BAD_REQUEST, null_characters::IN_BODY.to_owned())
-        }
-        JsonPayloadError::Deserialize(reason) => (StatusCode::BAD_REQUEST, format!("Malformed request body: {reason}.")),
-        other => (StatusCode::BAD_REQUEST, format!("Malformed request body: {other}.")),
-    };
-    ApiError::new(ErrorForm::for_path(request.path()), status, message)
 }
 
 /// A path whose parts do not parse names nothing that exists.

@@ -17,6 +17,7 @@ pub mod front;
 pub mod identity;
 pub mod image;
 pub mod in_process;
+pub mod json;
 pub mod limits;
 pub mod microversion;
 pub mod network;

@@ -38,7 +38,7 @@ pub async fn refuse<B: MessageBody + 'static>(
     if !image::takes_a_stream(request.method(), request.path()) {
         match request.take_payload() {
             Payload::None => {}
-            arriving => request.set_payload(Payload::Stream { payload: Box::pin(Watched { arriving, escape: Escape::default() }) }),
+            arriving => request.set_payload(Payload::Stream { payload: Box::pin(Watched::over(arriving)) }),
         }
     }
     Ok(next.call(request).await?.map_into_boxed_body())
@@ -54,23 +54,46 @@ pub fn is_refusal(error: &PayloadError) -> bool {
 struct NullCharacter;
 
 /// A body that is looked at as it arrives. In JSON a null character can only be written as an escape: parsers refuse the byte.
-struct Watched {
-    arriving: Payload,
+struct Watched<S> {
+    arriving: S,
     escape: Escape,
+    /// What has arrived and was not looked at.
+    rest: Bytes,
+    /// Others come first, before more of the rest is looked at.
+    gives_way: bool,
 }
 
-impl Stream for Watched {
+/// How much of a body is looked at before other requests of the worker have their turn, in bytes.
+const TURN: usize = 16 * 1024;
+
+impl<S> Watched<S> {
+    fn over(arriving: S) -> Watched<S> {
+        Watched { arriving, escape: Escape::default(), rest: Bytes::new(), gives_way: false }
+    }
+}
+
+impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Stream for Watched<S> {
     type Item = Result<Bytes, PayloadError>;
 
     fn poll_next(mut self: Pin<&mut Self>, task: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let piece = Pin::new(&mut self.arriving).poll_next(task);
-        match piece {
-            Poll::Ready(Some(Ok(bytes))) if self.escape.of_null_in(&bytes) => {
-                let error = std::io::Error::new(std::io::ErrorKind::InvalidData, NullCharacter);
-                Poll::Ready(Some(Err(PayloadError::Io(error))))
-            }
-            other => other,
+        if std::mem::take(&mut self.gives_way) {
+            task.waker().wake_by_ref();
+            return Poll::Pending;
         }
+        if self.rest.is_empty() {
+            match Pin::new(&mut self.arriving).poll_next(task) {
+                Poll::Ready(Some(Ok(bytes))) => self.rest = bytes,
+                other => return other,
+            }
+        }
+        let turn = self.rest.len().min(TURN);
+        let piece = self.rest.split_to(turn);
+        self.gives_way = !self.rest.is_empty();
+        if self.escape.of_null_in(&piece) {
+            let error = std::io::Error::new(std::io::ErrorKind::InvalidData, NullCharacter);
+            return Poll::Ready(Some(Err(PayloadError::Io(error))));
+        }
+        Poll::Ready(Some(Ok(piece)))
     }
 }
 
@@ -101,7 +124,24 @@ impl Escape {
 
 #[cfg(test)]
 mod tests {
+    use futures::{FutureExt, StreamExt};
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_large_piece_gives_way_to_others_between_its_parts() {
+        let body = Bytes::from(vec![b'x'; 3 * TURN]);
+        let mut watched = Watched::over(futures::stream::iter([Ok(body.clone())]));
+        let (mut seen, mut gave_way) = (Vec::new(), 0);
+        loop {
+            match watched.next().now_or_never() {
+                Some(Some(piece)) => seen.extend_from_slice(&piece.unwrap()),
+                Some(None) => break,
+                None => gave_way += 1,
+            }
+        }
+        assert_eq!((seen.as_slice(), gave_way), (body.as_ref(), 2));
+    }
 
     #[test]
     fn the_escape_is_found_however_a_body_is_cut() {

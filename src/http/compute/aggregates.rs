@@ -15,6 +15,7 @@ use crate::db::DbError;
 use crate::db::api::aggregates::{Aggregate, ZONE_KEY};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
 /// Routes.
@@ -27,18 +28,18 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-aggregates/{id}/action").route(web::post().to(action)));
 }
 
-static CREATE: Schema = Schema::new(|| {
+static CREATE: Schema = Schema::fixed(|_| {
     let aggregate = json!({"name": schema::name(), "availability_zone": zone_name()});
     schema::wrapped("aggregate", &schema::object(&aggregate, &["name"]))
 });
-static UPDATE: Schema = Schema::new(|| {
+static UPDATE: Schema = Schema::fixed(|_| {
     let mut aggregate = schema::object(&json!({"name": schema::loose_name(), "availability_zone": zone_name()}), &[]);
     aggregate["minProperties"] = json!(1);
     schema::wrapped("aggregate", &aggregate)
 });
-static ADD_HOST: Schema = Schema::new(|| schema::wrapped("add_host", &schema::wrapped("host", &schema::host())));
-static REMOVE_HOST: Schema = Schema::new(|| schema::wrapped("remove_host", &schema::wrapped("host", &schema::host())));
-static SET_METADATA: Schema = Schema::new(|| {
+static ADD_HOST: Schema = Schema::fixed(|_| schema::wrapped("add_host", &schema::wrapped("host", &schema::host())));
+static REMOVE_HOST: Schema = Schema::fixed(|_| schema::wrapped("remove_host", &schema::wrapped("host", &schema::host())));
+static SET_METADATA: Schema = Schema::fixed(|_| {
     let metadata = json!({
         "type": "object",
         "patternProperties": {"^[a-zA-Z0-9-_:. ]{1,255}$": {"type": ["string", "null"], "maxLength": 255}},
@@ -60,9 +61,9 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     ok(&json!({"aggregates": views}))
 }
 
-async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, body: web::Json<Value>) -> Answer {
+async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-aggregates:create")?;
-    CREATE.check(&body)?;
+    CREATE.check(version, &body).await?;
     let asked = &body["aggregate"];
     let name = asked["name"].as_str().unwrap_or_default();
     let aggregate = api.api.create_aggregate(api.env.uuid(), name, asked["availability_zone"].as_str()).await?;
@@ -82,9 +83,9 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     answer(&api.api.aggregate(number(&id)?).await?, version)
 }
 
-async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: web::Json<Value>) -> Answer {
+async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-aggregates:update")?;
-    UPDATE.check(&body)?;
+    UPDATE.check(version, &body).await?;
     let mut aggregate = api.api.aggregate(number(&id)?).await?;
     if let Some(zone) = body["aggregate"].get("availability_zone") {
         let zone = zone.as_str().map(str::to_owned);
@@ -104,18 +105,18 @@ async fn delete(caller: Caller, api: web::Data<Catalog>, id: web::Path<String>) 
     empty(StatusCode::OK)
 }
 
-async fn action(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: web::Json<Value>) -> Answer {
+async fn action(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: Document) -> Answer {
     let aggregate = if body.get("add_host").is_some() {
         api.allow(&caller, "os_compute_api:os-aggregates:add_host")?;
-        ADD_HOST.check(&body)?;
+        ADD_HOST.check(version, &body).await?;
         add_host(&api, number(&id)?, body["add_host"]["host"].as_str().unwrap_or_default()).await?
     } else if body.get("remove_host").is_some() {
         api.allow(&caller, "os_compute_api:os-aggregates:remove_host")?;
-        REMOVE_HOST.check(&body)?;
+        REMOVE_HOST.check(version, &body).await?;
         remove_host(&api, number(&id)?, body["remove_host"]["host"].as_str().unwrap_or_default()).await?
     } else if body.get("set_metadata").is_some() {
         api.allow(&caller, "os_compute_api:os-aggregates:set_metadata")?;
-        SET_METADATA.check(&body)?;
+        SET_METADATA.check(version, &body).await?;
         set_metadata(&api, number(&id)?, &body["set_metadata"]["metadata"]).await?
     } else {
         return Err(bad_request("There is no such action."));

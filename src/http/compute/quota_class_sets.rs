@@ -10,6 +10,7 @@ use super::quota_sets::{INJECTED, NETWORK, is_gone, limits_in, settable, visible
 use super::schema::{self, Schema};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
 /// Routes.
@@ -19,9 +20,14 @@ pub fn routes(config: &mut web::ServiceConfig) {
 
 const GROUPS: &[&str] = &["server_groups", "server_group_members"];
 
-static UPDATE: Schema = Schema::new(|| schema::wrapped("quota_class_set", &settable(&[], false)));
-static UPDATE_V250: Schema = Schema::new(|| schema::wrapped("quota_class_set", &settable(&[NETWORK], false)));
-static UPDATE_V257: Schema = Schema::new(|| schema::wrapped("quota_class_set", &settable(&[NETWORK, INJECTED], false)));
+static UPDATE: Schema = Schema::new(&[1, 50, 57], |minor| {
+    let without: &[&[&str]] = match minor {
+        57.. => &[NETWORK, INJECTED],
+        50.. => &[NETWORK],
+        _ => &[],
+    };
+    schema::wrapped("quota_class_set", &settable(without, false))
+});
 
 /// What an answer leaves out. Groups came into answers, and what the network service has went, at 2.50; groups could be set before.
 fn unshown(resource: &str, version: ApiVersion) -> bool {
@@ -41,16 +47,12 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     ok(&json!({"quota_class_set": set}))
 }
 
-async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, class: web::Path<String>, body: web::Json<Value>) -> Answer {
+async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, class: web::Path<String>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-quota-class-sets:update")?;
     if class.len() > 255 {
         return Err(bad_request("quota_class_name has more than 255 characters."));
     }
-    match version {
-        version if version.at_least(57) => UPDATE_V257.check(&body)?,
-        version if version.at_least(50) => UPDATE_V250.check(&body)?,
-        _ => UPDATE.check(&body)?,
-    }
+    UPDATE.check(version, &body).await?;
     api.api.set_quota_class(&class, limits_in(&body["quota_class_set"])?).await?;
     ok(&json!({"quota_class_set": limits(&api, &class, version).await?}))
 }

@@ -13,6 +13,7 @@ use crate::db::api::quotas::DEFAULT_CLASS;
 use crate::domain::quota::{DEFAULTS, Limits};
 use crate::http::auth::{Caller, known_project};
 use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::services::identity::Authenticator;
 
@@ -52,9 +53,14 @@ pub fn settable(without: &[&[&str]], force: bool) -> Value {
     schema::object(&Value::Object(fields), &[])
 }
 
-static UPDATE: Schema = Schema::new(|| schema::wrapped("quota_set", &settable(&[], true)));
-static UPDATE_V236: Schema = Schema::new(|| schema::wrapped("quota_set", &settable(&[NETWORK], true)));
-static UPDATE_V257: Schema = Schema::new(|| schema::wrapped("quota_set", &settable(&[NETWORK, INJECTED], true)));
+static UPDATE: Schema = Schema::new(&[1, 36, 57], |minor| {
+    let without: &[&[&str]] = match minor {
+        57.. => &[NETWORK, INJECTED],
+        36.. => &[NETWORK],
+        _ => &[],
+    };
+    schema::wrapped("quota_set", &settable(without, true))
+});
 
 /// The limits in a body; -1 is no limit and nothing is below it.
 pub fn limits_in(body: &Value) -> Result<Limits, ApiError> {
@@ -145,14 +151,10 @@ async fn update(
     identity: web::Data<dyn Authenticator>,
     request: HttpRequest,
     project: web::Path<String>,
-    body: web::Json<Value>,
+    body: Document,
 ) -> Answer {
     check_project(&api, &**identity, &caller, "update", &project).await?;
-    match version {
-        version if version.at_least(57) => UPDATE_V257.check(&body)?,
-        version if version.at_least(36) => UPDATE_V236.check(&body)?,
-        _ => UPDATE.check(&body)?,
-    }
+    UPDATE.check(version, &body).await?;
     let user = query_of(&request, version)?;
     let wanted = limits_in(&body["quota_set"])?;
     if !body["quota_set"].get("force").is_some_and(as_bool) {

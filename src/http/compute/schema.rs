@@ -1,42 +1,77 @@
-//! Checks request bodies against JSON schemas, compiled once each; `fragments` are the parts that many resources share.
+//! Checks request bodies against JSON schemas, compiled once per range of microversions; `fragments` are the parts that many
+//! resources share.
 
-use std::sync::OnceLock;
+mod formats;
+#[cfg(test)]
+mod tests;
+mod words;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
 
 use super::answer::{bad_request, fault};
-use super::servers::body::excerpt;
 use crate::http::error::ApiError;
+use crate::http::json::Document;
+use crate::http::microversion::ApiVersion;
 
-/// The schema of one request body, for one range of microversions.
+pub use words::excerpt;
+
+/// The schema of one kind of request body, and from which microversions it differs.
 pub struct Schema {
-    build: fn() -> Value,
-    compiled: OnceLock<Result<Validator, String>>,
+    /// The minor versions at which the schema changes, ascending, the first one included.
+    changes: &'static [u16],
+    build: fn(u16) -> Value,
+    /// By the minor version at which its range begins.
+    compiled: Mutex<BTreeMap<u16, Arc<Validator>>>,
 }
 
 impl Schema {
-    /// Compiled at its first use.
-    pub const fn new(build: fn() -> Value) -> Schema {
-        Schema { build, compiled: OnceLock::new() }
+    /// Built by minor version, and compiled at the first use in each range.
+    pub const fn new(changes: &'static [u16], build: fn(u16) -> Value) -> Schema {
+        Schema { changes, build, compiled: Mutex::new(BTreeMap::new()) }
     }
 
-    /// 400 with the place and the reason unless the body fits.
-    pub fn check(&self, body: &Value) -> Result<(), ApiError> {
-        let compiled = self.compiled.get_or_init(|| jsonschema::draft202012::new(&(self.build)()).map_err(|error| error.to_string()));
-        let validator = compiled.as_ref().map_err(|error| fault(&format!("a request schema is wrong: {error}")))?;
-        validator.validate(body).map_err(|error| {
-            let path = error.instance_path().to_string();
-            let place = path.rsplit('/').next().unwrap_or_default();
-            let (place, value) = (excerpt(place), excerpt(&error.instance().to_string()));
-            bad_request(format!("Invalid input for field/attribute {place}. Value: {value}. {}", excerpt(&error.to_string())))
-        })
+    /// Of a body that is alike in all microversions.
+    pub const fn fixed(build: fn(u16) -> Value) -> Schema {
+        Schema::new(&[1], build)
+    }
+
+    /// 400 with the place and the first thing that is wrong, unless the body fits. A large body is judged off the worker.
+    pub async fn check(&'static self, version: ApiVersion, body: &Document) -> Result<(), ApiError> {
+        let minor = version.0.minor;
+        let objection = body.judge(move |body| self.objection(minor, body)).await.map_err(|error| fault(&error))?;
+        objection.map_or(Ok(()), |why| Err(bad_request(why)))
+    }
+
+    /// The first thing that is wrong: a large body may have as many as it has bytes.
+    fn objection(&self, minor: u16, body: &Value) -> Result<Option<String>, String> {
+        let validator = self.compiled(minor).map_err(|why| format!("a request schema is wrong: {why}"))?;
+        Ok(validator.validate(body).err().map(|error| words::explain(&error)))
+    }
+
+    fn compiled(&self, minor: u16) -> Result<Arc<Validator>, String> {
+        let since = self.changes.iter().rev().find(|change| **change <= minor).copied().unwrap_or(1);
+        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(validator) = compiled.get(&since) {
+            return Ok(Arc::clone(validator));
+        }
+        let validator = Arc::new(formats::compile(&(self.build)(since))?);
+        compiled.insert(since, Arc::clone(&validator));
+        Ok(validator)
     }
 }
 
 /// An object of exactly these properties, of which some must be there.
 pub fn object(properties: &Value, required: &[&str]) -> Value {
-    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+    let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
+    // Draft 4 has no empty list there.
+    if !required.is_empty() {
+        schema["required"] = json!(required);
+    }
+    schema
 }
 
 /// An object whose one property is `key`.
@@ -58,6 +93,11 @@ pub fn loose_name() -> Value {
 pub fn boolean() -> Value {
     json!({"enum": [true, "True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes",
                     false, "False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no"]})
+}
+
+/// An integer that may be written as text.
+pub fn number(value: &Value) -> Option<i64> {
+    value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }
 
 /// An integer, or its digits, of at least `minimum` (0 or 1) and at most the largest that is stored.
@@ -98,10 +138,10 @@ pub fn strict_bool(text: &str) -> Result<bool, ApiError> {
 pub fn as_integer(value: &Value, field: &str) -> Result<i32, ApiError> {
     let number = match value {
         Value::String(text) => text.parse::<i32>().ok(),
-        // 4.0 is an integer to JSON schemas.
-        other => other.as_i64().or_else(|| other.as_f64().map(|float| float as i64)).and_then(|number| i32::try_from(number).ok()),
+        other => other.as_i64().and_then(|number| i32::try_from(number).ok()),
     };
     number.ok_or_else(|| {
+        let value = excerpt(&value.to_string());
         bad_request(format!("Invalid input for field/attribute {field}. Value: {value}. It is not an integer that can be stored."))
     })
 }

@@ -16,6 +16,7 @@ use crate::domain::quota;
 use crate::domain::server_group::GroupPolicy;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
 /// Routes.
@@ -28,13 +29,17 @@ pub fn routes(config: &mut web::ServiceConfig) {
 const HARD: &[&str] = &["anti-affinity", "affinity"];
 const ALL: &[&str] = &["anti-affinity", "affinity", "soft-anti-affinity", "soft-affinity"];
 
-static CREATE: Schema = Schema::new(|| with_policies(HARD));
-static CREATE_V215: Schema = Schema::new(|| with_policies(ALL));
-static CREATE_V264: Schema = Schema::new(|| {
+static CREATE: Schema = Schema::new(&[1, 15, 64], |minor| match minor {
+    64.. => with_policy(),
+    15.. => with_policies(ALL),
+    _ => with_policies(HARD),
+});
+
+fn with_policy() -> Value {
     let rules = json!({"type": "object", "properties": {"max_server_per_host": schema::integer(1)}, "additionalProperties": false});
     let group = json!({"name": schema::name(), "policy": {"enum": ALL}, "rules": rules});
     schema::wrapped("server_group", &schema::object(&group, &["name", "policy"]))
-});
+}
 
 /// Below 2.64 the policy is the one element of a list.
 fn with_policies(names: &[&str]) -> Value {
@@ -42,13 +47,9 @@ fn with_policies(names: &[&str]) -> Value {
     schema::wrapped("server_group", &schema::object(&json!({"name": schema::name(), "policies": policies}), &["name", "policies"]))
 }
 
-async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, body: web::Json<Value>) -> Answer {
+async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-server-groups:create")?;
-    match version {
-        version if version.at_least(64) => CREATE_V264.check(&body)?,
-        version if version.at_least(15) => CREATE_V215.check(&body)?,
-        _ => CREATE.check(&body)?,
-    }
+    CREATE.check(version, &body).await?;
     let project = caller.0.project_id.clone();
     let limits = api.limits_of(&project, None).await?;
     let used = api.api.server_groups(Some(&project)).await?.len() as i64;

@@ -58,7 +58,8 @@ fn part() -> Part {
     Arc::new(|config| {
         config
             .service(
-                web::resource("/compute/v2.1/echo").route(web::post().to(async |body: web::Json<Value>| HttpResponse::Ok().json(body))),
+                web::resource("/compute/v2.1/echo")
+                    .route(web::post().to(async |body: crate::http::json::Json<Value>| HttpResponse::Ok().json(&*body))),
             )
             .service(web::resource("/compute/v2.1/none").route(web::get().to(async || HttpResponse::NoContent().finish())))
             .service(web::resource("/compute/v2.1/endless").route(web::get().to(async || {

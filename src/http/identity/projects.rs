@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{bad_request, collection, failed, link, not_found, not_null, reads_domain, require, require_admin};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::identity::{EmbeddedIdentity, Project, ProjectChanges};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -65,7 +66,7 @@ async fn create(
     request: HttpRequest,
     identity: web::Data<EmbeddedIdentity>,
     caller: Caller,
-    web::Json(Body { project }): web::Json<Body>,
+    Json(Body { project }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require_admin("identity:create_project", &caller)?;
     in_the_domain(project.domain_id.as_deref())?;
@@ -80,7 +81,7 @@ async fn update(
     identity: web::Data<EmbeddedIdentity>,
     caller: Caller,
     id: web::Path<String>,
-    web::Json(Body { project }): web::Json<Body>,
+    Json(Body { project }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require_admin("identity:update_project", &caller)?;
     in_the_domain(project.domain_id.as_deref())?;

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{bad_request, collection, failed, link, not_null, reads_system, require, require_admin};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::identity::embedded::ROLES;
 use crate::services::identity::{EmbeddedIdentity, Role, RoleChanges};
 
@@ -63,7 +64,7 @@ async fn create(
     request: HttpRequest,
     identity: web::Data<EmbeddedIdentity>,
     caller: Caller,
-    web::Json(Body { role }): web::Json<Body>,
+    Json(Body { role }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require_admin("identity:create_role", &caller)?;
     let name = role.name.ok_or_else(|| bad_request("A role needs a name."))?;
@@ -76,7 +77,7 @@ async fn update(
     identity: web::Data<EmbeddedIdentity>,
     caller: Caller,
     id: web::Path<String>,
-    web::Json(Body { role }): web::Json<Body>,
+    Json(Body { role }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require_admin("identity:update_role", &caller)?;
     let updated = identity.update_role(&id, RoleChanges { name: role.name, description: role.description }).await.map_err(failed)?;

@@ -12,6 +12,7 @@ use super::endpoints::catalog;
 use super::{bad_request, collection, domains, failed, is_set, not_found, projects, reads_system, require};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json::Json;
 use crate::services::ServiceError;
 use crate::services::identity::{
     AuthenticationError, Credential, EmbeddedIdentity, IssuedToken, ProjectRef, Scope, ScopeRequest, Target, Token, UserRef,
@@ -75,7 +76,7 @@ async fn issue(
     request: HttpRequest,
     identity: web::Data<EmbeddedIdentity>,
     query: web::Query<BTreeMap<String, String>>,
-    web::Json(body): web::Json<AuthBody>,
+    Json(body): Json<AuthBody>,
 ) -> Result<HttpResponse, ApiError> {
     let scope = read_scope(body.auth.scope)?;
     let Identity { methods, password, token } = body.auth.identity;

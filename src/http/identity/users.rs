@@ -11,6 +11,7 @@ use super::tokens::refused;
 use super::{bad_request, collection, failed, given, link, not_null, reads_domain, require, require_admin};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::identity::{EmbeddedIdentity, NewUser, User, UserUpdate};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -85,7 +86,7 @@ async fn create(
     request: HttpRequest,
     identity: web::Data<EmbeddedIdentity>,
     caller: Caller,
-    web::Json(Body { user }): web::Json<Body>,
+    Json(Body { user }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require_admin("identity:create_user", &caller)?;
     in_the_domain(user.domain_id.as_deref())?;
@@ -106,7 +107,7 @@ async fn update(
     identity: web::Data<EmbeddedIdentity>,
     caller: Caller,
     id: web::Path<String>,
-    web::Json(Body { user }): web::Json<Body>,
+    Json(Body { user }): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require_admin("identity:update_user", &caller)?;
     in_the_domain(user.domain_id.as_deref())?;
@@ -136,7 +137,7 @@ async fn change_password(
     identity: web::Data<EmbeddedIdentity>,
     caller: Caller,
     id: web::Path<String>,
-    web::Json(PasswordBody { user }): web::Json<PasswordBody>,
+    Json(PasswordBody { user }): Json<PasswordBody>,
 ) -> Result<HttpResponse, ApiError> {
     require("identity:change_password", caller.0.user_id == *id || caller.0.is_admin())?;
     identity.change_password(&id, &user.original_password, user.password).await.map_err(refused)?;

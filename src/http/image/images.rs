@@ -9,6 +9,7 @@ use super::{failed, image_id, listing};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json::Json;
 use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
 
@@ -43,7 +44,7 @@ async fn create(
     request: HttpRequest,
     images: web::Data<EmbeddedImage>,
     caller: Caller,
-    web::Json(body): web::Json<Map<String, Value>>,
+    Json(body): Json<Map<String, Value>>,
 ) -> Result<HttpResponse, ApiError> {
     let new = attributes::read_new(body).map_err(failed)?;
     let image = images.create(&caller.0, new).await.map_err(failed)?;
@@ -61,7 +62,7 @@ async fn update(
     images: web::Data<EmbeddedImage>,
     caller: Caller,
     id: web::Path<String>,
-    web::Json(patch): web::Json<Vec<Operation>>,
+    Json(patch): Json<Vec<Operation>>,
 ) -> Result<HttpResponse, ApiError> {
     let content_type = request.headers().get("Content-Type").and_then(|value| value.to_str().ok()).unwrap_or_default();
     if content_type != PATCH_TYPE {

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{failed, image_id, time};
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json::Json;
 use crate::services::image::embedded::{EmbeddedImage, ImageMember};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -36,7 +37,7 @@ async fn add(
     images: web::Data<EmbeddedImage>,
     caller: Caller,
     id: web::Path<String>,
-    web::Json(body): web::Json<NewMember>,
+    Json(body): Json<NewMember>,
 ) -> Result<HttpResponse, ApiError> {
     let member = images.add_member(&caller.0, image_id(&id)?, &body.member).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(render(&member)))
@@ -54,7 +55,7 @@ async fn update(
     images: web::Data<EmbeddedImage>,
     caller: Caller,
     path: web::Path<(String, String)>,
-    web::Json(body): web::Json<Status>,
+    Json(body): Json<Status>,
 ) -> Result<HttpResponse, ApiError> {
     let (id, member) = path.into_inner();
     let member = images.set_member_status(&caller.0, image_id(&id)?, &member, &body.status).await.map_err(failed)?;

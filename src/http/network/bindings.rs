@@ -8,6 +8,7 @@ use super::query::ListQuery;
 use super::{Service, administrator, attributes, error, id_of, refusal};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::network::{EmbeddedNetwork, PortBinding};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -37,7 +38,7 @@ async fn show(service: Service, caller: Caller, path: web::Path<(String, String)
     Ok(HttpResponse::Ok().json(json!({"binding": body(&binding)})))
 }
 
-async fn create(service: Service, caller: Caller, id: web::Path<String>, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn create(service: Service, caller: Caller, id: web::Path<String>, request: Json<Value>) -> Result<HttpResponse, ApiError> {
     permitted(&service, &caller)?;
     let wanted = attributes(request.into_inner(), "binding")?;
     let made = service.add_binding(id_of("Port", &id)?, wanted).await.map_err(refusal)?;
@@ -48,7 +49,7 @@ async fn update(
     service: Service,
     caller: Caller,
     path: web::Path<(String, String)>,
-    request: web::Json<Value>,
+    request: Json<Value>,
 ) -> Result<HttpResponse, ApiError> {
     permitted(&service, &caller)?;
     let changes = attributes(request.into_inner(), "binding")?;

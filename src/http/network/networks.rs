@@ -7,6 +7,7 @@ use super::query::ListQuery;
 use super::{Service, attributes, id_of, reader, refusal, with, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::network::records::NetworkRecord;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -31,13 +32,13 @@ async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::P
     Ok(query.one("network", body(&found, &caller)?))
 }
 
-async fn create(service: Service, caller: Caller, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn create(service: Service, caller: Caller, request: Json<Value>) -> Result<HttpResponse, ApiError> {
     let wanted = attributes(request.into_inner(), "network")?;
     let made = service.create_network(writer(&caller)?, wanted).await.map_err(refusal)?;
     Ok(HttpResponse::Created().json(json!({"network": body(&made, &caller)?})))
 }
 
-async fn update(service: Service, caller: Caller, id: web::Path<String>, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn update(service: Service, caller: Caller, id: web::Path<String>, request: Json<Value>) -> Result<HttpResponse, ApiError> {
     let changes = attributes(request.into_inner(), "network")?;
     let changed = service.update_network(writer(&caller)?, id_of("Network", &id)?, changes).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"network": body(&changed, &caller)?})))

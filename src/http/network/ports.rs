@@ -7,6 +7,7 @@ use super::query::ListQuery;
 use super::{Service, attributes, id_of, reader, refusal, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::network::PortFilter;
 use crate::services::network::records::PortRecord;
 
@@ -35,13 +36,13 @@ async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::P
     Ok(query.one("port", body(&found, &caller)))
 }
 
-async fn create(service: Service, caller: Caller, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn create(service: Service, caller: Caller, request: Json<Value>) -> Result<HttpResponse, ApiError> {
     let wanted = attributes(request.into_inner(), "port")?;
     let made = service.add_port(writer(&caller)?, wanted).await.map_err(refusal)?;
     Ok(HttpResponse::Created().json(json!({"port": body(&made, &caller)})))
 }
 
-async fn update(service: Service, caller: Caller, id: web::Path<String>, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn update(service: Service, caller: Caller, id: web::Path<String>, request: Json<Value>) -> Result<HttpResponse, ApiError> {
     let changes = attributes(request.into_inner(), "port")?;
     let changed = service.update_port(writer(&caller)?, id_of("Port", &id)?, changes).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"port": body(&changed, &caller)})))

@@ -8,6 +8,7 @@ use super::query::ListQuery;
 use super::{Service, attributes, error, id_of, reader, refusal, with, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::network::records::{QosPolicy, QosRule, QosRuleKind};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -49,13 +50,13 @@ async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::P
     Ok(query.one("policy", body(&found)?))
 }
 
-async fn create(service: Service, caller: Caller, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn create(service: Service, caller: Caller, request: Json<Value>) -> Result<HttpResponse, ApiError> {
     let wanted = attributes(request.into_inner(), "policy")?;
     let made = service.create_qos_policy(writer(&caller)?, wanted).await.map_err(refusal)?;
     Ok(HttpResponse::Created().json(json!({"policy": body(&made)?})))
 }
 
-async fn update(service: Service, caller: Caller, id: web::Path<String>, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn update(service: Service, caller: Caller, id: web::Path<String>, request: Json<Value>) -> Result<HttpResponse, ApiError> {
     let changes = attributes(request.into_inner(), "policy")?;
     let changed = service.update_qos_policy(writer(&caller)?, id_of("QoS policy", &id)?, changes).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"policy": body(&changed)?})))
@@ -83,7 +84,7 @@ async fn create_rule(
     service: Service,
     caller: Caller,
     path: web::Path<(String, String)>,
-    request: web::Json<Value>,
+    request: Json<Value>,
 ) -> Result<HttpResponse, ApiError> {
     let (id, kind) = (id_of("QoS policy", &path.0)?, kind_of(&path.1)?);
     let wanted = attributes(request.into_inner(), &format!("{}_rule", kind.name()))?;
@@ -103,7 +104,7 @@ async fn update_rule(
     service: Service,
     caller: Caller,
     path: web::Path<(String, String, String)>,
-    request: web::Json<Value>,
+    request: Json<Value>,
 ) -> Result<HttpResponse, ApiError> {
     let (policy, kind, id) = (id_of("QoS policy", &path.0)?, kind_of(&path.1)?, id_of("QoS rule", &path.2)?);
     let changes = attributes(request.into_inner(), &format!("{}_rule", kind.name()))?;

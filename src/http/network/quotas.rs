@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{Service, administrator, attributes, error, reader, refusal};
 use crate::http::auth::{Caller, known_project};
 use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json::Json;
 use crate::services::identity::Authenticator;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -77,7 +78,7 @@ async fn update(
     identity: web::Data<dyn Authenticator>,
     caller: Caller,
     project: web::Path<String>,
-    request: web::Json<Value>,
+    request: Json<Value>,
 ) -> Result<HttpResponse, ApiError> {
     administrator(&caller)?;
     known_project(&**identity, &caller, ErrorForm::Network, &project).await?;

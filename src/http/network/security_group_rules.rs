@@ -8,6 +8,7 @@ use super::query::ListQuery;
 use super::{Service, attributes, error, id_of, reader, refusal, with, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::network::records::SecurityGroupRule;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -31,7 +32,7 @@ async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::P
     Ok(query.one("security_group_rule", body(rule)?))
 }
 
-async fn create(service: Service, caller: Caller, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn create(service: Service, caller: Caller, request: Json<Value>) -> Result<HttpResponse, ApiError> {
     let wanted = attributes(request.into_inner(), "security_group_rule")?;
     let made = service.create_security_group_rule(writer(&caller)?, wanted).await.map_err(refusal)?;
     Ok(HttpResponse::Created().json(json!({"security_group_rule": body(&made)?})))

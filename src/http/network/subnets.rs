@@ -7,6 +7,7 @@ use super::query::ListQuery;
 use super::{Service, attributes, id_of, reader, refusal, with, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::network::records::SubnetRecord;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -28,13 +29,13 @@ async fn show(service: Service, caller: Caller, request: HttpRequest, id: web::P
     Ok(query.one("subnet", body(&found, &caller)?))
 }
 
-async fn create(service: Service, caller: Caller, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn create(service: Service, caller: Caller, request: Json<Value>) -> Result<HttpResponse, ApiError> {
     let wanted = attributes(request.into_inner(), "subnet")?;
     let made = service.create_subnet(writer(&caller)?, wanted).await.map_err(refusal)?;
     Ok(HttpResponse::Created().json(json!({"subnet": body(&made, &caller)?})))
 }
 
-async fn update(service: Service, caller: Caller, id: web::Path<String>, request: web::Json<Value>) -> Result<HttpResponse, ApiError> {
+async fn update(service: Service, caller: Caller, id: web::Path<String>, request: Json<Value>) -> Result<HttpResponse, ApiError> {
     let changes = attributes(request.into_inner(), "subnet")?;
     let changed = service.update_subnet(writer(&caller)?, id_of("Subnet", &id)?, changes).await.map_err(refusal)?;
     Ok(HttpResponse::Ok().json(json!({"subnet": body(&changed, &caller)?})))

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{Service, error, id_of, reader, refusal, writer};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::network::change::Change;
 use crate::services::network::records::Scope;
@@ -42,7 +43,7 @@ async fn replace(
     service: Service,
     caller: Caller,
     path: web::Path<(String, String)>,
-    body: web::Json<Tags>,
+    body: Json<Tags>,
 ) -> Result<HttpResponse, ApiError> {
     let tags = write(&service, writer(&caller)?, &path.0, &path.1, all(&body.into_inner().tags)).await?;
     Ok(HttpResponse::Ok().json(json!({"tags": tags})))

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{Service, admit, id_of, refusal};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
 use crate::services::placement::{AggregateId, Provider};
 
@@ -39,7 +40,7 @@ async fn replace(
     caller: Caller,
     version: ApiVersion,
     uuid: web::Path<String>,
-    wanted: web::Json<Wanted>,
+    wanted: Json<Wanted>,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, SINCE)?;
     let (generation, aggregates) = match (wanted.into_inner(), version.at_least(WITH_GENERATION)) {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::{Service, admit, id_of, invalid, refusal};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
 use crate::services::placement::{Allocations, EmbeddedPlacement, PlacementService};
 
@@ -119,7 +120,7 @@ async fn replace(
     caller: Caller,
     version: ApiVersion,
     consumer: web::Path<String>,
-    wanted: web::Json<Wanted>,
+    wanted: Json<Wanted>,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
     let consumer = id_of("consumer", &consumer)?;
@@ -135,7 +136,7 @@ async fn several(
     service: Service,
     caller: Caller,
     version: ApiVersion,
-    wanted: web::Json<BTreeMap<Uuid, Wanted>>,
+    wanted: Json<BTreeMap<Uuid, Wanted>>,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, SEVERAL)?;
     let mut changes = Vec::new();

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{Service, admit, error, id_of, refusal};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
 use crate::services::placement::{Inventory, Provider};
 
@@ -88,7 +89,7 @@ async fn replace(
     caller: Caller,
     version: ApiVersion,
     uuid: web::Path<String>,
-    request: web::Json<All>,
+    request: Json<All>,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
     let All { resource_provider_generation, inventories } = request.into_inner();
@@ -109,7 +110,7 @@ async fn create(
     caller: Caller,
     version: ApiVersion,
     uuid: web::Path<String>,
-    request: web::Json<One>,
+    request: Json<One>,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
     let uuid = id_of("resource provider", &uuid)?;
@@ -136,7 +137,7 @@ async fn update(
     caller: Caller,
     version: ApiVersion,
     path: web::Path<(String, String)>,
-    request: web::Json<One>,
+    request: Json<One>,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
     let (uuid, class) = (id_of("resource provider", &path.0)?, path.1.clone());

@@ -9,6 +9,7 @@ use super::{Service, admit, error, refusal};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
 
 const SINCE: u16 = 2;
@@ -50,7 +51,7 @@ async fn create(
     caller: Caller,
     version: ApiVersion,
     request: HttpRequest,
-    wanted: web::Json<Wanted>,
+    wanted: Json<Wanted>,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, SINCE)?;
     let name = wanted.into_inner().name;

@@ -13,6 +13,7 @@ use crate::env::Env;
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
 use crate::services::placement::{Identity, Provider};
 
@@ -80,7 +81,7 @@ async fn create(
     caller: Caller,
     version: ApiVersion,
     request: HttpRequest,
-    wanted: web::Json<Wanted>,
+    wanted: Json<Wanted>,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
     let wanted = wanted.into_inner();
@@ -100,7 +101,7 @@ async fn update(
     caller: Caller,
     version: ApiVersion,
     uuid: web::Path<String>,
-    wanted: web::Json<Wanted>,
+    wanted: Json<Wanted>,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, 0)?;
     let uuid = id_of("resource provider", &uuid)?;

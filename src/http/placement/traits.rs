@@ -10,6 +10,7 @@ use serde_json::json;
 use super::{Service, admit, error, id_of, invalid, refusal};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
 
 const SINCE: u16 = 6;
@@ -98,7 +99,7 @@ async fn replace(
     caller: Caller,
     version: ApiVersion,
     uuid: web::Path<String>,
-    wanted: web::Json<Wanted>,
+    wanted: Json<Wanted>,
 ) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, SINCE)?;
     let (uuid, Wanted { resource_provider_generation, traits }) = (id_of("resource provider", &uuid)?, wanted.into_inner());

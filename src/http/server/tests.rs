@@ -35,7 +35,8 @@ fn wiring() -> Wiring {
             })))
             .service(web::resource("/compute/v2.1/panic").route(web::get().to(async || -> HttpResponse { panic!("out of cheese") })))
             .service(
-                web::resource("/compute/v2.1/echo").route(web::post().to(async |body: web::Json<Value>| HttpResponse::Ok().json(body))),
+                web::resource("/compute/v2.1/echo")
+                    .route(web::post().to(async |body: crate::http::json::Json<Value>| HttpResponse::Ok().json(&*body))),
             )
             .service(web::resource("/compute/v2.1/slow").route(web::get().to(async || {
                 futures::future::pending::<()>().await;

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use super::{bad_request, failed, fields, require, volume_id};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::volume::embedded::{EmbeddedVolume, VolumeUpdate};
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -16,7 +17,7 @@ async fn act(
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
     id: web::Path<String>,
-    web::Json(body): web::Json<Map<String, Value>>,
+    Json(body): Json<Map<String, Value>>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "member")?;
     let id = volume_id(&id)?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::bad_request;
-use crate::http::compute::servers::body::{excerpt, integer};
+use crate::http::compute::schema::{excerpt, number};
 use crate::http::error::ApiError;
 
 /// The longest name, description, metadata key or value, in characters.
@@ -40,7 +40,7 @@ pub(super) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), 
 
 /// A size in GiB: a number, or one in a string.
 pub(super) fn size(field: &str, value: &Value) -> Result<i32, ApiError> {
-    let size = integer(value).and_then(|size| i32::try_from(size).ok()).filter(|size| *size >= 1);
+    let size = number(value).and_then(|size| i32::try_from(size).ok()).filter(|size| *size >= 1);
     size.ok_or_else(|| invalid(field, &excerpt(&value.to_string()), "an integer greater than zero"))
 }
 

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::{failed, fields, not_found, require, volume_id};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::services::ServiceError;
 use crate::services::volume::embedded::EmbeddedVolume;
 
@@ -40,7 +41,7 @@ async fn merge(
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
     id: web::Path<String>,
-    web::Json(body): web::Json<Body>,
+    Json(body): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "member")?;
     fields::check_metadata(&body.metadata)?;
@@ -57,7 +58,7 @@ async fn replace(
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
     id: web::Path<String>,
-    web::Json(body): web::Json<Body>,
+    Json(body): Json<Body>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "member")?;
     fields::check_metadata(&body.metadata)?;

@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::{bad_request, failed, require};
 use crate::http::auth::{Caller, known_project};
-use crate::http::compute::servers::body::integer;
+use crate::http::compute::schema::number;
 use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json::Json;
 use crate::services::identity::Authenticator;
 use crate::services::volume::embedded::{EmbeddedVolume, QUOTA_RESOURCES, QuotaUsage};
 
@@ -53,14 +54,14 @@ async fn update(
     identity: web::Data<dyn Authenticator>,
     caller: Caller,
     project: web::Path<String>,
-    web::Json(body): web::Json<Map<String, Value>>,
+    Json(body): Json<Map<String, Value>>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "admin")?;
     known_project(&**identity, &caller, ErrorForm::Compute, &project).await?;
     let wanted = body.get("quota_set").and_then(Value::as_object).ok_or_else(|| bad_request("The body has no quota_set."))?;
     let mut limits = BTreeMap::new();
     for (resource, value) in wanted {
-        let number = integer(value).filter(|number| (-1..=i64::from(i32::MAX)).contains(number));
+        let number = number(value).filter(|number| (-1..=i64::from(i32::MAX)).contains(number));
         match (resource.as_str(), number) {
             ("force" | "tenant_id" | "id" | "project_id", _) => {}
             (resource, Some(number)) if QUOTA_RESOURCES.contains(&resource) => {

@@ -10,6 +10,7 @@ use super::view::{self, Page};
 use super::{bad_request, failed, fields, not_found, require, volume_id};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
 use crate::services::volume::NewVolume;
 use crate::services::volume::embedded::{DEFAULT_TYPE, EmbeddedVolume, MULTIATTACH_TYPE, VolumeUpdate, ZONE, type_named};
@@ -125,7 +126,7 @@ async fn create(
     volumes: web::Data<EmbeddedVolume>,
     env: web::Data<crate::env::Env>,
     caller: Caller,
-    web::Json(CreateBody { volume: wanted }): web::Json<CreateBody>,
+    Json(CreateBody { volume: wanted }): Json<CreateBody>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "member")?;
     let description = fields::text("description", wanted.description.clone())?;
@@ -180,7 +181,7 @@ async fn update(
     volumes: web::Data<EmbeddedVolume>,
     caller: Caller,
     id: web::Path<String>,
-    web::Json(UpdateBody { volume }): web::Json<UpdateBody>,
+    Json(UpdateBody { volume }): Json<UpdateBody>,
 ) -> Result<HttpResponse, ApiError> {
     require(&caller, "member")?;
     if let Some(metadata) = &volume.metadata {

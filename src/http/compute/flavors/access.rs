@@ -9,11 +9,12 @@ use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
 use crate::http::compute::schema::{self, Schema};
 use crate::http::error::{ApiError, ErrorForm};
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::services::identity::Authenticator;
 
-static ADD: Schema = Schema::new(|| schema::wrapped("addTenantAccess", &tenant()));
-static REMOVE: Schema = Schema::new(|| schema::wrapped("removeTenantAccess", &tenant()));
+static ADD: Schema = Schema::fixed(|_| schema::wrapped("addTenantAccess", &tenant()));
+static REMOVE: Schema = Schema::fixed(|_| schema::wrapped("removeTenantAccess", &tenant()));
 
 fn tenant() -> Value {
     schema::wrapped("tenant", &json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-_]*$"}))
@@ -38,17 +39,17 @@ pub async fn action(
     api: web::Data<Catalog>,
     identity: web::Data<dyn Authenticator>,
     id: web::Path<String>,
-    body: web::Json<Value>,
+    body: Document,
 ) -> Answer {
     if body.get("addTenantAccess").is_some() {
         api.allow(&caller, "os_compute_api:os-flavor-access:add_tenant_access")?;
-        ADD.check(&body)?;
+        ADD.check(version, &body).await?;
         let project = body["addTenantAccess"]["tenant"].as_str().unwrap_or_default();
         known_project(&**identity, &caller, ErrorForm::Compute, project).await?;
         add(&api, version, &id, project).await?;
     } else if body.get("removeTenantAccess").is_some() {
         api.allow(&caller, "os_compute_api:os-flavor-access:remove_tenant_access")?;
-        REMOVE.check(&body)?;
+        REMOVE.check(version, &body).await?;
         api.api.remove_flavor_access(&id, body["removeTenantAccess"]["tenant"].as_str().unwrap_or_default()).await?;
     } else {
         return Err(bad_request("There is no such action."));

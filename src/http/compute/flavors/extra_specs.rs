@@ -14,10 +14,11 @@ use crate::http::compute::catalog::Catalog;
 use crate::http::compute::query::Query;
 use crate::http::compute::schema::{self, Schema};
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-static CREATE: Schema = Schema::new(|| schema::wrapped("extra_specs", &specs(None)));
-static UPDATE: Schema = Schema::new(|| specs(Some(1)));
+static CREATE: Schema = Schema::fixed(|_| schema::wrapped("extra_specs", &specs(None)));
+static UPDATE: Schema = Schema::fixed(|_| specs(Some(1)));
 
 /// The most extra specs of a flavor.
 const MOST: usize = 128;
@@ -68,23 +69,29 @@ pub async fn show(caller: Caller, api: web::Data<Catalog>, path: web::Path<(Stri
 }
 
 /// `POST`: adds and changes; what is not named stays.
-pub async fn create(caller: Caller, api: web::Data<Catalog>, id: web::Path<String>, body: web::Json<Value>) -> Answer {
+pub async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-flavor-extra-specs:create")?;
-    CREATE.check(&body)?;
+    CREATE.check(version, &body).await?;
     merge(&api, &id, values(&body["extra_specs"])?).await?;
-    ok(&body)
+    ok(&*body)
 }
 
 /// `PUT …/{key}`.
-pub async fn update(caller: Caller, api: web::Data<Catalog>, path: web::Path<(String, String)>, body: web::Json<Value>) -> Answer {
+pub async fn update(
+    caller: Caller,
+    version: ApiVersion,
+    api: web::Data<Catalog>,
+    path: web::Path<(String, String)>,
+    body: Document,
+) -> Answer {
     api.allow(&caller, "os_compute_api:os-flavor-extra-specs:update")?;
-    UPDATE.check(&body)?;
+    UPDATE.check(version, &body).await?;
     let (id, key) = path.into_inner();
     if body.get(&key).is_none() {
         return Err(bad_request("Request body and URI mismatch"));
     }
     merge(&api, &id, values(&body)?).await?;
-    ok(&body)
+    ok(&*body)
 }
 
 async fn merge(api: &Catalog, id: &str, new: BTreeMap<String, String>) -> Result<(), ApiError> {

@@ -20,6 +20,7 @@ use crate::db::api::flavors::FlavorRecord;
 use crate::domain::flavor::Flavor;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
 /// Routes.
@@ -52,11 +53,9 @@ impl Catalog {
     }
 }
 
-static CREATE: Schema = Schema::new(|| create_schema(false, true));
-static CREATE_V255: Schema = Schema::new(|| create_schema(true, true));
-static CREATE_V2102: Schema = Schema::new(|| create_schema(true, false));
+static CREATE: Schema = Schema::new(&[1, 55, 102], |minor| create_schema(minor >= 55, minor < 102));
 static UPDATE: Schema =
-    Schema::new(|| schema::wrapped("flavor", &schema::object(&json!({"description": description()}), &["description"])));
+    Schema::fixed(|_| schema::wrapped("flavor", &schema::object(&json!({"description": description()}), &["description"])));
 
 fn description() -> Value {
     json!({"type": ["string", "null"], "maxLength": 65535, "pattern": r"^[^\p{C}]*$"})
@@ -77,19 +76,14 @@ fn create_schema(described: bool, rxtx: bool) -> Value {
         flavor["description"] = description();
     }
     if rxtx {
-        flavor["rxtx_factor"] =
-            json!({"type": ["number", "string"], "pattern": r"^[0-9]+(\.[0-9]+)?$", "exclusiveMinimum": 0, "maximum": 3.40282e38});
+        flavor["rxtx_factor"] = json!({"type": ["number", "string"], "pattern": r"^[0-9]+(\.[0-9]+)?$", "minimum": 0, "exclusiveMinimum": true, "maximum": 3.40282e38});
     }
     schema::wrapped("flavor", &schema::object(&flavor, &["name", "ram", "vcpus", "disk"]))
 }
 
-async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, body: web::Json<Value>) -> Answer {
+async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-flavor-manage:create")?;
-    match version {
-        version if version.at_least(102) => CREATE_V2102.check(&body)?,
-        version if version.at_least(55) => CREATE_V255.check(&body)?,
-        _ => CREATE.check(&body)?,
-    }
+    CREATE.check(version, &body).await?;
     let flavor = asked_for(&body["flavor"], || api.env.uuid().to_string())?;
     let record = api.api.create_flavor_with_factor(flavor, rxtx_factor(&body["flavor"])?).await?;
     ok(&json!({"flavor": view::full(&request, version, &record, view::shows_extra_specs(&api, &caller, version))}))
@@ -140,13 +134,13 @@ async fn update(
     api: web::Data<Catalog>,
     request: HttpRequest,
     id: web::Path<String>,
-    body: web::Json<Value>,
+    body: Document,
 ) -> Answer {
     if version.at_most(54) {
         return Err(no_such_resource());
     }
     api.allow(&caller, "os_compute_api:os-flavor-manage:update")?;
-    UPDATE.check(&body)?;
+    UPDATE.check(version, &body).await?;
     let description = body["flavor"]["description"].as_str().map(str::to_owned);
     let record = api.api.set_flavor_description(&id, description).await?;
     ok(&json!({"flavor": view::full(&request, version, &record, view::shows_extra_specs(&api, &caller, version))}))

@@ -16,6 +16,7 @@ use crate::domain::policy::Target;
 use crate::domain::quota;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
 /// Routes.
@@ -25,10 +26,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-keypairs/{name}").route(web::get().to(show)).route(web::delete().to(delete)));
 }
 
-static CREATE: Schema = Schema::new(|| create_schema(1));
-static CREATE_V22: Schema = Schema::new(|| create_schema(2));
-static CREATE_V210: Schema = Schema::new(|| create_schema(10));
-static CREATE_V292: Schema = Schema::new(|| create_schema(92));
+static CREATE: Schema = Schema::new(&[1, 2, 10, 92], create_schema);
 
 fn create_schema(minor: u16) -> Value {
     let characters = if minor >= 92 { r"^[_\-@. a-zA-Z0-9]+$" } else { r"^[_\- a-zA-Z0-9]+$" };
@@ -51,13 +49,8 @@ fn owner(caller: &Caller, version: ApiVersion, api: &Catalog, named: Option<&str
     Ok(user.to_owned())
 }
 
-async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, body: web::Json<Value>) -> Answer {
-    match version {
-        version if version.at_least(92) => CREATE_V292.check(&body)?,
-        version if version.at_least(10) => CREATE_V210.check(&body)?,
-        version if version.at_least(2) => CREATE_V22.check(&body)?,
-        _ => CREATE.check(&body)?,
-    }
+async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, body: Document) -> Answer {
+    CREATE.check(version, &body).await?;
     let asked = &body["keypair"];
     let user = owner(&caller, version, &api, asked["user_id"].as_str(), "os_compute_api:os-keypairs:create")?;
     let key_type = asked["type"].as_str().unwrap_or("ssh");

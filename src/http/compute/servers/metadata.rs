@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use actix_web::http::StatusCode;
 use actix_web::web;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::create::request::strings;
 use super::{ComputeApi, access, quota, schemas};
@@ -16,6 +16,7 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, empty, not_found, ok};
 use crate::http::compute::catalog::Catalog;
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
 /// Routes under the compute API's scope.
@@ -43,9 +44,9 @@ async fn create(
     Caller(caller): Caller,
     version: ApiVersion,
     id: web::Path<String>,
-    body: web::Json<Value>,
+    body: Document,
 ) -> Answer {
-    schemas::METADATA.check(version, &body)?;
+    schemas::METADATA.check(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:create").await?;
     let given = strings(&body["metadata"]);
     check_more(&api, &catalog, &located, &given).await?;
@@ -61,9 +62,9 @@ async fn replace(
     Caller(caller): Caller,
     version: ApiVersion,
     id: web::Path<String>,
-    body: web::Json<Value>,
+    body: Document,
 ) -> Answer {
-    schemas::METADATA.check(version, &body)?;
+    schemas::METADATA.check(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:server-metadata:update_all").await?;
     let given = strings(&body["metadata"]);
     quota::check_metadata(&catalog, &located.instance.project_id, &given).await?;
@@ -87,10 +88,10 @@ async fn put(
     Caller(caller): Caller,
     version: ApiVersion,
     path: web::Path<(String, String)>,
-    body: web::Json<Value>,
+    body: Document,
 ) -> Answer {
     let (id, key) = path.into_inner();
-    schemas::META.check(version, &body)?;
+    schemas::META.check(version, &body).await?;
     let given = strings(&body["meta"]);
     if !given.contains_key(&key) {
         return Err(bad_request("Request body and URI mismatch"));

@@ -3,7 +3,6 @@
 
 mod access;
 mod action;
-pub mod body;
 mod create;
 mod delete;
 mod devices;

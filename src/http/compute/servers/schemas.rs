@@ -2,44 +2,40 @@
 
 use serde_json::{Map, Value, json};
 
-use super::body::BodySchema;
+use crate::http::compute::schema::{Schema, boolean, object};
 
 /// `POST /servers`.
-pub static CREATE: BodySchema =
-    BodySchema { name: "server create", changes: &[1, 19, 32, 33, 37, 42, 52, 57, 63, 67, 74, 90, 94], schema: create };
+pub static CREATE: Schema = Schema::new(&[1, 19, 32, 33, 37, 42, 52, 57, 63, 67, 74, 90, 94], create);
 /// `PUT /servers/{id}`.
-pub static UPDATE: BodySchema = BodySchema { name: "server update", changes: &[1, 19, 90, 94, 104], schema: update };
+pub static UPDATE: Schema = Schema::new(&[1, 19, 90, 94, 104], update);
 /// The action `rebuild`.
-pub static REBUILD: BodySchema = BodySchema { name: "rebuild", changes: &[1, 19, 54, 57, 63, 90, 94], schema: rebuild };
+pub static REBUILD: Schema = Schema::new(&[1, 19, 54, 57, 63, 90, 94], rebuild);
 /// The action `resize`.
-pub static RESIZE: BodySchema = BodySchema { name: "resize", changes: &[1], schema: resize };
+pub static RESIZE: Schema = Schema::fixed(resize);
 /// The action `migrate`.
-pub static MIGRATE: BodySchema = BodySchema { name: "migrate", changes: &[1, 56], schema: migrate };
+pub static MIGRATE: Schema = Schema::new(&[1, 56], migrate);
 /// The action `reboot`.
-pub static REBOOT: BodySchema = BodySchema { name: "reboot", changes: &[1], schema: reboot };
+pub static REBOOT: Schema = Schema::fixed(reboot);
 /// The action `lock`.
-pub static LOCK: BodySchema = BodySchema { name: "lock", changes: &[1, 73], schema: lock };
+pub static LOCK: Schema = Schema::new(&[1, 73], lock);
 /// The action `addSecurityGroup`.
-pub static ADD_SECURITY_GROUP: BodySchema =
-    BodySchema { name: "addSecurityGroup", changes: &[1], schema: |_| of_group("addSecurityGroup") };
+pub static ADD_SECURITY_GROUP: Schema = Schema::fixed(|_| of_group("addSecurityGroup"));
 /// The action `removeSecurityGroup`.
-pub static REMOVE_SECURITY_GROUP: BodySchema =
-    BodySchema { name: "removeSecurityGroup", changes: &[1], schema: |_| of_group("removeSecurityGroup") };
+pub static REMOVE_SECURITY_GROUP: Schema = Schema::fixed(|_| of_group("removeSecurityGroup"));
 /// The action `os-resetState`.
-pub static RESET_STATE: BodySchema = BodySchema { name: "os-resetState", changes: &[1], schema: reset_state };
+pub static RESET_STATE: Schema = Schema::fixed(reset_state);
 /// The action `os-getConsoleOutput`.
-pub static CONSOLE_OUTPUT: BodySchema = BodySchema { name: "os-getConsoleOutput", changes: &[1], schema: console_output };
+pub static CONSOLE_OUTPUT: Schema = Schema::fixed(console_output);
 /// `POST /servers/{id}/metadata`, `PUT /servers/{id}/metadata`.
-pub static METADATA: BodySchema =
-    BodySchema { name: "metadata", changes: &[1], schema: |_| object(json!({"metadata": metadata_map()}), &["metadata"]) };
+pub static METADATA: Schema = Schema::fixed(|_| object(&json!({"metadata": metadata_map()}), &["metadata"]));
 /// `PUT /servers/{id}/metadata/{key}`.
-pub static META: BodySchema = BodySchema { name: "meta", changes: &[1], schema: meta };
+pub static META: Schema = Schema::fixed(meta);
 /// `PUT /servers/{id}/tags`.
-pub static TAGS: BodySchema = BodySchema { name: "tags", changes: &[1], schema: |_| object(json!({"tags": tags()}), &["tags"]) };
+pub static TAGS: Schema = Schema::fixed(|_| object(&json!({"tags": tags()}), &["tags"]));
 /// `POST /servers/{id}/os-volume_attachments`.
-pub static ATTACH_VOLUME: BodySchema = BodySchema { name: "volume attachment", changes: &[1, 49, 79], schema: attach_volume };
+pub static ATTACH_VOLUME: Schema = Schema::new(&[1, 49, 79], attach_volume);
 /// `PUT /servers/{id}/os-volume_attachments/{volume}`.
-pub static UPDATE_VOLUME: BodySchema = BodySchema { name: "volume attachment update", changes: &[1, 85], schema: update_volume };
+pub static UPDATE_VOLUME: Schema = Schema::new(&[1, 85], update_volume);
 
 /// The most tags a server may have.
 pub const MAX_TAGS: usize = 50;
@@ -47,32 +43,16 @@ pub const MAX_TAGS: usize = 50;
 /// The most interfaces, block devices, security groups or files that a request may name, and servers in a hint: each is looked up.
 pub const MAX_ENTRIES: usize = 128;
 
-/// An object that has these properties and no others.
-fn object(properties: Value, required: &[&str]) -> Value {
-    let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
-    if !required.is_empty() {
-        schema["required"] = json!(required);
-    }
-    schema
-}
-
 fn name() -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": 255, "format": "name"})
 }
 
 fn of_group(action: &str) -> Value {
-    object(json!({action: object(json!({"name": name()}), &["name"])}), &[action])
+    object(&json!({action: object(&json!({"name": name()}), &["name"])}), &[action])
 }
 
 fn description() -> Value {
     json!({"type": ["string", "null"], "maxLength": 255, "format": "printable"})
-}
-
-fn boolean() -> Value {
-    json!({"enum": [
-        true, "True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes",
-        false, "False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no"
-    ]})
 }
 
 fn uuid() -> Value {
@@ -115,7 +95,7 @@ fn metadata_map() -> Value {
 }
 
 fn personality() -> Value {
-    let file = object(json!({"path": {"type": "string"}, "contents": {"type": "string", "format": "base64"}}), &[]);
+    let file = object(&json!({"path": {"type": "string"}, "contents": {"type": "string", "format": "base64"}}), &[]);
     json!({"type": "array", "items": file, "maxItems": MAX_ENTRIES})
 }
 
@@ -165,7 +145,7 @@ fn block_device(minor: u16) -> Value {
     if minor >= 67 {
         properties["volume_type"] = json!({"type": ["string", "null"], "maxLength": 255});
     }
-    object(properties, &[])
+    object(&properties, &[])
 }
 
 fn networks(minor: u16) -> Value {
@@ -175,7 +155,7 @@ fn networks(minor: u16) -> Value {
     if (32..37).contains(&minor) || minor >= 42 {
         properties["tag"] = tag();
     }
-    let list = json!({"type": "array", "items": object(properties, &[]), "maxItems": MAX_ENTRIES});
+    let list = json!({"type": "array", "items": object(&properties, &[]), "maxItems": MAX_ENTRIES});
     if minor < 37 { list } else { json!({"oneOf": [list, {"enum": ["none", "auto"]}]}) }
 }
 
@@ -213,7 +193,7 @@ fn create(minor: u16) -> Value {
         "min_count": positive_integer(),
         "max_count": positive_integer(),
         "return_reservation_id": boolean(),
-        "security_groups": {"type": "array", "items": object(json!({"name": name()}), &[]), "maxItems": MAX_ENTRIES},
+        "security_groups": {"type": "array", "items": object(&json!({"name": name()}), &[]), "maxItems": MAX_ENTRIES},
         "user_data": user_data(),
     });
     if let Value::Object(always) = always {
@@ -239,8 +219,11 @@ fn create(minor: u16) -> Value {
         properties.insert("hostname".into(), hostname(minor));
     }
     let required: &[&str] = if minor >= 37 { &["name", "flavorRef", "networks"] } else { &["name", "flavorRef"] };
-    let server = object(Value::Object(properties), required);
-    object(json!({"server": server, "os:scheduler_hints": scheduler_hints(), "OS-SCH-HNT:scheduler_hints": scheduler_hints()}), &["server"])
+    let server = object(&Value::Object(properties), required);
+    object(
+        &json!({"server": server, "os:scheduler_hints": scheduler_hints(), "OS-SCH-HNT:scheduler_hints": scheduler_hints()}),
+        &["server"],
+    )
 }
 
 fn update(minor: u16) -> Value {
@@ -257,7 +240,7 @@ fn update(minor: u16) -> Value {
     if minor >= 104 {
         properties.insert("pinned_availability_zone".into(), json!({"type": ["string", "null"], "minLength": 1, "maxLength": 255}));
     }
-    object(json!({"server": object(Value::Object(properties), &[])}), &["server"])
+    object(&json!({"server": object(&Value::Object(properties), &[])}), &["server"])
 }
 
 fn rebuild(minor: u16) -> Value {
@@ -286,13 +269,13 @@ fn rebuild(minor: u16) -> Value {
     if minor >= 90 {
         properties.insert("hostname".into(), hostname(minor));
     }
-    object(json!({"rebuild": object(Value::Object(properties), &["imageRef"])}), &["rebuild"])
+    object(&json!({"rebuild": object(&Value::Object(properties), &["imageRef"])}), &["rebuild"])
 }
 
 fn resize(_: u16) -> Value {
     let resize =
-        object(json!({"flavorRef": {"type": ["string", "integer"], "minLength": 1}, "OS-DCF:diskConfig": disk_config()}), &["flavorRef"]);
-    object(json!({"resize": resize}), &["resize"])
+        object(&json!({"flavorRef": {"type": ["string", "integer"], "minLength": 1}, "OS-DCF:diskConfig": disk_config()}), &["flavorRef"]);
+    object(&json!({"resize": resize}), &["resize"])
 }
 
 fn migrate(minor: u16) -> Value {
@@ -305,12 +288,12 @@ fn migrate(minor: u16) -> Value {
             "properties": {"host": {"type": ["string", "null"], "pattern": "^[a-zA-Z0-9-._]*$", "minLength": 1, "maxLength": 255}},
         })
     };
-    object(json!({"migrate": body}), &["migrate"])
+    object(&json!({"migrate": body}), &["migrate"])
 }
 
 fn reboot(_: u16) -> Value {
     let kinds = json!({"enum": ["HARD", "Hard", "hard", "SOFT", "Soft", "soft"]});
-    object(json!({"reboot": object(json!({"type": kinds}), &["type"])}), &["reboot"])
+    object(&json!({"reboot": object(&json!({"type": kinds}), &["type"])}), &["reboot"])
 }
 
 fn lock(minor: u16) -> Value {
@@ -322,24 +305,24 @@ fn lock(minor: u16) -> Value {
             "properties": {"locked_reason": {"type": "string", "minLength": 1, "maxLength": 255}},
         })
     };
-    object(json!({"lock": body}), &["lock"])
+    object(&json!({"lock": body}), &["lock"])
 }
 
 fn reset_state(_: u16) -> Value {
-    let state = object(json!({"state": {"enum": ["active", "error"]}}), &["state"]);
-    object(json!({"os-resetState": state}), &["os-resetState"])
+    let state = object(&json!({"state": {"enum": ["active", "error"]}}), &["state"]);
+    object(&json!({"os-resetState": state}), &["os-resetState"])
 }
 
 fn console_output(_: u16) -> Value {
     let length = json!({"type": ["integer", "string", "null"], "pattern": "^-?[0-9]+$", "minimum": -1});
-    object(json!({"os-getConsoleOutput": object(json!({"length": length}), &[])}), &["os-getConsoleOutput"])
+    object(&json!({"os-getConsoleOutput": object(&json!({"length": length}), &[])}), &["os-getConsoleOutput"])
 }
 
 fn meta(_: u16) -> Value {
     let mut one = metadata_map();
     one["minProperties"] = json!(1);
     one["maxProperties"] = json!(1);
-    object(json!({"meta": one}), &["meta"])
+    object(&json!({"meta": one}), &["meta"])
 }
 
 fn attach_volume(minor: u16) -> Value {
@@ -353,7 +336,7 @@ fn attach_volume(minor: u16) -> Value {
     if minor >= 79 {
         properties["delete_on_termination"] = boolean();
     }
-    object(json!({"volumeAttachment": object(properties, &["volumeId"])}), &["volumeAttachment"])
+    object(&json!({"volumeAttachment": object(&properties, &["volumeId"])}), &["volumeAttachment"])
 }
 
 fn update_volume(minor: u16) -> Value {
@@ -365,5 +348,5 @@ fn update_volume(minor: u16) -> Value {
         properties["tag"] = tag();
         properties["delete_on_termination"] = boolean();
     }
-    object(json!({"volumeAttachment": object(properties, &["volumeId"])}), &["volumeAttachment"])
+    object(&json!({"volumeAttachment": object(&properties, &["volumeId"])}), &["volumeAttachment"])
 }

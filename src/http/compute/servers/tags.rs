@@ -2,7 +2,7 @@
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::metadata::write;
 use super::{ComputeApi, schemas};
@@ -12,6 +12,7 @@ use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, empty, no_such_resource, not_found, ok};
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
 /// Routes under the compute API's scope.
@@ -38,15 +39,9 @@ async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiV
     ok(&json!({"tags": tags_of(&api, &caller, &id).await?}))
 }
 
-async fn replace(
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    id: web::Path<String>,
-    body: web::Json<Value>,
-) -> Answer {
+async fn replace(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>, body: Document) -> Answer {
     since_26(version)?;
-    schemas::TAGS.check(version, &body)?;
+    schemas::TAGS.check(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-server-tags:update_all").await?;
     let given: Vec<String> = body["tags"].as_array().into_iter().flatten().filter_map(|tag| tag.as_str().map(str::to_owned)).collect();
     let uuid = located.instance.uuid;

@@ -13,6 +13,7 @@ use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, conflict, ok};
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
 /// The handler.
@@ -22,9 +23,9 @@ pub async fn update(
     Caller(caller): Caller,
     version: ApiVersion,
     id: web::Path<String>,
-    body: web::Json<Value>,
+    body: Document,
 ) -> Answer {
-    schemas::UPDATE.check(version, &body)?;
+    schemas::UPDATE.check(version, &body).await?;
     let located = api.locate_for(&caller, &id, "os_compute_api:servers:update").await?;
     let wanted = &body["server"];
     if let Some(zone) = wanted.get("pinned_availability_zone") {

@@ -17,6 +17,7 @@ use crate::http::compute::answer::{Answer, bad_request, conflict, empty, not_fou
 use crate::http::compute::query::Query;
 use crate::http::compute::schema::as_bool;
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::saga::context::{Kind, Request};
 use crate::services::ServiceError;
@@ -78,14 +79,8 @@ fn attached<'a>(server: &'a ServerRecord, id: &str, volume: &str) -> Result<&'a 
     found.ok_or_else(|| not_found(format!("Instance {id} is not attached to volume {volume}")))
 }
 
-async fn attach(
-    api: web::Data<ComputeApi>,
-    Caller(caller): Caller,
-    version: ApiVersion,
-    id: web::Path<String>,
-    body: web::Json<Value>,
-) -> Answer {
-    schemas::ATTACH_VOLUME.check(version, &body)?;
+async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>, body: Document) -> Answer {
+    schemas::ATTACH_VOLUME.check(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:create").await?;
     let wanted = &body["volumeAttachment"];
     check_state(&located, "attach_volume")?;
@@ -162,10 +157,10 @@ async fn update(
     Caller(caller): Caller,
     version: ApiVersion,
     path: web::Path<(String, String)>,
-    body: web::Json<Value>,
+    body: Document,
 ) -> Answer {
     let (id, volume) = path.into_inner();
-    schemas::UPDATE_VOLUME.check(version, &body)?;
+    schemas::UPDATE_VOLUME.check(version, &body).await?;
     let wanted = &body["volumeAttachment"];
     if wanted["volumeId"].as_str() != Some(volume.as_str()) || !version.at_least(85) {
         return Err(bad_request("A volume cannot be swapped for another: detach it and attach the other."));

@@ -15,11 +15,11 @@ use crate::http::compute::catalog::Catalog;
 use crate::http::compute::schema::{self, Schema, as_bool};
 use crate::http::compute::zones::{COMPUTE, Zones};
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-static BY_ACTION: Schema = Schema::new(|| by_action(false));
-static BY_ACTION_V211: Schema = Schema::new(|| by_action(true));
-static BY_UUID: Schema = Schema::new(|| {
+static BY_ACTION: Schema = Schema::new(&[1, 11], |minor| by_action(minor >= 11));
+static BY_UUID: Schema = Schema::fixed(|_| {
     schema::object(&json!({"status": {"enum": ["enabled", "disabled"]}, "disabled_reason": text(), "forced_down": schema::boolean()}), &[])
 });
 
@@ -36,14 +36,14 @@ fn by_action(forced_down: bool) -> Value {
 }
 
 /// `PUT /os-services/{id}`: from 2.53 the id is a service's; before, it is the name of what to do to the one in the body.
-pub async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: web::Json<Value>) -> Answer {
+pub async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-services:update")?;
     if version.at_least(53) { one(version, &api, &id, &body).await } else { act(version, &api, &id, &body).await }
 }
 
-async fn one(version: ApiVersion, api: &Catalog, id: &str, body: &Value) -> Answer {
+async fn one(version: ApiVersion, api: &Catalog, id: &str, body: &Document) -> Answer {
     let uuid = Uuid::parse_str(id).map_err(|_| bad_request(format!("Invalid uuid {id}")))?;
-    BY_UUID.check(body)?;
+    BY_UUID.check(version, body).await?;
     let (cell, service) = api.find(|cell| cell.service(uuid)).await?;
     is_compute(&service.binary)?;
     let change = asked_for(body)?;
@@ -68,12 +68,8 @@ fn asked_for(body: &Value) -> Result<ServiceChange, ApiError> {
     Ok(change)
 }
 
-async fn act(version: ApiVersion, api: &Catalog, action: &str, body: &Value) -> Answer {
-    if version.at_least(11) {
-        BY_ACTION_V211.check(body)?
-    } else {
-        BY_ACTION.check(body)?
-    }
+async fn act(version: ApiVersion, api: &Catalog, action: &str, body: &Document) -> Answer {
+    BY_ACTION.check(version, body).await?;
     let (host, binary) = (body["host"].as_str().unwrap_or_default(), body["binary"].as_str().unwrap_or_default());
     let mut answer = json!({"host": host, "binary": binary});
     let disable =

@@ -10,7 +10,7 @@ use crate::http::compute::servers::schemas;
 use crate::http::error::{ApiError, ErrorForm};
 
 pub(super) async fn reset_state(asked: &Asked<'_>) -> Answer {
-    schemas::RESET_STATE.check(asked.version, asked.body)?;
+    schemas::RESET_STATE.check(asked.version, asked.body).await?;
     let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-admin-actions:reset_state").await?;
     let state = if asked.body["os-resetState"]["state"].as_str() == Some("active") { VmState::Active } else { VmState::Error };
     lock::record(asked, &located, "resetState", InstanceChange::states(state, None)).await?;
@@ -18,7 +18,7 @@ pub(super) async fn reset_state(asked: &Asked<'_>) -> Answer {
 }
 
 pub(super) async fn console_output(asked: &Asked<'_>) -> Answer {
-    schemas::CONSOLE_OUTPUT.check(asked.version, asked.body)?;
+    schemas::CONSOLE_OUTPUT.check(asked.version, asked.body).await?;
     let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-console-output").await?;
     if located.instance.host.is_none() {
         return Err(conflict(format!("Instance {} is not ready", asked.id)));

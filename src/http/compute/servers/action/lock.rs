@@ -12,7 +12,7 @@ use crate::http::compute::servers::{access, schemas};
 use crate::http::error::ApiError;
 
 pub(super) async fn lock(asked: &Asked<'_>) -> Answer {
-    schemas::LOCK.check(asked.version, asked.body)?;
+    schemas::LOCK.check(asked.version, asked.body).await?;
     let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-lock-server:lock").await?;
     let reason = asked.body["lock"]["locked_reason"].as_str().filter(|_| asked.version.at_least(73)).map(str::to_owned);
     let by = role_of(asked, &located);

@@ -9,7 +9,6 @@ mod resize;
 mod security_group;
 
 use actix_web::{HttpRequest, web};
-use serde_json::Value;
 
 use super::ComputeApi;
 use crate::domain::context::RequestContext;
@@ -17,6 +16,7 @@ use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request};
 use crate::http::compute::catalog::Catalog;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
 /// One action as it was asked for.
@@ -28,7 +28,7 @@ struct Asked<'a> {
     /// The server, as the path names it.
     id: &'a str,
     /// With the action's name as its one key.
-    body: &'a Value,
+    body: &'a Document,
     base: String,
 }
 
@@ -40,7 +40,7 @@ pub async fn action(
     Caller(caller): Caller,
     version: ApiVersion,
     id: web::Path<String>,
-    body: web::Json<Value>,
+    body: Document,
 ) -> Answer {
     let Some(object) = body.as_object() else {
         return Err(bad_request("Malformed request body: it must be a JSON object."));

@@ -16,7 +16,7 @@ pub(super) async fn stop(asked: &Asked<'_>) -> Answer {
 }
 
 pub(super) async fn reboot(asked: &Asked<'_>) -> Answer {
-    schemas::REBOOT.check(asked.version, asked.body)?;
+    schemas::REBOOT.check(asked.version, asked.body).await?;
     let hard = asked.body["reboot"]["type"].as_str().is_some_and(|kind| kind.eq_ignore_ascii_case("hard"));
     begin(asked, "os_compute_api:servers:reboot", Kind::Reboot, Request::Reboot { hard }).await
 }

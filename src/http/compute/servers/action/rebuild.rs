@@ -11,7 +11,7 @@ use crate::db::cell::CellTxn;
 use crate::db::columns::StringList;
 use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
 use crate::domain::request_spec::image_demands;
-use crate::domain::secret::Secret;
+use crate::domain::secret::{Sealed, Secret};
 use crate::http::compute::answer::{Answer, bad_request};
 use crate::http::compute::servers::create::request::strings;
 use crate::http::compute::servers::create::{image, password, system_metadata};
@@ -23,7 +23,7 @@ use crate::saga::context::{Kind, RebuildRequest, Request};
 use crate::services::image::Image;
 
 pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
-    schemas::REBUILD.check(asked.version, asked.body)?;
+    schemas::REBUILD.check(asked.version, asked.body).await?;
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
     let wanted = &asked.body["rebuild"];
     if wanted.get("trusted_image_certificates").is_some() {
@@ -36,16 +36,8 @@ pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
     let key = key_pair(asked, wanted).await?;
     let given = wanted["adminPass"].as_str().map(str::to_owned);
     let admin_pass = Secret::new(given.unwrap_or_else(|| password(asked.api.env.uuid())));
-    let secrets = GuestSecrets {
-        admin_pass: Some(admin_pass.clone()),
-        // None are as good as empty ones, which are given, too.
-        user_data: wanted.get("user_data").map(|text| Secret::new(text.as_str().unwrap_or_default().to_owned())),
-        files: InjectedFile::list(&wanted["personality"]),
-    };
-    let request = RebuildRequest {
-        sealed: Some(secrets.sealed(|bytes| asked.api.env.seal(bytes))),
-        ..rebuild_request(&located, wanted, &image, key.as_ref())
-    };
+    let sealed = Some(sealed(asked, &admin_pass).await);
+    let request = RebuildRequest { sealed, ..rebuild_request(&located, wanted, &image, key.as_ref()) };
     asked.api.begin(asked.caller, Kind::Rebuild, &located.instance, Request::Rebuild(Box::new(request))).await?;
     keep_rest(asked, &located, wanted, &image, key).await?;
     let server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
@@ -55,6 +47,18 @@ pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
     }
     let location = format!("{}/compute/v2.1/servers/{}", asked.base, server.instance.uuid);
     Ok(HttpResponse::Accepted().insert_header(("Location", location)).json(json!({"server": view})))
+}
+
+async fn sealed(asked: &Asked<'_>, admin_pass: &Secret<String>) -> Sealed {
+    let (env, admin_pass) = (asked.api.env.clone(), Some(admin_pass.clone()));
+    let seal = move |body: &Value| {
+        let wanted = &body["rebuild"];
+        // None are as good as empty ones, which are given, too.
+        let user_data = wanted.get("user_data").map(|text| Secret::new(text.as_str().unwrap_or_default().to_owned()));
+        let secrets = GuestSecrets { admin_pass, user_data, files: InjectedFile::list(&wanted["personality"]) };
+        secrets.sealed(|bytes| env.seal(bytes))
+    };
+    asked.body.judge(seal).await
 }
 
 async fn usable_image(asked: &Asked<'_>, located: &Located, wanted: &Value) -> Result<Image, ApiError> {

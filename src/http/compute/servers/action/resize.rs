@@ -21,7 +21,7 @@ use crate::services::ServiceError;
 const CROSS_CELL: &str = "compute:servers:resize:cross_cell";
 
 pub(super) async fn resize(asked: &Asked<'_>) -> Answer {
-    schemas::RESIZE.check(asked.version, asked.body)?;
+    schemas::RESIZE.check(asked.version, asked.body).await?;
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:resize").await?;
     check_state(&located.instance, "resize")?;
     let wanted = &asked.body["resize"];
@@ -41,7 +41,7 @@ pub(super) async fn resize(asked: &Asked<'_>) -> Answer {
 }
 
 pub(super) async fn migrate(asked: &Asked<'_>) -> Answer {
-    schemas::MIGRATE.check(asked.version, asked.body)?;
+    schemas::MIGRATE.check(asked.version, asked.body).await?;
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:os-migrate-server:migrate").await?;
     let host = asked.body["migrate"]["host"].as_str().filter(|_| asked.version.at_least(56)).map(str::to_owned);
     if host.is_some() {

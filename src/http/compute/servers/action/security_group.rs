@@ -16,7 +16,7 @@ use crate::http::error::ApiError;
 use crate::services::network::Port;
 
 pub(super) async fn add(asked: &Asked<'_>) -> Answer {
-    schemas::ADD_SECURITY_GROUP.check(asked.version, asked.body)?;
+    schemas::ADD_SECURITY_GROUP.check(asked.version, asked.body).await?;
     let (located, group) = server_and_group(asked, "addSecurityGroup", "os_compute_api:os-security-groups:add").await?;
     let ports = ports_of(asked, &located).await?;
     if ports.is_empty() {
@@ -30,7 +30,7 @@ pub(super) async fn add(asked: &Asked<'_>) -> Answer {
 }
 
 pub(super) async fn remove(asked: &Asked<'_>) -> Answer {
-    schemas::REMOVE_SECURITY_GROUP.check(asked.version, asked.body)?;
+    schemas::REMOVE_SECURITY_GROUP.check(asked.version, asked.body).await?;
     let (located, group) = server_and_group(asked, "removeSecurityGroup", "os_compute_api:os-security-groups:remove").await?;
     let with_group = ports_of(asked, &located).await?.into_iter().filter(|port| port.security_groups.contains(&group));
     let mut removed = false;

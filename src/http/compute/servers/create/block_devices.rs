@@ -13,7 +13,7 @@ use crate::domain::flavor::Flavor;
 use crate::env::Env;
 use crate::http::compute::answer::bad_request;
 use crate::http::compute::schema::as_bool;
-use crate::http::compute::servers::body::integer;
+use crate::http::compute::schema::number;
 use crate::http::compute::servers::{ComputeApi, devices};
 use crate::http::error::ApiError;
 use crate::saga::context::RequestedVolume;
@@ -153,7 +153,7 @@ fn current(entry: &Value) -> Result<Option<Wanted<'_>>, ApiError> {
     let id = entry["uuid"].as_str().or_else(|| entry[format!("{source}_id").as_str()].as_str());
     let default_destination = if matches!(source, "volume" | "snapshot") { "volume" } else { "local" };
     let destination = entry["destination_type"].as_str().unwrap_or(default_destination);
-    let boot_index = integer(&entry["boot_index"]).and_then(|index| i32::try_from(index).ok()).filter(|index| *index >= 0);
+    let boot_index = number(&entry["boot_index"]).and_then(|index| i32::try_from(index).ok()).filter(|index| *index >= 0);
     match (source, id) {
         ("blank", Some(_)) => return Err(bad_request("Block Device Mapping is Invalid: Invalid device UUID.")),
         ("volume" | "image" | "snapshot", None) => return Err(bad_request("Block Device Mapping is Invalid: Missing device UUID.")),
@@ -165,7 +165,7 @@ fn current(entry: &Value) -> Result<Option<Wanted<'_>>, ApiError> {
     if destination == "local" && !matches!(source, "blank" | "image") {
         return Err(invalid(&format!("a {source} cannot become a local disk.")));
     }
-    let size_gb = integer(&entry["volume_size"]).and_then(|size| i32::try_from(size).ok());
+    let size_gb = number(&entry["volume_size"]).and_then(|size| i32::try_from(size).ok());
     Ok(Some(Wanted { source, destination, id, size_gb, boot_index, name: entry["device_name"].as_str(), entry }))
 }
 
@@ -176,7 +176,7 @@ fn legacy(entry: &Value, is_root: bool) -> Result<Option<Wanted<'_>>, ApiError> 
     }
     let boot_index = is_root.then_some(0);
     let name = entry["device_name"].as_str();
-    let size_gb = integer(&entry["volume_size"]).and_then(|size| i32::try_from(size).ok());
+    let size_gb = number(&entry["volume_size"]).and_then(|size| i32::try_from(size).ok());
     if let Some(id) = entry["volume_id"].as_str() {
         return Ok(Some(Wanted { source: "volume", destination: "volume", id: Some(id), size_gb, boot_index, name, entry }));
     }

@@ -17,7 +17,6 @@ use uuid::Uuid;
 use self::block_devices::Disks;
 use self::networks::Interfaces;
 use self::request::{Networks, NewServerRequest};
-use super::body::excerpt;
 use super::{ComputeApi, access, devices, links, quota, schemas, security_groups, view};
 use crate::db::DbError;
 use crate::db::api::key_pairs::KeyPair;
@@ -30,12 +29,14 @@ use crate::domain::guest_secrets::GuestSecrets;
 use crate::domain::policy::Target;
 use crate::domain::quota::CountedRoom;
 use crate::domain::request_spec::{RequestSpec, image_demands};
-use crate::domain::secret::Secret;
+use crate::domain::secret::{Sealed, Secret};
 use crate::http::auth::Caller;
 use crate::http::base_url;
 use crate::http::compute::answer::{Answer, bad_request, forbidden};
 use crate::http::compute::catalog::Catalog;
+use crate::http::compute::schema::excerpt;
 use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::saga::context::{Context, CreateRequest, Kind, Request};
 use crate::services::image::Image;
@@ -47,10 +48,10 @@ pub async fn create(
     catalog: web::Data<Catalog>,
     Caller(caller): Caller,
     version: ApiVersion,
-    body: web::Json<Value>,
+    body: Document,
 ) -> Answer {
-    schemas::CREATE.check(version, &body)?;
-    let wanted = request::read(&body, version)?;
+    schemas::CREATE.check(version, &body).await?;
+    let wanted = body.judge(move |body| request::read(body, version)).await?;
     authorize(&api, &caller, &wanted)?;
     quota::check_contents(&catalog, &caller.project_id, &wanted).await?;
     let mut plan = plan(&api, &caller, version, wanted).await?;
@@ -58,6 +59,7 @@ pub async fn create(
     if let Some(group) = plan.group {
         quota::check_group(&catalog, &caller, group, plan.wanted.max_count).await?;
     }
+    plan.sealed = Some(sealed(&api, &body, &plan).await);
     let made = begin_all(&api, &caller, &plan).await?;
     if plan.wanted.return_reservation_id {
         return Ok(HttpResponse::Accepted().json(json!({"reservation_id": plan.reservation_id})));
@@ -77,6 +79,8 @@ struct Plan {
     group: Option<Uuid>,
     host: Option<String>,
     admin_pass: Secret<String>,
+    /// Every server's secrets.
+    sealed: Option<Sealed>,
     reservation_id: String,
     /// The project's, to be checked again with each server.
     room: Option<CountedRoom>,
@@ -137,7 +141,7 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
     }
     let admin_pass = wanted.admin_pass.clone().unwrap_or_else(|| Secret::new(password(api.env.uuid())));
     let reservation_id = format!("r-{}", &api.env.uuid().simple().to_string()[..8]);
-    Ok(Plan { wanted, flavor, image, disks, interfaces, key, group, host, admin_pass, reservation_id, room: None })
+    Ok(Plan { wanted, flavor, image, disks, interfaces, key, group, host, admin_pass, sealed: None, reservation_id, room: None })
 }
 
 /// None for the default group: it is made with the project's first port, and this request may still be refused.
@@ -238,14 +242,20 @@ async fn give_back(api: &ComputeApi, caller: &RequestContext, made: &[Instance])
     }
 }
 
+/// Seals what only the guests may know, once for all servers of the request: it may be as large as the body.
+async fn sealed(api: &ComputeApi, body: &Document, plan: &Plan) -> Sealed {
+    let (env, wanted) = (api.env.clone(), &plan.wanted);
+    let secrets =
+        GuestSecrets { admin_pass: Some(plan.admin_pass.clone()), user_data: wanted.user_data.clone(), files: wanted.personality.clone() };
+    body.judge(move |_| secrets.sealed(|bytes| env.seal(bytes))).await
+}
+
 fn context(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i64) -> Context {
     let server = api.env.uuid();
     let instance = instance(caller, plan, server, at, api.env.now());
     let display_name = instance.display_name.clone();
     let config_drive = config_drive(plan, &instance);
     let wanted = &plan.wanted;
-    let secrets =
-        GuestSecrets { admin_pass: Some(plan.admin_pass.clone()), user_data: wanted.user_data.clone(), files: wanted.personality.clone() };
     let mut bundle = InstanceBundle::new(instance);
     bundle.metadata = wanted.metadata.clone();
     bundle.tags = wanted.tags.clone();
@@ -255,7 +265,7 @@ fn context(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i64) -> C
         volumes: plan.disks.for_server(&api.env),
         host: plan.host.clone(),
         config_drive,
-        sealed: Some(secrets.sealed(|bytes| api.env.seal(bytes))),
+        sealed: plan.sealed.clone(),
         instance: Box::new(bundle),
         room: plan.room.clone(),
     };

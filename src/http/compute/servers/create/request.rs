@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 use crate::domain::guest_secrets::InjectedFile;
 use crate::domain::secret::Secret;
 use crate::http::compute::answer::bad_request;
-use crate::http::compute::schema::as_bool;
-use crate::http::compute::servers::body::integer;
+use crate::http::compute::schema::{as_bool, number};
 use crate::http::compute::servers::quota::MOST_AT_ONCE;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
@@ -86,8 +85,8 @@ pub fn read(body: &Value, version: ApiVersion) -> Result<NewServerRequest, ApiEr
     if !legacy.is_empty() && !current.is_empty() {
         return Err(bad_request("Using different block_device_mapping syntaxes is not allowed in the same request."));
     }
-    let min_count = integer(&server["min_count"]).unwrap_or(1);
-    let max_count = integer(&server["max_count"]).unwrap_or(min_count);
+    let min_count = number(&server["min_count"]).unwrap_or(1);
+    let max_count = number(&server["max_count"]).unwrap_or(min_count);
     if min_count > max_count {
         return Err(bad_request("min_count must be <= max_count"));
     }

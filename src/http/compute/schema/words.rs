@@ -1,0 +1,163 @@
+//! The sentence that says why a body does not fit its schema, in Nova's words: the field, its value and the reason. A long value is
+//! cut, the reason never; secrets are not repeated.
+
+use std::fmt::Write;
+
+use jsonschema::ValidationError;
+use jsonschema::error::{TypeKind, ValidationErrorKind};
+use serde_json::Value;
+
+/// The longest excerpt of a value, in characters.
+const EXCERPT: usize = 200;
+
+/// The longest excerpt of a value within the reason, which follows the value itself.
+const SHORT: usize = 60;
+
+/// The most names of properties that a reason lists.
+const NAMES: usize = 5;
+
+/// Stands for a secret.
+const MASK: &str = "***";
+
+/// The whole sentence.
+pub fn explain(error: &ValidationError<'_>) -> String {
+    let pointer = error.instance_path().to_string();
+    let path: Vec<String> = pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
+    if matches!(error.kind(), ValidationErrorKind::Format { format } if format == "name") {
+        return "An invalid 'name' value was provided. The name must be: printable characters. Can not start or end with whitespace."
+            .to_owned();
+    }
+    let secret = path.iter().any(|part| is_secret(part));
+    let value = |most| if secret { MASK.to_owned() } else { written(error.instance(), most) };
+    let reason = reason(error.kind(), error.instance(), &value(SHORT));
+    match path.last() {
+        None => reason,
+        Some(field) => {
+            let shown = match error.instance().as_ref() {
+                Value::String(text) if !secret => excerpt(text),
+                _ => value(EXCERPT),
+            };
+            format!("Invalid input for field/attribute {}. Value: {shown}. {reason}", excerpt(field))
+        }
+    }
+}
+
+/// The beginning of a text, for messages.
+pub fn excerpt(text: &str) -> String {
+    cut(text, EXCERPT)
+}
+
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn reason(kind: &ValidationErrorKind, instance: &Value, value: &str) -> String {
+    use ValidationErrorKind as Kind;
+    match kind {
+        Kind::AdditionalProperties { unexpected } => {
+            let verb = if unexpected.len() == 1 { "was" } else { "were" };
+            format!("Additional properties are not allowed ({} {verb} unexpected)", listed(unexpected))
+        }
+        Kind::Required { property } => format!("{} is a required property", written(property, EXCERPT)),
+        Kind::Type { kind } => format!("{value} is not of type {}", types(kind)),
+        Kind::Enum { options } => format!("{value} is not one of {}", written(options, usize::MAX)),
+        Kind::Pattern { pattern } => format!("{value} does not match '{pattern}'"),
+        Kind::Format { format } => format!("{value} is not a '{format}'"),
+        Kind::MaxLength { .. } | Kind::MaxItems { .. } => format!("{value} is too long"),
+        Kind::MinLength { .. } | Kind::MinItems { .. } => format!("{value} is too short"),
+        Kind::Minimum { limit } => format!("{value} is less than the minimum of {limit}"),
+        Kind::ExclusiveMinimum { limit } => format!("{value} is less than or equal to the minimum of {limit}"),
+        Kind::Maximum { limit } => format!("{value} is greater than the maximum of {limit}"),
+        Kind::ExclusiveMaximum { limit } => format!("{value} is greater than or equal to the maximum of {limit}"),
+        Kind::MinProperties { .. } => format!("{value} does not have enough properties"),
+        Kind::MaxProperties { .. } => format!("{value} has too many properties"),
+        Kind::UniqueItems => format!("{value} has non-unique elements"),
+        Kind::AnyOf { .. } | Kind::OneOfNotValid { .. } => format!("{value} is not valid under any of the given schemas"),
+        Kind::OneOfMultipleValid { .. } => format!("{value} is valid under more than one of the given schemas"),
+        other => format!("{value} does not fit: {} of {}", other.keyword(), kind_of(instance)),
+    }
+}
+
+fn listed(names: &[String]) -> String {
+    let shown: Vec<String> = names.iter().take(NAMES).map(|name| quoted(name, SHORT)).collect();
+    let more = if names.len() > NAMES { ", …" } else { "" };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn types(kind: &TypeKind) -> String {
+    match kind {
+        TypeKind::Single(one) => format!("'{one}'"),
+        TypeKind::Multiple(several) => several.iter().map(|one| format!("'{one}'")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+fn kind_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+/// What only the guest or the user may know, by the name under which it stands.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    matches!(name.as_str(), "user_data" | "personality" | "contents" | "private_key") || name.contains("pass") || name.contains("secret")
+}
+
+/// A value as Python writes it, which Nova's clients are used to, but no longer than so many characters and without secrets.
+fn written(value: &Value, most: usize) -> String {
+    let mut text = String::new();
+    write(&mut text, value, most);
+    if value.is_string() { text } else { cut(&text, most) }
+}
+
+/// Ends soon after the text has become long enough, however much of the value is left.
+fn write(text: &mut String, value: &Value, most: usize) {
+    match value {
+        Value::Null => text.push_str("None"),
+        Value::Bool(true) => text.push_str("True"),
+        Value::Bool(false) => text.push_str("False"),
+        // Writing to a text cannot fail.
+        Value::Number(number) => drop(write!(text, "{number}")),
+        Value::String(string) => text.push_str(&quoted(string, most)),
+        Value::Array(items) => {
+            text.push('[');
+            for (at, item) in items.iter().enumerate() {
+                if text.len() > most.saturating_mul(4) {
+                    break;
+                }
+                text.push_str(if at > 0 { ", " } else { "" });
+                write(text, item, most);
+            }
+            text.push(']');
+        }
+        Value::Object(fields) => {
+            text.push('{');
+            for (at, (name, field)) in fields.iter().enumerate() {
+                if text.len() > most.saturating_mul(4) {
+                    break;
+                }
+                text.push_str(if at > 0 { ", " } else { "" });
+                text.push_str(&quoted(name, most));
+                text.push_str(": ");
+                match is_secret(name) {
+                    true => text.push_str(&quoted(MASK, most)),
+                    false => write(text, field, most),
+                }
+            }
+            text.push('}');
+        }
+    }
+}
+
+/// In single quotes, cut within them.
+fn quoted(text: &str, most: usize) -> String {
+    format!("'{}'", cut(text, most))
+}

@@ -1,0 +1,176 @@
+//! Request bodies in JSON. A small one is parsed and judged by the worker that read it; a large one on the pool for blocking work, so
+//! that the worker answers other requests meanwhile.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use actix_web::dev::Payload;
+use actix_web::http::StatusCode;
+use actix_web::{FromRequest, HttpRequest, web};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
+use futures::future::LocalBoxFuture;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use super::error::{ApiError, ErrorForm};
+use super::{arrival, null_characters};
+use crate::env::Env;
+
+/// The largest body that a worker parses and judges itself, in bytes.
+const SMALL: usize = 16 * 1024;
+
+/// How many large bodies are worked on at once: databases want threads of the pool, too.
+static AT_ONCE: Semaphore = Semaphore::const_new(4);
+
+/// The longest beginning of a parser's reason that a refusal repeats, in characters: the reason quotes the body.
+const HEAD: usize = 120;
+
+/// The longest end of it, in characters.
+const TAIL: usize = 160;
+
+/// The bound on a body, in bytes.
+#[derive(Clone, Copy)]
+pub struct MaxBody(pub usize);
+
+/// A body that parses as a `T`; 400 in the API's form otherwise, 413 for one that is larger than [`MaxBody`].
+pub struct Json<T>(pub T);
+
+impl<T> Json<T> {
+    /// The value.
+    pub fn into_inner(self) -> T {
+        self.0
+    }
+}
+
+impl<T> Deref for Json<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: DeserializeOwned + Send + 'static> FromRequest for Json<T> {
+    type Error = ApiError;
+    type Future = LocalBoxFuture<'static, Result<Json<T>, ApiError>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let mut arriving = Arriving::of(request, payload);
+        Box::pin(async move {
+            let (bytes, desk) = arriving.read().await?;
+            parse(bytes, &desk, arriving.form).await.map(Json)
+        })
+    }
+}
+
+/// A body that is judged by a schema. Cheap to clone.
+#[derive(Clone)]
+pub struct Document {
+    value: Arc<Value>,
+    desk: Desk,
+}
+
+impl Document {
+    /// Runs work that takes the longer the larger the body is, where it holds up nobody.
+    pub async fn judge<T: Send + 'static>(&self, work: impl FnOnce(&Value) -> T + Send + 'static) -> T {
+        let value = Arc::clone(&self.value);
+        self.desk.run(move || work(&value)).await
+    }
+}
+
+impl Deref for Document {
+    type Target = Value;
+
+    fn deref(&self) -> &Value {
+        &self.value
+    }
+}
+
+impl FromRequest for Document {
+    type Error = ApiError;
+    type Future = LocalBoxFuture<'static, Result<Document, ApiError>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let mut arriving = Arriving::of(request, payload);
+        Box::pin(async move {
+            let (bytes, desk) = arriving.read().await?;
+            let value = Arc::new(parse(bytes, &desk, arriving.form).await?);
+            Ok(Document { value, desk })
+        })
+    }
+}
+
+/// Where work on one body is done.
+#[derive(Clone)]
+struct Desk {
+    /// None for the worker itself.
+    pool: Option<Env>,
+}
+
+impl Desk {
+    async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        let Some(env) = &self.pool else { return work() };
+        // The permit goes with the work: a client that hangs up ends the wait for it, not the work.
+        let permit = AT_ONCE.acquire().await;
+        let done = move || {
+            let done = work();
+            drop(permit);
+            done
+        };
+        env.run_blocking(done).await
+    }
+}
+
+/// A body on its way to a handler.
+struct Arriving {
+    payload: Payload,
+    most: usize,
+    env: Option<Env>,
+    form: ErrorForm,
+}
+
+impl Arriving {
+    fn of(request: &HttpRequest, payload: &mut Payload) -> Arriving {
+        Arriving {
+            payload: payload.take(),
+            most: request.app_data::<MaxBody>().map_or(0, |most| most.0),
+            env: request.app_data::<web::Data<Env>>().map(|env| env.as_ref().clone()),
+            form: ErrorForm::for_path(request.path()),
+        }
+    }
+
+    async fn read(&mut self) -> Result<(Bytes, Desk), ApiError> {
+        let mut body = BytesMut::new();
+        while let Some(piece) = self.payload.next().await {
+            let piece = piece.map_err(|error| match null_characters::is_refusal(&error) {
+                true => ApiError::new(self.form, StatusCode::BAD_REQUEST, null_characters::IN_BODY),
+                false => arrival::broken(&error, self.form),
+            })?;
+            if body.len() + piece.len() > self.most {
+                return Err(ApiError::new(self.form, StatusCode::PAYLOAD_TOO_LARGE, "Request is too large."));
+            }
+            body.extend_from_slice(&piece);
+        }
+        let pool = self.env.take().filter(|_| body.len() > SMALL);
+        Ok((body.freeze(), Desk { pool }))
+    }
+}
+
+async fn parse<T: DeserializeOwned + Send + 'static>(bytes: Bytes, desk: &Desk, form: ErrorForm) -> Result<T, ApiError> {
+    let parsed = desk.run(move || serde_json::from_slice(&bytes).map_err(|error| shortened(&error.to_string()))).await;
+    parsed.map_err(|reason| ApiError::new(form, StatusCode::BAD_REQUEST, format!("Malformed request body: {reason}.")))
+}
+
+/// Leaves out the middle of a long reason, where it quotes the body: it begins with the kind of error and ends with the place.
+fn shortened(reason: &str) -> String {
+    let (head, tail) = (reason.char_indices().nth(HEAD), reason.char_indices().nth_back(TAIL - 1));
+    match (head, tail) {
+        (Some((head, _)), Some((tail, _))) if head < tail => format!("{}…{}", &reason[..head], &reason[tail..]),
+        _ => reason.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

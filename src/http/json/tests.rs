@@ -1,0 +1,167 @@
+//! While large bodies are judged, their worker answers others: the only thread of each test is the worker.
+
+use std::sync::{Condvar, Mutex, OnceLock};
+use std::thread::{self, ThreadId};
+
+use actix_web::HttpResponse;
+use actix_web::http::Method;
+use actix_web::test::TestRequest;
+use futures::future::{join, join_all};
+use serde::{Deserialize, Deserializer};
+use serde_json::json;
+
+use super::*;
+use crate::http::arrival::Arrivals;
+use crate::http::compute::answer::Answer;
+use crate::http::compute::schema::Schema;
+use crate::http::fixture::{request, send, world};
+use crate::http::microversion::ApiVersion;
+
+const MOST: usize = 1 << 20;
+
+/// Holds up whoever comes, until it is opened; the worker itself must not come.
+struct Gate {
+    worker: OnceLock<ThreadId>,
+    open: Mutex<bool>,
+    opened: Condvar,
+}
+
+impl Gate {
+    const fn new() -> Gate {
+        Gate { worker: OnceLock::new(), open: Mutex::new(false), opened: Condvar::new() }
+    }
+
+    fn pass(&self) {
+        assert_ne!(self.worker.get(), Some(&thread::current().id()), "the worker judged a large body itself");
+        let open = self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap();
+        drop(open);
+    }
+
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+}
+
+static PARSING: Gate = Gate::new();
+static JUDGING: Gate = Gate::new();
+
+/// A body whose parsing is held up.
+struct Held(Value);
+
+impl<'de> Deserialize<'de> for Held {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Held, D::Error> {
+        PARSING.pass();
+        Value::deserialize(deserializer).map(Held)
+    }
+}
+
+/// A schema whose first use is held up, and with it every check.
+static SCHEMA: Schema = Schema::fixed(|_| {
+    JUDGING.pass();
+    json!({"type": "object", "additionalProperties": {"type": "integer"}})
+});
+
+async fn parsed(body: Json<Held>) -> HttpResponse {
+    HttpResponse::Ok().json(body.0.0.is_object())
+}
+
+async fn judged(version: ApiVersion, body: Document) -> Answer {
+    SCHEMA.check(version, &body).await?;
+    Ok(HttpResponse::Ok().json(body.as_object().map_or(0, serde_json::Map::len)))
+}
+
+async fn thread_of(body: Document) -> HttpResponse {
+    let by = body.judge(|_| thread::current().id()).await;
+    HttpResponse::Ok().json(by == thread::current().id())
+}
+
+/// Nearly 1 MiB each: many properties, deep arrays, many devices, and one that breaks off at its end.
+fn bodies() -> Vec<String> {
+    let properties: Vec<String> = (0..60_000).map(|at| format!("\"p{at}\": {at}")).collect();
+    let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
+    let devices = json!({"block_device_mapping_v2": vec![json!({"boot_index": 0, "uuid": "x", "source_type": "volume"}); 14_000]});
+    vec![
+        format!("{{{}}}", properties.join(", ")),
+        format!("{{\"a\": [{}]}}", vec![deep; 5_000].join(",")),
+        devices.to_string(),
+        format!("{{\"a\": [{}", "[],".repeat(300_000)),
+    ]
+}
+
+macro_rules! door {
+    ($world:expr) => {{
+        let mut wiring = $world.wiring();
+        wiring.env = Env::system();
+        wiring.arrivals = Arrivals::generous(MOST);
+        wiring.parts.push(Arc::new(|config| {
+            config.service(
+                web::scope("/compute/v2.1")
+                    .route("/parsed", web::post().to(parsed))
+                    .route("/judged", web::post().to(judged))
+                    .route("/thread", web::post().to(thread_of)),
+            );
+        }));
+        actix_web::test::init_service(crate::http::server::app(wiring)).await
+    }};
+}
+
+/// Sends every body twice, and opens the gate when the health check has been answered. The statuses and messages, in order.
+macro_rules! held_up {
+    ($path:expr, $gate:expr) => {{
+        let world = world().await;
+        let (door, token) = (door!(world), world.token("demo").await);
+        $gate.worker.set(thread::current().id()).unwrap();
+        let post = |body: String| {
+            send(&door, TestRequest::post().uri($path).insert_header(("X-Auth-Token", token.as_str())).set_payload(body).to_request())
+        };
+        let large = join_all(bodies().into_iter().chain(bodies()).map(post));
+        let healthy = async {
+            let answer = send(&door, TestRequest::get().uri("/healthcheck").to_request()).await;
+            $gate.open();
+            answer.status
+        };
+        let (answers, status) = join(large, healthy).await;
+        assert_eq!(status, 200);
+        answers
+    }};
+}
+
+#[actix_web::test]
+async fn health_is_told_while_large_bodies_are_parsed() {
+    let answers = held_up!("/compute/v2.1/parsed", PARSING);
+    assert_eq!(answers.iter().map(|answer| answer.status).collect::<Vec<_>>(), [200, 200, 200, 400, 200, 200, 200, 400]);
+    assert!(answers[3].json()["badRequest"]["message"].as_str().unwrap().starts_with("Malformed request body: EOF while parsing"));
+}
+
+#[actix_web::test]
+async fn health_is_told_while_large_bodies_meet_their_schema() {
+    let answers = held_up!("/compute/v2.1/judged", JUDGING);
+    assert_eq!(answers.iter().map(|answer| answer.status).collect::<Vec<_>>(), [200, 400, 400, 400, 200, 400, 400, 400]);
+    let message = answers[1].json()["badRequest"]["message"].as_str().unwrap().to_owned();
+    assert!(
+        message.starts_with("Invalid input for field/attribute a. Value: [[[") && message.ends_with("is not of type 'integer'"),
+        "{message}"
+    );
+}
+
+#[actix_web::test]
+async fn small_bodies_stay_on_the_worker_and_large_ones_do_not() {
+    let world = world().await;
+    let (door, token) = (door!(world), world.token("demo").await);
+    for (length, stays) in [(10, true), (SMALL - 100, true), (SMALL + 1, false)] {
+        let body = json!({"text": "x".repeat(length)});
+        let answer = send(&door, request(Method::POST, &token, "/compute/v2.1/thread", body).to_request()).await;
+        assert_eq!(answer.json(), json!(stays), "{length}");
+    }
+}
+
+#[test]
+fn a_long_quote_is_cut_out_of_a_parsers_reason() {
+    let text = "x".repeat(10_000);
+    let reason = serde_json::from_str::<u32>(&json!(text).to_string()).unwrap_err().to_string();
+    let short = shortened(&reason);
+    assert!(short.starts_with("invalid type: string \"xxx") && short.ends_with("x\", expected u32 at line 1 column 10002"), "{short}");
+    assert!(short.chars().count() <= HEAD + TAIL + 1);
+    assert_eq!(shortened("expected value at line 1 column 1"), "expected value at line 1 column 1");
+}
