@@ -39,12 +39,7 @@ async fn list(service: Service, caller: Caller, path: web::Path<(String, String)
     Ok(HttpResponse::Ok().json(json!({"tags": tags})))
 }
 
-async fn replace(
-    service: Service,
-    caller: Caller,
-    path: web::Path<(String, String)>,
-    body: Json<Tags>,
-) -> Result<HttpResponse, ApiError> {
+async fn replace(service: Service, caller: Caller, path: web::Path<(String, String)>, body: Json<Tags>) -> Result<HttpResponse, ApiError> {
     let tags = write(&service, writer(&caller)?, &path.0, &path.1, all(&body.into_inner().tags)).await?;
     Ok(HttpResponse::Ok().json(json!({"tags": tags})))
 }

@@ -98,6 +98,8 @@ pub fn visit_prepared<F: Future<Output = ()>>(prepare: impl AsyncFnOnce(&mut Hou
         prepare(&mut house).await;
         let house = Rc::new(house);
         story(house.clone()).await;
+        let mut house = Rc::into_inner(house).expect("the story is over");
+        house.let_admin_in_again().await;
         house.rest().await;
         house.tidy().await;
         let report = audit::audit(&house.tree.world).await.expect("an audit");
@@ -184,6 +186,13 @@ impl House {
             ("user", user),
             ("role", member_role),
         ]);
+    }
+
+    /// Requests without sense may have ended the administrator's token.
+    async fn let_admin_in_again(&mut self) {
+        let password = &passwords(&self.cloud.config.data_dir)["admin"];
+        let admin = self.sign_in("admin", password, json!({"project": {"name": "admin", "domain": {"id": "default"}}})).await;
+        self.keep("admin", admin);
     }
 
     fn keep(&mut self, caller: &'static str, token: String) {
