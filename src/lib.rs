@@ -1,5 +1,8 @@
 //! cellshift: a multi-cell compute control plane that speaks the OpenStack Compute API.
 
+// `println!` and its like panic when a reader has gone away: the command line writes through `cli::terminal`.
+#![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
+
 pub mod actors;
 pub mod bootstrap;
 pub mod chaos;

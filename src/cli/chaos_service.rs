@@ -111,6 +111,11 @@ async fn told(client: &Client, wait: bool, reports: &Reports, again: Option<Stri
     loop {
         let body = client.get(OPERATORS, PATH).await.map_err(explained)?;
         let experiment = &body["experiment"];
+        for fault in experiment["injected"].as_array().filter(|_| wait).into_iter().flatten().skip(seen) {
+            let at = seconds(fault["at_ms"].as_u64().unwrap_or_default());
+            terminal::err(format_args!("{at:>12}  {}\n", fault["what"].as_str().unwrap_or_default()));
+            seen += 1;
+        }
         if !experiment["verdict"].is_null() {
             let verdict: Verdict = serde_json::from_value(experiment["verdict"].clone())?;
             terminal::out(format_args!("{}", text(&verdict)));
@@ -120,11 +125,6 @@ async fn told(client: &Client, wait: bool, reports: &Reports, again: Option<Stri
         if !wait {
             began(experiment);
             return Ok(ExitCode::SUCCESS);
-        }
-        for fault in experiment["injected"].as_array().into_iter().flatten().skip(seen) {
-            let at = seconds(fault["at_ms"].as_u64().unwrap_or_default());
-            terminal::err(format_args!("{at:>12}  {}\n", fault["what"].as_str().unwrap_or_default()));
-            seen += 1;
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }

@@ -120,6 +120,39 @@ fn a_service_is_reached_by_its_url_and_as_a_cloud() {
     service.stop();
 }
 
+const A_KILL: &str = "title = \"The scheduler dies\"\n[topology]\ncells = 2\nhosts_per_cell = 2\n\
+                      [[faults]]\nwhen = { at_ms = 1 }\nwhat = { kill = { actor = \"scheduler\" } }\n";
+
+#[test]
+fn an_experiment_is_loaded_and_waited_for_on_the_command_line() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| dir.path().join(name).to_str().expect("a path").to_owned();
+    let (data, file, page, config) = (path("data"), path("a kill.toml"), path("verdict.html"), path("chaos.toml"));
+    std::fs::write(&file, A_KILL).expect("a file");
+    std::fs::write(&config, "[chaos]\nenabled = true\n").expect("a file");
+    let service = Service::start(Path::new(&data), &["--config", &config]);
+    let run = |arguments: &[&str]| run_with(&[], &[&["chaos"][..], arguments, &["--data-dir", &data]].concat());
+    let early = run(&["show"]);
+    assert!(early.code == Some(5) && early.stderr.contains("No experiment was loaded"), "{}", early.stderr);
+
+    let ended = run(&["load", &file, "--wait", "--html", &page]);
+    assert_eq!(ended.code, Some(0), "{}{}", ended.stdout, ended.stderr);
+    assert!(ended.stdout.contains("topology: the service has its own") && ended.stdout.ends_with("Verdict: HELD\n"), "{}", ended.stdout);
+    assert!(ended.stderr.contains("actor scheduler is killed"), "{}", ended.stderr);
+    let page = std::fs::read_to_string(page).expect("a page");
+    assert!(page.contains("cellshift chaos load &#39;") && page.contains("a kill.toml&#39;"), "its file's name is quoted");
+    let shown = run(&["show"]);
+    assert!(shown.code == Some(0) && ended.stdout.ends_with(&shown.stdout), "{}", shown.stdout);
+    let stopped = run(&["stop"]);
+    assert!(stopped.code == Some(0) && stopped.stdout.contains("The scheduler dies: over"), "{}{}", stopped.stdout, stopped.stderr);
+    service.stop();
+
+    let service = Service::start(Path::new(&data), &[]);
+    let refused = run(&["load", &file]);
+    assert!(refused.code == Some(5) && refused.stderr.contains("[chaos] enabled = true"), "{}", refused.stderr);
+    service.stop();
+}
+
 #[test]
 fn an_audit_on_postgresql_says_what_it_needs() {
     if !databases::on_postgres() {
