@@ -297,6 +297,6 @@ async fn unknown_names_are_not_found_and_rules_hold() {
             assert_eq!(status, 403, "{path}: {body}");
         }
         let (_, body) = cloud.get("member", "2.1", "/extensions").await;
-        assert!(column(&body["extensions"], "/name").contains(&json!("Hosts")));
+        assert!(column(&body["extensions"], "/name").contains(&json!("Hypervisors")));
     }
 }
