@@ -44,6 +44,7 @@ mod power;
 mod private_files;
 mod quotas_with_a_cell_down;
 mod races;
+mod rebuild_images;
 mod refusals;
 mod refused_requests;
 mod refusing_services;

@@ -2,6 +2,7 @@
 
 use actix_web::HttpResponse;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::Asked;
 use crate::actors::cell_registry::Located;
@@ -13,6 +14,7 @@ use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
 use crate::domain::request_spec::image_demands;
 use crate::domain::secret::{Sealed, Secret};
 use crate::http::compute::answer::{Answer, bad_request};
+use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::create::request::strings;
 use crate::http::compute::servers::create::{image, password, system_metadata};
 use crate::http::compute::servers::update::change;
@@ -40,7 +42,11 @@ pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
     let request = RebuildRequest { sealed, ..rebuild_request(&located, wanted, &image, key.as_ref()) };
     asked.api.begin(asked.caller, Kind::Rebuild, &located.instance, Request::Rebuild(Box::new(request))).await?;
     keep_rest(asked, &located, wanted, &image, key).await?;
-    let server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
+    let mut server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
+    if !server.instance.is_volume_backed() {
+        // The record gets it when the disk is made of it.
+        server.instance.image_ref = image.id.to_string();
+    }
     let mut view = asked.api.view(asked.caller, &asked.base, asked.version, Purpose::Rebuild, &server).await?;
     if asked.api.options.enable_instance_password {
         view["adminPass"] = json!(admin_pass.expose());
@@ -65,12 +71,21 @@ async fn usable_image(asked: &Asked<'_>, located: &Located, wanted: &Value) -> R
     let named = wanted["imageRef"].as_str().unwrap_or_default();
     let image = image::usable(&*asked.api.images, asked.caller, named, "Cannot find image for rebuild").await?;
     let instance = &located.instance;
-    let same = instance.system_metadata.get("image_base_image_ref").is_some_and(|base| base == named);
-    if instance.is_volume_backed() && !same {
+    if instance.is_volume_backed() && image_of_root_volume(asked).await? != Some(image.id) {
         return Err(bad_request("Unable to rebuild with a different image for a volume-backed server."));
     }
     image::check_fits(&image, &instance.flavor, instance.is_volume_backed())?;
     Ok(image)
+}
+
+/// The image that filled the volume which a server boots from, whoever made the volume.
+async fn image_of_root_volume(asked: &Asked<'_>) -> Result<Option<Uuid>, ApiError> {
+    let server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
+    let root = server.block_devices.iter().find(|device| device.boot_index == Some(0));
+    match root.and_then(|device| device.volume_id) {
+        Some(volume) => Ok(asked.api.volumes.volume(volume).await.map_err(service_error)?.image_id),
+        None => Ok(None),
+    }
 }
 
 /// `Some(None)` takes the key away.

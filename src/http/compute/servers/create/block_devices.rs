@@ -316,7 +316,8 @@ async fn existing_volume(
     if request.max_count > 1 && !volume.multiattach {
         return Err(bad_request("Cannot attach one or more volumes to multiple instances"));
     }
-    if device.boot_index == Some(0) && !volume.bootable {
+    // With an image beside it nobody asks whether the volume can be booted from, as in Nova.
+    if device.boot_index == Some(0) && request.image.is_empty() && !volume.bootable {
         return Err(bad_request(format!("Block Device {id} is not bootable.")));
     }
     Ok(uuid)
