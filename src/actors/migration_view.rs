@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::db::api::debts::Debt;
 use crate::db::api::operations::{JournalEntry, SagaRecord};
+use crate::domain::inside;
 
 /// One try of one side of a step.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -131,7 +132,7 @@ pub fn steps_of(entries: &[JournalEntry]) -> Vec<StepView> {
         open = false;
         if let Some(last) = steps.last_mut() {
             last.outcome = Some(outcome(&entry.event).to_owned());
-            last.error.clone_from(&entry.error);
+            last.error = entry.error.as_deref().map(inside::opened);
             last.ended_at = Some(entry.at);
         }
     }

@@ -34,6 +34,32 @@ pub fn cut(message: &str) -> String {
     told
 }
 
+/// The whole message as operators read it, without the marks.
+pub fn opened(message: &str) -> String {
+    message.replace([BEGIN, END], "")
+}
+
+/// The message as the owner of a server reads it: cut, and without the names of these hosts, which services may have put into it.
+pub fn cut_of_hosts<'a>(message: &str, hosts: impl IntoIterator<Item = &'a str>) -> String {
+    hosts.into_iter().fold(cut(message), |told, host| {
+        let told = replace_name(&told, &format!("host {host}"), "the host");
+        replace_name(&told, host, "the host")
+    })
+}
+
+/// Replaces the name where it is not a part of a longer one.
+fn replace_name(text: &str, name: &str, by: &str) -> String {
+    let belongs = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
+    let (mut told, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once(name).filter(|_| !name.is_empty()) {
+        told.push_str(before);
+        let is_whole = !told.ends_with(belongs) && !after.starts_with(belongs);
+        told.push_str(if is_whole { by } else { name });
+        rest = after;
+    }
+    told + rest
+}
+
 /// Whether there is anything in the message that users do not read.
 pub fn is_in(message: &str) -> bool {
     message.contains(BEGIN)
@@ -49,8 +75,18 @@ mod tests {
         let nested = format!("step failed: {disk}; {}.", of(format!("again: {disk}")));
         assert_eq!(cut(&disk), "image is unavailable");
         assert_eq!(cut(&nested), "step failed: image is unavailable;.");
+        assert_eq!(opened(&disk), "image is unavailable: /var/lib/images: Permission denied");
         assert_eq!(cut("nothing of it"), "nothing of it");
         assert_eq!(cut("cut short ⟪at its e"), "cut short");
         assert!(disk.contains("Permission denied") && is_in(&disk) && !is_in("nothing"));
+    }
+
+    #[test]
+    fn owners_read_no_name_of_a_host_in_any_message() {
+        let told = |message: &str| cut_of_hosts(message, ["h1", "cell1-host1"]);
+        assert_eq!(told("host cell1-host1: no room"), "the host: no room");
+        assert_eq!(told("Binding for port 5 on host h1 exists on h1."), "Binding for port 5 on the host exists on the host.");
+        assert_eq!(told("h10 and cell1-host10 are others; ⟪h1 is inside⟫"), "h10 and cell1-host10 are others;");
+        assert_eq!(cut_of_hosts("whole", [""]), "whole");
     }
 }

@@ -16,6 +16,7 @@ use crate::db::cell::instance_list::InstanceView;
 use crate::db::cell::instances::Instance;
 use crate::db::cell::migrations::Migration;
 use crate::domain::fence::Fence;
+use crate::domain::inside;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::Event;
 use crate::domain::server::{PowerState, TaskState, VmState};
@@ -311,7 +312,10 @@ async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
         return Err(Refusal::Conflict(format!("Instance {} has no host.", context.server)));
     };
     if !world.is_up(source).await? {
-        return Err(Refusal::Conflict(format!("Service is unavailable at this time: compute host {} is down.", source.host)));
+        return Err(Refusal::Conflict(format!(
+            "Service is unavailable at this time: its compute host is down {}.",
+            inside::of(&source.host)
+        )));
     }
     Ok(())
 }

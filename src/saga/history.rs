@@ -77,22 +77,35 @@ pub fn leading_done(txn: CellTxn, context: &Context) -> CellTxn {
     leading_events(context).into_iter().fold(txn, |txn, (event, host)| event_done(txn, context, event, host))
 }
 
-/// Adds the failed end of the action and of all its events, with a fault that says why.
+/// What the server's owner is told of a failure: nothing of the inside, and no host that the operation had to do with.
+fn told_to_owner(context: &Context, why: &str) -> String {
+    let places = [&context.source, &context.target].into_iter().flatten().map(|place| place.host.as_str());
+    let candidates = context.alternates.iter().map(|candidate| candidate.host.as_str());
+    let refused = context.refusals.iter().map(|(host, _)| host.as_str());
+    let mut hosts: Vec<&str> = places.chain(candidates).chain(refused).collect();
+    // The longest first: one name may begin another.
+    hosts.sort_unstable_by_key(|host| (std::cmp::Reverse(host.len()), *host));
+    inside::cut_of_hosts(why, hosts)
+}
+
+/// Adds the failed end of the action and of all its events, with a fault that says why: to the owner in its message, to
+/// administrators wholly in its details and in the events' tracebacks.
 pub fn failed(txn: CellTxn, world: &World, context: &Context) -> CellTxn {
     let why = context.error.clone().unwrap_or_else(|| "the operation was undone".into());
+    let told = told_to_owner(context, &why);
     let fault = Fault {
         instance_uuid: context.server,
         created_at: world.env.now(),
         code: 500,
-        message: inside::cut(&why),
-        details: Some(format!("{} {} failed: {why}", context.kind, context.saga)),
+        message: told.clone(),
+        details: Some(format!("{} {} failed: {}", context.kind, context.saga, inside::opened(&why))),
         host: context.source.as_ref().map(|place| place.host.clone()),
     };
     let txn = leading_events(context).into_iter().fold(txn, |txn, (event, host)| {
-        let result = EventResult::Error { details: inside::cut(&why), traceback: Some(why.clone()) };
+        let result = EventResult::Error { details: told.clone(), traceback: Some(inside::opened(&why)) };
         txn.event_finished(key(context), event.to_owned(), host.map(|place| place.host.clone()), result)
     });
-    txn.open_events_failed(key(context), inside::cut(&why)).fault(fault).action_finished(key(context), Some("Error".into()))
+    txn.open_events_failed(key(context), told).fault(fault).action_finished(key(context), Some("Error".into()))
 }
 
 /// Tells consumers what happens to the server at a place. A notification that cannot be sent is logged: it must not fail
@@ -212,7 +225,7 @@ fn fields(context: &Context, view: NotifiedInstance) -> InstanceFields {
         request_id: Some(context.caller.request_id.clone()),
         action_initiator_user: Some(context.caller.user_id.clone()),
         action_initiator_project: Some(context.caller.project_id.clone()),
-        fault: fault.map(|why| FaultPayload { exception: "MigrationError".to_owned(), exception_message: why.clone() }),
+        fault: fault.map(|why| FaultPayload { exception: "MigrationError".to_owned(), exception_message: inside::opened(why) }),
         new_flavor: context.new_flavor.clone(),
     }
 }

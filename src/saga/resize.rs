@@ -14,6 +14,7 @@ use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::migrations::{Migration, MigrationChange};
 use crate::domain::fence::Fence;
+use crate::domain::inside;
 use crate::domain::migration::{MigrationStatus, MigrationType};
 use crate::domain::notification::{Event, InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;
@@ -176,7 +177,8 @@ pub async fn claim_next_alternate(world: &World, context: &mut Context, fence: F
         }
     }
     let tried: Vec<String> = context.refusals.iter().map(|(host, why)| format!("{host}: {why}")).collect();
-    Err(StepError::Refused(format!("Exceeded max scheduling attempts for instance {}. Tried {}", context.server, tried.join("; "))))
+    let tried = inside::of(format!("Tried {}", tried.join("; ")));
+    Err(StepError::Refused(format!("Exceeded max scheduling attempts for instance {}. {tried}", context.server)))
 }
 
 /// Undo: the claim is given up.

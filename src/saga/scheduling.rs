@@ -127,7 +127,7 @@ pub struct Selection {
 /// Why there is no choice.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 pub enum SchedulingError {
-    /// No host will do. Starts with "No valid host was found." and says what removed the hosts.
+    /// No host will do. Starts with "No valid host was found." and says, for operators alone, what removed the hosts.
     #[error("{reason}")]
     NoValidHost {
         /// A sentence for the instance action.

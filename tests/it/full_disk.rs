@@ -46,9 +46,9 @@ fn space_again(stage: &Stage) {
     stage.world().env.limit_disk(None);
 }
 
-/// The reason that the owner of a server reads in its newest action.
+/// The reason that administrators read in a server's newest action.
 async fn reason(stage: &Stage, server: Uuid, action: &str) -> String {
-    let shown = stage.member.speaking("2.84").action(server, action).await;
+    let shown = stage.admin.speaking("2.84").action(server, action).await;
     assert_eq!(shown["message"], "Error", "{shown:#}");
     let failed = shown["events"].as_array().expect("events").iter().find(|event| event["result"] == "Error");
     failed.and_then(|event| event["details"].as_str()).unwrap_or_else(|| panic!("a reason in {shown:#}")).to_owned()

@@ -103,7 +103,7 @@ fn no_answer_and_no_fault_speaks_of_files() {
         stage.member.resize(server, "gen2.small").await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
         for (server, action) in [(failed, "create"), (server, "resize")] {
-            let shown = stage.member.speaking("2.84").action(server, action).await;
+            let shown = stage.admin.speaking("2.84").action(server, action).await;
             let details: Vec<_> =
                 shown["events"].as_array().expect("events").iter().filter_map(|event| event["details"].as_str()).collect();
             assert!(!details.is_empty(), "{shown:#}");

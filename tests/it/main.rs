@@ -38,6 +38,7 @@ mod moves_with_a_database_down;
 mod named_tests;
 mod operating;
 mod operators;
+mod owners_read_no_hosts;
 mod populate_command;
 mod postgres_server;
 mod power;

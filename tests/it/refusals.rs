@@ -153,6 +153,7 @@ fn a_server_with_a_qos_port_stays_in_its_cell() {
         }
         let action = stage.admin.speaking("2.84").action(server, "resize").await;
         assert!(action.to_string().contains("No valid host"), "{action:#}");
+        assert!(action.to_string().contains("compute:servers:resize:cross_cell"), "what keeps it in its cell: {action:#}");
         assert_eq!(action["message"], json!("Error"), "{action:#}");
         let elsewhere: Value = stage.admin.migrate(server, Some("cell2-host1")).await.expect(400).body;
         assert!(elsewhere.to_string().contains("QoS"), "{elsewhere}");

@@ -31,6 +31,7 @@ use self::host_state::HostStates;
 use crate::actors::address::Address;
 use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
+use crate::domain::inside;
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::services::placement::PlacementService;
 
@@ -139,7 +140,7 @@ impl Handler<SelectDestinations> for Scheduler {
                     server:% = server;
                     "{operation}: chose {} in {} with {} alternates", chosen.primary.host, chosen.primary.cell, chosen.alternates.len()
                 ),
-                Err(error) => log::info!(server:% = server; "{operation}: {error}"),
+                Err(error) => log::info!(server:% = server; "{operation}: {}", inside::opened(&error.to_string())),
             }
             outcome
         })

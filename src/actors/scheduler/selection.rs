@@ -8,11 +8,15 @@ use super::filters::HostFilter;
 use super::host_state::{HostState, HostsOfCells};
 use super::request::{Reason, Request};
 use crate::domain::flavor::Resources;
+use crate::domain::inside;
 use crate::saga::scheduling::Candidate;
 use crate::services::placement::Provider;
 
 /// At most this many different reasons of one filter are named in a sentence.
 const REASONS_NAMED: usize = 3;
+
+/// What users are told; the rest of the sentence is for operators.
+pub const NO_VALID_HOST: &str = "No valid host was found. There are not enough hosts available.";
 
 /// What one rule took away.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -114,11 +118,15 @@ pub struct NoneLeft {
 }
 
 impl NoneLeft {
-    /// The sentence for the instance action: it begins as Nova's, then says what removed the hosts.
+    /// The sentence for the instance action: it begins as Nova's, then says to operators alone what removed the hosts.
     pub fn sentence(&self, request: &Request) -> String {
-        let mut text = "No valid host was found. There are not enough hosts available.".to_owned();
+        format!("{NO_VALID_HOST} {}", inside::of(self.explanation(request)))
+    }
+
+    fn explanation(&self, request: &Request) -> String {
+        let mut text = String::new();
         if self.offers == 0 {
-            text += &format!(" No host has room for {}", wanted(request));
+            text += &format!("No host has room for {}", wanted(request));
         } else {
             let mut parts = Vec::new();
             if self.unknown > 0 {
@@ -129,13 +137,25 @@ impl NoneLeft {
                 parts.push(part("lost to other claims", &self.taken));
             }
             let hosts = if self.offers == 1 { "host" } else { "hosts" };
-            text += &format!(" Of {} {hosts} with room: {}", self.offers, parts.join(", "));
+            text += &format!("Of {} {hosts} with room: {}", self.offers, parts.join(", "));
         }
         if !self.silent_cells.is_empty() {
             text += &format!("; no answer from {}", self.silent_cells.join(", "));
         }
         text.push('.');
+        text += &self.bar(request);
         text
+    }
+
+    /// What keeps a move from hosts with room in other cells.
+    fn bar(&self, request: &Request) -> String {
+        match request.confined_to().filter(|_| self.unknown > 0) {
+            Some(cell) => format!(
+                " The server may not leave {cell}: the policy compute:servers:resize:cross_cell does not allow it, or one of its ports asks \
+                 for bandwidth."
+            ),
+            None => String::new(),
+        }
     }
 }
 

@@ -157,7 +157,7 @@ const GROUPS: &[Group] = &[
             ("os_compute_api:servers:migrations:delete", ADMIN),
             ("os_compute_api:servers:migrations:index:host", ADMIN),
             ("os_compute_api:os-instance-actions:events", ADMIN),
-            ("os_compute_api:os-instance-actions:events:details", READER),
+            ("os_compute_api:os-instance-actions:events:details", ADMIN),
         ],
     ),
     ("Live migrations of a server, to its project's managers.", &[("os_compute_api:servers:migrations:index", MANAGER)]),
