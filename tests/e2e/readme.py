@@ -1,0 +1,65 @@
+"""The README's first migration, typed as it stands on the page, in a directory of its own: each block must succeed."""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+
+from cloud import PATIENCE, Cloud, Failed
+
+README = pathlib.Path(__file__).resolve().parent.parent.parent / "README.md"
+SECTION = "## A first migration in five minutes"
+PROGRAM = "cargo run --release --"
+
+
+def blocks():
+    """The indented blocks of the section, in order."""
+    text = README.read_text().split(SECTION)[1].split("\n## ")[0]
+    return [re.sub("(?m)^    ", "", found) for found in re.findall(r"(?m)(?:^    .+\n)+", text)]
+
+
+def run(binary, openstack, work):
+    """Follows the section over a service of its own; gives the cloud, whose checks and commands count."""
+    work.mkdir()
+    cloud = Cloud(binary, openstack, work)
+    cloud.data = work / "cellshift-data"
+    try:
+        follow(cloud)
+    except (Failed, subprocess.TimeoutExpired) as failure:
+        raise Failed(f"{failure}\nThe end of the tour's own log:\n{cloud.log_tail()}") from failure
+    finally:
+        cloud.kill()
+    return cloud
+
+
+def follow(cloud):
+    serve, *rest = blocks()
+    cloud.check("the README's first block starts the service", serve.strip(), f"{PROGRAM} serve")
+    cloud.start()
+    exports = everything = ""
+    for block in rest:
+        everything += typed(cloud, exports, block)
+        # All blocks are typed into one terminal: a variable that one exports is there for the next.
+        exports += "".join(line + "\n" for line in block.splitlines() if line.startswith("export "))
+    for words in ("ACTIVE", "VERIFY_RESIZE", "cell2-host", "resize", "clean: no violations"):
+        cloud.that(f"the tour shows {words}", words in everything, everything)
+    cloud.stop()
+
+
+def typed(cloud, exports, block):
+    """What a shell prints for the block; UUID is the newest migration."""
+    code, listed, _ = cloud.run("migrations", "--data-dir", cloud.data) if "UUID" in block else (0, "", "")
+    move = re.search(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", listed)
+    if "UUID" in block:
+        cloud.that("the README's move is listed", code == 0 and move is not None, listed)
+        block = block.replace("UUID", move.group())
+    env = {key: value for key, value in os.environ.items() if not key.startswith("OS_")}
+    env |= {"PATH": f"{pathlib.Path(cloud.client).parent}:{env['PATH']}", "no_proxy": "127.0.0.1"}
+    script = "set -eu\n" + exports + block.replace(PROGRAM, shlex.quote(str(cloud.binary)))
+    cloud.commands += sum("openstack" in line for line in block.splitlines())
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=cloud.work, env=env, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL
+    )
+    cloud.that(f"the README's block succeeds: {block.splitlines()[0]}", done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}")
+    return done.stdout
