@@ -75,6 +75,9 @@ fn servers_and_migrations_are_named_as_people_name_them() {
     service.stop();
 }
 
+/// Variables of the environment, and options.
+type Way<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+
 #[test]
 fn a_service_is_reached_by_its_url_and_as_a_cloud() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -96,7 +99,7 @@ fn a_service_is_reached_by_its_url_and_as_a_cloud() {
         ("OS_PROJECT_DOMAIN_ID", "default"),
     ];
     let by_token = [("OS_AUTH_TYPE", "v3token"), ("OS_AUTH_URL", &identity), ("OS_TOKEN", &token), ("OS_SYSTEM_SCOPE", "all")];
-    let ways: [(&[(&str, &str)], &[&str]); 6] = [
+    let ways: [Way; 6] = [
         (&[], &["--url", &url, "--token", &token]),
         (&[("OS_TOKEN", &token)], &["--url", &format!("{url}/ops/v1/")]),
         (&[("OS_CLIENT_CONFIG_FILE", file)], &["--os-cloud", "cellshift-admin"]),
