@@ -1,4 +1,4 @@
-//! What a test or a simulation replaces: the clock, the source of ids, the keys of secrets, and where blocking work runs.
+//! The parts that a test or a simulation replaces: the clock, the source of ids, the keys of secrets, and where blocking work runs.
 //!
 //! Everything that needs the time, a new id or a blocking call takes an [`Env`]; nothing else in the crate asks the
 //! operating system for them (`clippy.toml` refuses it), so a run under a seed and tokio's paused clock replays exactly.

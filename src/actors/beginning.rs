@@ -27,9 +27,9 @@ use crate::saga::world::World;
 /// How long a request waits for an operation on the same server that has all but ended.
 const ENDING_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What came of the attempt to take a server.
+/// The result of an attempt to take a server.
 enum Taken {
-    /// It is the operation's.
+    /// The server is the operation's.
     Now(Fence),
     /// Another operation has it, and the delete follows that.
     After(Uuid),
@@ -65,7 +65,7 @@ impl ConductorHandle {
     pub async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
         let conductor = self.next().clone();
         if let Err(full) = self.check_room() {
-            // What only makes room needs none.
+            // A delete makes room and needs none.
             return conductor.delete_after(&context).await?.ok_or(full);
         }
         // Aside from the request, which is dropped when its client goes away.
@@ -147,7 +147,7 @@ impl Worker {
             if busy.is_none() && owed.is_none() {
                 owed = pay_before(&self.parts.world, context, &self.parts.owner).await?;
             }
-            // Who has the server now makes room for a delete, or has just let go.
+            // The operation that has the server makes room for a delete, or has just let go.
             let refused = busy.is_some() && context.kind != Kind::Delete;
             if refused || tokio::time::Instant::now() >= deadline {
                 return Err(Refusal::Conflict(owed.map_or_else(|| busy_message(context, busy), |debt| owing_message(context, &debt))));

@@ -145,7 +145,7 @@ impl ConductorParts {
         ConductorParts { roster: roster.clone(), ..self }
     }
 
-    /// The same, telling operators that it lives.
+    /// These parts, telling operators that the conductor lives.
     pub fn reporting(self, report: Option<ServiceReport>) -> ConductorParts {
         ConductorParts { report, ..self }
     }

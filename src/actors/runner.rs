@@ -136,7 +136,7 @@ impl Flight {
     }
 }
 
-/// What a commit is for.
+/// The purpose of a commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Commit {
     /// The last entry begins a side of a step, and takes the next attempt.

@@ -186,7 +186,7 @@ impl Opener<'_> {
             placement: services.placement.clone(),
             note: deployment.note_for(api, uuid),
         };
-        // Who has not answered a look just now is not waited for again.
+        // A cell that has not answered a look just now is not waited for again.
         let reason = match deployment.unanswered.get(&name) {
             Some(reason) => Some(reason.clone()),
             None => setup.try_now(config.cells.timeout.duration()).await?,

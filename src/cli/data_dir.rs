@@ -33,8 +33,8 @@ pub struct DataDir {
     _made: Made,
 }
 
-/// What taking a data directory has made. A start that was refused leaves none of it: neither the lock nor a directory, unless
-/// something else has been put there.
+/// The lock and the directories that taking a data directory has made. A start that was refused leaves neither the lock
+/// nor a directory, unless something else has been put there.
 #[derive(Debug, Default)]
 struct Made {
     lock: Option<PathBuf>,

@@ -152,7 +152,7 @@ impl Place {
     }
 }
 
-/// What subcommands take that start a service or look at how it would start.
+/// The options of subcommands that start a service or look at how it would start.
 #[derive(Args, Clone)]
 struct Options {
     #[command(flatten)]

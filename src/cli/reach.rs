@@ -1,4 +1,4 @@
-//! Which service a command speaks to: that of a data directory, one at a URL, or a cloud as openstackclient knows it.
+//! The service that a command speaks to: that of a data directory, one at a URL, or a cloud as openstackclient knows it.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ pub(super) struct Reach {
     os_cloud: Option<String>,
 }
 
-/// What a command works on.
+/// The service or directory that a command works on.
 pub(super) enum Target {
     /// A data directory, whose service may run or not.
     Data(Box<Config>),
@@ -56,7 +56,7 @@ impl Login {
 }
 
 impl Reach {
-    /// What is meant; nothing has been asked yet.
+    /// The service that is meant; nothing has been asked yet.
     pub(super) fn target(self) -> Result<Target, Failure> {
         self.target_in(variable)
     }

@@ -1,4 +1,4 @@
-//! Who a client says it is, and to whom: a cloud of `clouds.yaml`, or the `OS_*` variables, as openstackclient reads them.
+//! A client's credentials and the service that takes them: a cloud of `clouds.yaml`, or the `OS_*` variables, as openstackclient reads them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::ClientError;
 
-/// What is known of it, by names as in `clouds.yaml`: `auth_url`, `username`, `project_name` and so on.
+/// The cloud's settings, by names as in `clouds.yaml`: `auth_url`, `username`, `project_name` and so on.
 type Options = BTreeMap<String, String>;
 
 /// The domain where none is named.
@@ -87,7 +87,7 @@ impl Credentials {
     }
 }
 
-/// What the token shall be good for; none leaves it to the identity service.
+/// The scope that the token shall have; none leaves it to the identity service.
 fn scope(options: &Options) -> Option<Value> {
     if options.get("system_scope").is_some_and(|scope| scope == "all") {
         return Some(json!({"system": {"all": true}}));

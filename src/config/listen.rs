@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 
 use serde::{Deserialize, Deserializer, de};
 
-/// What is allowed, for errors.
+/// The allowed forms, for errors.
 const MUST_BE: &str = "ADDRESS:PORT, such as 127.0.0.1:8774, localhost:8774, or :8774 for every IPv4 address of this machine";
 
 /// The address that the text means. Names are looked up; of a name's addresses the first IPv4 one is taken, else the first. The error

@@ -53,7 +53,7 @@ impl DbError {
     }
 }
 
-/// What a database says of its own state is for operators; that its disk is full, users can help.
+/// A database's words about its own state are for operators; that its disk is full, users can help.
 pub(super) fn said(message: &str) -> String {
     match ["disk is full", "No space left"].iter().any(|words| message.contains(words)) {
         true => format!("its disk is full: {}", inside::of(message)),

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::context::RequestContext;
 
-/// Who wishes it, and why. An operation that is past its point of no return goes on all the same.
+/// The wish, its author and its reason. An operation that is past its point of no return goes on all the same.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Cancellation {
-    /// What the operation makes room for, as its user reads it: `the server is to be deleted`.
+    /// The purpose for which the operation makes room, as its user reads it: `the server is to be deleted`.
     pub why: String,
     pub request_id: String,
     pub user_id: String,

@@ -28,12 +28,12 @@ pub struct DeleteRequest {
 }
 
 impl DeleteRequest {
-    /// One that nobody has tried yet, of a server that cannot be reached.
+    /// A request that nobody has tried yet, of a server that cannot be reached.
     pub fn new(caller: RequestContext, asked_at: DateTime<Utc>) -> DeleteRequest {
         DeleteRequest { caller, asked_at: Some(asked_at), attempts: 0, last_error: None, in_sight: false }
     }
 
-    /// The same of a server that is seen and that another operation has.
+    /// A request of a server that is seen and that another operation has.
     pub fn in_sight(caller: RequestContext, asked_at: DateTime<Utc>) -> DeleteRequest {
         DeleteRequest { in_sight: true, ..DeleteRequest::new(caller, asked_at) }
     }

@@ -21,7 +21,7 @@ pub struct GuestSpec {
     pub volumes: Vec<GuestVolume>,
     /// Virtual interfaces to plug.
     pub vifs: Vec<GuestVif>,
-    /// What the guest reads at its first boot; null after a move.
+    /// The configuration that the guest reads at its first boot; null after a move.
     pub config_drive: serde_json::Value,
     /// The guest's secrets (`personality`, user data, password).
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-/// What a query may ask of a host, by name. `hypervisor_hostname` and `nodename` are the same.
+/// The attributes of a host that a query may ask for, by name. `hypervisor_hostname` and `nodename` are the same.
 pub const ATTRIBUTES: [&str; 17] = [
     "cell_uuid",
     "cpu_info",

@@ -1,4 +1,4 @@
-//! What an error says of the inside (paths, SQL, the system's words) is for operators. It is marked where it enters a message, so that
+//! The inside (paths, SQL, the system's words) as an error tells it is for operators. A text is marked where it enters a message, so that
 //! it can be cut out of what users read, however many layers the message has passed since.
 
 use std::fmt::Display;

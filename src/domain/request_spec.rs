@@ -20,7 +20,7 @@ pub struct RequestSpec {
     pub flavor: Flavor,
     /// The image it was made from; none when volume-backed.
     pub image_id: Option<Uuid>,
-    /// What that image, or the one in the root volume, asks of hosts ([`image_demands`]).
+    /// The demands on hosts of that image, or of the image in the root volume ([`image_demands`]).
     #[serde(default)]
     pub image_properties: BTreeMap<String, String>,
     /// Root disk on a volume.
@@ -41,7 +41,7 @@ pub struct RequestSpec {
 /// Image properties that say which hosts can run a guest of the image.
 pub const IMAGE_DEMANDS: [&str; 5] = ["hw_architecture", "img_hv_type", "hw_vm_mode", "img_hv_requested_version", "hw_maxphysaddr_bits"];
 
-/// Those of an image's properties that the scheduler reads, each under its present name: images of old carry others.
+/// The properties of an image that the scheduler reads, each under its present name: images of old carry others.
 pub fn image_demands(properties: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let old = [("architecture", "hw_architecture"), ("hypervisor_type", "img_hv_type"), ("vm_mode", "hw_vm_mode")];
     let renamed = old.iter().filter_map(|(old, new)| Some(((*new).to_owned(), properties.get(*old)?.clone())));

@@ -62,7 +62,7 @@ fn texts<'a>(hints: &'a Hints, hint: &str) -> Vec<&'a str> {
     }
 }
 
-/// What the hint `query` asks of hosts.
+/// The condition on hosts in the hint `query`.
 pub fn query(hints: &Hints) -> Result<Option<HostQuery>, String> {
     let Some(hint) = hints.get(QUERY) else { return Ok(None) };
     let read = hint.as_str().ok_or("it must be a list, written as text".to_owned()).and_then(HostQuery::parse);

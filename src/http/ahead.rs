@@ -22,11 +22,11 @@ pub struct Ahead(Rc<RefCell<Body>>);
 struct Body {
     rest: BoxedPayloadStream,
     ended: bool,
-    /// It ended by breaking: nobody may take what was read for the whole.
+    /// The body ended by breaking: nobody may take what was read for the whole.
     broke: bool,
     read: VecDeque<Bytes>,
     bytes: usize,
-    /// Who waits for more.
+    /// The task that waits for more.
     reader: Option<Waker>,
 }
 
@@ -57,7 +57,7 @@ impl Body {
                 }
                 Poll::Ready(None) => self.ended = true,
             }
-            // It may wait in a task of its own.
+            // The reader may wait in a task of its own.
             if let Some(reader) = self.reader.take() {
                 reader.wake();
             }

@@ -30,7 +30,7 @@ use super::pace::{Meter, Pace};
 use super::{clients, image, limits};
 use crate::domain::context::RequestContext;
 
-/// What is read of a body before its sender is known, in bytes, and what a body takes without asking for room.
+/// The part of a body that is read before its sender is known, in bytes, and what a body takes without asking for room.
 const FREELY: usize = 64 * 1024;
 
 /// The bounds on bodies on their way. Cheap to clone; clones count together.
@@ -61,7 +61,7 @@ struct Room {
     most: usize,
 }
 
-/// One body's share of the memory; dropped, it is given back.
+/// A body's share of the memory; dropped, it is given back.
 struct Taken {
     room: Room,
     bytes: usize,
@@ -158,7 +158,7 @@ fn declared(request: &ServiceRequest) -> Option<usize> {
     request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// What follows the head of such a request is no body: it would go on for as long as the connection.
+/// The bytes after the head of such a request is no body: it would go on for as long as the connection.
 fn has_no_end(request: &ServiceRequest) -> bool {
     let headers = request.headers();
     let upgrades = headers.contains_key(UPGRADE) && !headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRANSFER_ENCODING);

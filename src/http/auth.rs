@@ -38,7 +38,7 @@ pub async fn known_project(identity: &dyn Authenticator, caller: &Caller, form: 
 #[derive(Clone, Debug)]
 pub struct Anonymous(pub RequestContext);
 
-/// Who sends the request; none on a path that answers anybody. Borrows nothing of the request, whose body is read meanwhile. Looking
+/// The sender of the request; none on a path that answers anybody. Borrows nothing of the request, whose body is read meanwhile. Looking
 /// a token up is work, so it has a place among the requests in flight.
 pub fn judge(request: &ServiceRequest) -> impl Future<Output = Result<Option<RequestContext>, ApiError>> + use<> {
     let path = request.path().to_owned();

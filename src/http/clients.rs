@@ -12,7 +12,7 @@ use ipnet::IpNet;
 /// The longest name of a host (RFC 1035) with a port behind it.
 const LONGEST_HOST: usize = 253 + ":65535".len();
 
-/// What is configured about the way between clients and the service. Cheap to clone.
+/// The configured way between clients and the service. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Clients {
     inner: Arc<Inner>,

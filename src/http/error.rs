@@ -76,7 +76,7 @@ impl ApiError {
         self
     }
 
-    /// What the message says of the inside goes into the log, not to the caller.
+    /// The message's part about the inside goes into the log, not to the caller.
     pub fn new(form: ErrorForm, status: StatusCode, message: impl Into<String>) -> ApiError {
         let message = message.into();
         let (message, inside) = match inside::is_in(&message) {

@@ -57,7 +57,7 @@ struct NullCharacter;
 struct Watched<S> {
     arriving: S,
     escape: Escape,
-    /// What has arrived and was not looked at.
+    /// Bytes that arrived and were not looked at.
     rest: Bytes,
     /// Others come first, before more of the rest is looked at.
     gives_way: bool,

@@ -64,7 +64,7 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
     })
 }
 
-/// One worker's application. The middlewares, from the outside: id and form of errors, log, panics, authentication and the body,
+/// A worker's application. The middlewares, from the outside: id and form of errors, log, panics, authentication and the body,
 /// limits, versions, the clock of its calls on cells, null characters.
 pub fn app(
     wiring: Wiring,

@@ -83,7 +83,7 @@ mod tests {
         let (config, secrets) = context.first_boot(&env).unwrap();
         assert_eq!(config, json!({"name": "web"}));
         assert_eq!(secrets.admin_pass.as_ref().map(|password| password.expose().as_str()), Some("pa55"));
-        // It goes on: from now on what it keeps is sealed.
+        // The saga goes on: from now on what it keeps is sealed.
         context.keep_secrets(&env, config, &secrets);
         assert_eq!(context.first_boot(&env).unwrap().1, secrets);
         let kept = serde_json::to_string(&context).unwrap();

@@ -139,7 +139,7 @@ pub struct CreateRequest {
     pub host: Option<String>,
     /// What the guest reads at first boot.
     pub config_drive: serde_json::Value,
-    /// What it alone may know of that, until the operation ends; its user data until the build request has them.
+    /// The guest's secrets, until the operation ends; its user data until the build request has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<Sealed>,
     /// Its project's room, to be checked again when it is accepted; none when it is not.
@@ -191,16 +191,16 @@ pub struct RequestedVolume {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RebuildRequest {
     pub image_id: Uuid,
-    /// What that image asks of hosts.
+    /// The demands of that image on hosts.
     #[serde(default)]
     pub image_properties: std::collections::BTreeMap<String, String>,
     pub name: Option<String>,
     pub description: Option<Option<String>>,
     pub metadata: Option<std::collections::BTreeMap<String, String>>,
     pub key_name: Option<Option<String>>,
-    /// What the guest reads at its next first boot.
+    /// The configuration that the guest reads at its next first boot.
     pub config_drive: serde_json::Value,
-    /// What it alone may know of that, until the operation ends; its user data when the request brings new ones.
+    /// The guest's secrets, until the operation ends; its user data when the request brings new ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<Sealed>,
 }
@@ -248,7 +248,7 @@ pub struct Context {
     pub lease_epoch: i64,
     /// Why the saga goes backward; set by the runner before the first undo.
     pub error: Option<String>,
-    /// It goes backward because somebody wished so; set by the runner.
+    /// The saga goes backward because somebody wished so; set by the runner.
     #[serde(default)]
     pub cancelled: bool,
     /// The guest cannot be said to be well: the server ends in ERROR and says why.
@@ -301,7 +301,7 @@ impl Context {
         }
     }
 
-    /// What the guest reads at its first boot, and what it alone may know of that. An operation that began under a release which sealed
+    /// The configuration that the guest reads at its first boot, and its secrets. An operation that began under a release which sealed
     /// nothing has both in its configuration. Refused when other keys have sealed it.
     pub fn first_boot(&self, env: &Env) -> Result<(serde_json::Value, GuestSecrets), StepError> {
         let (config, sealed) = match &self.request {
@@ -345,7 +345,7 @@ impl Context {
         }
     }
 
-    /// The same context without them.
+    /// This context without its secrets.
     pub fn without_secrets(&self) -> Context {
         let mut bare = self.clone();
         bare.forget_secrets();

@@ -77,7 +77,7 @@ pub fn leading_done(txn: CellTxn, context: &Context) -> CellTxn {
     leading_events(context).into_iter().fold(txn, |txn, (event, host)| event_done(txn, context, event, host))
 }
 
-/// What the server's owner is told of a failure: nothing of the inside, and no host that the operation had to do with.
+/// The text of a failure for the server's owner: nothing of the inside, and no host that the operation had to do with.
 fn told_to_owner(context: &Context, why: &str) -> String {
     let places = [&context.source, &context.target].into_iter().flatten().map(|place| place.host.as_str());
     let candidates = context.alternates.iter().map(|candidate| candidate.host.as_str());

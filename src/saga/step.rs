@@ -70,7 +70,7 @@ pub struct Step {
     pub service_depends: bool,
     /// The next move of the server builds upon it: none begins while its undo is owed.
     pub next_move_waits: bool,
-    /// What it does is not undone: once it has begun, nobody's wish turns the saga back.
+    /// The step is not undone: once it has begun, nobody's wish turns the saga back.
     pub no_way_back: bool,
     /// Tries of a reversible act whose end is unknown, before the saga unwinds.
     pub tries: u32,

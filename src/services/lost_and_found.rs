@@ -41,7 +41,7 @@ pub fn keep(folder: &Path, name: &str, now: DateTime<Utc>) -> io::Result<PathBuf
     let place = lost.join(own_name);
     fs::create_dir_all(&place)?;
     let stem = format!("{}-{name}", now.format(TIME));
-    // One process holds the data directory: nobody takes the name between the look and the move.
+    // A single process holds the data directory: nobody takes the name between the look and the move.
     let names = std::iter::once(stem.clone()).chain((1_u64..).map(|number| format!("{stem}.{number}")));
     let Some(free) = names.map(|name| place.join(name)).find(|path| path.symlink_metadata().is_err()) else {
         return Err(io::Error::other("every name is taken"));

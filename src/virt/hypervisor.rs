@@ -52,7 +52,7 @@ pub enum StopCause {
 /// A guest, or the disks that a released guest left.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GuestRecord {
-    /// What it was built from, but for what it read at its first boot. Its volumes and interfaces are those connected now.
+    /// The specification it was built from, without the configuration it read at its first boot. Its volumes and interfaces are those connected now.
     pub spec: GuestSpec,
     /// False when only the disks are left.
     pub defined: bool,
@@ -62,7 +62,7 @@ pub struct GuestRecord {
     pub started_epoch: i64,
     /// Set while it is off after it ran.
     pub stopped_by: Option<StopCause>,
-    /// What was written to each local disk (by its name) and to each volume (by its id, from where the guest began to write to it)
+    /// The bytes written to each local disk (by its name) and to each volume (by its id, from where the guest began to write to it)
     /// when the guest was off last: all there is while it is off, and what it adds to while it runs. A disk that is not in here
     /// was made by an older release.
     #[serde(default)]
@@ -96,7 +96,7 @@ pub struct Content {
     pub path: PathBuf,
     /// The file's length; none when there is no file.
     pub found: Option<u64>,
-    /// What is known to have been written; none for a definition, and for a disk of an older release.
+    /// The bytes known to have been written; none for a definition, and for a disk of an older release.
     pub written: Option<Written>,
     /// Others may have written behind that: the guest, while the service was killed, or another guest of a volume.
     pub at_least: bool,

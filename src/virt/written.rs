@@ -1,4 +1,4 @@
-//! What is known to have been written to a disk: its length and SHA-256, with the state of that hash, so that bytes which a guest
+//! The bytes known to have been written to a disk: its length and SHA-256, with the state of that hash, so that bytes which a guest
 //! appends later are added without reading the disk again.
 
 use std::fs::File;
@@ -41,7 +41,7 @@ pub struct Written {
     state: String,
 }
 
-/// The same while bytes are added.
+/// A manifest while bytes are added.
 #[derive(Clone)]
 pub struct Writing {
     from: u64,

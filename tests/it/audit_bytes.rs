@@ -121,7 +121,7 @@ async fn fill(service: &Service, data: &Path) -> World {
     World { off, running, moved, image, volume }
 }
 
-/// What each damage to a file is told as: the subject, and a word of the sentence.
+/// The words for each damage to a file: the subject, and a word of the sentence.
 struct Case {
     path: PathBuf,
     subject: String,
@@ -191,7 +191,7 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
             is_told(data, &case, damage);
         }
     }
-    // What a revert would need.
+    // The bytes that a revert would need.
     let kept = Case { path: guest_dir(data, world.moved).join("disk"), subject: format!("server {}", world.moved), word: "disk on " };
     is_told(data, &kept, FourBytes);
     let whole = Case { path: guest_dir(data, world.off), subject: format!("server {}", world.off), word: "has no guest" };

@@ -29,7 +29,7 @@ fn a_start_that_fails_leaves_no_directory_behind() {
 }
 
 #[test]
-fn fewer_cells_or_hosts_than_there_are_are_refused_in_a_sentence() {
+fn fewer_cells_or_hosts_than_there_are_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     Service::start(dir.path(), &["--cells", "3"]).stop();
     let refused = Service::refusal(dir.path(), &["--cells", "1"]);

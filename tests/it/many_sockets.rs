@@ -49,7 +49,7 @@ fn hundreds_of_stalled_requests_keep_nobody_out() {
             assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
             let server = stage.create(stage.server()).await;
             assert_eq!(stage.runs_on(server).await.len(), 1);
-            // What the stalled ones get, in the form of the API that they asked.
+            // The answer to the stalled sockets, in the form of the API that they asked.
             let mut socket = sockets.into_iter().next().expect("a socket");
             socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
             let mut text = String::new();

@@ -159,7 +159,7 @@ fn a_quota_that_is_used_up_stays_so_while_a_cell_is_down() {
             }
             let refused = new_one(&stage).ask(&stage.member).await.expect(403);
             assert_eq!(refused.message(), "Quota exceeded for instances: Requested 1, but already used 2 of 2 instances");
-            // What a server may grow to is counted in the same way.
+            // The room for a server to grow is counted in this way, too.
             stage.make_flavor("gen2.wide", 3, 64, 1).await;
             let refused = stage.member.resize(resized, "gen2.wide").await.expect(403);
             assert!(refused.message().starts_with("Quota exceeded for cores: Requested 2, but already used 2 of 3"), "{}", refused.text);

@@ -1,4 +1,4 @@
-//! Which hosts a server may have: what flavors, images and hints ask of them, at creation and when the server moves later.
+//! The hosts that a server may have, as flavors, images and hints demand, at creation and when the server moves later.
 
 use cellshift::config::Config;
 use serde_json::{Value, json};

@@ -156,7 +156,7 @@ impl Found<Instance> {
     }
 }
 
-/// What its record says of its task is the operation's that makes room: its users see what is to come.
+/// The record's task is that of the operation that makes room; users see the delete that follows.
 fn show_leaving(instance: &mut Instance, leaving: bool) {
     if leaving {
         instance.task_state = Some(TaskState::Deleting);

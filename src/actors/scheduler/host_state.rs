@@ -62,7 +62,7 @@ pub struct HostState {
     pub in_flight: u32,
     /// Its address.
     pub host_ip: String,
-    /// What runs its guests.
+    /// The hypervisor that runs its guests.
     pub hypervisor_type: String,
     /// 1000000 * major + 1000 * minor + patch; 0 where it tells none.
     pub hypervisor_version: i32,
@@ -83,7 +83,7 @@ impl HostState {
         self.aggregates.iter().find_map(|aggregate| aggregate.metadata.get("availability_zone")).map(String::as_str)
     }
 
-    /// What is known of the host under the first of the names ([`ATTRIBUTES`]); the others lead into objects. Amounts are in MiB and
+    /// The host's value under the first of the names ([`ATTRIBUTES`]); the others lead into objects. Amounts are in MiB and
     /// GiB as the names say, and what can be allocated, ratios applied.
     pub fn attribute(&self, path: &[&str]) -> Option<Value> {
         let (name, inner) = path.split_first()?;

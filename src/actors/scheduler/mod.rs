@@ -72,7 +72,7 @@ impl Scheduler {
         Ok(Scheduler { decider: Arc::new(Decider::new(config, placement, hosts)?), room, deadline, report: None, _guard: None })
     }
 
-    /// The same, telling operators that it lives.
+    /// This scheduler, telling operators that it lives.
     pub fn reporting(self, report: Option<ServiceReport>) -> Scheduler {
         Scheduler { report, ..self }
     }

@@ -15,7 +15,7 @@ use crate::services::placement::Provider;
 /// At most this many different reasons of one filter are named in a sentence.
 const REASONS_NAMED: usize = 3;
 
-/// What users are told; the rest of the sentence is for operators.
+/// The sentence for users; the rest of the sentence is for operators.
 pub const NO_VALID_HOST: &str = "No valid host was found. There are not enough hosts available.";
 
 /// What one rule took away.
@@ -147,7 +147,7 @@ impl NoneLeft {
         text
     }
 
-    /// What keeps a move from hosts with room in other cells.
+    /// The reason that keeps a move from hosts with room in other cells.
     fn bar(&self, request: &Request) -> String {
         match request.confined_to().filter(|_| self.unknown > 0) {
             Some(cell) => format!(

@@ -46,7 +46,7 @@ pub struct ExperimentView {
     /// `running`; `ending`, when its faults are over and what they met comes to an end; `over`.
     pub state: &'static str,
     pub began_at: chrono::DateTime<chrono::Utc>,
-    /// What of the file the service has replaced by its own or does not judge, in sentences that begin with the key.
+    /// The parts of the file that the service has replaced by its own or does not judge, in sentences that begin with the key.
     pub left_out: Vec<String>,
     pub injected: Vec<Injected>,
     /// When it is over.

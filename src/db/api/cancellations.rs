@@ -26,7 +26,7 @@ pub struct FollowUp(Arc<Making>);
 type Making = dyn Fn(&DeleteRequest, &str) -> Option<NewSaga> + Send + Sync;
 
 impl FollowUp {
-    /// One that makes it so, from the request and the lease owner's name.
+    /// A follow-up made by this function from the request and the lease owner's name.
     pub fn new(making: impl Fn(&DeleteRequest, &str) -> Option<NewSaga> + Send + Sync + 'static) -> FollowUp {
         FollowUp(Arc::new(making))
     }
@@ -78,7 +78,7 @@ fn holds(conn: &mut Conn, saga: Uuid) -> Result<bool, DbError> {
     Ok(held > 0)
 }
 
-/// One that has ended, and holds its server for a debt, is not cancelled any more.
+/// A saga that has ended, and holds its server for a debt, is not cancelled any more.
 fn wish_in(conn: &mut Conn, saga: Uuid, wish: &Cancellation) -> Result<(), DbError> {
     let open =
         sagas::table.find(saga.to_string()).filter(sagas::cancellation.is_null()).filter(sagas::state.eq_any(["running", "unwinding"]));

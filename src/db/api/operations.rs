@@ -146,7 +146,7 @@ pub struct Append {
     pub follow_up: Option<FollowUp>,
 }
 
-/// What a commit to a saga's journal gave.
+/// The result of a commit to a saga's journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Appended {
     /// Of the step that begins, or the present one.

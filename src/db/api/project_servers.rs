@@ -23,8 +23,8 @@ const CHUNK: usize = 500;
 /// A project's servers, or one user's in it, at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ProjectServers {
-    /// What those take of which nobody has asked for the delete, by the flavors of their request specs: each server once, also while
-    /// it is moving or in trouble.
+    /// The resources of the servers of which nobody has asked for the delete, by the flavors of their request specs: each
+    /// server once, also while it is moving or in trouble.
     pub taken: Taken,
     /// Every row of the project says whether a delete was asked for and, while it lives, whose it is: the figures can be
     /// trusted (down-cell A1).

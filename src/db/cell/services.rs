@@ -10,7 +10,7 @@ use super::{CellDb, CellTxn};
 use crate::db::DbError;
 use crate::db::columns::Sql;
 
-/// What the services of this program are: old enough ones would bar cross-cell moves.
+/// The version of this program's services: old enough ones would bar cross-cell moves.
 pub const SERVICE_VERSION: i32 = 70;
 
 /// A service on a host.

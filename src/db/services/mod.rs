@@ -21,7 +21,7 @@ pub fn read_id(column: &str, text: &str) -> Result<Uuid, DbError> {
 #[derive(Clone, Copy, Debug)]
 pub enum Of<'a> {
     All,
-    /// Those with, or that belong to things with, these ids.
+    /// The rows with, or that belong to things with, these ids.
     These(&'a [String]),
 }
 

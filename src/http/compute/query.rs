@@ -79,7 +79,7 @@ impl Query {
         }
     }
 
-    /// Which page is asked for; it holds `most` entries at most. A limit of 0 asks for an empty page, as in Nova.
+    /// The page that is asked for; it holds `most` entries at most. A limit of 0 asks for an empty page, as in Nova.
     pub fn page(&self, most: usize) -> Result<Page, ApiError> {
         Ok(Page { limit: self.number("limit")?.unwrap_or(most).min(most), marker: self.get("marker").map(str::to_owned) })
     }

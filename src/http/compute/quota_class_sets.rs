@@ -29,7 +29,7 @@ static UPDATE: Schema = Schema::new(&[1, 50, 57], |minor| {
     schema::wrapped("quota_class_set", &settable(without, false))
 });
 
-/// What an answer leaves out. Groups came into answers, and what the network service has went, at 2.50; groups could be set before.
+/// The keys that an answer leaves out. Groups came into answers, and what the network service has went, at 2.50; groups could be set before.
 fn unshown(resource: &str, version: ApiVersion) -> bool {
     match version.at_least(50) {
         true => is_gone(resource, version),

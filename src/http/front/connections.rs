@@ -46,7 +46,7 @@ fn client_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// One of a client's; dropped, it counts no more.
+/// A count of a client's; dropped, it counts no more.
 pub struct Counted {
     client: IpAddr,
     peers: Peers,

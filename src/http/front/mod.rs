@@ -1,4 +1,4 @@
-//! What stands between the sockets and the APIs: connections are counted, slow ones ended, and what is no request is refused in the
+//! The layer between the sockets and the APIs: connections are counted, slow ones ended, and what is no request is refused in the
 //! API's form.
 
 pub mod connections;

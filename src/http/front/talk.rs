@@ -1,4 +1,4 @@
-//! What a connection's socket and its requests know of each other.
+//! The knowledge that a connection's socket and its requests share.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub const TAIL: usize = 256;
 /// Shared by a connection's socket and its requests, which live on one thread.
 #[derive(Default)]
 pub struct Talk {
-    /// Who is at the other end.
+    /// The address at the other end.
     pub peer: Option<IpAddr>,
     /// There are too many connections: only a health check is answered on this one.
     pub crowded: bool,
@@ -30,7 +30,7 @@ pub struct Talk {
     line: RefCell<Vec<u8>>,
     /// How the application's last answer ended.
     tail: RefCell<Vec<u8>>,
-    /// What the answer to the request that is being read will be, if not what the library says.
+    /// The status of the answer to the request that is being read will be, if not what the library says.
     verdict: Cell<Option<StatusCode>>,
     /// Something was answered that the application knows nothing of.
     refused: Cell<bool>,

@@ -60,7 +60,7 @@ async fn list(
 ) -> Result<HttpResponse, ApiError> {
     require("identity:list_role_assignments", reads_domain(&caller))?;
     let mut known = identity.assignments().await.map_err(failed)?;
-    // Who reads the domain alone sees what is in it.
+    // A reader of the domain alone sees what is in it.
     known.retain(|one| one.target != Target::System || reads_system(&caller));
     if is_set(&query, "effective") {
         known = effective(&identity, known).await.map_err(failed)?;

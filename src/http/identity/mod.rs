@@ -78,7 +78,7 @@ fn reads_system(caller: &Caller) -> bool {
     caller.0.is_admin() || (caller.0.has_role("reader") && caller.0.system_scope)
 }
 
-/// The same with a reader whose token is scoped to the domain, in which all accounts are.
+/// The check that also lets in a reader whose token is scoped to the domain, in which all accounts are.
 fn reads_domain(caller: &Caller) -> bool {
     reads_system(caller) || (caller.0.has_role("reader") && caller.0.domain_scope)
 }

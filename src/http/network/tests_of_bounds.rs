@@ -325,7 +325,7 @@ async fn quotas_are_set_hold_and_are_shown() {
     let network = id(&send(&door, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201)["network"]);
     send(&door, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201);
     over(send(&door, "POST", DEMO, "networks", json!({"network": {}})).await, "network");
-    // What an administrator makes for the project counts for it.
+    // Ports that an administrator makes for the project count for it.
     over(send(&door, "POST", ADMIN, "networks", json!({"network": {"project_id": "demo"}})).await, "network");
     send(&door, "POST", ADMIN, "networks", json!({"network": {}})).await.expect(201);
     let subnet = |n: u8| json!({"subnet": {"network_id": network, "cidr": format!("10.{n}.0.0/24")}});

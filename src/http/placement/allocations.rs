@@ -50,7 +50,7 @@ struct Wanted {
     consumer_generation: Option<Option<i64>>,
     #[serde(default)]
     consumer_type: Option<String>,
-    /// Which provider serves which group of the request; only checked to be allowed, since nothing is kept of it.
+    /// The provider that serves each group of the request; only checked to be allowed, since nothing is kept of it.
     #[serde(default)]
     mappings: Option<Map<String, Value>>,
 }

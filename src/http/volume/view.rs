@@ -11,7 +11,7 @@ use crate::http::microversion::ApiVersion;
 use crate::services::volume::embedded::{HOST, id_of_type};
 use crate::services::volume::{Attachment, Volume};
 
-/// One page of a list.
+/// A page of a list.
 pub(super) struct Page {
     /// In the order of the list.
     pub volumes: Vec<Volume>,

@@ -260,7 +260,7 @@ impl Machine {
                     // The first step's undo gives the server back to its user: it is tried until it is done.
                     Class::Reversible if step == 0 => self.tries += 1,
                     Class::Reversible if self.tries + 1 >= TRIES_BEFORE_DEBT => {
-                        // What another candidate would build upon must be clean; with a debt there, give up on candidates.
+                        // The ground for another candidate must be clean; with a debt there, give up on candidates.
                         let at_candidate = matches!(table.steps[step].undo, Undo::AtCandidate(_));
                         let back = if at_candidate { back } else { Back::Unwind };
                         if back == Back::Unwind && self.error.is_none() {

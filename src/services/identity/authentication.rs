@@ -50,14 +50,14 @@ pub enum ScopeRequest {
     System,
 }
 
-/// One thing that a client proves who it is by.
+/// A proof of a client's identity.
 #[derive(Clone)]
 pub enum Credential {
     Password { user: UserRef, password: String },
     Token(String),
 }
 
-/// Who was authenticated, and from when on what is taken away from them ends the token.
+/// The authenticated user, and from when on what is taken away from them ends the token.
 struct Proven {
     user: User,
     revision: i64,

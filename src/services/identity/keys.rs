@@ -67,7 +67,7 @@ impl KeySet {
         self.fernet.encrypt(&plain)
     }
 
-    /// What was sealed for this purpose with any of the keys; none when nothing was.
+    /// The bytes that were sealed for this purpose with any of the keys; none when nothing was.
     pub fn open(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
         let plain = self.fernet.decrypt(sealed).ok()?;
         let bytes = plain.strip_prefix(purpose.as_bytes())?.strip_prefix(&[0])?;

@@ -45,7 +45,7 @@ pub(super) struct Passwords {
     cost: Cost,
     turns: Arc<Semaphore>,
     waiting: AtomicUsize,
-    /// What a password is compared with when there is no such user, so that the time of an answer does not tell.
+    /// The hash that a password is compared with when there is no such user, so that the time of an answer does not tell.
     nobodys_hash: String,
 }
 

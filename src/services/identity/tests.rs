@@ -135,7 +135,7 @@ impl World {
     }
 }
 
-/// What takes a user's token away, and what gives back what it rested on.
+/// Each way to take a user's token away, and the way to give back the ground that it rested on.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     User,

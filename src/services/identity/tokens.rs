@@ -94,7 +94,7 @@ impl Payload {
 
 /// Judged tokens, remembered as long as nothing changes that they depend on, so that a client's requests cost one look-up.
 ///
-/// Whatever changes accounts, in any process, raises their revision in the database. It is asked for once in [`ASK_EVERY`] at most; the
+/// Every change of accounts, in any process, raises their revision in the database. It is asked for once in [`ASK_EVERY`] at most; the
 /// tokens that were judged at another revision are forgotten then.
 #[derive(Default)]
 pub(super) struct TokenCache {

@@ -1,4 +1,4 @@
-//! What names, ids and other texts of accounts may look like, whoever gives them and whether they are made or changed.
+//! The forms of names, ids and other texts of accounts, whoever gives them and whether they are made or changed.
 
 use super::ServiceError;
 

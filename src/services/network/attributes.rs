@@ -1,4 +1,4 @@
-//! What requests may say of each resource: a table each, with an attribute's form, and when it may be given. Bodies are checked
+//! The attributes that requests may set on each resource: a table each, with an attribute's form, and when it may be given. Bodies are checked
 //! against the table before anything else looks at them, so what follows meets values of the right form and of bounded size.
 
 use serde_json::Value;
@@ -28,7 +28,7 @@ enum Form {
     Other(fn(&Value) -> Checked),
 }
 
-/// One attribute that requests may set.
+/// An attribute that requests may set.
 pub(super) struct Attribute {
     name: &'static str,
     form: Form,
@@ -98,7 +98,7 @@ pub(super) const SUBNET: &[Attribute] = &[
     attribute("host_routes", Form::Other(values::routes)),
     attribute("enable_dhcp", Form::Flag),
     TAGS,
-    // What openstack clients send when nobody asked for it.
+    // Values that openstack clients send when nobody asked for it.
     attribute("subnetpool_id", Form::Nothing).or_null().at_creation(),
     attribute("segment_id", Form::Nothing).or_null().at_creation(),
 ];

@@ -12,9 +12,9 @@ use crate::services::ServiceError;
 pub enum Change {
     /// These attributes get these values; the others stay.
     Attributes(Attributes),
-    /// It has this tag besides those that it has.
+    /// Adds this tag to the present ones.
     AddTag(String),
-    /// It has this tag no more. Not found when it has none.
+    /// Removes this tag. Not found when it has none.
     RemoveTag(String),
 }
 

@@ -178,7 +178,7 @@ fn append(mut file: File, bytes: &[u8], bound: u64, name: &str, growing: &mut Gr
     outcome
 }
 
-/// What a guest adds to when it starts: the contents when it was off, and each volume that is new to it from its present end.
+/// The lengths from which a guest goes on writing when it starts: the contents when it was off, and each volume that is new to it from its present end.
 pub(super) fn growing(dir: &Path, spec: &GuestSpec, contents: &Contents) -> std::io::Result<Growing> {
     let mut growing = Growing::new();
     for (name, path) in paths(dir, spec) {
@@ -194,7 +194,7 @@ pub(super) fn growing(dir: &Path, spec: &GuestSpec, contents: &Contents) -> std:
     Ok(growing)
 }
 
-/// What a guest had written when its host went away, as far as its files tell: those bytes alone are read.
+/// The bytes a guest had written when its host went away, as far as its files tell: those bytes alone are read.
 pub(super) fn recovered(dir: &Path, spec: &GuestSpec, contents: &Contents) -> std::io::Result<Contents> {
     let mut found = contents.clone();
     for (name, path) in paths(dir, spec) {

@@ -41,7 +41,7 @@ struct Guest {
     next: u64,
     /// A failing write has been logged already.
     complained: bool,
-    /// What it adds to while it runs. Lost with the process: the next one reads what was added from the disks.
+    /// The record it adds to while it runs. Lost with the process: the next one reads what was added from the disks.
     growing: Growing,
     /// Another one when it is defined anew.
     life: u64,
@@ -54,7 +54,7 @@ impl Guest {
         Guest { record, next: 1, complained: false, growing: Growing::new(), life, gone: false }
     }
 
-    /// What is known to have been written by now.
+    /// The bytes known to have been written by now.
     fn written(&self) -> Contents {
         let mut written = self.record.contents.clone();
         written.extend(self.growing.iter().map(|(name, writing)| (name.clone(), writing.written())));

@@ -192,7 +192,7 @@ fn a_killed_process_leaves_no_false_record_of_what_was_written() {
     build(&killed, server);
     killed.start(server, 1).unwrap();
     killed.tick();
-    // What it wrote since its start, nobody has recorded.
+    // Nobody has recorded the bytes since its start.
     drop(killed);
     let looked_at = driver(dir.path());
     assert_eq!(wrong(&looked_at, server), Vec::<String>::new(), "the disks are longer than the record, as may be");

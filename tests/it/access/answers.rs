@@ -28,7 +28,7 @@ fn message_of<'a>(path: &str, body: &'a Value) -> Option<&'a str> {
     .as_str()
 }
 
-/// What is wrong with a refusal, if anything: it has a message in the API's form, and tells nothing of the inside.
+/// The fault of a refusal, if it has one: it has a message in the API's form, and tells nothing of the inside.
 pub fn objection(path: &str, status: u16, text: &str) -> Option<String> {
     if status < 400 {
         return None;

@@ -12,7 +12,7 @@ const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const SHARE: &str = r#"[{"op": "replace", "path": "/visibility", "value": "shared"}]"#;
 
 impl House {
-    /// One of everything, in project demo unless it is nobody's.
+    /// A specimen of everything, in project demo unless it is nobody's.
     pub async fn furnish(&mut self) {
         // A project has its default security group and its turn among quotas from the first time that it makes something.
         for caller in ["other", "admin"] {
@@ -88,7 +88,7 @@ impl House {
         self.names.insert("other_host", other);
     }
 
-    /// One more of a kind; its id.
+    /// A further specimen of a kind; its id.
     pub async fn another(&self, kind: &str) -> String {
         let name = self.fresh_name();
         let at = |name: &str| self.names[name].clone();
@@ -307,7 +307,7 @@ impl House {
         id
     }
 
-    /// What an administrator may make and the audit knows no reason for goes: bindings of ports that no server has, and what somebody
+    /// Removes the things that an administrator may make and the audit knows no reason for: bindings of ports that no server has, and what somebody
     /// holds of the house's provider.
     pub async fn tidy(&self) {
         let used = self.tree.world.network.ports_in_use().await.expect("ports");
@@ -322,7 +322,7 @@ impl House {
         }
     }
 
-    /// One more of a kind, after an action of its owner's.
+    /// A further specimen of a kind, after an action of its owner's.
     async fn acted(&self, kind: &str, action: Value) -> String {
         let id = Box::pin(self.another(kind)).await;
         let path = format!("/compute/v2.1/servers/{id}/action");
@@ -372,7 +372,7 @@ impl House {
         let Some(kind) = parameter.strip_prefix('+') else {
             return self.names.get(parameter).unwrap_or_else(|| panic!("the house has no {parameter}")).clone();
         };
-        // Who is not let in asks for what is there.
+        // A caller who is not let in asks for what is there.
         if let Some(there) = self.names.get(kind).filter(|_| !anew) {
             return there.clone();
         }

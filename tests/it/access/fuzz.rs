@@ -26,7 +26,7 @@ const CONNECTIONS: usize = 64;
 const REQUESTS: usize = 1_500;
 /// An answer that takes longer, to one request at a time, is work that grows faster than the request.
 const SLOW: Duration = Duration::from_secs(5);
-/// Who asks, the more often the more may be reached.
+/// The callers, the more often the more may be reached.
 const ASKERS: [&str; 12] =
     ["admin", "admin", "admin", "admin", "admin", "member", "member", "member", "other", "reader", "service", "garbage"];
 /// Methods that a route may not have.

@@ -294,7 +294,7 @@ impl Mutator {
             4 => bytes.splice(0..0, *b"\xef\xbb\xbf").for_each(drop),
             5 => bytes.clear(),
             6 => {
-                // The same key twice.
+                // A key twice.
                 let twice = String::from_utf8_lossy(&bytes).replacen('{', "{\"server\":{},\"server\":1,", 1);
                 bytes = twice.into_bytes();
             }
@@ -303,7 +303,7 @@ impl Mutator {
         bytes
     }
 
-    /// One of a path's parts replaced, or further query parameters.
+    /// A part of the path replaced, or further query parameters.
     pub fn target(&mut self, target: &str) -> String {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut parts: Vec<String> = path.split('/').map(str::to_owned).collect();

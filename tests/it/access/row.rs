@@ -8,14 +8,14 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Who asks, in the order of a row's columns. `other` is a member of another project; `custom` has a role without a meaning here;
+/// The callers, in the order of a row's columns. `other` is a member of another project; `custom` has a role without a meaning here;
 /// `service` only the role of that name, in a project of its own; `unscoped` is the member with a token for no project.
 pub const CALLERS: [&str; 7] = ["reader", "member", "other", "custom", "service", "admin", "unscoped"];
 
 /// Callers whom no valid token names.
 pub const STRANGERS: [&str; 3] = ["none", "garbage", "expired"];
 
-/// One for each API; servers have their own.
+/// A kind for each API; servers have their own.
 pub const TABLES: [&str; 8] = ["compute", "servers", "identity", "image", "network", "volume", "placement", "ops"];
 
 /// The body that is sent.
@@ -27,7 +27,7 @@ pub enum Body {
     Raw(String, String),
 }
 
-/// One request to one route.
+/// A request to a route.
 ///
 /// The path is the route's pattern with its parameters filled in: `{server}` is the house's server, `{+server}` a new one for each caller
 /// who is let in, `{=text}` just that text. A body's strings are filled in likewise.
@@ -153,7 +153,7 @@ impl Row {
         (self.method.clone(), nameless(path))
     }
 
-    /// What an action's body names, for routes whose one body stands for several requests.
+    /// The action that the body names, for routes whose one body stands for several requests.
     pub fn action(&self) -> Option<&str> {
         match &self.body {
             Body::Json(Value::Object(body)) if self.path.ends_with("/action") => body.keys().next().map(String::as_str),

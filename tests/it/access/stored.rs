@@ -7,7 +7,7 @@ use cellshift::config::Config;
 use diesel::sql_types::{Nullable, Text};
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection, sql_query};
 
-/// What changes by itself: hosts report, conductors renew their leases, SQLite counts what it ever stored.
+/// The values that change by themselves: hosts report, conductors renew their leases, SQLite counts what it ever stored.
 const CLOCKWORK: &[&str] = &["services", "compute_nodes", "leases", "sqlite_sequence"];
 /// Guests that run write to their disks and volumes.
 const WRITTEN: [&str; 2] = ["/guests/", "/volumes/"];

@@ -170,7 +170,7 @@ fn a_moved_database_is_taken_when_the_operator_says_so() {
         assert!(said.contains(what) && said.contains("--adopt"), "{said}");
         site.everything_is_there(&made, &with(site.options(), "--adopt"));
     }
-    // It is remembered: the flag is wanted once. A password is neither remembered nor compared.
+    // The place is remembered: the flag is wanted once. A password is neither remembered nor compared.
     let told = std::fs::read_to_string(site.data.join("deployment.toml")).expect("deployment.toml");
     assert!(told.contains("moved") && !told.contains(":secret@"), "{told}");
     site.everything_is_there(&made, &site.options());

@@ -20,7 +20,7 @@ use super::{CASES_OF_A_CLOUD, Run, in_part};
 use crate::cloud::PATIENCE;
 use crate::databases;
 
-/// What goes wrong after the wish.
+/// The fault after the wish.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Then {
     saga: &'static str,
@@ -31,7 +31,7 @@ struct Then {
     times: u32,
 }
 
-/// One case: the act during which the server is deleted, and what goes wrong then.
+/// A case: the act during which the server is deleted, and what goes wrong then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Case {
     saga: &'static str,

@@ -20,7 +20,7 @@ async fn created_over(data: &Path, file: &str, rotations: &[&[&str]]) -> Value {
     let experiment = json!({"experiment": {"title": "keys change in a create", "faults": [fault]}});
     admin.post("/ops/v1/chaos/experiment", experiment).await.expect(202);
     let new = NewServer::of_image(image).with("adminPass", json!(PASSWORD.value())).with("user_data", json!(USER_DATA.base64()));
-    // It may die before it answers.
+    // The service may die before it answers.
     let _ = member.speaking("2.56").try_post("/servers", new.with("personality", personality(FILE)).body()).await;
     assert!(!service.death().success(), "it was killed");
     for options in rotations {

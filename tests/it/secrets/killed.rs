@@ -31,7 +31,7 @@ fn a_kill_in_the_middle_of_a_create_leaves_no_secrets() {
             let experiment = json!({"experiment": {"title": "killed in a create", "faults": [fault]}});
             admin.post("/ops/v1/chaos/experiment", experiment).await.expect(202);
             let new = NewServer::of_image(image).with("adminPass", json!(PASSWORD.value())).with("user_data", json!(USER_DATA.base64()));
-            // It may die before it answers.
+            // The service may die before it answers.
             let body = new.with("personality", personality(FILE)).body();
             let _ = member.speaking("2.56").try_post("/servers", body).await;
             assert!(!service.death().success(), "it was killed");

@@ -53,7 +53,7 @@ fn nowhere(_: &str, _: Mark) -> bool {
     false
 }
 
-/// What the disk's last first boot told the guest.
+/// The configuration that the guest read at the disk's last first boot.
 fn first_boot(disk: &[u8]) -> Value {
     let text = String::from_utf8_lossy(disk);
     let line = text.lines().rev().find_map(|line| line.strip_prefix("config-drive ")).expect("a first boot");

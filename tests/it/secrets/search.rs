@@ -55,7 +55,7 @@ impl Mark {
             // The characters at either end also depend on what stands beside the value.
             forms.push(inner[[0, 2, 3][before]..inner.len() - 1].to_owned());
         }
-        // What a request carried may have been encoded once more.
+        // A request's value may have been encoded once more.
         let carried = self.base64();
         forms.push(carried.bytes().map(|byte| format!("{byte:02x}")).collect());
         forms.push(STANDARD.encode(carried).trim_end_matches('=').to_owned());
@@ -92,7 +92,7 @@ pub struct Search {
     clean: Arc<Mutex<BTreeMap<PathBuf, (u64, SystemTime)>>>,
 }
 
-/// What is read of either end of a larger file: volumes are mostly holes, and what is written comes to an end.
+/// The bytes read of either end of a larger file: volumes are mostly holes, and what is written comes to an end.
 const ENDS: u64 = 8 << 20;
 /// Read again before what a file has grown by.
 const OVERLAP: u64 = 4096;
@@ -132,7 +132,7 @@ impl Search {
             if path.is_dir() {
                 self.look_in_files(&path, may_be, found);
             } else {
-                // What goes away meanwhile holds nothing.
+                // A file that goes away meanwhile holds nothing.
                 let _ = self.look_in_file(&path, may_be, found);
             }
         }
@@ -159,7 +159,7 @@ impl Search {
             holds |= self.any.is_match(&content);
             self.look(&place, &content, may_be, found);
         }
-        // What may be there now may not be there later.
+        // A value that may be there now may not be there later.
         if !holds && found.len() == before {
             self.clean.lock().expect("a map").insert(path.to_owned(), (size, written));
         } else {

@@ -3,7 +3,7 @@
 use super::{HostFilter, HostState, Reason, Request};
 use crate::domain::scheduler_hints::{DIFFERENT_HOST, SAME_HOST, servers_named};
 
-/// One of the servers in `same_host` is on the host.
+/// Some server named in `same_host` is on the host.
 pub struct SameHostFilter;
 
 /// None of the servers in `different_host` is on the host.

@@ -1,4 +1,4 @@
-//! What becomes of an experiment's file in a running service: parts of it are replaced by what the service has, and said to be; a file
+//! How an experiment's file fits in a running service: parts of it are replaced by what the service has, and said to be; a file
 //! that asks for what no running service can do is refused.
 
 use super::{complaint, possible};
@@ -35,7 +35,7 @@ pub(super) fn fitted(scenario: Scenario, own: Topology) -> (Scenario, Vec<String
     (fitted, left_out)
 }
 
-/// What a file asks for that a running service cannot do.
+/// A demand of the file that a running service cannot do.
 pub(super) fn unfit(scenario: &Scenario) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let abort = &scenario.abort;

@@ -110,7 +110,7 @@ pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
     Ok(of.keep(rows, |row| &row.security_group_id))
 }
 
-/// One rule.
+/// A rule by its id.
 pub fn find_rule(conn: &mut Conn, id: &str) -> Result<Option<RuleRow>, DbError> {
     Ok(security_group_rules::table.filter(security_group_rules::id.eq(id)).select(RuleRow::as_select()).first(conn).optional()?)
 }

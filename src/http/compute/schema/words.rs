@@ -105,7 +105,7 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// What only the guest or the user may know, by the name under which it stands.
+/// The names under which a body has secrets of the guest or the user.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     matches!(name.as_str(), "user_data" | "personality" | "contents" | "private_key") || name.contains("pass") || name.contains("secret")

@@ -57,7 +57,7 @@ impl EmbeddedNetwork {
         self
     }
 
-    /// The same with other limits.
+    /// This service with other limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> EmbeddedNetwork {
         self.limits = limits;

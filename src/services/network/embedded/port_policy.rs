@@ -1,4 +1,4 @@
-//! Who may say what of a port, as Neutron's default policy has it. A network that is shared is used by many: only who owns it
+//! The rights to set a port's attributes, as Neutron's default policy has it. A network that is shared is used by many: only who owns it
 //! decides about addresses on it, and about protection against false ones.
 
 use serde_json::Value;

@@ -12,7 +12,7 @@ use crate::services::image::{Image, ImageService};
 
 const GIB: i64 = 1 << 30;
 
-/// What a request is told of an image that does not exist, or is not the caller's to know of.
+/// The answer about an image that does not exist, or is not the caller's to know of.
 pub const UNKNOWN: &str = "Can not find requested image";
 
 /// An image that the caller may use; `unknown` is the 400 when there is none.

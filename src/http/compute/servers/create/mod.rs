@@ -87,7 +87,7 @@ struct Plan {
 }
 
 impl Plan {
-    /// What the image on the root disk, or in the volume that the server boots from, asks of hosts.
+    /// The demands on hosts of the image on the root disk, or in the volume that the server boots from.
     fn image_properties(&self) -> BTreeMap<String, String> {
         match &self.image {
             Some(image) => image_demands(&image.properties),
@@ -330,7 +330,7 @@ fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSp
     }
 }
 
-/// What the guest reads at its first boot, but for what it alone may know.
+/// The configuration that the guest reads at its first boot, without its secrets.
 fn config_drive(plan: &Plan, instance: &Instance) -> Value {
     let keys: Value = plan.key.as_ref().map(|key| json!({&key.name: key.public_key})).unwrap_or_else(|| json!({}));
     json!({
