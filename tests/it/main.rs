@@ -20,6 +20,7 @@ mod databases;
 mod deletes_in_every_state;
 mod deletes_with_a_cell_down;
 mod deployment;
+mod documents;
 mod down_cells;
 mod experiments;
 mod faults;

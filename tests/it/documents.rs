@@ -1,0 +1,137 @@
+//! The commands of README.md and docs/, taken from the pages. Each is typed as it stands, here or in tests/e2e, or is left out for a
+//! reason that stands here; a new command that is neither fails the test.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::service::{self, Service};
+
+/// The section of the README that `tests/e2e/readme.py` types with the real client.
+const FIRST_MIGRATION: &str = "## A first migration in five minutes";
+
+/// Words with which the line of a shell begins.
+const STARTERS: [&str; 10] =
+    ["cargo ", "cellshift ", "scripts/", "openstack ", "psql ", "printf ", "echo ", "export ", "for ", "CELLSHIFT_"];
+
+/// Typed here, in this order, in one directory.
+const TYPED: [&str; 9] = [
+    "cellshift chaos check experiments/*.toml",
+    "cellshift chaos run experiments/conductor-dies-at-the-pivot.toml",
+    "cellshift chaos run experiments/conductor-dies-at-the-pivot.toml --seed 7 --json verdict.json --html verdict.html",
+    "cargo run --release -- chaos run experiments/conductor-dies-at-the-pivot.toml --html verdict.html",
+    "cellshift simulate --seed 7 --trace",
+    "printf '[chaos]\\nenabled = true\\n' > chaos.toml",
+    "cellshift chaos show --data-dir cellshift-data",
+    "cellshift chaos stop --data-dir cellshift-data",
+    SERVE,
+];
+
+/// Typed as far as ` --wait`, before the other commands on a running service.
+const LOAD: &str = "cellshift chaos load experiments/target-host-dies-mid-spawn.toml --data-dir cellshift-data --wait --html verdict.html";
+
+/// Started before the commands on a running service are typed.
+const SERVE: &str = "cellshift serve --config chaos.toml";
+
+/// Typed when that service has ended.
+const TYPED_AFTER: [&str; 2] = ["cellshift db purge-lost --before 2026-11-01 --dry-run", "cellshift db purge-lost --before 2026-11-01"];
+
+const LEFT_OUT: [(&str, &str); 16] = [
+    ("cargo run --release -- demo", "half a minute, and a release build"),
+    ("scripts/test", "runs this test"),
+    ("cargo run --release -- simulate --seeds 0..20", "minutes in a debug build; a seed is typed"),
+    ("cellshift simulate --seeds 0..100", "minutes in a debug build; a seed is typed"),
+    ("cellshift simulate --seeds 0..20 --twice", "minutes in a debug build; a seed is typed"),
+    ("cellshift chaos run experiments/conductor-dies-at-the-pivot.toml --live", "experiments:: runs it live"),
+    ("cellshift chaos load experiments/conductor-dies-at-the-pivot.toml --data-dir cellshift-data --wait", "chaos_api:: loads every file"),
+    (LOAD, "waits for users: it is typed without waiting"),
+    ("CELLSHIFT_KILLS=100 CELLSHIFT_CRASH_POINTS=all cargo test --test it killed::", "minutes; killed:: runs with fewer"),
+    (
+        "CELLSHIFT_FAULTS=pairs cargo test --test it -- --exact faults::cross_cell_resize faults::confirm faults::revert",
+        "a quarter of an hour; faults:: runs single faults",
+    ),
+    ("cargo bench --bench recovery", "a bench"),
+    ("cargo bench --bench moves", "a bench"),
+    ("cargo bench --bench lists", "a bench"),
+    ("scripts/mutations", "builds the program with every guard left out once"),
+    ("psql -d postgres -c \"CREATE ROLE cellshift LOGIN PASSWORD 'secret'\"", "a server whose roles it may make"),
+    (
+        "for name in api services cell0 cell1 cell2; do psql -d postgres -c \"CREATE DATABASE $name OWNER cellshift\"; done",
+        "a server whose roles it may make",
+    ),
+];
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn pages() -> Vec<String> {
+    let docs = std::fs::read_dir(root().join("docs")).expect("docs/").map(|entry| entry.expect("an entry").path());
+    let pages = docs.filter(|path| path.extension().is_some_and(|kind| kind == "md"));
+    std::iter::once(root().join("README.md")).chain(pages).map(|path| std::fs::read_to_string(path).expect("a page")).collect()
+}
+
+/// The commands of a page in blocks and in tables, without the section that is typed elsewhere.
+fn commands(page: &str) -> Vec<String> {
+    let (mut found, mut fenced, mut elsewhere) = (Vec::new(), false, false);
+    for line in page.lines() {
+        fenced ^= line.starts_with("```");
+        if line.starts_with("## ") {
+            elsewhere = line == FIRST_MIGRATION;
+        }
+        let in_block = line.strip_prefix("    ");
+        let in_table = line.strip_prefix("| `").and_then(|rest| rest.split('`').next());
+        let Some(command) = in_block.or(in_table).filter(|_| !fenced && !elsewhere) else { continue };
+        if STARTERS.iter().any(|word| command.starts_with(word)) && (in_block.is_some() || command.contains(' ')) {
+            found.push(command.split("  #").next().unwrap_or_default().trim().to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn every_command_is_typed_or_left_out_for_a_reason() {
+    let on_pages: BTreeSet<String> = pages().iter().flat_map(|page| commands(page)).collect();
+    let left_out = LEFT_OUT.iter().map(|(command, _)| *command);
+    let known: BTreeSet<String> = TYPED.iter().chain(&TYPED_AFTER).copied().chain(left_out).map(str::to_owned).collect();
+    let (new, gone): (Vec<_>, Vec<_>) = (on_pages.difference(&known).collect(), known.difference(&on_pages).collect());
+    assert!(new.is_empty() && gone.is_empty(), "neither typed nor left out: {new:#?}\non no page: {gone:#?}");
+    let tour = std::fs::read_to_string(root().join("tests/e2e/readme.py")).expect("the tour");
+    assert!(tour.contains(FIRST_MIGRATION) && pages()[0].contains(FIRST_MIGRATION));
+}
+
+/// Types the command into a shell, where `cellshift` is the program of this build.
+fn typed(work: &Path, command: &str) {
+    let path = format!("{}:{}", work.join("bin").display(), std::env::var("PATH").unwrap_or_default());
+    let command = command.replace("cargo run --release -- ", "cellshift ");
+    let ended = Command::new("sh").args(["-c", &command]).current_dir(work).env("PATH", path).output();
+    let Output { status, stdout, stderr } = ended.expect("a shell");
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{command}: {status}\n{stdout}\n{stderr}");
+}
+
+#[test]
+fn the_commands_do_what_they_say() {
+    let work = tempfile::tempdir().expect("a directory");
+    let work = work.path();
+    std::fs::create_dir(work.join("bin")).expect("a directory");
+    std::os::unix::fs::symlink(service::program(), work.join("bin/cellshift")).expect("a link");
+    std::os::unix::fs::symlink(root().join("experiments"), work.join("experiments")).expect("a link");
+    let on_service = |command: &str| command.contains("--data-dir cellshift-data");
+    for command in TYPED.iter().filter(|command| !on_service(command) && **command != SERVE) {
+        typed(work, command);
+    }
+    for made in ["verdict.json", "verdict.html"] {
+        assert!(work.join(made).is_file(), "{made}");
+    }
+    let config = work.join("chaos.toml");
+    let service = Service::start(&work.join("cellshift-data"), &["--config", config.to_str().expect("a path")]);
+    typed(work, LOAD.split(" --wait").next().unwrap_or_default());
+    for command in TYPED.iter().filter(|command| on_service(command)) {
+        typed(work, command);
+    }
+    service.stop();
+    for command in TYPED_AFTER {
+        typed(work, command);
+    }
+}
