@@ -194,6 +194,9 @@ pub struct RebuildRequest {
     /// The demands of that image on hosts.
     #[serde(default)]
     pub image_properties: std::collections::BTreeMap<String, String>,
+    /// The root disk is a volume, and the image fills it anew.
+    #[serde(default)]
+    pub reimages_root_volume: bool,
     pub name: Option<String>,
     pub description: Option<Option<String>>,
     pub metadata: Option<std::collections::BTreeMap<String, String>>,
@@ -390,6 +393,11 @@ impl Context {
     /// The guest shall run when the operation is over or undone.
     pub fn ran_before(&self) -> bool {
         self.prior.as_ref().is_some_and(|prior| prior.running)
+    }
+
+    /// A rebuild that fills the root volume anew.
+    pub fn reimages_root_volume(&self) -> bool {
+        matches!(&self.request, Request::Rebuild(rebuild) if rebuild.reimages_root_volume)
     }
 
     /// Local disks exist: a root disk that is no volume, or ephemeral or swap disks (spec L18).

@@ -19,29 +19,47 @@ use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, VmState};
 
-/// The saga.
-pub const TABLE: Table = Table { steps: STEPS, chooses: None };
+/// The saga for a root disk on the host.
+pub const TABLE: Table = Table { steps: &[ACCEPT, CHECK_IMAGE, STOP_GUEST, BUILD_GUEST, START_GUEST, FINISH_REBUILD], chooses: None };
 
-const STEPS: &[Step] = &[
-    Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-    Step::reversible("check_image", work!(check_image), Undo::Nothing("it changes nothing")),
-    Step::reversible("stop_guest", work!(stop_guest), Undo::By(work!(start_guest_again))).within(Deadline::Within(180)).serving(),
-    Step::reversible(
-        "build_guest",
-        work!(build_guest),
-        Undo::Nothing("the old root disk is gone: the server is in ERROR and can be rebuilt again"),
-    )
-    .within(Deadline::WithoutProgress(60))
-    .tried(3)
+/// The saga for a root disk that is a volume and is filled anew (microversion 2.93).
+pub const OF_ROOT_VOLUME: Table =
+    Table { steps: &[ACCEPT, CHECK_IMAGE, STOP_GUEST, REIMAGE_VOLUME, BUILD_GUEST, START_GUEST, FINISH_REBUILD], chooses: None };
+
+const ACCEPT: Step = Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back)));
+
+const CHECK_IMAGE: Step = Step::reversible("check_image", work!(check_image), Undo::Nothing("it changes nothing"));
+
+const STOP_GUEST: Step =
+    Step::reversible("stop_guest", work!(stop_guest), Undo::By(work!(start_guest_again))).within(Deadline::Within(180)).serving();
+
+const REIMAGE_VOLUME: Step = Step::reversible(
+    "reimage_volume",
+    work!(reimage_volume),
+    Undo::Nothing("the volume's old bytes may be gone: the server is in ERROR and can be rebuilt again"),
+)
+.within(Deadline::Within(600))
+.tried(3)
+.serving()
+.no_way_back();
+
+const BUILD_GUEST: Step = Step::reversible(
+    "build_guest",
+    work!(build_guest),
+    Undo::Nothing("the old root disk is gone: the server is in ERROR and can be rebuilt again"),
+)
+.within(Deadline::WithoutProgress(60))
+.tried(3)
+.serving()
+.no_way_back();
+
+const START_GUEST: Step = Step::reversible("start_guest", work!(start_guest), Undo::Nothing("a hard reboot starts it"))
+    .within(Deadline::Within(300))
+    .tried(4)
     .serving()
-    .no_way_back(),
-    Step::reversible("start_guest", work!(start_guest), Undo::Nothing("a hard reboot starts it"))
-        .within(Deadline::Within(300))
-        .tried(4)
-        .serving()
-        .no_way_back(),
-    Step::forward("finish_rebuild", work!(finish_rebuild)),
-];
+    .no_way_back();
+
+const FINISH_REBUILD: Step = Step::forward("finish_rebuild", work!(finish_rebuild));
 
 /// Before the old disk goes: there must be something to build from, and what its guest is told must be readable.
 async fn check_image(world: &World, context: &mut Context, _: Fence) -> Result<(), StepError> {
@@ -63,12 +81,22 @@ async fn start_guest_again(world: &World, context: &mut Context, fence: Fence) -
     Ok(())
 }
 
+/// The guest lets its root volume go first: the bytes that it wrote are no more to be found there.
+async fn reimage_volume(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let image = request(context)?.image_id;
+    let root = context.volumes.iter().find(|volume| volume.boot_index == Some(0));
+    let volume_id = root.ok_or_else(|| StepError::Refused("The server has no root volume.".into()))?.volume_id;
+    world.ask(context, &here, fence, HostCommand::DetachVolume { volume_id }).await?;
+    Ok(world.volumes.reimage_volume(fence, &context.caller, volume_id, image).await?)
+}
+
 async fn build_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let rebuild = request(context)?;
     activate_ports(world, context, fence, &here.host).await?;
     let volumes = connect_volumes(world, context, fence, &here, |volume| volume.source_attachment).await?;
-    let disks = DiskSource::Image { image_id: rebuild.image_id };
+    let disks = if context.volume_backed { DiskSource::Volume } else { DiskSource::Image { image_id: rebuild.image_id } };
     let flavor = context.old_flavor.clone().unwrap_or_default();
     let mut spec = guest_spec(world, context, &here, flavor, disks, volumes).await?;
     let (config, mut secrets) = context.first_boot(&world.env)?;

@@ -202,7 +202,7 @@ impl Cloud {
         let method = method.parse().expect("a method");
         let url = format!("http://{}{path}", self.life().address);
         let mut request = self.http.request(method, url).header("X-Auth-Token", token).timeout(PATIENCE);
-        request = request.header("OpenStack-API-Version", "compute 2.79");
+        request = request.header("OpenStack-API-Version", "compute 2.93");
         if let Some(body) = body {
             request = request.header("Content-Type", "application/json").body(body.to_string());
         }
@@ -236,6 +236,14 @@ impl Cloud {
     pub async fn ask_for_server_in_cell2(&self) -> Uuid {
         let mut new = self.new_server();
         new["server"]["flavorRef"] = json!("gen2.small");
+        self.ask_for(new).await
+    }
+
+    /// The same with a root disk that is a volume.
+    pub async fn ask_for_server_on_a_volume(&self) -> Uuid {
+        let mut new = self.new_server();
+        let root = &mut new["server"]["block_device_mapping_v2"][0];
+        (root["destination_type"], root["volume_size"]) = (json!("volume"), json!(1));
         self.ask_for(new).await
     }
 

@@ -102,7 +102,7 @@ async fn listed(user: &User) -> Vec<Value> {
 #[test]
 fn a_server_is_shown_as_deleting_until_it_is_gone() {
     let slower = |config: &mut Config| {
-        config.compute.latency_ms.insert(Operation::CopyDisks, 1500);
+        config.compute.latency_ms.insert(Operation::CopyDisks, 5000);
     };
     play(slower, |stage| async move {
         let server = stage.create(stage.server()).await;

@@ -32,13 +32,15 @@ enum Act {
     Stop,
     Reboot,
     Rebuild,
+    /// Of a server whose root disk is a volume.
+    Reimage,
     HardReboot,
     Attach,
     Detach,
     Delete,
 }
 
-use Act::{Across, Attach, Back, Confirm, Delete, Detach, HardReboot, Reboot, Rebuild, Revert, Start, Stop, Within};
+use Act::{Across, Attach, Back, Confirm, Delete, Detach, HardReboot, Reboot, Rebuild, Reimage, Revert, Start, Stop, Within};
 
 impl Act {
     /// One before which a move's debts are paid.
@@ -77,8 +79,9 @@ struct Subject {
     spare: Uuid,
 }
 
-async fn subject(stage: &Stage) -> Subject {
-    let server = stage.create(stage.server()).await;
+async fn subject(stage: &Stage, owing: Act) -> Subject {
+    let new = if owing == Reimage { stage.volume_server() } else { stage.server() };
+    let server = stage.create(new).await;
     let volume = stage.member.make_volume().await;
     stage.member.attach(server, volume).await.expect(200);
     stage.at_rest(server, "ACTIVE").await;
@@ -103,6 +106,7 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
         Reboot => member.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202),
         Stop => member.act(server, json!({"os-stop": null})).await.expect(202),
         Rebuild => member.act(server, json!({"rebuild": {"imageRef": stage.image}})).await.expect(202),
+        Reimage => member.speaking("2.93").act(server, json!({"rebuild": {"imageRef": stage.image}})).await.expect(202),
         HardReboot => member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202),
         // The answer comes when it has ended.
         Attach => member.attach(server, spare).await,
@@ -218,7 +222,7 @@ async fn go_on(stage: &Stage, subject: Subject, owed: Owed, way: &[Act]) {
 fn tell(story: &'static Story) {
     play_default(|stage| async move {
         for way in story.ways {
-            let subject = subject(&stage).await;
+            let subject = subject(&stage, story.owing).await;
             for before in story.before {
                 act(&stage, subject, *before).await;
             }
@@ -300,6 +304,8 @@ stories! {
             ways: &[&[], &[Within], &[Within, Confirm], &[Within, Revert], &[Across], &[Delete]] };
     a_rebuild_that_failed:
         Story { saga: "rebuild", before: &[], owing: Rebuild, owed: Owed::Undos, refused: Some("start_guest"), ways: &[&[HardReboot], &[HardReboot, Stop], &[HardReboot, Across], &[Delete]] };
+    a_rebuild_of_a_root_volume_that_failed:
+        Story { saga: "rebuild_of_root_volume", before: &[], owing: Reimage, owed: Owed::Undos, refused: Some("start_guest"), ways: &[&[HardReboot], &[HardReboot, Stop], &[Reimage], &[Delete]] };
     an_attach_that_failed:
         Story { saga: "attach_volume", before: &[], owing: Attach, owed: Owed::Undos, refused: Some("connect_volume"),
             ways: &[&[], &[Attach], &[Attach, Detach], &[Attach, Across], &[Attach, Across, Confirm], &[Delete]] };
@@ -352,7 +358,7 @@ fn a_create_that_failed() {
 
 /// A server in ERROR, because the source's guest cannot be defined again yet, and its host.
 async fn without_its_guest(stage: &Stage) -> (Uuid, String) {
-    let Subject { server, .. } = subject(stage).await;
+    let Subject { server, .. } = subject(stage, Across).await;
     let host = stage.runs_on(server).await.pop_first().expect("a host");
     stage.arm(|point| match (point.step, point.side, point.moment) {
         ("activate_target_ports", "act", Moment::BeforeEffect) | ("release_source_guest", "undo", Moment::BeforeEffect) => Fault::Refuse,

@@ -44,11 +44,59 @@ fn a_server_on_a_volume_of_its_owner_is_rebuilt_with_its_image() {
         let volume = stage.member.make_volume_with(json!({"size": 1, "imageRef": stage.image})).await;
         let server = stage.create(on_volume(&stage, volume)).await;
         let other = another_image(&stage).await;
-        let refused = stage.member.act(server, rebuild(other)).await.expect(400);
+        let member = stage.member.speaking("2.92");
+        let refused = member.act(server, rebuild(other)).await.expect(400);
         assert!(refused.message().contains("different image for a volume-backed server"), "{}", refused.message());
-        let answer = stage.member.act(server, rebuild(stage.image)).await.expect(202).body;
+        let answer = member.act(server, rebuild(stage.image)).await.expect(202).body;
         assert_eq!(answer["server"]["image"], "", "a server on a volume shows no image");
         stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+/// The bytes of a volume, wherever it is connected.
+async fn bytes_of(stage: &Stage, volume: Uuid) -> Vec<u8> {
+    let stored = stage.world().volumes.stored_bytes().await.expect("volumes");
+    let path = &stored.iter().find(|file| file.id == volume).expect("the volume").path;
+    let mut head = vec![0; 64 << 10];
+    let read = std::io::Read::read(&mut std::fs::File::open(path).expect("its file"), &mut head).expect("its bytes");
+    head.truncate(read);
+    head
+}
+
+#[test]
+fn from_2_93_a_rebuild_fills_the_root_volume_anew() {
+    play_default(|stage| async move {
+        let volume = stage.member.make_volume_with(json!({"size": 1, "imageRef": stage.image})).await;
+        let server = stage.create(on_volume(&stage, volume)).await;
+        let image = another_image(&stage).await;
+        let answer = stage.member.speaking("2.93").act(server, rebuild(image)).await.expect(202).body;
+        assert_eq!(answer["server"]["image"], "", "a server on a volume shows no image");
+        stage.at_rest(server, "ACTIVE").await;
+        assert!(bytes_of(&stage, volume).await.starts_with(b"another system"), "of the new image's bytes");
+        let shown = stage.member.get(&format!("/volume/v3/volumes/{volume}")).await.expect(200).body;
+        assert_eq!(shown["volume"]["volume_image_metadata"]["image_id"], json!(image), "{shown:#}");
+        assert_eq!((&shown["volume"]["status"], &shown["volume"]["bootable"]), (&json!("in-use"), &json!("true")));
+        let attachments = shown["volume"]["attachments"].as_array().expect("attachments").clone();
+        assert_eq!((attachments.len(), &attachments[0]["server_id"]), (1, &json!(server)), "it is held as before");
+        assert!(!stage.runs_on(server).await.is_empty(), "the guest runs again");
+        // The same image again takes back what the guest wrote since.
+        stage.member.speaking("2.93").act(server, rebuild(image)).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
+fn a_root_volume_too_small_for_the_image_is_left_alone() {
+    play_default(|stage| async move {
+        let volume = stage.member.make_volume_with(json!({"size": 1, "imageRef": stage.image})).await;
+        let server = stage.create(on_volume(&stage, volume)).await;
+        let new = json!({"name": "large", "disk_format": "raw", "container_format": "bare", "min_disk": 2});
+        let large = id_of(&stage.member.post("/image/v2/images", new).await.expect(201).body);
+        stage.member.upload(large, b"large system".to_vec()).await.expect(204);
+        let refused = stage.member.speaking("2.93").act(server, rebuild(large)).await.expect(400);
+        assert!(refused.message().contains("Volume is too small for requested image"), "{}", refused.message());
+        stage.at_rest(server, "ACTIVE").await;
+        assert!(!bytes_of(&stage, volume).await.starts_with(b"large"));
     });
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use cellshift::actors::root::Parts;
 use cellshift::chaos::point::{Fault, Moment};
+use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
 use cellshift::services::image::{Image, ImageData, ImageService};
@@ -89,6 +90,10 @@ impl VolumeService for Refusing<dyn VolumeService> {
 
     async fn create_volume(&self, fence: Fence, volume: NewVolume) -> Result<(), ServiceError> {
         self.inner.create_volume(fence, volume).await
+    }
+
+    async fn reimage_volume(&self, fence: Fence, caller: &RequestContext, id: Uuid, image: Uuid) -> Result<(), ServiceError> {
+        self.inner.reimage_volume(fence, caller, id, image).await
     }
 
     async fn delete_volume(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {

@@ -108,6 +108,19 @@ pub fn set_made(conn: &mut Conn, id: &str, size: i64, sha256: &str) -> Result<()
     Ok(())
 }
 
+/// Forgets what was written when a volume was made: its bytes are being replaced.
+pub fn forget_made(conn: &mut Conn, id: &str) -> Result<(), DbError> {
+    let nothing = (volumes::made_size.eq(None::<i64>), volumes::made_sha256.eq(None::<String>));
+    diesel::update(volumes::table.find(id)).set(nothing).execute(conn)?;
+    Ok(())
+}
+
+/// Notes the id of the image that fills a volume anew.
+pub fn set_image_id(conn: &mut Conn, id: &str, image_id: &str) -> Result<(), DbError> {
+    diesel::update(volumes::table.find(id)).set(volumes::image_id.eq(image_id)).execute(conn)?;
+    Ok(())
+}
+
 /// Makes a volume bootable and notes the image that filled it: a JSON object of strings.
 pub fn set_image(conn: &mut Conn, id: &str, image_metadata: &str) -> Result<(), DbError> {
     let change = (volumes::bootable.eq(true), volumes::image_metadata.eq(image_metadata));

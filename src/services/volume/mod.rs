@@ -77,6 +77,9 @@ pub trait VolumeService: Send + Sync {
     async fn volume_type(&self, id_or_name: &str) -> Result<String, ServiceError>;
     /// Makes a volume; fine when that id exists already.
     async fn create_volume(&self, fence: Fence, volume: NewVolume) -> Result<(), ServiceError>;
+    /// Replaces all bytes of a volume, which the fence's server alone holds, by an image's, read with the caller's rights. The old
+    /// bytes stay when it fails. Done again, it copies again.
+    async fn reimage_volume(&self, fence: Fence, caller: &RequestContext, id: Uuid, image: Uuid) -> Result<(), ServiceError>;
     /// Deletes a volume that has no attachment. Fine when there is none.
     async fn delete_volume(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
     /// A new attachment under the caller's id; empty without a host. Fine when that id exists. Conflict when another server

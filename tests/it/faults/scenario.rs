@@ -12,6 +12,8 @@ pub enum Beginning {
     /// There is no server.
     Nothing,
     Active,
+    /// ACTIVE, with a root disk that is a volume.
+    OnRootVolume,
     Stopped,
     /// Moved within its cell, to be confirmed.
     ResizedWithin,
@@ -76,6 +78,7 @@ pub const ALL: &[Scenario] = &[
     one_way("soft_reboot", "soft_reboot", Beginning::Active, action!({"reboot": {"type": "SOFT"}})),
     one_way("hard_reboot", "hard_reboot", Beginning::Active, action!({"reboot": {"type": "HARD"}})),
     one_way("rebuild", "rebuild", Beginning::Active, rebuild),
+    one_way("rebuild_of_root_volume", "rebuild_of_root_volume", Beginning::OnRootVolume, rebuild),
     one_way("same_cell_resize", "same_cell_resize", Beginning::Active, WITHIN).and_back(REVERT),
     one_way("cross_cell_resize", "cross_cell_resize", Beginning::Active, ACROSS).and_back(REVERT),
     one_way("cross_cell_resize", "cross_cell_resize_stopped", Beginning::Stopped, ACROSS).and_back(REVERT),
@@ -123,13 +126,16 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
     if beginning == Beginning::Nothing {
         return begun;
     }
-    begun.server = cloud.ask_for_server().await;
+    begun.server = match beginning {
+        Beginning::OnRootVolume => cloud.ask_for_server_on_a_volume().await,
+        _ => cloud.ask_for_server().await,
+    };
     assert!(cloud.at_rest(begun.server).await, "a server is made");
     let action = match beginning {
         Beginning::Stopped => Some(json!({"os-stop": null})),
         Beginning::ResizedWithin => Some(json!({"resize": {"flavorRef": "gen1.large"}})),
         Beginning::ResizedAcross => Some(json!({"resize": {"flavorRef": "gen2.large"}})),
-        Beginning::Nothing | Beginning::Active | Beginning::WithSpareVolume | Beginning::WithSecondVolume => None,
+        _ => None,
     };
     if let Some(action) = action {
         cloud.act(begun.server, action).await;

@@ -1,8 +1,10 @@
 //! The embedded volume service: records in the services database, bytes in a folder, one file per volume under its id.
 //!
-//! `attachments` is who holds a volume, `records` what users of the API see and change, `quotas` how much they may have.
+//! `attachments` is who holds a volume, `filling` how it gets its bytes, `records` what users of the API see and change, `quotas` how much
+//! they may have.
 
 mod attachments;
+mod filling;
 mod image_metadata;
 mod quotas;
 mod records;
@@ -21,10 +23,11 @@ use super::{Attachment, NewVolume, Volume, VolumeService};
 use crate::db::services::read_id;
 use crate::db::services::volume::{self as rows, AttachmentRow, VolumeRow};
 use crate::db::{Conn, Db, DbError};
+use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::env::Env;
 use crate::services::ServiceError;
-use crate::services::bytes_on_disk::{self, Keep};
+use crate::services::bytes_on_disk;
 use crate::services::image::ImageService;
 use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{Refusal, Transactions};
@@ -135,51 +138,6 @@ impl EmbeddedVolume {
         .await
     }
 
-    /// Makes the bytes of a `creating` volume and makes it available, or leaves it in `error`.
-    async fn fill(&self, fence: Option<Fence>, new: &NewVolume) -> Result<(), ServiceError> {
-        let filled = self.fill_and_place(fence, new).await;
-        if let Err(error) = &filled {
-            let (id, now) = (new.id.to_string(), self.env.now().naive_utc());
-            let noted = self.write(fence, move |conn| Ok(rows::set_status(conn, &id, &["creating"], "error", now)?)).await;
-            log::warn!(volume = new.id.to_string().as_str(); "a volume could not be made: {error}; noting it: {:?}", noted.err());
-        }
-        filled
-    }
-
-    async fn fill_and_place(&self, fence: Option<Fence>, new: &NewVolume) -> Result<(), ServiceError> {
-        let (id, size_gb) = (new.id, new.size_gb);
-        let (image, data) = match new.image_id {
-            Some(image_id) => {
-                // Asked again here, where the bytes are copied: whatever door the request came through, nobody gets the bytes of
-                // an image that is not theirs to read.
-                self.images.visible_image(&new.caller, image_id).await?;
-                let (image, data) = self.images.download(image_id).await?;
-                (Some(image), data)
-            }
-            None => (None, Box::pin(futures::stream::empty()) as _),
-        };
-        let unplaced = bytes_on_disk::write(&self.env, SERVICE, &self.folder, data, Some(gibibytes(size_gb)), Keep::Durably).await?;
-        if image.as_ref().and_then(|image| image.os_hash_value.as_ref()).is_some_and(|hash| *hash != unplaced.sha256) {
-            return Err(ServiceError::Invalid(format!("The bytes of the image of volume {id} do not have the image's checksum.")));
-        }
-        let image = image.map(|image| image_metadata::of(&image)).transpose()?;
-        let (path, now) = (self.path(id), self.env.now().naive_utc());
-        self.write(fence, move |conn| {
-            if rows::set_status(conn, &id.to_string(), &["creating"], "available", now)? {
-                if let Some(image) = &image {
-                    rows::set_image(conn, &id.to_string(), image)?;
-                }
-                rows::set_made(conn, &id.to_string(), unplaced.size, &unplaced.sha256)?;
-                // Inside the transaction, under the row's lock: before its commit nobody uses the file.
-                bytes_on_disk::place(SERVICE, unplaced, &path)?;
-            } else if rows::find(conn, &id.to_string())?.status == "error" {
-                return Err(ServiceError::Conflict(format!("Volume {id} was given up while it was made.")).into());
-            }
-            Ok(())
-        })
-        .await
-    }
-
     async fn remove(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
         let now = self.env.now().naive_utc();
         self.write(fence, move |conn| {
@@ -213,6 +171,10 @@ impl VolumeService for EmbeddedVolume {
             self.fill(Some(fence), &volume).await?;
         }
         Ok(())
+    }
+
+    async fn reimage_volume(&self, fence: Fence, caller: &RequestContext, id: Uuid, image: Uuid) -> Result<(), ServiceError> {
+        self.reimage(fence, caller, id, image).await
     }
 
     async fn delete_volume(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {

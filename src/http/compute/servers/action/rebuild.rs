@@ -2,13 +2,13 @@
 
 use actix_web::HttpResponse;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::Asked;
 use crate::actors::cell_registry::Located;
 use crate::db::DbError;
 use crate::db::api::key_pairs::KeyPair;
 use crate::db::cell::CellTxn;
+use crate::db::cell::instances::Instance;
 use crate::db::columns::StringList;
 use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
 use crate::domain::request_spec::image_demands;
@@ -21,8 +21,10 @@ use crate::http::compute::servers::update::change;
 use crate::http::compute::servers::view::Purpose;
 use crate::http::compute::servers::{access, quota, schemas};
 use crate::http::error::ApiError;
+use crate::http::microversion::ApiVersion;
 use crate::saga::context::{Kind, RebuildRequest, Request};
 use crate::services::image::Image;
+use crate::services::volume::Volume;
 
 pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
     schemas::REBUILD.check(asked.version, asked.body).await?;
@@ -34,14 +36,17 @@ pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
     }
     access::require_no_task(&located.instance, "rebuild")?;
     quota::check_rebuild(asked.catalog, &located.instance.project_id, wanted).await?;
-    let image = usable_image(asked, &located, wanted).await?;
+    let root = root_volume(asked, &located.instance).await?;
+    let image = usable_image(asked, &located.instance, root.as_ref(), wanted).await?;
+    let reimages_root_volume = root.is_some() && reimages(asked.version);
     let key = key_pair(asked, wanted).await?;
     let given = wanted["adminPass"].as_str().map(str::to_owned);
     let admin_pass = Secret::new(given.unwrap_or_else(|| password(asked.api.env.uuid())));
     let sealed = Some(sealed(asked, &admin_pass).await);
-    let request = RebuildRequest { sealed, ..rebuild_request(&located, wanted, &image, key.as_ref()) };
+    let request = RebuildRequest { sealed, reimages_root_volume, ..rebuild_request(&located, wanted, &image, key.as_ref()) };
     asked.api.begin(asked.caller, Kind::Rebuild, &located.instance, Request::Rebuild(Box::new(request))).await?;
-    keep_rest(asked, &located, wanted, &image, key).await?;
+    let new_image = (root.is_none() || reimages_root_volume).then_some(&image);
+    keep_rest(asked, &located, wanted, new_image, key).await?;
     let mut server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
     if !server.instance.is_volume_backed() {
         // The record gets it when the disk is made of it.
@@ -67,25 +72,39 @@ async fn sealed(asked: &Asked<'_>, admin_pass: &Secret<String>) -> Sealed {
     asked.body.judge(seal).await
 }
 
-async fn usable_image(asked: &Asked<'_>, located: &Located, wanted: &Value) -> Result<Image, ApiError> {
+/// From 2.93 a rebuild fills the root volume anew; before, it leaves the volume as it is.
+fn reimages(version: ApiVersion) -> bool {
+    version.at_least(93)
+}
+
+async fn usable_image(asked: &Asked<'_>, instance: &Instance, root: Option<&Volume>, wanted: &Value) -> Result<Image, ApiError> {
     let named = wanted["imageRef"].as_str().unwrap_or_default();
     let image = image::usable(&*asked.api.images, asked.caller, named, "Cannot find image for rebuild").await?;
-    let instance = &located.instance;
-    if instance.is_volume_backed() && image_of_root_volume(asked).await? != Some(image.id) {
-        return Err(bad_request("Unable to rebuild with a different image for a volume-backed server."));
+    image::check_fits(&image, &instance.flavor, root.is_some())?;
+    match root {
+        Some(volume) if reimages(asked.version) => {
+            image::check_fits_volume(&image, volume.size_gb)?;
+            if volume.multiattach {
+                return Err(bad_request("Unable to rebuild a server whose root volume can be attached to several servers."));
+            }
+        }
+        Some(volume) if volume.image_id != Some(image.id) => {
+            return Err(bad_request("Unable to rebuild with a different image for a volume-backed server."));
+        }
+        _ => {}
     }
-    image::check_fits(&image, &instance.flavor, instance.is_volume_backed())?;
     Ok(image)
 }
 
-/// The image that filled the volume which a server boots from, whoever made the volume.
-async fn image_of_root_volume(asked: &Asked<'_>) -> Result<Option<Uuid>, ApiError> {
-    let server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
-    let root = server.block_devices.iter().find(|device| device.boot_index == Some(0));
-    match root.and_then(|device| device.volume_id) {
-        Some(volume) => Ok(asked.api.volumes.volume(volume).await.map_err(service_error)?.image_id),
-        None => Ok(None),
+/// The volume that the server boots from, if it does; whoever made it.
+async fn root_volume(asked: &Asked<'_>, instance: &Instance) -> Result<Option<Volume>, ApiError> {
+    if !instance.is_volume_backed() {
+        return Ok(None);
     }
+    let server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
+    let root = server.block_devices.iter().find(|device| device.boot_index == Some(0)).and_then(|device| device.volume_id);
+    let missing = || bad_request(format!("Server {} has no root volume.", instance.uuid));
+    Ok(Some(asked.api.volumes.volume(root.ok_or_else(missing)?).await.map_err(service_error)?))
 }
 
 /// `Some(None)` takes the key away.
@@ -119,6 +138,7 @@ fn rebuild_request(located: &Located, wanted: &Value, image: &Image, key: Option
     RebuildRequest {
         image_id: image.id,
         image_properties: image_demands(&image.properties),
+        reimages_root_volume: false,
         name,
         description: edits.display_description,
         metadata: wanted.get("metadata").map(strings),
@@ -133,7 +153,7 @@ async fn keep_rest(
     asked: &Asked<'_>,
     located: &Located,
     wanted: &Value,
-    image: &Image,
+    new_image: Option<&Image>,
     key: Option<Option<KeyPair>>,
 ) -> Result<(), ApiError> {
     let mut edits = change(wanted);
@@ -147,7 +167,7 @@ async fn keep_rest(
         let names = certs.as_array()?.iter().filter_map(|name| name.as_str().map(str::to_owned));
         Some(StringList(names.collect()))
     });
-    if !located.instance.is_volume_backed() {
+    if let Some(image) = new_image {
         let mut kept = located.instance.system_metadata.clone();
         kept.retain(|key, _| !key.starts_with("image_"));
         kept.extend(system_metadata(image));
