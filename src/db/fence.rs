@@ -1,4 +1,4 @@
-//! The fence of a database: the highest `(epoch, attempt)` per server whose effect was written here (architecture §5, rule 3).
+//! The fence of a database: the highest `(epoch, attempt)` per server whose effect was written here (INVARIANTS S3).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Fences: the pair that orders everything that is done to one server (architecture §5, rules 3 and 4).
+//! Fences: the pair that orders everything that is done to one server (INVARIANTS S3 and S4).
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;

@@ -38,7 +38,7 @@ pub struct Resources {
     pub vcpu: i64,
     /// `MEMORY_MB`.
     pub memory_mb: i64,
-    /// `DISK_GB`; none for the root disk of a volume-backed server (spec §2.9).
+    /// `DISK_GB`; none for the root disk of a volume-backed server (INVARIANTS D4).
     pub disk_gb: i64,
 }
 

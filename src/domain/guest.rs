@@ -36,7 +36,7 @@ pub enum DiskSource {
         /// The image.
         image_id: Uuid,
     },
-    /// All local disks as a move's snapshot carries them, verified against the manifest (spec L18: ephemeral and swap too).
+    /// All local disks as a move's snapshot carries them, verified against the manifest (NOVA-DIFFERENCES L18: ephemeral and swap too).
     Snapshot {
         /// The temporary image; none when a volume-backed server has no local disk worth carrying.
         image_id: Option<Uuid>,

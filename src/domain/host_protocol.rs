@@ -1,5 +1,5 @@
 //! The messages to and from a compute host: plain serde values, so that a mailbox or a broker can carry them
-//! (architecture §2). The messages of a move stand in the order of its steps.
+//! . The messages of a move stand in the order of its steps.
 
 use std::fmt;
 
@@ -99,7 +99,7 @@ pub enum HostCommand {
         /// The port.
         port_id: Uuid,
     },
-    /// Only raise the fence: nothing below it may act any more. Answers whether the guest runs (saga rule 4's hand-back).
+    /// Only raise the fence: nothing below it may act any more. Answers whether the guest runs (the hand-back of INVARIANTS S4).
     Fence,
 }
 

@@ -1,4 +1,4 @@
-//! Microversions: what a client may ask for, and what it gets (spec clients.md §2.2, §3).
+//! Microversions: what a client may ask for, and what it gets.
 
 use std::fmt;
 

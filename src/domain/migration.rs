@@ -1,4 +1,4 @@
-//! Migration records: their types and states (spec cross-cell-resize §1.2-1.5).
+//! Migration records: their types and states.
 
 use super::server::named_states;
 use serde::{Deserialize, Serialize};

@@ -25,7 +25,7 @@ pub struct RequestSpec {
     pub image_properties: BTreeMap<String, String>,
     /// Root disk on a volume.
     pub is_bfv: bool,
-    /// The zone named at creation; such a server stays in it (spec §4, S7).
+    /// The zone named at creation; such a server stays in it (INVARIANTS C7).
     pub availability_zone: Option<String>,
     /// The server group it belongs to.
     pub instance_group: Option<Uuid>,

@@ -1,4 +1,4 @@
-//! The states of a server and what users see of them (spec cross-cell-resize §1.1).
+//! The states of a server and what users see of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -114,7 +114,7 @@ impl PowerState {
     }
 }
 
-/// The status that the API shows for a pair of states (spec §1.1; L9: a cross-cell revert shows REVERT_RESIZE until done).
+/// The status that the API shows for a pair of states (NOVA-DIFFERENCES L9: a cross-cell revert shows REVERT_RESIZE until done).
 pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static str {
     use TaskState as T;
     match (vm_state, task_state) {

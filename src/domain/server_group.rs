@@ -31,7 +31,7 @@ pub struct ServerGroup {
     /// How many members an anti-affinity host may hold; at least 1.
     pub max_server_per_host: u32,
     /// The members that are on a host or on the way to one, each with those hosts. A member in a move has two. Host names
-    /// are unique over cells (S10), so no cell is needed.
+    /// are unique over cells (INVARIANTS C10), so no cell is needed.
     pub members: BTreeMap<Uuid, Vec<String>>,
 }
 

@@ -1,5 +1,5 @@
 //! The guards: the checks that keep a late, repeated, doubled or foreign effect from doing harm. Each has a name, and a build with
-//! the feature `mutations` can be run without one of them, so that it is seen that the tests would notice (reliability §4, layer 5).
+//! the feature `mutations` can be run without one of them, so that it is seen that the tests would notice (docs/FAULT-MODEL.md).
 //! `scripts/mutations` does that for each; in any other build a guard's switch is a constant and costs nothing.
 //!
 //! A guard is named by what it protects. Its switch stands where the check is made, as `stands(Guard::X) && …`.

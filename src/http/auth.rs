@@ -1,4 +1,4 @@
-//! Authentication at the door: every path needs a valid `X-Auth-Token`, except the few that answer anybody (spec clients.md §1).
+//! Authentication at the door: every path needs a valid `X-Auth-Token`, except the few that answer anybody.
 
 use std::future::{Ready, ready};
 

@@ -1,4 +1,4 @@
-//! Where the caller reached us: hrefs in answers are built on it, because clients follow them (spec clients.md §1).
+//! Where the caller reached us: hrefs in answers are built on it, because clients follow them.
 
 use actix_web::HttpRequest;
 

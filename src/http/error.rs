@@ -1,4 +1,4 @@
-//! Errors as each API's clients expect them (spec clients.md §3, cross-cell-resize §3).
+//! Errors as each API's clients expect them.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};

@@ -1,4 +1,4 @@
-//! Request ids: every request gets one; every answer, error and log line carries it (spec clients.md §3).
+//! Request ids: every request gets one; every answer, error and log line carries it.
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};

@@ -25,7 +25,7 @@ pub enum HostUnreachable {
     Unknown(String),
 }
 
-/// All hosts of all cells, as sagas address them. Only a controller holds this; a host never does (architecture §4).
+/// All hosts of all cells, as sagas address them. Only a controller holds this; a host never does.
 #[async_trait]
 pub trait Hosts: Send + Sync {
     /// Delivers the request and waits for the reply until the deadline. Delivering twice is harmless.

@@ -27,7 +27,7 @@ pub struct CellMapping {
     pub name: String,
     /// A PostgreSQL URL or a SQLite file's path.
     pub database_url: String,
-    /// Gets no new servers; its servers are still listed (down-cell A1).
+    /// Gets no new servers; its servers are still listed.
     pub disabled: bool,
 }
 

@@ -1,5 +1,5 @@
 //! Debts: undos and clean-ups that need a participant which does not answer now. They are visible to operators and paid
-//! when it returns (architecture §5, rule 5). Whoever pays one holds its server as an operation does, under the ended saga's lease: one
+//! when it returns (INVARIANTS S5). Whoever pays one holds its server as an operation does, under the ended saga's lease: one
 //! who dies with the hold loses it as a dead conductor its operations, and one who wakes up later neither strikes a debt out nor
 //! lets the server go.
 

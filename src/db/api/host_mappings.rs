@@ -10,7 +10,7 @@ use super::schema::host_mappings as hosts;
 use crate::db::DbError;
 use crate::db::columns::Sql;
 
-/// A compute host's cell. Host names are unique over cells (S10).
+/// A compute host's cell. Host names are unique over cells (INVARIANTS C10).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = hosts)]
 pub struct HostMapping {
@@ -57,7 +57,7 @@ impl ApiDb {
             .await
     }
 
-    /// The hosts of a cell, by name: what is known of it while it is down (down-cell A3).
+    /// The hosts of a cell, by name: what is known of it while it is down.
     pub async fn hosts_of_cell(&self, cell: Uuid) -> Result<Vec<HostMapping>, DbError> {
         self.db
             .read(move |conn| {

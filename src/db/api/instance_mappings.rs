@@ -1,5 +1,5 @@
 //! Instance mappings: the cell of each server. The mapping is the only authority on which copy of a server in a move is the
-//! live one (spec §5.5).
+//! live one (INVARIANTS D1).
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -27,7 +27,7 @@ pub struct InstanceMapping {
     pub cell_uuid: Option<Uuid>,
     pub project_id: String,
     pub user_id: Option<String>,
-    /// Delete was asked for; none means unknown: "no" for lists, "do not trust" for quota (down-cell A1).
+    /// Delete was asked for; none means unknown: "no" for lists, "do not trust" for quota (docs/DOWN-CELLS.md).
     pub queued_for_delete: Option<bool>,
     /// A delete that could not begin when it was asked for.
     pub delete_request: Option<DeleteRequest>,

@@ -1,4 +1,4 @@
-//! Fills in what an older release left open in mappings: whether a delete was asked for, and whose the server is (down-cell A1).
+//! Fills in what an older release left open in mappings: whether a delete was asked for, and whose the server is (docs/DOWN-CELLS.md).
 //! Only rows that say nothing are written, so that it may be done again and beside a running service.
 
 use std::collections::{BTreeMap, BTreeSet};

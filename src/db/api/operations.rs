@@ -1,5 +1,5 @@
 //! Operations in flight and the saga journal: at most one operation per server by a unique key, entries appended under a
-//! lease whose epoch fences an old owner's writes (architecture §5, rules 1 and 6).
+//! lease whose epoch fences an old owner's writes (INVARIANTS S1 and S6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -398,7 +398,7 @@ impl Operations {
     }
 
     /// Whether a host may run a server's guest now, and under which fence: only its owner, and never while an operation is
-    /// in flight (architecture §5, rule 4).
+    /// in flight (INVARIANTS S4).
     pub async fn may_run(&self, server: Uuid, cell: String, host: String) -> Result<Option<(i64, i64)>, DbError> {
         self.db
             .read(move |conn| {

@@ -27,7 +27,7 @@ pub struct ProjectServers {
     /// server once, also while it is moving or in trouble.
     pub taken: Taken,
     /// Every row of the project says whether a delete was asked for and, while it lives, whose it is: the figures can be
-    /// trusted (down-cell A1).
+    /// trusted (docs/DOWN-CELLS.md).
     pub populated: bool,
     /// Those that no cell has yet, with their flavors.
     pub building: Vec<(Uuid, Flavor)>,

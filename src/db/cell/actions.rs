@@ -223,8 +223,8 @@ impl CellTxn {
         })
     }
 
-    /// Brings another cell's history of the server into this one, so that there is one (L7): actions and events that are not
-    /// here are added, ends that are not known here are taken over.
+    /// Brings another cell's history of the server into this one, so that there is one (NOVA-DIFFERENCES L7): actions and events that are
+    /// not here are added, ends that are not known here are taken over.
     pub fn merge_actions(self, instance: Uuid, history: Vec<ActionHistory>) -> CellTxn {
         self.with(move |conn, _| history.into_iter().try_for_each(|entry| merge(conn, instance, entry)))
     }

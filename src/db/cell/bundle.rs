@@ -1,5 +1,6 @@
-//! A server with everything that belongs to it in a cell, as one value: what a cross-cell move copies (spec §5.1). Rows are
-//! carried whole, so that a field added later cannot be forgotten (L20), faults and the history with them (L7, L8).
+//! A server with everything that belongs to it in a cell, as one value: what a cross-cell move copies (INVARIANTS D6). Rows are
+//! carried whole, so that a field added later cannot be forgotten (NOVA-DIFFERENCES L20), faults and the history with them
+//! (NOVA-DIFFERENCES L7, L8).
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -62,7 +63,7 @@ impl InstanceBundle {
     }
 }
 
-/// What a user can change of a server while it waits for confirm or revert; a revert brings it along (L23).
+/// What a user can change of a server while it waits for confirm or revert; a revert brings it along (NOVA-DIFFERENCES L23).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct UserFields {
     pub display_name: String,
@@ -129,7 +130,7 @@ impl CellTxn {
         })
     }
 
-    /// Writes what a user may have changed in the other cell (L23).
+    /// Writes what a user may have changed in the other cell (NOVA-DIFFERENCES L23).
     pub fn copy_user_fields(self, uuid: Uuid, fields: UserFields) -> CellTxn {
         self.with(move |conn, now| {
             let set = (
@@ -152,7 +153,7 @@ impl CellTxn {
         })
     }
 
-    /// Clears what a move keeps on the row (L14): old and new flavor, the old state and the context.
+    /// Clears what a move keeps on the row (NOVA-DIFFERENCES L14): old and new flavor, the old state and the context.
     pub fn clear_move_fields(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, now| {
             let set = (

@@ -130,7 +130,7 @@ impl CellTxn {
         })
     }
 
-    /// Counts anew what the host's undeleted servers use, hidden ones included (spec §5.4): each with its present flavor. A
+    /// Counts anew what the host's undeleted servers use, hidden ones included (INVARIANTS D2): each with its present flavor. A
     /// move that is claimed but not yet shown as its host's is counted by the host's own report, not here.
     pub fn recount_usage(self, host: &str) -> CellTxn {
         let host = host.to_owned();

@@ -10,7 +10,7 @@ use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 
-/// The longest message that is kept (spec §2.3).
+/// The longest message that is kept, as in Nova.
 pub const MESSAGE_MAX: usize = 255;
 
 /// One fault.

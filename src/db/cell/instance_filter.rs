@@ -25,7 +25,7 @@ pub enum Deleted {
     Include,
 }
 
-/// Which servers to list. Every given condition must hold. Hidden copies are left out unless asked for (spec §5.4).
+/// Which servers to list. Every given condition must hold. Hidden copies are left out unless asked for (INVARIANTS D2).
 #[derive(Clone, Debug, Default)]
 pub struct InstanceFilter {
     pub deleted: Deleted,

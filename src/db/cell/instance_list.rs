@@ -1,5 +1,5 @@
 //! Lists of servers: one page after another by position, never by counting, so that a page neither loses nor repeats a server
-//! while others come and go (L33); and what belongs to the servers of a page in a fixed number of statements.
+//! while others come and go (NOVA-DIFFERENCES L33); and what belongs to the servers of a page in a fixed number of statements.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! The order of server lists: the API's sort keys, the position of a server in such an order, and the order itself both in SQL
-//! and in memory, so that pages of several cells can be merged (down-cell A6). Every order ends with the uuid and is so total;
+//! and in memory, so that pages of several cells can be merged. Every order ends with the uuid and is so total;
 //! an absent value counts as the least of its kind. Text is ordered by its bytes on both databases.
 
 use std::cmp::Ordering;

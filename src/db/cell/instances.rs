@@ -34,7 +34,7 @@ pub struct Instance {
     pub deleted_at: Option<DateTime<Utc>>,
     /// Kept for history only.
     pub deleted: bool,
-    /// The other copy of a server in a move (spec §5.4); an absent value reads as false.
+    /// The other copy of a server in a move (INVARIANTS D2); an absent value reads as false.
     #[diesel(deserialize_as = NullIsFalse)]
     pub hidden: bool,
     pub project_id: String,
@@ -170,7 +170,7 @@ impl CellDb {
         self.db.read(move |conn| find(conn, uuid)?.ok_or_else(|| not_found(uuid))).await
     }
 
-    /// Every undeleted server on the host, hidden ones included: they use its resources (spec §5.4, L27).
+    /// Every undeleted server on the host, hidden ones included: they use its resources (INVARIANTS D2).
     pub async fn instances_on_host(&self, host: &str) -> Result<Vec<Instance>, DbError> {
         let host = host.to_owned();
         self.db
@@ -207,7 +207,7 @@ impl CellTxn {
         self.with(move |conn, now| bundle::insert(conn, new, now))
     }
 
-    /// Hides or shows a server (spec §5.4).
+    /// Hides or shows a server (INVARIANTS D2).
     pub fn hidden(self, uuid: Uuid, hidden: bool) -> CellTxn {
         self.with(move |conn, now| {
             let changed = diesel::update(instances::table.filter(instances::uuid.eq(Sql(uuid))))
@@ -243,7 +243,7 @@ impl CellTxn {
         })
     }
 
-    /// Removes the server and all that belongs to it, deleted leftovers too (spec §5.3). Fine when there is none.
+    /// Removes the server and all that belongs to it, deleted leftovers too (INVARIANTS D3). Fine when there is none.
     pub fn hard_delete_instance(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, _| hard_delete(conn, uuid))
     }

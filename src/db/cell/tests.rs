@@ -379,7 +379,7 @@ async fn lists_show_what_the_filters_ask_for() {
         assert_eq!(list(InstanceFilter { ip: pattern("^10.0.0.2"), ..Default::default() }).await, [2]);
         assert_eq!(list(InstanceFilter { ip6: pattern("^10"), ..Default::default() }).await, [0u128; 0]);
 
-        // A server in ERROR that is deleted is found by what changed (L32), with its fault.
+        // A server in ERROR that is deleted is found by what changed (NOVA-DIFFERENCES L32), with its fault.
         let before = cell.db().env().now();
         cell.soft_delete_instance(fence(id(3), 1), id(3), before).await.unwrap();
         let changed = InstanceFilter { changes_since: Some(before), deleted: Deleted::Include, ..Default::default() };

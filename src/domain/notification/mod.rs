@@ -1,4 +1,4 @@
-//! Versioned notifications (spec cross-cell-resize §2.8): event types, payloads, and the envelope that consumers read.
+//! Versioned notifications: event types, payloads, and the envelope that consumers read.
 
 pub mod instance;
 

@@ -51,7 +51,7 @@ const GROUPS: &[Group] = &[
             ("os_compute_api:servers:allow_all_filters", ADMIN),
             ("os_compute_api:servers:show:host_status", ADMIN),
             ("os_compute_api:servers:create:forced_host", ADMIN),
-            // While the servers of one's project cannot all be counted (spec down-cell A4).
+            // While the servers of one's project cannot all be counted (docs/DOWN-CELLS.md).
             ("os_compute_api:servers:create:cell_down", "rule:admin_api"),
             ("os_compute_api:servers:create:zero_disk_flavor", ADMIN),
             ("os_compute_api:os-extended-server-attributes", ADMIN),
@@ -81,7 +81,7 @@ const GROUPS: &[Group] = &[
         ],
     ),
     (
-        "A resize or cold migration may leave its cell. Nobody's until the policy file gives it to somebody (spec cross-cell-resize §3).",
+        "A resize or cold migration may leave its cell. Nobody's until the policy file gives it to somebody.",
         &[("compute:servers:resize:cross_cell", "!")],
     ),
     (
@@ -305,7 +305,7 @@ const GROUPS: &[Group] = &[
         ],
     ),
     (
-        "The operators' API (spec ops-api.md).",
+        "The operators' API.",
         &[
             ("ops:cells", "rule:admin_api"),
             ("ops:audit", "rule:admin_api"),

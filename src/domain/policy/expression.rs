@@ -1,4 +1,4 @@
-//! The policy language: parsing a rule's text and judging a caller by it (spec clients.md §2, issue's policy file).
+//! The policy language: parsing a rule's text and judging a caller by it.
 //!
 //! ```text
 //! expression = conjunction { "or" conjunction }

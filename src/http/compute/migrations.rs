@@ -1,5 +1,5 @@
 //! `/os-migrations`: moves of servers over all cells. A cross-cell move has a record in each of its cells and is listed once:
-//! the newest counts, and only it is filtered (spec cross-cell-resize §3, L21).
+//! the newest counts, and only it is filtered (NOVA-DIFFERENCES L21).
 
 use std::collections::BTreeMap;
 

@@ -23,7 +23,7 @@ use crate::http::error::{ApiError, ErrorForm};
 /// Names the cells without which an answer's figures were made: they are too low by what is there. Only on such answers.
 pub const INCOMPLETE: &str = "x-cellshift-incomplete";
 
-/// May a server be created for a project while a cell that has servers of it cannot be counted (down-cell A4)?
+/// May a server be created for a project while a cell that has servers of it cannot be counted (docs/DOWN-CELLS.md)?
 const CELL_DOWN: &str = "os_compute_api:servers:create:cell_down";
 
 /// How the use of quotas is counted.

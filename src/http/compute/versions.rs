@@ -1,4 +1,4 @@
-//! The compute API's version documents (spec clients.md §1).
+//! The compute API's version documents.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The version documents of the identity API (spec clients.md §1): for anybody.
+//! The version documents of the identity API: for anybody.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The version document of the image API (spec clients.md §1): for anybody.
+//! The version document of the image API: for anybody.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The Network API v2.0 over the embedded network service (spec clients.md §2.4): one file per resource.
+//! The Network API v2.0 over the embedded network service: one file per resource.
 
 mod availability_zones;
 mod bindings;

@@ -1,4 +1,4 @@
-//! The operators' API, `/ops/v1` (spec ops-api.md): cells, deletes that wait for one, migrations with their journals, the invariant
+//! The operators' API, `/ops/v1`: cells, deletes that wait for one, migrations with their journals, the invariant
 //! audit, notifications as they happen, and chaos experiments where they are enabled.
 
 mod audit;

@@ -1,4 +1,4 @@
-//! Quotas and limits: numbers come as strings and go as integers (spec clients.md §4).
+//! Quotas and limits: numbers come as strings and go as integers.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The version documents of the volume API (spec clients.md §1), for anybody.
+//! The version documents of the volume API, for anybody.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The catalog: where each service of this process is found (spec clients.md §1).
+//! The catalog: where each service of this process is found.
 
 use uuid::Uuid;
 

@@ -29,7 +29,7 @@ pub struct FixedIp {
     pub ip_address: String,
 }
 
-/// A port's binding to a host. A port has at most one ACTIVE binding (spec §2.10).
+/// A port's binding to a host. A port has at most one ACTIVE binding (INVARIANTS D5).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PortBinding {
     pub host: String,
@@ -108,7 +108,7 @@ pub trait NetworkService: Send + Sync {
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError>;
     /// How many more ports the project may have; none when there is no limit.
     async fn room_for_ports(&self, project_id: &str) -> Result<Option<i64>, ServiceError>;
-    /// True when several bindings per port are supported; a cross-cell move needs it (spec §2.2, X1).
+    /// True when several bindings per port are supported; a cross-cell move needs it.
     async fn supports_extended_bindings(&self) -> Result<bool, ServiceError>;
     /// Makes a port for the server; fine when that id exists already. Conflict when the address is taken or none is left.
     async fn create_port(&self, fence: Fence, port: NewPort) -> Result<Port, ServiceError>;

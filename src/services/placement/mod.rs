@@ -1,4 +1,4 @@
-//! The placement service: providers, inventories and allocations with generations (architecture §8).
+//! The placement service: providers, inventories and allocations with generations.
 
 mod aggregate_id;
 mod embedded;

@@ -39,7 +39,7 @@ pub struct Volume {
     pub updated_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
-/// A server's hold on a volume. Without a connector it only reserves the volume ("empty", spec §2.10).
+/// A server's hold on a volume. Without a connector it only reserves the volume ("empty", INVARIANTS D5).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Attachment {
     pub id: Uuid,

@@ -1,4 +1,4 @@
--- Who may run a server's guest, and the counters that fence everything done to it (architecture §5, rules 3 and 4).
+-- Who may run a server's guest, and the counters that fence everything done to it (INVARIANTS S3 and S4).
 CREATE TABLE ownership (
     server_uuid TEXT PRIMARY KEY NOT NULL,
     owner_cell TEXT,

@@ -92,8 +92,8 @@ async fn all(api: &Catalog) -> Known<'_> {
     Known { found, silent: asked.silent }
 }
 
-/// A host's claims know of the room that a move keeps at its source, which the records of one cell cannot tell (spec
-/// cross-cell-resize §2.9).
+/// A host's claims know of the room that a move keeps at its source, which the records of one cell cannot tell
+/// (INVARIANTS D4).
 async fn take_claims(hypervisor: &mut Hypervisor<'_>) {
     let asked = HostQuery::Report;
     let answer = hypervisor.cell.hosts.query(&hypervisor.node.host, asked, HOST_PATIENCE).await;

@@ -1,4 +1,4 @@
-//! `DELETE /servers/{id}` (spec cross-cell-resize §2.6, down-cell A1).
+//! `DELETE /servers/{id}`.
 
 use actix_web::http::StatusCode;
 use actix_web::web;

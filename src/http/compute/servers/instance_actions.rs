@@ -1,4 +1,4 @@
-//! `/servers/{id}/os-instance-actions`: what was asked of a server and what was done for it (spec §2.7, §3).
+//! `/servers/{id}/os-instance-actions`: what was asked of a server and what was done for it.
 
 use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};

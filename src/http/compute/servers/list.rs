@@ -1,5 +1,5 @@
 //! `GET /servers` and `GET /servers/detail`: filters, order and pages over all cells. Servers of cells that do not answer come
-//! first, as far as they are known, where nothing was asked that only their cell could judge (down-cell A2).
+//! first, as far as they are known, where nothing was asked that only their cell could judge (docs/DOWN-CELLS.md).
 
 mod silent;
 

@@ -121,7 +121,7 @@ async fn check_more(api: &ComputeApi, catalog: &Catalog, located: &Located, give
     quota::check_metadata(catalog, &located.instance.project_id, &all).await
 }
 
-/// Writes metadata or tags, unless the server's state forbids it: in VERIFY_RESIZE and in error they stay (spec §1.6).
+/// Writes metadata or tags, unless the server's state forbids it: in VERIFY_RESIZE and in error they stay.
 pub async fn write(api: &ComputeApi, located: &Located, action: &str, change: impl Fn() -> CellTxn + Send + Sync) -> Result<(), ApiError> {
     check_state(&located.instance, action)?;
     Ok(api.registry.edit(located, change).await?)

@@ -1,5 +1,4 @@
-//! `/servers/{id}/migrations`, from 2.23: live migrations only, of which there are none yet; a resize is not among them
-//! (spec §3).
+//! `/servers/{id}/migrations`, from 2.23: live migrations only, of which there are none yet; a resize is not among them.
 
 use actix_web::web;
 use serde_json::json;

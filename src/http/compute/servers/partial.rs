@@ -1,5 +1,5 @@
 //! A server whose cell does not answer, as far as it is known without the cell: from 2.69 on it is shown with the status
-//! UNKNOWN; every key that is not known is absent (down-cell A3). Callers who ask for it with a header of our own see what it was
+//! UNKNOWN; every key that is not known is absent (docs/DOWN-CELLS.md). Callers who ask for it with a header of our own see what it was
 //! when it was last read, if that is remembered, and how long ago that was.
 
 use actix_web::HttpRequest;

@@ -1,4 +1,4 @@
-//! A server as the API shows it, per microversion and per what the caller may see (spec clients.md §3, cross-cell-resize §1.6).
+//! A server as the API shows it, per microversion and per what the caller may see.
 
 use std::collections::BTreeMap;
 

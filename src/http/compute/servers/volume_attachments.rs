@@ -105,7 +105,7 @@ async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Api
     Ok(HttpResponse::Ok().json(json!({"volumeAttachment": view})))
 }
 
-/// At rest or waiting for confirm or revert (spec §1.6).
+/// At rest or waiting for confirm or revert.
 fn check_state(located: &Located, action: &str) -> Result<(), ApiError> {
     match located.instance.vm_state {
         VmState::Active | VmState::Stopped | VmState::Resized => access::require_no_task(&located.instance, action),

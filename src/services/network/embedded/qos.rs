@@ -1,4 +1,4 @@
-//! QoS policies, their rules, and what they make a port ask of its host (qos-ports.md C1).
+//! QoS policies, their rules, and what they make a port ask of its host.
 
 use std::collections::BTreeMap;
 

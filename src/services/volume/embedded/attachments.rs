@@ -1,4 +1,4 @@
-//! Who holds a volume: attachments with connectors, and the volume's status, which follows from them (spec §2.10).
+//! Who holds a volume: attachments with connectors, and the volume's status, which follows from them.
 
 use chrono::NaiveDateTime;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! Resize, cold migrate, confirm and revert (spec §3).
+//! Resize, cold migrate, confirm and revert.
 
 use actix_web::http::StatusCode;
 
@@ -145,7 +145,7 @@ async fn has_qos_port(asked: &Asked<'_>, instance: &Instance) -> Result<bool, Ap
     Ok(ports.iter().any(|port| port.resource_request.is_some()))
 }
 
-/// A cell that the server may not go to might as well not exist: its hosts are not found (spec §3).
+/// A cell that the server may not go to might as well not exist: its hosts are not found.
 async fn check_host(asked: &Asked<'_>, located: &Located, host: &str, may_leave: bool, qos: bool) -> Result<(), ApiError> {
     let unknown = || bad_request(format!("Compute host {host} could not be found."));
     if located.instance.host.as_deref() == Some(host) {

@@ -1,4 +1,4 @@
-//! Flavor and image of a new or rebuilt server, judged against each other (spec §3).
+//! Flavor and image of a new or rebuilt server, judged against each other.
 
 use uuid::Uuid;
 

@@ -1,4 +1,4 @@
-//! The interfaces of a new server: the networks and ports that a request names, looked up and judged (spec §3).
+//! The interfaces of a new server: the networks and ports that a request names, looked up and judged.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl Interfaces {
     }
 }
 
-/// Looks up what is named; 400 and 409 as spec §3 and Nova have them.
+/// Looks up what is named; 400 and 409 as Nova has them.
 pub async fn look_up(
     service: &dyn NetworkService,
     caller: &RequestContext,

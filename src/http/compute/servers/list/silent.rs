@@ -1,4 +1,4 @@
-//! What a list has of servers in cells that do not answer, and when it may have it (down-cell A2).
+//! What a list has of servers in cells that do not answer, and when it may have it (docs/DOWN-CELLS.md).
 
 use std::collections::BTreeMap;
 
