@@ -1,4 +1,4 @@
-//! The supervision tree (architecture §4): one file or folder per actor, its messages at the top of the file.
+//! The supervision tree: one file or folder per actor, its messages at the top of the file.
 
 pub mod address;
 pub mod beginning;

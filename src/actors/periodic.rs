@@ -111,7 +111,7 @@ impl Handler<Pause> for Periodic {
     }
 }
 
-/// Confirms what has waited longer than the window, in every cell that answers (spec L6).
+/// Confirms what has waited longer than the window, in every cell that answers (NOVA-DIFFERENCES L6).
 async fn confirm_overdue(parts: &PeriodicParts) {
     let window = parts.options.resize_confirm_window;
     let Ok(window) = TimeDelta::from_std(window) else { return };
@@ -149,7 +149,7 @@ async fn confirm(parts: &PeriodicParts, server: Uuid, user_id: &str, project_id:
     }
 }
 
-/// Servers whose guests are off without anyone having asked become SHUTOFF (spec §2.11); of one that waits to be confirmed or
+/// Servers whose guests are off without anyone having asked become SHUTOFF; of one that waits to be confirmed or
 /// reverted only the power state changes.
 async fn follow_power(world: &World) {
     for (name, cell) in &world.cells {

@@ -1,4 +1,4 @@
-//! Supervision of actors (reliability §5). actix's own supervisor does not survive a panic, so a child carries a
+//! Supervision of actors. actix's own supervisor does not survive a panic, so a child carries a
 //! [`DeathGuard`] that reports every kind of its death to the parent, and the parent starts a successor by a factory, at
 //! most so often; past that the failure moves up as [`Escalated`]. A child of which only its parent knows how to go on (a
 //! migration, whose successor needs a lease) is started once; its death is the parent's to answer.

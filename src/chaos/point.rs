@@ -1,4 +1,4 @@
-//! Fault points: the one hook through which an experiment or a test makes a saga's step fail (architecture §10). With
+//! Fault points: the one hook through which an experiment or a test makes a saga's step fail. With
 //! nothing armed it costs one branch.
 
 use std::fmt;

@@ -21,7 +21,7 @@ use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::Event;
 use crate::domain::server::{PowerState, TaskState, VmState};
 
-/// The states in which an operation is allowed (spec §1.6, §2.11, §3).
+/// The states in which an operation is allowed.
 fn allowed_states(request: &Request) -> &'static [VmState] {
     use VmState::{Active, Building, Error, Resized, Stopped};
     match request {
@@ -97,7 +97,8 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     let vm_state = if context.service_lost { VmState::Error } else { prior.vm_state };
     let power = if prior.running && !context.service_lost { PowerState::Running } else { PowerState::Shutdown };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
-    // A confirm or a revert may be asked for again (L12). In one commit, so that an accept which comes late has nothing to fall between.
+    // A confirm or a revert may be asked for again (NOVA-DIFFERENCES L12). In one commit, so that an accept which comes late has nothing to
+    // fall between.
     let txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
     let txn = history::failed(txn, world, context);
     world.cell(&cell)?.apply(fence, txn).await?;
@@ -281,7 +282,7 @@ async fn read_move(
     context.old_flavor = instance.old_flavor.clone();
     context.new_flavor = Some(instance.flavor.clone());
     if let (Some(prior), Some(old)) = (&mut context.prior, instance.old_vm_state) {
-        // A revert restores what was before the move; a confirm looks at the guest's power (spec §1.4, §1.5).
+        // A revert restores what was before the move; a confirm looks at the guest's power.
         if context.kind == Kind::Revert {
             prior.launched = true;
             context.running_before_move = old == VmState::Active;
@@ -303,7 +304,7 @@ async fn place_of(world: &World, cell: &str, instance: &Instance) -> Result<Opti
     }))
 }
 
-/// A move needs its source (spec §3: 409); a revert must not begin before it is known that it can end (L11, L34).
+/// A move needs its source (else 409); a revert must not begin before it is known that it can end (NOVA-DIFFERENCES L11, L34).
 async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
     if !matches!(context.kind, Kind::Resize | Kind::Revert) {
         return Ok(());

@@ -1,5 +1,5 @@
 //! Confirm: the server stays at the move's target, and what the source kept for a revert goes. Forward-only from its first
-//! effect; what needs a source that does not answer is owed and done when it returns (spec §1.4, §2.4; L12, L13).
+//! effect; what needs a source that does not answer is owed and done when it returns (NOVA-DIFFERENCES L12, L13).
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub const CLEAN_SOURCE_HOST: Step = Step::cleanup("clean_source_host", work!(cle
 pub const RELEASE_SOURCE_PORTS: Step = Step::cleanup("release_source_ports", work!(release_source_ports));
 /// The empty attachments that held the volumes for a revert.
 pub const RELEASE_SOURCE_VOLUMES: Step = Step::cleanup("release_source_volumes", work!(release_source_volumes));
-/// The migration's allocation: always, whatever became of the host (spec C3).
+/// The migration's allocation: always, whatever became of the host.
 pub const DROP_SOURCE_ALLOCATION: Step = Step::forward("drop_source_allocation", work!(drop_source_allocation));
 /// The hidden records in the source cell.
 pub const DELETE_SOURCE_RECORDS: Step = Step::cleanup("delete_source_records", work!(delete_source_records));

@@ -400,7 +400,7 @@ impl Context {
         matches!(&self.request, Request::Rebuild(rebuild) if rebuild.reimages_root_volume)
     }
 
-    /// Local disks exist: a root disk that is no volume, or ephemeral or swap disks (spec L18).
+    /// Local disks exist: a root disk that is no volume, or ephemeral or swap disks (NOVA-DIFFERENCES L18).
     pub fn has_local_disks(&self) -> bool {
         let extra = |flavor: &Flavor| flavor.ephemeral_gb > 0 || flavor.swap_mb > 0;
         !self.volume_backed || self.old_flavor.as_ref().is_some_and(extra)
@@ -427,12 +427,12 @@ impl Context {
             Request::Rebuild(_) => Some(TaskState::Rebuilding),
             Request::Resize { .. } => Some(TaskState::ResizePrep),
             Request::Revert => Some(TaskState::ResizeReverting),
-            // Spec §1.4: a confirm shows VERIFY_RESIZE with no task; attach and detach have none either.
+            // As in Nova a confirm shows VERIFY_RESIZE with no task; attach and detach have none either.
             Request::Confirm { .. } | Request::AttachVolume { .. } | Request::DetachVolume { .. } => None,
         }
     }
 
-    /// The instance action's name (spec §2.7).
+    /// The instance action's name.
     pub fn action(&self) -> &'static str {
         match &self.request {
             Request::Create(_) => "create",

@@ -3,7 +3,7 @@
 //! The two cells cannot reach each other, so the local disks travel as a temporary image and the server's records are
 //! copied by the conductor, which alone sees both. Until `take_ownership` nothing has run at the target: everything can be
 //! undone and the source guest runs again on its kept disks. After it the saga goes forward; only the target's own "not
-//! running, fenced" (or an operator who forced the host down) leads back. Architecture §5; spec cross-cell-resize §1.3, §2.2.
+//! running, fenced" (or an operator who forced the host down) leads back. See INVARIANTS S4.
 //!
 //! Who writes what: the source record is the visible one until `publish` and carries the task; the target record is hidden
 //! until then and gets its final state in `finish_target_record`. Both carry the migration under the saga's id.
@@ -89,8 +89,8 @@ async fn delete_target_records(world: &World, context: &mut Context, fence: Fenc
     delete_hidden_records(world, context, fence, &target.cell).await
 }
 
-/// Removes the server's record from a cell that the mapping does not name. The visible record is never removed (L1), nor what a later
-/// move has brought there: then what is owed is only the move's own record, unless that has come along as history.
+/// Removes the server's record from a cell that the mapping does not name. The visible record is never removed (NOVA-DIFFERENCES L1), nor
+/// what a later move has brought there: then what is owed is only the move's own record, unless that has come along as history.
 pub async fn delete_hidden_records(world: &World, context: &Context, fence: Fence, cell: &str) -> Result<(), StepError> {
     let is_visible = match world.api.instance_mapping(context.server).await {
         Ok(mapping) => stands(Guard::VisibleRecord) && mapping.cell_uuid == Some(world.cell_uuid(cell)?),
@@ -137,7 +137,7 @@ async fn record_target_choice(world: &World, context: &mut Context, fence: Fence
     Ok(at_source?)
 }
 
-/// Undo: the source record knows nothing of the target (L14).
+/// Undo: the source record knows nothing of the target (NOVA-DIFFERENCES L14).
 async fn clear_target_choice(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     ignore_missing(world.cell(&source.cell)?.apply(fence, CellTxn::new().clear_move_fields(context.server)).await)
@@ -202,7 +202,7 @@ async fn upload_snapshot(world: &World, context: &mut Context, fence: Fence) -> 
     }
 }
 
-/// The target's record in its final state, with the one history of both cells (L7).
+/// The target's record in its final state, with the one history of both cells (NOVA-DIFFERENCES L7).
 async fn finish_target_record(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     let done = history::event_done(CellTxn::new(), context, finish_event(context), Some(&target));
@@ -225,7 +225,7 @@ async fn finish_target_record(world: &World, context: &mut Context, fence: Fence
     Ok(world.cell(&target.cell)?.apply(fence, history::succeeded(txn, context)).await?)
 }
 
-/// The user sees the target, all at once: the mapping is the only authority (spec §5.5). Who is told of it finds it so.
+/// The user sees the target, all at once: the mapping is the only authority (INVARIANTS D1). Who is told of it finds it so.
 async fn publish(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     world.cell(&target.cell)?.set_hidden(fence, context.server, false).await?;

@@ -1,4 +1,4 @@
-//! Debts: what an ended saga owes because a participant did not answer, paid when it returns (architecture §5, rule 5).
+//! Debts: what an ended saga owes because a participant did not answer, paid when it returns (INVARIANTS S5).
 
 use std::time::Duration;
 
@@ -205,7 +205,7 @@ fn read(debt: &Debt) -> Result<(Context, Step), StepError> {
     Ok((context, table.steps[position]))
 }
 
-/// When the last debt on which a server in ERROR depended is paid, the server is what it was (rule 7).
+/// When the last debt on which a server in ERROR depended is paid, the server is what it was (INVARIANTS S7).
 async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
     let (context, step) = read(debt)?;
     if !step.service_depends || context.guest_lost || (stands(Guard::OtherDebts) && depends_on_others(world, debt).await?) {

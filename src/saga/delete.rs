@@ -1,4 +1,4 @@
-//! Delete: forward-only. A server that waits for confirm is confirmed on the way (spec §2.6): the source goes first.
+//! Delete: forward-only. A server that waits for confirm is confirmed on the way: the source goes first.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +41,7 @@ const STEPS: &[Step] = &[
 ];
 
 async fn begin_delete(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    // From here on the delete cannot be undone: while the cell is down, the server is no more (down-cell A1).
+    // From here on the delete cannot be undone: while the cell is down, the server is no more.
     ignore_missing(world.api.set_queued_for_delete(context.server, true).await)?;
     let Some(here) = context.here().cloned() else { return Ok(()) };
     history::apply_and_notify(world, context, fence, CellTxn::new(), ("begin_delete", InstanceAction::Delete, Phase::Start), &here).await

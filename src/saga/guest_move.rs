@@ -1,5 +1,4 @@
-//! How a guest leaves its source host and arrives at its target: the steps that both moves share, with their undos
-//! (architecture §5, steps 10-16).
+//! How a guest leaves its source host and arrives at its target: the steps that both moves share, with their undos.
 
 use super::context::{Context, Place, VolumeLink};
 use super::error::StepError;
@@ -59,18 +58,18 @@ pub async fn start_source_guest(world: &World, context: &mut Context, fence: Fen
     Ok(())
 }
 
-/// The name of the source's event (spec §2.7).
+/// The name of the source's event.
 pub fn source_event(context: &Context) -> &'static str {
     if context.crosses_cells() { "compute_prep_snapshot_based_resize_at_source" } else { "compute_resize_instance" }
 }
 
-/// The name of the target's last event (spec §2.7).
+/// The name of the target's last event.
 pub fn finish_event(context: &Context) -> &'static str {
     if context.crosses_cells() { "compute_finish_snapshot_based_resize_at_dest" } else { "compute_finish_resize" }
 }
 
 /// The source host lets go: the guest is destroyed but its disks are kept, VIFs are unplugged, and each volume is held by
-/// an empty attachment (spec §2.10).
+/// an empty attachment (INVARIANTS D5).
 pub async fn release_source_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     world.ask(context, &source, fence, HostCommand::ReleaseGuest).await?;
@@ -88,7 +87,7 @@ pub async fn release_source_guest(world: &World, context: &mut Context, fence: F
 }
 
 /// Undo: the guest is defined again on its kept disks, with its volumes connected and its VIFs plugged. Whatever the act
-/// did or did not do before, the result is the same (L16).
+/// did or did not do before, the result is the same (NOVA-DIFFERENCES L16).
 pub async fn define_source_guest_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     if super::debt::lost_ownership(world, context, &source).await? {
@@ -149,7 +148,7 @@ pub async fn activate_target_ports(world: &World, context: &mut Context, fence: 
     activate_ports(world, context, fence, &host).await
 }
 
-/// Undo: the source's bindings are the active ones, whatever failed before (L15).
+/// Undo: the source's bindings are the active ones, whatever failed before (NOVA-DIFFERENCES L15).
 pub async fn activate_source_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     if super::debt::lost_ownership(world, context, &source).await? {
@@ -208,7 +207,7 @@ pub async fn remove_from_target(world: &World, context: &mut Context, fence: Fen
     world.ask(context, &target, fence, HostCommand::RemoveGuest).await.map(drop)
 }
 
-/// The pivot: one commit names the target as the owner of the server's guest and raises the epoch (saga rule 4).
+/// The pivot: one commit names the target as the owner of the server's guest and raises the epoch (INVARIANTS S4).
 pub async fn take_ownership(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let owner = context.target()?.clone();
     own(world, context, fence, Some(owner)).await

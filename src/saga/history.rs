@@ -1,4 +1,4 @@
-//! What a saga tells the world of itself: instance actions and events, faults, and notifications (spec §2.3, §2.7, §2.8).
+//! What a saga tells the world of itself: instance actions and events, faults, and notifications.
 
 use uuid::Uuid;
 

@@ -1,4 +1,4 @@
-//! Sagas: every operation that spans participants, declared as a table of steps (architecture §5).
+//! Sagas: every operation that spans participants, declared as a table of steps (INVARIANTS S1 to S9).
 //!
 //! Read a saga from top to bottom in its own file ([`cross_cell_resize`] first). [`machine`] is the pure core that decides
 //! what comes next, [`step`] how a table is written, [`context`] what travels from step to step, [`world`] what a step can

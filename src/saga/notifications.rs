@@ -1,4 +1,4 @@
-//! How sagas tell the world what they do: versioned notifications in order (spec cross-cell-resize §2.8).
+//! How sagas tell the world what they do: versioned notifications in order.
 
 use async_trait::async_trait;
 

@@ -1,5 +1,5 @@
 //! Start, stop and reboot: the guest stays where it is. A hard reboot defines it anew from what the control plane knows,
-//! on its kept disks and with fresh connections, and so recovers a server in ERROR (spec §2.11; L16).
+//! on its kept disks and with fresh connections, and so recovers a server in ERROR (NOVA-DIFFERENCES L16).
 
 use super::accept::{accept_again, give_back};
 use super::context::{Context, Request};

@@ -1,5 +1,5 @@
 //! Rebuild: the server keeps its id, addresses and volumes and gets a fresh root disk from an image, on its own host. It
-//! recovers a server in ERROR whose guest is gone (spec §2.11).
+//! recovers a server in ERROR whose guest is gone.
 
 use super::accept::{accept_again, give_back};
 use super::context::{Context, Request};

@@ -1,5 +1,5 @@
 //! Resize and cold migration: the steps that every move shares, until the scheduler's choice decides whether it stays in
-//! its cell (`same_cell_resize`) or crosses (`cross_cell_resize`). Architecture §5, steps 1-7; spec §2.1-2.2.
+//! its cell (`same_cell_resize`) or crosses (`cross_cell_resize`).
 
 use std::collections::BTreeMap;
 
@@ -163,7 +163,7 @@ pub fn scheduling_error(error: SchedulingError) -> StepError {
     }
 }
 
-/// S8: alternates one after the other, and the prior state only after the last.
+/// INVARIANTS C8: alternates one after the other, and the prior state only after the last.
 pub async fn claim_next_alternate(world: &World, context: &mut Context, fence: Fence, spec: &RequestSpec) -> Result<(), StepError> {
     while !context.alternates.is_empty() {
         let candidate = context.alternates.remove(0);
@@ -285,7 +285,7 @@ pub async fn drop_claim_at_target(world: &World, context: &mut Context, fence: F
     super::guest_move::drop_claim(world, context, fence, &target).await
 }
 
-/// The name of the target's first event (spec §2.7).
+/// The name of the target's first event.
 fn prep_event(context: &Context) -> &'static str {
     if context.crosses_cells() { "compute_prep_snapshot_based_resize_at_dest" } else { "compute_prep_resize" }
 }

@@ -1,9 +1,9 @@
-//! Revert: the server goes back to the move's source, onto the disks that were kept there (spec §1.5, §2.5, §5.2).
+//! Revert: the server goes back to the move's source, onto the disks that were kept there.
 //!
 //! The target's guest is stopped first; its host's answer ("not running", under a fence that no later order passes below)
 //! is what allows the commit that names the source again. Until that commit everything is undone by starting the target's
 //! guest; after it the saga goes forward, and a target that does not answer owes its clean-up. Users see REVERT_RESIZE
-//! until all is done (L9).
+//! until all is done (NOVA-DIFFERENCES L9).
 
 use super::accept::{accept_again, give_back};
 use super::context::{Context, Place};
@@ -31,7 +31,7 @@ pub const TABLE: Table = Table { steps: STEPS, chooses: None };
 const STEPS: &[Step] = &[
     Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
     Step::reversible("begin_revert", work!(begin_revert), Undo::Nothing("it only tells")),
-    // What users changed since the move must not be lost (L23), and volumes attached since must be held for the source.
+    // What users changed since the move must not be lost (NOVA-DIFFERENCES L23), and volumes attached since must be held for the source.
     Step::reversible("mirror_to_source", work!(mirror_to_source), Undo::Nothing("the hidden record is mirrored anew by the next revert")),
     Step::reversible("stop_target_guest", work!(stop_target_guest), Undo::By(work!(start_target_guest)))
         .within(Deadline::Within(180))
@@ -40,7 +40,7 @@ const STEPS: &[Step] = &[
     Step::reversible("prepare_at_source", work!(prepare_at_source), Undo::By(work!(release_at_source))),
     Step::reversible("activate_source_ports", work!(activate_source_ports), Undo::By(work!(activate_target_ports))).serving(),
     Step::pivot("take_ownership_back", work!(take_ownership_back), Undo::By(work!(leave_ownership))),
-    // A source that cannot start it leaves the server in ERROR there, recoverable by hard reboot (spec §2.11).
+    // A source that cannot start it leaves the server in ERROR there, recoverable by hard reboot (INVARIANTS S7).
     Step::cleanup("start_at_source", work!(start_at_source)).within(Deadline::Within(300)).serving(),
     Step::forward("return_allocation", work!(return_source_allocation)),
     Step::cleanup("remove_target_guest", work!(remove_target_guest)),
@@ -114,7 +114,7 @@ async fn start_target_guest(world: &World, context: &mut Context, fence: Fence) 
     Ok(())
 }
 
-/// The kept guest is defined again with the source's connections (L17), not started.
+/// The kept guest is defined again with the source's connections (NOVA-DIFFERENCES L17), not started.
 async fn prepare_at_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     let volumes = connect_volumes(world, context, fence, &source, |volume| volume.source_attachment).await?;
@@ -207,7 +207,7 @@ async fn release_target_volumes(world: &World, context: &mut Context, fence: Fen
     Ok(())
 }
 
-/// The user sees the source: its record unhidden, then the mapping and the request spec, then the target hidden (spec §5.5).
+/// The user sees the source: its record unhidden, then the mapping and the request spec, then the target hidden (INVARIANTS D1).
 /// The task goes last: a user who sees none finds the source everywhere.
 async fn publish_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
@@ -256,7 +256,7 @@ fn back_at_source(world: &World, context: &Context, source: &Place) -> InstanceC
     }
 }
 
-/// The hosts' events of a revert (spec §2.7).
+/// The hosts' events of a revert.
 fn host_events<'a>(context: &Context, source: &'a Place, target: &'a Place) -> Vec<(&'static str, &'a Place)> {
     if context.crosses_cells() {
         vec![("compute_revert_snapshot_based_resize_at_dest", target), ("compute_finish_revert_snapshot_based_resize_at_source", source)]

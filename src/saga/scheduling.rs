@@ -1,5 +1,5 @@
 //! How a saga chooses a host: the request to the scheduler, its answer, and the claim of a host in placement
-//! (spec cross-cell-resize §4).
+//! (INVARIANTS C1 to C10).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,7 +45,7 @@ pub struct SourceHost {
     pub host: String,
 }
 
-/// Where a move may or must go (S1-S3).
+/// Where a move may or must go (INVARIANTS C1 to C3).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RequestedDestination {
     /// Without `allow_cross_cell_move` the only cell that is asked, with it the preferred one.
@@ -57,8 +57,8 @@ pub struct RequestedDestination {
 }
 
 impl RequestedDestination {
-    /// The destination of a move from `source_cell` by S1-S3: `host` as the caller named it, `allow_cross_cell_move` as
-    /// policy, versions and ports decide (spec §3).
+    /// The destination of a move from `source_cell` by INVARIANTS C1 to C3: `host` as the caller named it, `allow_cross_cell_move` as
+    /// policy, versions and ports decide.
     pub fn of_move(source_cell: &str, host: Option<String>, allow_cross_cell_move: bool) -> RequestedDestination {
         let cell = (host.is_none() || !allow_cross_cell_move).then(|| source_cell.to_owned());
         RequestedDestination { cell, allow_cross_cell_move, host }
@@ -82,7 +82,7 @@ pub struct SelectDestinations {
     pub source: Option<SourceHost>,
     /// Hosts that will not do, whatever the filters say.
     pub ignore_hosts: Vec<String>,
-    /// The host that an administrator forced at creation. Only `Create` looks at it (S5); it skips the filters that judge
+    /// The host that an administrator forced at creation. Only `Create` looks at it (INVARIANTS C5); it skips the filters that judge
     /// preference and keeps those without which the host cannot work.
     pub forced_host: Option<String>,
     /// Where a move may or must go; none for anywhere.
@@ -92,7 +92,7 @@ pub struct SelectDestinations {
     /// Who gets the allocation: the server.
     pub consumer: Uuid,
     /// Claim the primary. What the consumer holds is then given up first: the caller must have moved what it wants to
-    /// keep to another consumer (spec §2.9), and what an earlier try of the same step left is no loss.
+    /// keep to another consumer (INVARIANTS D4), and what an earlier try of the same step left is no loss.
     pub claim: bool,
 }
 
@@ -120,7 +120,7 @@ pub struct Candidate {
 pub struct Selection {
     /// The best host; claimed when the request said so.
     pub primary: Candidate,
-    /// The next best of the primary's cell (S8), best first; not claimed. See [`claim_candidate`].
+    /// The next best of the primary's cell (INVARIANTS C8), best first; not claimed. See [`claim_candidate`].
     pub alternates: Vec<Candidate>,
 }
 
@@ -160,9 +160,9 @@ pub trait Scheduling: Send + Sync {
     /// Chooses and claims. Asking again under the same fence may choose another host and leaves one claim.
     async fn select_destinations(&self, request: SelectDestinations) -> Result<Selection, SchedulingError>;
 
-    /// The late check (L25): whether `server` may be on `host` by the policy of `group`, judged by what all members hold now.
-    /// `NoValidHost` when not. The caller has claimed the host before it asks; of two controllers that do this for two
-    /// members, at least one then sees the other.
+    /// The late check (NOVA-DIFFERENCES L25): whether `server` may be on `host` by the policy of `group`, judged by what all members hold
+    /// now. `NoValidHost` when not. The caller has claimed the host before it asks; of two controllers that do this for two members, at
+    /// least one then sees the other.
     async fn check_group_policy(&self, group: Uuid, server: Uuid, host: &str) -> Result<(), SchedulingError>;
 }
 

@@ -1,5 +1,4 @@
-//! How a saga is declared: a table of steps, each with its act, its undo and what may be done when it fails
-//! (architecture §5).
+//! How a saga is declared: a table of steps, each with its act, its undo and what may be done when it fails.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -66,7 +65,7 @@ pub struct Step {
     pub act: Work,
     pub undo: Undo,
     /// The user's guest depends on it: while its undo (or its clean-up act) is owed, or when its act fails for good without
-    /// an undo, the server is in ERROR (rule 7).
+    /// an undo, the server is in ERROR (INVARIANTS S7).
     pub service_depends: bool,
     /// The next move of the server builds upon it: none begins while its undo is owed.
     pub next_move_waits: bool,

@@ -1,4 +1,4 @@
-//! Attach and detach of a volume, at rest or between a move and its confirm (spec §1.6, L24).
+//! Attach and detach of a volume, at rest or between a move and its confirm (NOVA-DIFFERENCES L24).
 
 use super::accept::{accept_again, give_back};
 use super::context::{Context, Request};
@@ -125,7 +125,7 @@ async fn record_volume(world: &World, context: &mut Context, fence: Fence) -> Re
     history::apply_and_notify(world, context, fence, txn, ("record_volume", InstanceAction::VolumeAttach, Phase::End), &place).await
 }
 
-/// The attachment goes, and with it what a move kept for the source (L24); then the record of it.
+/// The attachment goes, and with it what a move kept for the source (NOVA-DIFFERENCES L24); then the record of it.
 async fn forget_volume(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let (volume_id, _) = volume_of(context)?;
     let place = here(context)?;

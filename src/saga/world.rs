@@ -35,7 +35,7 @@ pub const CELL0: &str = "cell0";
 pub struct Settings {
     /// Seconds per step that differ from the tables.
     pub deadlines: BTreeMap<String, u64>,
-    /// Bring the source guest back when a move fails before the pivot (rule 7); without, the server goes to ERROR and its
+    /// Bring the source guest back when a move fails before the pivot (INVARIANTS S7); without, the server goes to ERROR and its
     /// user hard-reboots it.
     pub recover_source_guest: bool,
     /// How long a guest may take to stop by itself, in milliseconds.

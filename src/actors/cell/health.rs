@@ -1,5 +1,5 @@
 //! A cell's health, as its callers and its actor learn it from calls on its database. After some failures in a row the cell
-//! counts as down and is answered for at once; its actor probes it until it answers again (architecture §7).
+//! counts as down and is answered for at once; its actor probes it until it answers again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

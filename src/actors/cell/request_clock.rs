@@ -1,7 +1,7 @@
 //! The one clock of a request: however many cells it asks, and however often, all its waiting for cells ends by one deadline.
 //!
 //! A call may take half of what is left, so that a cell that hangs always leaves time to ask the others, and a cell that failed
-//! once is not asked again by the same request: what is said of each cell depends on that cell alone (down-cell A9.1, A9.2).
+//! once is not asked again by the same request: what is said of each cell depends on that cell alone.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

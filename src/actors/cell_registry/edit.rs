@@ -9,7 +9,7 @@ use crate::domain::server::VmState;
 
 impl CellRegistry {
     /// Makes a user's change to the server: in the cell that has it, again in the cell that it turns out to have moved to
-    /// meanwhile, and on the other copy of a server in a move, so that neither confirm nor revert loses it (L23).
+    /// meanwhile, and on the other copy of a server in a move, so that neither confirm nor revert loses it (NOVA-DIFFERENCES L23).
     pub async fn edit(&self, located: &Located, change: impl Fn() -> CellTxn) -> Result<(), DbError> {
         let uuid = located.instance.uuid;
         let Some(mut home) = located.cell.clone() else {

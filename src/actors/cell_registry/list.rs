@@ -1,5 +1,5 @@
 //! Lists of servers over all cells: a merge of each cell's page, in which the mapping decides, never short and never wrong
-//! while servers move (L22, L33).
+//! while servers move (NOVA-DIFFERENCES L22, L33).
 //!
 //! Reading order: build requests, then cells, then mappings. A server whose mapping stood still meanwhile is in the cell that
 //! the mapping names for all of that time, so its row was read. One whose mapping changed may have been read in neither
@@ -342,7 +342,7 @@ impl Merge<'_> {
 }
 
 /// How many rows to ask of each of so many cells for a page that lacks `missing`: their share and a little more, so that most
-/// pages take one question to each cell and few rows for nothing (down-cell A6).
+/// pages take one question to each cell and few rows for nothing.
 fn batch_of(missing: usize, cells: usize) -> usize {
     let share = missing / cells.max(1);
     (share + share / 10 + 1).max(MIN_BATCH).min(missing)

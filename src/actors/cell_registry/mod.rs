@@ -1,4 +1,4 @@
-//! All cells as one: finds, lists and edits servers wherever they are (spec cross-cell-resize §5.5, L22, L32, L33).
+//! All cells as one: finds, lists and edits servers wherever they are (NOVA-DIFFERENCES L22, L32, L33).
 //!
 //! The instance mapping is the only authority on which copy of a server in a move is shown: a record counts when it lies in
 //! the cell that the mapping names, hidden or not, and never otherwise.

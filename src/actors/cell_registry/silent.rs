@@ -1,4 +1,4 @@
-//! Servers whose cell does not answer: what the API database alone knows of them (down-cell A1, A3).
+//! Servers whose cell does not answer: what the API database alone knows of them (docs/DOWN-CELLS.md).
 
 use std::collections::BTreeSet;
 

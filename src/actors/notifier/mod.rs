@@ -1,5 +1,5 @@
 //! The notifier: gives versioned notifications an order, keeps them in a file, and hands them to subscribers
-//! (spec cross-cell-resize §2.8; `/ops/v1/notifications`).
+//! (`/ops/v1/notifications`).
 //!
 //! Promises: notifications are recorded one after the other in the order of their arrival; a number is answered once
 //! the line is written; numbers go on after a restart; a repetition (same operation, step and event) within the last `window` is

@@ -9,14 +9,14 @@ use super::weighers::{self, WEIGHERS};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedulerConfig {
-    /// How many hosts are tried for one operation: the primary and its alternates (S8). At least 1.
+    /// How many hosts are tried for one operation: the primary and its alternates (INVARIANTS C8). At least 1.
     pub max_attempts: u32,
     /// The filters that judge every host, by name, in this order. A hint whose filter is not among them is refused.
     #[serde(alias = "filters")]
     pub enabled_filters: Vec<String>,
     /// The weighers that order the hosts left, by name.
     pub weighers: Vec<String>,
-    /// How many candidates placement is asked for at first, over all cells (S10).
+    /// How many candidates placement is asked for at first, over all cells (INVARIANTS C10).
     pub max_placement_results: usize,
     /// The zone of hosts that no aggregate puts into one.
     pub default_availability_zone: String,
@@ -32,7 +32,7 @@ pub struct SchedulerConfig {
     pub disk_weight_multiplier: f64,
     /// Negative prefers hosts with few moves and builds under way.
     pub io_ops_weight_multiplier: f64,
-    /// Positive keeps moves in their cell, negative prefers other cells, 0 ignores cells (S6).
+    /// Positive keeps moves in their cell, negative prefers other cells, 0 ignores cells (INVARIANTS C6).
     pub cross_cell_move_weight_multiplier: f64,
     /// Positive brings soft-affinity groups together.
     pub soft_affinity_weight_multiplier: f64,

@@ -36,7 +36,7 @@ pub struct HostAggregate {
 pub struct HostState {
     /// Its cell.
     pub cell: CellRef,
-    /// Its name, unique over cells (S10).
+    /// Its name, unique over cells (INVARIANTS C10).
     pub host: String,
     /// The hypervisor's name.
     pub node: String,
@@ -127,7 +127,7 @@ impl HostState {
 pub struct HostsOfCells {
     /// In any order.
     pub hosts: Vec<HostState>,
-    /// Cells that failed or did not answer in time; they contribute no host (S2).
+    /// Cells that failed or did not answer in time; they contribute no host (INVARIANTS C2).
     pub silent_cells: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The scheduler: chooses the host of a new server or of a move, and claims it in placement (spec cross-cell-resize §4).
+//! The scheduler: chooses the host of a new server or of a move, and claims it in placement (INVARIANTS C1 to C10).
 //!
 //! Promises: requests are worked on side by side, at most `max_in_flight` at once (more are answered "busy"), each for at most
 //! `deadline` seconds. Decisions for servers in groups are made one after the other, each seeing the claims of those before
@@ -39,7 +39,7 @@ impl Message for SelectDestinations {
     type Result = Result<Selection, SchedulingError>;
 }
 
-/// May the server be on the host by its group's policy, as the world is now (L25)?
+/// May the server be on the host by its group's policy, as the world is now (NOVA-DIFFERENCES L25)?
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize, Message)]
 #[rtype(result = "Result<(), SchedulingError>")]
 pub struct CheckGroupPolicy {

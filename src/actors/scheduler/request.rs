@@ -1,4 +1,4 @@
-//! The request as filters and weighers see it, and the rules on where it may look (S1-S5).
+//! The request as filters and weighers see it, and the rules on where it may look (INVARIANTS C1 to C5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,33 +27,33 @@ impl Request {
         self.asked.requested_destination.as_ref()
     }
 
-    /// The cells to ask: one when the server may not leave it (S1), otherwise all (none).
+    /// The cells to ask: one when the server may not leave it (INVARIANTS C1), otherwise all (none).
     pub fn cells(&self) -> Option<Vec<String>> {
         self.confined_to().map(|cell| vec![cell.to_owned()])
     }
 
-    /// The cell that the server may not leave (S1).
+    /// The cell that the server may not leave (INVARIANTS C1).
     pub fn confined_to(&self) -> Option<&str> {
         self.destination().filter(|destination| !destination.allow_cross_cell_move).and_then(|destination| destination.cell.as_deref())
     }
 
-    /// The cell that the cross-cell weigher compares with; none when the request prefers none (S2, S3, S6).
+    /// The cell that the cross-cell weigher compares with; none when the request prefers none (INVARIANTS C2, C3, C6).
     pub fn preferred_cell(&self) -> Option<&str> {
         let destination = self.destination().filter(|destination| destination.allow_cross_cell_move && destination.host.is_none())?;
         destination.cell.as_deref()
     }
 
-    /// The host that an administrator forced at creation; moves forget it (S5).
+    /// The host that an administrator forced at creation; moves forget it (INVARIANTS C5).
     pub fn forced_host(&self) -> Option<&str> {
         self.asked.forced_host.as_deref().filter(|_| self.asked.operation == OperationKind::Create)
     }
 
-    /// The only host that will do: named or forced. It is the one attempt (S3).
+    /// The only host that will do: named or forced. It is the one attempt (INVARIANTS C3).
     pub fn only_host(&self) -> Option<&str> {
         self.forced_host().or_else(|| self.destination().and_then(|destination| destination.host.as_deref()))
     }
 
-    /// How many alternates to name when the configuration allows `max_attempts` attempts (S3, S8).
+    /// How many alternates to name when the configuration allows `max_attempts` attempts (INVARIANTS C3, C8).
     pub fn alternates(&self, max_attempts: u32) -> usize {
         if self.only_host().is_some() {
             return 0;

@@ -1,4 +1,4 @@
-//! The actor over the embedded placement and hand-made hosts: S1-S10, claims under concurrency, bounds.
+//! The actor over the embedded placement and hand-made hosts: INVARIANTS C1 to C10, claims under concurrency, bounds.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

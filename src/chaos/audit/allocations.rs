@@ -1,4 +1,4 @@
-//! I4: placement. No provider over its capacity, each server at rest with the allocations of spec §2.9, no consumer of nobody,
+//! I4: placement. No provider over its capacity, each server at rest with the allocations of INVARIANTS D4, no consumer of nobody,
 //! and usage that equals a recount (I15).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -61,7 +61,7 @@ fn usage_is_a_recount(placement: &PlacementSnapshot, found: &mut Findings) {
     }
 }
 
-/// Who holds what on which host, by spec §2.9.
+/// Who holds what on which host, by INVARIANTS D4.
 fn allocations_fit_the_phase(snapshot: &Snapshot, held: &BTreeMap<Uuid, &Allocations>, server: &Resting, found: &mut Findings) {
     let backed = server.record.is_volume_backed();
     if let Some(source) = server.source_host()

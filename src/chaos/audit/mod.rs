@@ -1,4 +1,4 @@
-//! The invariant audit (reliability §2): one function over all databases, services and hosts that says which invariants do not
+//! The invariant audit (docs/INVARIANTS.md): one function over all databases, services and hosts that says which invariants do not
 //! hold. It ends every test and experiment, and operators run it as `cellshift audit`.
 //!
 //! `collect` reads the world once into a `Snapshot`; each rule is a pure function of that, one file per subject. A server

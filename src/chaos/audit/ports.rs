@@ -1,5 +1,5 @@
 //! I14 for ports: one ACTIVE binding where the server's guest is, an INACTIVE one at the source of a move that waits for
-//! confirm, and nothing else (spec §2.10).
+//! confirm, and nothing else (INVARIANTS D5).
 
 use std::collections::BTreeMap;
 

@@ -170,7 +170,7 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
     }
 }
 
-/// I5 (L14): what a move keeps on the record is there exactly until it is confirmed, reverted or undone.
+/// I5 (NOVA-DIFFERENCES L14): what a move keeps on the record is there exactly until it is confirmed, reverted or undone.
 fn no_trace_of_a_move(server: &Resting, found: &mut Findings) {
     let kept = kept_fields(server.record);
     let subject = format!("server {}", server.id());

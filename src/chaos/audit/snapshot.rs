@@ -55,7 +55,7 @@ pub struct Snapshot {
     pub cells: BTreeMap<String, CellSnapshot>,
     /// Names of all cells, answering or not.
     pub cell_names: BTreeMap<Uuid, String>,
-    /// By name (unique over cells, S10); only those that answered.
+    /// By name (unique over cells, INVARIANTS C10); only those that answered.
     pub hosts: BTreeMap<String, HostSnapshot>,
     /// The cell of every mapped host, answering or not.
     pub host_cells: BTreeMap<String, String>,

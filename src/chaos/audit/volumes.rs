@@ -1,5 +1,5 @@
 //! I14 for volumes: one connected attachment per volume of a server; a second, empty one only while a move waits for confirm
-//! (spec §2.10).
+//! (INVARIANTS D5).
 
 use uuid::Uuid;
 

@@ -1,4 +1,4 @@
-//! Deterministic simulation (reliability §4, layer 3): the real actors, sagas, scheduler, handlers and database code on one
+//! Deterministic simulation (docs/FAULT-MODEL.md): the real actors, sagas, scheduler, handlers and database code on one
 //! thread under tokio's paused clock, over in-memory databases. The seed decides what users ask, what goes wrong, how long
 //! messages take and which ids are made; so a seed replays to the same trace. After the last fault everything must become
 //! quiet, with a clean audit; what must hold at every instant is looked at during the run. `live` runs the same in real time, on files

@@ -1,4 +1,4 @@
-//! What must hold at every instant (reliability §2: I1, I2, I4, I7, I8, I9, I13), looked at during the run: after each step
+//! What must hold at every instant (INVARIANTS I1, I2, I4, I7, I8, I9, I13), looked at during the run: after each step
 //! of each saga, and whenever a guest starts or stops.
 
 use std::collections::BTreeMap;

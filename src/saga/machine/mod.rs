@@ -1,5 +1,5 @@
 //! The pure core of the saga runner: where a saga stands, and what an outcome makes of it. No input or output, no clock;
-//! the journal's entries replayed through it give the same state (reliability §4, layer 1).
+//! the journal's entries replayed through it give the same state (INVARIANTS I8).
 
 use crate::env::guard::{Guard, stands};
 use crate::saga::step::{Class, Table, Undo};

@@ -1,4 +1,4 @@
-//! Laws of the machine over any sequence of outcomes (reliability §4, layer 1; I9, I11).
+//! Laws of the machine over any sequence of outcomes (INVARIANTS I9, I11).
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! A server that was created in a named zone stays in it; one without goes anywhere (S7).
+//! A server that was created in a named zone stays in it; one without goes anywhere (INVARIANTS C7).
 
 use super::super::config::SchedulerConfig;
 use super::{HostFilter, HostState, Reason, Request};

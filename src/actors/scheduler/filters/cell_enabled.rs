@@ -1,5 +1,5 @@
 //! The host's cell is enabled. A disabled cell takes nothing new, but its servers may still move within it: a request that
-//! is confined to the cell passes (S1), one that may choose among cells does not see it (S2).
+//! is confined to the cell passes (INVARIANTS C1), one that may choose among cells does not see it (INVARIANTS C2).
 
 use super::{HostFilter, HostState, Reason, Request};
 

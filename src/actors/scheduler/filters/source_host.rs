@@ -1,4 +1,4 @@
-//! A move leaves its host, unless it may stay (S4): a cold migration when the node can do it.
+//! A move leaves its host, unless it may stay (INVARIANTS C4): a cold migration when the node can do it.
 
 use super::{HostFilter, HostState, Reason, Request};
 use crate::saga::scheduling::OperationKind;

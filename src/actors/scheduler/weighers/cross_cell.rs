@@ -1,4 +1,4 @@
-//! Prefers the server's cell, or others when the multiplier is negative (S6).
+//! Prefers the server's cell, or others when the multiplier is negative (INVARIANTS C6).
 
 use super::{HostState, HostWeigher, Request, SchedulerConfig};
 
