@@ -1,5 +1,5 @@
 //! Where a move goes: named hosts, the weigher that keeps moves in their cell, groups over cells, and moves inside a cell
-//! (spec cross-cell-resize §1.2, §4).
+//! (INVARIANTS C1 to C10).
 
 use serde_json::json;
 use uuid::Uuid;

@@ -1,5 +1,5 @@
 //! Deletes of servers that cannot be reached: accepted, gone for their users at once, and carried out when that is possible
-//! (down-cell A1, A-14; Nova answers 500).
+//! (DOWN-CELLS A-14; Nova answers 500).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Hosts that are off when they are needed (L11, L12, L13).
+//! Hosts that are off when they are needed (NOVA-DIFFERENCES L11, L12, L13).
 
 use cellshift::db::cell::migrations::Migration;
 use cellshift::domain::context::RequestContext;

@@ -1,6 +1,6 @@
 //! What an operation owes is paid at any time after it, however far its server has gone on since. Here everything that a table may
 //! owe is owed, once for each way in which a server may go on; paying it takes nothing that is in use again, and brings nothing
-//! back (architecture §5, rule 5).
+//! back (INVARIANTS S5).
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
 //! The house keeps its order: which layer may use which, where actix and diesel live, and how files are named and sized
-//! (architecture §3). It reads the sources as text; nothing fancier is needed.
+//! (docs/ARCHITECTURE.md). It reads the sources as text; nothing fancier is needed.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Local disks beside the root disk, and files that were injected, go with the server or the move is refused (L18).
+//! Local disks beside the root disk, and files that were injected, go with the server or the move is refused (NOVA-DIFFERENCES L18).
 
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -1,5 +1,5 @@
 //! Confirm, revert, delete and rollback while a cell's or the API's database is down: what was accepted ends well when the
-//! database is back, and what was answered with 503 has either ended well or touched nothing (L6, L12, L34).
+//! database is back, and what was answered with 503 has either ended well or touched nothing (NOVA-DIFFERENCES L6, L12, L34).
 
 use std::sync::{Arc, Mutex};
 

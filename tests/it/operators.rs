@@ -1,4 +1,4 @@
-//! The operators' resources of a running cloud (spec ops-api): cells, migrations with their journals, notifications.
+//! The operators' resources of a running cloud: cells, migrations with their journals, notifications.
 
 use serde_json::{Value, json};
 

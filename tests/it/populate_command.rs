@@ -1,5 +1,5 @@
 //! `cellshift db populate-queued-for-delete` and `populate-user-id` as operators run them, on data that an older release left: in
-//! batches, again, with a cell down, and on no data (down-cell A1, A-18).
+//! batches, again, with a cell down, and on no data (DOWN-CELLS A-18).
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Quotas while a cell is down: who may create what (down-cell A4, A8, A-15), what is taken at the same time, and what the scheduler
+//! Quotas while a cell is down: who may create what (DOWN-CELLS A-15), what is taken at the same time, and what the scheduler
 //! knows of groups then.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Requests that meet: one server has at most one operation, and who comes second is told so (L26, L29, L31, L33).
+//! Requests that meet: one server has at most one operation, and who comes second is told so (NOVA-DIFFERENCES L26, L29, L31, L33).
 
 use std::collections::BTreeSet;
 
@@ -106,7 +106,7 @@ fn while_it_moves_users_see_one_server_in_resize() {
             let listed = stage.admin.get("/servers/detail?all_tenants=1").await.expect(200).body["servers"].clone();
             let [shown] = listed.as_array().map(Vec::as_slice).unwrap_or_default() else { panic!("{listed:#}") };
             let (status, task) = (&shown["status"], &shown["OS-EXT-STS:task_state"]);
-            assert_ne!(task, "resize_finish", "never seen (spec §1.3)");
+            assert_ne!(task, "resize_finish", "never seen");
             if status == "VERIFY_RESIZE" {
                 break;
             }

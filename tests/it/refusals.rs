@@ -1,4 +1,4 @@
-//! What is refused, with which code and words, and that nothing is touched then (spec cross-cell-resize §3).
+//! What is refused, with which code and words, and that nothing is touched then.
 
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! A server is resized into another cell and stays there (spec cross-cell-resize §6: the confirm scenarios).
+//! A server is resized into another cell and stays there.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! A server is resized into another cell and comes back (spec cross-cell-resize §6: the revert scenarios; L23, L24).
+//! A server is resized into another cell and comes back (NOVA-DIFFERENCES L23, L24).
 
 use serde_json::json;
 use uuid::Uuid;
@@ -136,7 +136,7 @@ fn what_users_change_meanwhile_is_kept() {
         stage.cross(server).await;
         let path = format!("/servers/{server}");
         stage.member.put(&path, json!({"server": {"name": "two", "description": "renamed"}})).await.expect(200);
-        // Tags and metadata cannot change now (spec §1.6).
+        // Tags and metadata cannot change now.
         stage.member.put(&format!("{path}/tags/red"), json!(null)).await.expect(409);
         stage.member.post(&format!("{path}/metadata"), json!({"metadata": {"a": "b"}})).await.expect(409);
         stage.admin.act(server, json!({"lock": {"locked_reason": "mine"}})).await.expect(202);

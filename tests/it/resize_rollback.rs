@@ -1,5 +1,5 @@
-//! A cross-cell resize that fails leaves the server as it was, with a reason that its user can read (spec cross-cell-resize §2.3,
-//! §2.11; L2, L16).
+//! A cross-cell resize that fails leaves the server as it was, with a reason that its user can read (NOVA-DIFFERENCES L2,
+//! L16).
 
 use serde_json::{Value, json};
 use uuid::Uuid;

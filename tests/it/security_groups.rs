@@ -1,4 +1,4 @@
-//! Security groups of servers: given at creation, shown, added and removed (clients spec §2.2).
+//! Security groups of servers: given at creation, shown, added and removed.
 
 use serde_json::{Value, json};
 use uuid::Uuid;

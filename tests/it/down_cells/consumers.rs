@@ -1,4 +1,4 @@
-//! Everything else that asks all cells answers for those that are up (spec down-cell A7).
+//! Everything else that asks all cells answers for those that are up.
 
 use cellshift::db::Outage;
 use cellshift::domain::fence::Fence;

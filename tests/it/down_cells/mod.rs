@@ -1,5 +1,5 @@
 //! A cell is down: what is listed, shown and done meanwhile, and that all of it is whole again when the cell is back
-//! (spec down-cell; its rows ).
+//! (DOWN-CELLS ).
 
 mod bodies;
 mod consumers;

@@ -1,4 +1,4 @@
-//! The failure harness (reliability §4, layer 2): every registered saga × step × act and undo × fault. Each case ends as the
+//! The failure harness (docs/FAULT-MODEL.md): every registered saga × step × act and undo × fault. Each case ends as the
 //! rules demand, leaves the server as it was or where it was to go, and leaves a world that the audit finds clean.
 //!
 //! A plain run on SQLite takes every single fault of every saga, in its first scenario, and refusals and lost replies in its

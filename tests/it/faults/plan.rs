@@ -295,7 +295,7 @@ pub enum End {
     NeverBegun,
 }
 
-/// What the rules of architecture §5 say of the case.
+/// The end that INVARIANTS S1 to S9 demand of the case.
 pub fn demanded(table: &Table, case: &Case) -> End {
     let position = table.position(case.step).expect("a step of the table");
     let step = &table.steps[position];

@@ -1,5 +1,5 @@
 //! What one client asked for, what it was answered and what it saw, and what must not be among that. A request whose answer is
-//! lost may have happened or not; only an answer is a promise (reliability §1, I10).
+//! lost may have happened or not; only an answer is a promise (INVARIANTS P2, I10).
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
 //! The built program as a process that dies, stands still or loses its database during a batch of moves, while clients go on and
 //! keep a history of what they were answered. Then it is left alone: every operation that was accepted ends, no acknowledged write
-//! is missing (I10), and the audit of the stopped data is clean (K10, K12).
+//! is missing (INVARIANTS I10), and the audit of the stopped data is clean.
 //!
 //! `CELLSHIFT_KILLS=200` kills so often at random and makes so many troubles, `CELLSHIFT_SEED=7` at other moments,
 //! `CELLSHIFT_CRASH_POINTS=all` kills at every point of every step of the cross-cell sagas; each run prints how long it took to come
