@@ -7,6 +7,7 @@ mod audit_command;
 mod changes_at_once;
 mod chaos_api;
 mod chaos_proxy;
+mod cited;
 mod client;
 mod cloud;
 mod cold_migrate;

@@ -1,0 +1,130 @@
+//! Comments and pages cite rules by number, as `INVARIANTS S4`: each number is a row of that page. They name no document that is not in
+//! the repository.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// Pages whose rows have numbers, by the word that a citation begins with.
+const PAGES: [&str; 3] = ["INVARIANTS", "NOVA-DIFFERENCES", "DOWN-CELLS"];
+
+/// The numbers with which a row of a page begins; a colon or the end of the cell follows them.
+static ROW: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^\| ((?:[A-Z]-?[0-9]+(?:, )?)+)(?::| \|)"));
+/// A citation: `INVARIANTS S3 and S4`, `NOVA-DIFFERENCES L22, L33`, `DOWN-CELLS A-1 to A-19`.
+static CITATION: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"\b(INVARIANTS|NOVA-DIFFERENCES|DOWN-CELLS) ((?:[A-Z]-?[0-9]+(?:, | and | to )?)+)"));
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern(r"[A-Z]-?[0-9]+"));
+/// The number of an invariant, which may stand alone: the audit reports violations under it.
+static INVARIANT: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bI[0-9]{1,2}\b"));
+/// Any other number, which stands behind the name of its page.
+static ALONE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:[CDLPS][0-9]{1,2}|A-[0-9]{1,2})\b"));
+static DOCUMENT: LazyLock<Regex> = LazyLock::new(|| pattern(r"[\w-]+\.(?:md|rst)\b"));
+/// A section of some other document.
+static ELSEWHERE: LazyLock<Regex> = LazyLock::new(|| pattern(r"§[^ ]*|\((?:spec|architecture|reliability|down-cell|qos-ports)\b"));
+
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).expect("a pattern")
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The files below a folder of the repository whose names end so.
+fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
+    let (mut found, mut folders) = (Vec::new(), vec![root().join(folder)]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == extension) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn text_of(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.as_ref().display()))
+}
+
+/// The comments of a source as one line: a citation may be broken between two lines.
+fn comments(source: &str) -> String {
+    let comment = |line: &str| line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!']).trim().to_owned());
+    source.lines().filter_map(comment).collect::<Vec<_>>().join(" ")
+}
+
+/// Everything that may be cited.
+struct Known {
+    /// Each with its page: `INVARIANTS S4`.
+    rules: BTreeSet<String>,
+    /// The file names of the repository's pages.
+    documents: BTreeSet<String>,
+}
+
+impl Known {
+    fn read() -> Known {
+        let mut rules = BTreeSet::new();
+        for page in PAGES {
+            let text = text_of(root().join("docs").join(page).with_extension("md"));
+            for row in ROW.captures_iter(&text) {
+                rules.extend(row[1].split(", ").map(|number| format!("{page} {number}")));
+            }
+        }
+        let pages = files("docs", "md").into_iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()));
+        let documents = pages.chain(["README.md", "CONTRIBUTING.md"].map(str::to_owned)).collect();
+        Known { rules, documents }
+    }
+
+    /// The citations in a text that nothing defines.
+    fn dead(&self, text: &str) -> Vec<String> {
+        let rules_of = |page: &str, numbers: &str| -> Vec<String> {
+            NUMBER.find_iter(numbers).map(|number| format!("{page} {}", number.as_str())).collect()
+        };
+        let cited = CITATION.captures_iter(text).flat_map(|found| rules_of(&found[1], &found[2]));
+        let invariants = INVARIANT.find_iter(text).map(|number| format!("INVARIANTS {}", number.as_str()));
+        let documents = DOCUMENT.find_iter(text).map(|name| name.as_str().to_owned()).filter(|name| !self.documents.contains(name));
+        let elsewhere = ELSEWHERE.find_iter(text).map(|found| found.as_str().to_owned());
+        cited.chain(invariants).filter(|rule| !self.rules.contains(rule)).chain(documents).chain(elsewhere).collect()
+    }
+}
+
+/// The numbers in a text that do not say of which page they are.
+fn alone(text: &str) -> Vec<String> {
+    ALONE.find_iter(&CITATION.replace_all(text, "")).map(|number| number.as_str().to_owned()).collect()
+}
+
+#[test]
+fn every_citation_has_its_rule_or_document() {
+    let known = Known::read();
+    let (mut wrong, mut cited) = (Vec::new(), 0);
+    for path in [files("src", "rs"), files("tests", "rs")].concat() {
+        let text = comments(&text_of(&path));
+        cited += CITATION.find_iter(&text).count();
+        let dead = known.dead(&text).into_iter().chain(alone(&text));
+        wrong.extend(dead.map(|what| format!("{}: {what}", path.display())));
+    }
+    for path in files("docs", "md") {
+        let text = text_of(&path).split_whitespace().collect::<Vec<_>>().join(" ");
+        wrong.extend(known.dead(&text).into_iter().map(|what| format!("{}: {what}", path.display())));
+    }
+    assert!(wrong.is_empty(), "cited and not there, or without a page:\n{}", wrong.join("\n"));
+    assert!(cited > 50, "the citations are found at all: {cited}");
+}
+
+#[test]
+fn a_dead_citation_is_noticed() {
+    let known = Known::read();
+    let source =
+        "/// A rule (INVARIANTS S3 and\n    /// S99), and I77.\nlet code = \"INVARIANTS S98, §1\";\n// See NOWHERE.md and (spec §2.9).";
+    assert_eq!(known.dead(&comments(source)), ["INVARIANTS S99", "INVARIANTS I77", "NOWHERE.md", "(spec", "§2.9)."]);
+    assert_eq!(alone(&comments("// Kept (L22), as DOWN-CELLS A-1 to A-19 say, and I3.")), ["L22"]);
+    let fine = "// INVARIANTS I1, I2; NOVA-DIFFERENCES L22, L33; DOWN-CELLS A-14; docs/OPERATING.md.";
+    assert_eq!(known.dead(&comments(fine)), Vec::<String>::new());
+}
