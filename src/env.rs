@@ -5,6 +5,7 @@
 
 pub mod guard;
 pub mod sealer;
+pub mod turns;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};

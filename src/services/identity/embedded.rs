@@ -14,6 +14,7 @@ use crate::db::services::identity::{Assignment, assignments, projects, roles, st
 use crate::db::{Conn, Db, DbError};
 use crate::domain::context::RequestContext;
 use crate::env::Env;
+use crate::env::turns::Turns;
 
 /// Id of the one domain, and its name.
 pub const DOMAIN_ID: &str = "default";
@@ -46,8 +47,7 @@ impl Settings {
     }
 
     fn checks_at_once(&self) -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        if self.password_checks == 0 { cores / 2 } else { self.password_checks }
+        if self.password_checks == 0 { Turns::half_of_the_cores() } else { self.password_checks }
     }
 }
 

@@ -1,16 +1,12 @@
 //! Passwords: hashed with argon2id, a bounded number at a time and off the threads that answer requests.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
-
 use argon2::password_hash::{PasswordHasher, PasswordVerifier, phc::PasswordHash};
 use argon2::{Algorithm, Argon2, Params, Version};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::ServiceError;
 use super::tokens::unavailable;
 use crate::env::Env;
+use crate::env::turns::{Turn, Turns};
 
 /// The cost of a hash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,24 +29,14 @@ impl Default for Cost {
     }
 }
 
-/// Logins that may wait for their turn; more are refused at once.
-const WAITING_MAX: usize = 64;
-
-/// How long one waits for its turn.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 /// Hashes passwords, and compares them with hashes.
 pub(super) struct Passwords {
     env: Env,
     cost: Cost,
-    turns: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    turns: Turns,
     /// The hash that a password is compared with when there is no such user, so that the time of an answer does not tell.
     nobodys_hash: String,
 }
-
-/// The right to hash one password at a time. Its holder gives it to the thread that hashes, too, which works on when nobody waits.
-pub(super) type Turn = Arc<OwnedSemaphorePermit>;
 
 /// How a comparison ended.
 pub(super) enum Fit {
@@ -63,19 +49,13 @@ impl Passwords {
     /// `at_once` hashes at most are computed at a time.
     pub(super) fn new(env: &Env, cost: Cost, at_once: usize) -> Result<Passwords, ServiceError> {
         let nobodys_hash = placeholder(cost).map_err(unavailable)?;
-        let turns = Arc::new(Semaphore::new(at_once.max(1)));
-        Ok(Passwords { env: env.clone(), cost, turns, waiting: AtomicUsize::new(0), nobodys_hash })
+        Ok(Passwords { env: env.clone(), cost, turns: Turns::new(at_once), nobodys_hash })
     }
 
     /// Waits for a turn; `Unavailable` when too many wait already, or after a while.
     pub(super) async fn turn(&self) -> Result<Turn, ServiceError> {
-        let reason = || "too many passwords are being checked, try again shortly".to_owned();
-        let busy = || ServiceError::Unavailable { service: "identity", reason: reason() };
-        let _waiting = Waiting::enter(&self.waiting).ok_or_else(busy)?;
-        match tokio::time::timeout(PATIENCE, self.turns.clone().acquire_owned()).await {
-            Ok(Ok(permit)) => Ok(Arc::new(permit)),
-            _ => Err(busy()),
-        }
+        let reason = "too many passwords are being checked, try again shortly";
+        self.turns.take().await.ok_or_else(|| ServiceError::Unavailable { service: "identity", reason: reason.to_owned() })
     }
 
     /// A new hash of a password.
@@ -108,23 +88,6 @@ impl Passwords {
             Ok(if fit { Fit::Yes(Some(newer)) } else { Fit::No })
         });
         compared.await.map_err(unavailable)
-    }
-}
-
-/// Counts one who waits, until it is dropped.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Waiting<'_> {
-    fn enter(counter: &AtomicUsize) -> Option<Waiting<'_>> {
-        let waiting = Waiting(counter);
-        // Counted before it is judged, so that two that come at once cannot both be the last.
-        if counter.fetch_add(1, Ordering::SeqCst) < WAITING_MAX { Some(waiting) } else { None }
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -199,25 +162,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_too_long_or_comes_too_late_is_told_so() {
-        let passwords = Arc::new(passwords(1));
-        let held = passwords.turn().await.unwrap();
-        let waits = (0..WAITING_MAX).map(|_| {
-            let passwords = passwords.clone();
-            tokio::spawn(async move { passwords.turn().await.map(drop) })
-        });
-        let waits: Vec<_> = waits.collect();
-        while passwords.waiting.load(Ordering::SeqCst) < WAITING_MAX {
-            tokio::task::yield_now().await;
-        }
-        let at_once = tokio::time::Instant::now();
-        assert!(matches!(passwords.turn().await, Err(ServiceError::Unavailable { .. })));
-        assert_eq!(at_once.elapsed(), Duration::ZERO, "nobody waits behind a full queue");
-        for wait in waits {
-            assert!(matches!(wait.await.unwrap(), Err(ServiceError::Unavailable { .. })));
-        }
-        assert_eq!(passwords.waiting.load(Ordering::SeqCst), 0);
-        drop(held);
-        passwords.turn().await.unwrap();
+    async fn without_a_turn_the_service_is_unavailable() {
+        let passwords = passwords(1);
+        let _held = passwords.turn().await.unwrap();
+        assert!(matches!(passwords.hash("secret").await, Err(ServiceError::Unavailable { .. })));
     }
 }
