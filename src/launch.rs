@@ -24,6 +24,7 @@ use crate::db::POOL_SIZE;
 use crate::descriptors::{self, TooFew};
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
+use crate::env::turns::Turns;
 use crate::http::arrival::Arrivals;
 use crate::http::clients::Clients;
 use crate::http::compute::catalog::Catalog;
@@ -348,6 +349,7 @@ fn catalog(cloud: &Cloud, tree: &Tree) -> Catalog {
         counting: Counting { from_placement: config.quota.count_usage_from_placement, again_when_taken: config.quota.recheck_quota },
         max_limit: max_limit(config),
         skip_down_cells: config.api.list_records_by_skipping_down_cells,
+        key_turns: Turns::new(Turns::half_of_the_cores()),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::db::cell::services::Service;
 use crate::domain::policy::Target;
 use crate::domain::quota::Limits;
 use crate::env::Env;
+use crate::env::turns::Turns;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::policy_file::PolicyEnforcer;
@@ -58,6 +59,8 @@ pub struct Catalog {
     pub max_limit: usize,
     /// A list that cannot say what it lacks goes without the cells that are down; else it is refused.
     pub skip_down_cells: bool,
+    /// Bounds how many x509 key pairs are made at a time.
+    pub key_turns: Turns,
 }
 
 impl Catalog {

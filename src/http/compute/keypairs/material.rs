@@ -1,7 +1,6 @@
-//! What a key pair is made of: fingerprints of given public keys, and new keys for clients that ask for one.
+//! SSH keys: fingerprints of given ones, and new ones for clients that ask for one.
 
 use md5::{Digest as _, Md5};
-use sha1::Sha1;
 use sha2::Sha256;
 use ssh_key::private::{Ed25519Keypair, KeypairData};
 use ssh_key::{LineEnding, PrivateKey, PublicKey};
@@ -10,7 +9,7 @@ use uuid::Uuid;
 /// A pair that was made here.
 pub struct Generated {
     pub public_key: String,
-    /// In OpenSSH's form. It is given to the client and kept nowhere.
+    /// Given to the client and kept nowhere.
     pub private_key: String,
 }
 
@@ -21,30 +20,24 @@ pub fn ssh_fingerprint(public_key: &str) -> Result<String, String> {
     Ok(pairs(&Md5::digest(blob)))
 }
 
-/// The fingerprint of a certificate in PEM: SHA-1 of its DER in pairs of digits.
-pub fn x509_fingerprint(certificate: &str) -> Result<String, String> {
-    let (_, after) = certificate.split_once("-----BEGIN CERTIFICATE-----").ok_or("it is not a certificate in PEM")?;
-    let (body, _) = after.split_once("-----END CERTIFICATE-----").ok_or("it is not a certificate in PEM")?;
-    let text: String = body.chars().filter(|c| !c.is_whitespace()).collect();
-    let der = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, text).map_err(|_| "its base64 cannot be read")?;
-    if der.first() != Some(&0x30) {
-        return Err("it is not a certificate".to_owned());
-    }
-    Ok(pairs(&Sha1::digest(der)))
-}
-
-/// A new Ed25519 pair. The seed is drawn from ids, of which each holds 122 random bits.
-pub fn generate(ids: [Uuid; 3]) -> Result<Generated, ssh_key::Error> {
+/// The seed of a new pair, drawn from ids, of which each holds 122 random bits.
+pub fn seed(ids: [Uuid; 3]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for id in ids {
         hash.update(id.as_bytes());
     }
-    let pair = Ed25519Keypair::from_seed(&hash.finalize().into());
+    hash.finalize().into()
+}
+
+/// A new Ed25519 pair, in OpenSSH's form.
+pub fn generate(seed: &[u8; 32]) -> Result<Generated, ssh_key::Error> {
+    let pair = Ed25519Keypair::from_seed(seed);
     let private = PrivateKey::new(KeypairData::Ed25519(pair), "generated-by-cellshift")?;
     Ok(Generated { public_key: private.public_key().to_openssh()?, private_key: private.to_openssh(LineEnding::LF)?.to_string() })
 }
 
-fn pairs(digest: &[u8]) -> String {
+/// A digest as fingerprints are written.
+pub fn pairs(digest: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
@@ -64,17 +57,10 @@ mod tests {
 
     #[test]
     fn a_new_key_is_a_pair() {
-        let made = generate([Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(3)]).unwrap();
+        let made = generate(&seed([1, 2, 3].map(Uuid::from_u128))).unwrap();
         let private = PrivateKey::from_openssh(&made.private_key).unwrap();
         assert_eq!(private.public_key().to_openssh().unwrap(), made.public_key);
-        let other = generate([Uuid::from_u128(1), Uuid::from_u128(2), Uuid::from_u128(4)]).unwrap();
+        let other = generate(&seed([1, 2, 4].map(Uuid::from_u128))).unwrap();
         assert_ne!(made.public_key, other.public_key);
-    }
-
-    #[test]
-    fn a_certificate_has_a_fingerprint() {
-        let pem = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
-        assert_eq!(x509_fingerprint(pem).unwrap().len(), 59);
-        assert!(x509_fingerprint("MAA=").is_err());
     }
 }

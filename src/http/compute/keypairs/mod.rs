@@ -1,12 +1,16 @@
 //! `/os-keypairs`: users' public keys.
 
 mod material;
+mod pkcs12;
+mod x509;
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
+use chrono::{DateTime, Utc};
+use material::Generated;
 use serde_json::{Value, json};
 
-use super::answer::{Answer, bad_request, empty, fault, forbidden, moment, ok};
+use super::answer::{Answer, bad_request, empty, fault, forbidden, moment, ok, unavailable};
 use super::catalog::Catalog;
 use super::query::Query;
 use super::schema::{self, Schema};
@@ -56,16 +60,16 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     let key_type = asked["type"].as_str().unwrap_or("ssh");
     let name = asked["name"].as_str().unwrap_or_default();
     let most = has_room(&api, &caller.0.project_id, &user).await?;
-    let (public_key, fingerprint, private_key) = material_of(&api, key_type, asked["public_key"].as_str())?;
-    let key = KeyPair {
-        id: 0,
-        created_at: api.env.now(),
-        user_id: user,
-        name: name.to_owned(),
-        fingerprint,
-        public_key,
-        key_type: key_type.to_owned(),
+    let now = api.env.now();
+    let (public_key, fingerprint, private_key) = match asked["public_key"].as_str() {
+        Some(given) => (given.to_owned(), fingerprint_of(key_type, given)?, None),
+        None => {
+            let made = generated(&api, key_type, &user, now).await?;
+            (made.public_key.clone(), fingerprint_of(key_type, &made.public_key)?, Some(made.private_key))
+        }
     };
+    let key =
+        KeyPair { id: 0, created_at: now, user_id: user, name: name.to_owned(), fingerprint, public_key, key_type: key_type.to_owned() };
     let key = match most.filter(|_| api.counting.again_when_taken) {
         None => api.api.create_key_pair(key).await?,
         Some(most) => api.api.create_key_pair_within(key, most).await?.ok_or_else(no_room)?,
@@ -93,19 +97,33 @@ fn no_room() -> ApiError {
     forbidden("Quota exceeded, too many key pairs.")
 }
 
-/// Public key, fingerprint, and the private key of a pair that is made here.
-fn material_of(api: &Catalog, key_type: &str, given: Option<&str>) -> Result<(String, String, Option<String>), ApiError> {
-    let invalid = |reason: String| bad_request(format!("Keypair data is invalid: {reason}"));
-    match (given, key_type) {
-        (Some(key), "x509") => Ok((key.to_owned(), material::x509_fingerprint(key).map_err(invalid)?, None)),
-        (Some(key), _) => Ok((key.to_owned(), material::ssh_fingerprint(key).map_err(invalid)?, None)),
-        (None, "x509") => Err(bad_request("Only ssh key pairs can be generated here: give the public_key of an x509 key pair.")),
-        (None, _) => {
-            let made = material::generate([api.env.uuid(), api.env.uuid(), api.env.uuid()]).map_err(|error| fault(&error))?;
-            let fingerprint = material::ssh_fingerprint(&made.public_key).map_err(invalid)?;
-            Ok((made.public_key, fingerprint, Some(made.private_key)))
-        }
+fn invalid(reason: impl std::fmt::Display) -> ApiError {
+    bad_request(format!("Keypair data is invalid: {reason}"))
+}
+
+fn fingerprint_of(key_type: &str, public_key: &str) -> Result<String, ApiError> {
+    match key_type {
+        "x509" => x509::fingerprint(public_key),
+        _ => material::ssh_fingerprint(public_key),
     }
+    .map_err(invalid)
+}
+
+/// A pair that is made here. The answer has its private key; nobody else does.
+async fn generated(api: &Catalog, key_type: &str, user: &str, now: DateTime<Utc>) -> Result<Generated, ApiError> {
+    let seed = material::seed([api.env.uuid(), api.env.uuid(), api.env.uuid()]);
+    if key_type != "x509" {
+        return material::generate(&seed).map_err(|error| fault(&error));
+    }
+    let holder = x509::Holder::new(user).map_err(invalid)?;
+    let busy = || unavailable("too many key pairs are being made, try again shortly");
+    let turn = api.key_turns.take().await.ok_or_else(busy)?;
+    // A worker that searched for primes would hold up its other requests.
+    let made = api.env.run_blocking(move || {
+        let _turn = turn;
+        x509::generate(&holder, seed, now)
+    });
+    made.await.map_err(|error| fault(&error))
 }
 
 async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {

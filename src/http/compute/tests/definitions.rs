@@ -207,7 +207,8 @@ async fn key_pairs_are_given_made_listed_and_removed() {
             ("2.10", json!({"name": "x", "user_id": "bob", "public_key": KEY}), 403),
             ("2.92", json!({"name": "x"}), 400),
             ("2.92", json!({"name": "x@y.z", "public_key": KEY}), 201),
-            ("2.2", json!({"name": "x", "type": "x509"}), 400),
+            ("2.92", json!({"name": "x", "type": "x509"}), 400),
+            ("2.2", json!({"name": "x", "type": "x509", "public_key": KEY}), 400),
         ] {
             let (got, answer) = cloud.post("member", version, "/os-keypairs", json!({"keypair": body.clone()})).await;
             assert_eq!(got, status, "{version} {body}: {answer}");
@@ -220,6 +221,32 @@ async fn key_pairs_are_given_made_listed_and_removed() {
         assert_eq!(cloud.delete("member", "2.1", "/os-keypairs/a").await, (202, Value::Null));
         assert_eq!(cloud.delete("member", "2.2", "/os-keypairs/b").await, (204, Value::Null));
         assert_eq!(cloud.delete("member", "2.2", "/os-keypairs/b").await.0, 404);
+    }
+}
+
+#[actix_web::test]
+async fn certificates_are_made_up_to_2_91() {
+    for cloud in clouds().await {
+        for (name, version) in [("a", "2.2"), ("b", "2.91")] {
+            let (status, body) = cloud.post("member", version, "/os-keypairs", json!({"keypair": {"name": name, "type": "x509"}})).await;
+            let made = &body["keypair"];
+            assert_eq!((status, &made["type"], &made["user_id"]), (201, &json!("x509"), &json!("alice")), "{body}");
+            assert_eq!(fields(made), ["fingerprint", "name", "private_key", "public_key", "type", "user_id"]);
+            let given = json!({"keypair": {"name": format!("{name} given"), "type": "x509", "public_key": made["public_key"]}});
+            let (status, body) = cloud.post("member", "2.92", "/os-keypairs", given).await;
+            assert_eq!((status, &body["keypair"]["fingerprint"]), (201, &made["fingerprint"]));
+            assert_eq!(fields(&body["keypair"]), ["fingerprint", "name", "public_key", "type", "user_id"]);
+            let (_, shown) = cloud.get("member", version, &format!("/os-keypairs/{name}")).await;
+            assert_eq!((&shown["keypair"]["public_key"], shown["keypair"].get("private_key")), (&made["public_key"], None));
+        }
+        let (_, listed) = cloud.get("member", "2.2", "/os-keypairs").await;
+        for entry in listed["keypairs"].as_array().unwrap() {
+            assert_eq!(fields(&entry["keypair"]), ["fingerprint", "name", "public_key", "type"]);
+        }
+        let (status, body) =
+            cloud.post("admin", "2.10", "/os-keypairs", json!({"keypair": {"name": "c", "type": "x509", "user_id": "a".repeat(65)}})).await;
+        assert_eq!(status, 400);
+        assert!(body["badRequest"]["message"].as_str().unwrap().starts_with("Keypair data is invalid: "), "{body}");
     }
 }
 

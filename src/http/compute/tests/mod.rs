@@ -33,6 +33,7 @@ use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::quota::default_limits;
 use crate::domain::server::VmState;
+use crate::env::turns::Turns;
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::http::arrival::Arrivals;
 use crate::http::clients::Clients;
@@ -125,6 +126,7 @@ impl Cloud {
             counting,
             max_limit: 1000,
             skip_down_cells: true,
+            key_turns: Turns::new(Turns::half_of_the_cores()),
         });
         let cloud = Cloud { env, api, placement, cells, catalog, policy };
         cloud.add_host(0, "host1").await;
