@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use cellshift::actors::root::{Parts, Tree};
-use cellshift::bootstrap;
+use cellshift::bootstrap::{self, Samples};
 use cellshift::chaos::audit;
 use cellshift::chaos::point::FaultPoints;
 use cellshift::config::{Config, Seconds};
@@ -31,12 +31,14 @@ const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_memb
 /// The cloud: cell1 (hardware gen1) and cell2 (gen2) with two hosts each, cross-cell moves allowed to members.
 pub struct Cloud {
     config: Config,
+    samples: Samples,
     life: Option<Life>,
     http: reqwest::Client,
     /// Of `demo`, a member of project demo.
     member: String,
     admin: String,
-    _dir: TempDir,
+    /// None when it was given away.
+    dir: Option<TempDir>,
 }
 
 /// A clock that tells when nobody holds it any more.
@@ -62,7 +64,7 @@ struct Life {
 }
 
 impl Life {
-    fn start(config: Config, faults: FaultPoints) -> Life {
+    fn start(config: Config, faults: FaultPoints, samples: Samples) -> Life {
         let (end, ended) = oneshot::channel();
         let (started, starting) = mpsc::channel();
         let (held, gone) = mpsc::channel();
@@ -70,7 +72,7 @@ impl Life {
         let thread = std::thread::spawn(move || {
             actix_rt::System::new().block_on(async move {
                 let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-                let cloud = bootstrap::open(config, env).await.expect("a cloud opens");
+                let cloud = bootstrap::open_with(config, env, samples).await.expect("a cloud opens");
                 let images = cloud.services.images.list(&Default::default(), Default::default()).await.expect("images");
                 let image = images.iter().find(|image| image.name.as_deref() == Some("tiny")).expect("the image").id;
                 let parts = Parts { faults, ..launch::parts(&cloud) };
@@ -105,20 +107,36 @@ impl Cloud {
 
     /// As [`Cloud::start`], after `configure` has had its say, also about where databases are.
     pub async fn start_with(configure: impl FnOnce(&mut Config)) -> Cloud {
-        let dir = tempfile::tempdir().expect("a directory");
+        let place_and_configure = |config: &mut Config| {
+            databases::place(config);
+            configure(config);
+        };
+        Cloud::start_in(tempfile::tempdir().expect("a directory"), Samples::default(), place_and_configure).await
+    }
+
+    /// A new cloud on SQLite whose image has a few bytes, so that its data directory can be kept.
+    pub async fn start_small(configure: impl FnOnce(&mut Config)) -> Cloud {
+        Cloud::start_in(tempfile::tempdir().expect("a directory"), Samples { image_bytes: 4096 }, configure).await
+    }
+
+    /// A cloud over a data directory that another process left; on SQLite.
+    pub async fn start_over(dir: TempDir, configure: impl FnOnce(&mut Config)) -> Cloud {
+        Cloud::start_in(dir, Samples::default(), configure).await
+    }
+
+    async fn start_in(dir: TempDir, samples: Samples, configure: impl FnOnce(&mut Config)) -> Cloud {
         let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
         config.http.workers = 1;
         config.migration.back_off_first = Seconds::millis(2);
         config.migration.back_off_max = Seconds::millis(20);
         // A guest waits for its ports: one whose ports cannot be plugged is given up sooner.
         config.migration.deadlines = ["stop_source_guest", "stop_target_guest"].map(|step| (step.to_owned(), 3)).into();
-        databases::place(&mut config);
         configure(&mut config);
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
-        let life = Life::start(config.clone(), FaultPoints::default());
+        let life = Life::start(config.clone(), FaultPoints::default(), samples);
         // A connection of its own for each request: the server ends idle ones, at any moment, and so does a restart.
         let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");
-        let mut cloud = Cloud { config, life: Some(life), http, member: String::new(), admin: String::new(), _dir: dir };
+        let mut cloud = Cloud { config, samples, life: Some(life), http, member: String::new(), admin: String::new(), dir: Some(dir) };
         cloud.member = cloud.sign_in("cellshift").await;
         cloud.admin = cloud.sign_in("cellshift-admin").await;
         cloud
@@ -149,7 +167,15 @@ impl Cloud {
             life.crash();
         }
         between(&self.config);
-        self.life = Some(Life::start(self.config.clone(), faults));
+        self.life = Some(Life::start(self.config.clone(), faults, self.samples));
+    }
+
+    /// The process dies, wherever it is, and leaves its data directory.
+    pub fn abandon(mut self) -> TempDir {
+        if let Some(life) = self.life.take() {
+            life.crash();
+        }
+        self.dir.take().expect("a directory")
     }
 
     pub fn tree(&self) -> &Tree {

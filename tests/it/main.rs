@@ -29,6 +29,7 @@ mod first_list;
 mod foreign_ids;
 mod full_disk;
 mod hosts_down;
+mod in_flight;
 mod insides;
 mod killed;
 mod late_debts;

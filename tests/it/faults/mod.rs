@@ -12,7 +12,7 @@
 mod cancelled;
 mod pairs;
 mod plan;
-mod scenario;
+pub mod scenario;
 mod table;
 pub mod view;
 

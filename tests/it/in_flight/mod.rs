@@ -1,0 +1,83 @@
+//! Upgrades with operations in flight: data directories that an earlier release left when its process died, with an operation
+//! stopped at each step of each saga, on both sides. This release must bring every one of them to its end.
+//!
+//! A fixture is recorded by the release that it is named after: `CELLSHIFT_RECORD_IN_FLIGHT=FILE cargo test --test it
+//! in_flight::record`.
+
+mod directory;
+mod recorder;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use crate::cloud::Cloud;
+use cellshift::config::Config;
+use directory::Packed;
+
+/// An operation in flight in a fixture.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Stopped {
+    saga: String,
+    step: String,
+    side: String,
+    /// The operation's id.
+    id: Uuid,
+    server: Uuid,
+}
+
+/// A data directory with operations in flight.
+#[derive(Serialize, Deserialize)]
+struct Fixture {
+    stopped: Vec<Stopped>,
+    directory: Packed,
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/in_flight")
+}
+
+/// Room for a server at each step of each saga.
+fn roomy(config: &mut Config) {
+    (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (1024, 1 << 20, 1 << 14);
+    config.migration.max_in_flight = 1000;
+    let unlimited = &mut config.quota;
+    (unlimited.instances, unlimited.cores, unlimited.ram) = (-1, -1, -1);
+}
+
+/// The cloud of a fixture, started by this release.
+async fn started(fixture: &Fixture) -> Cloud {
+    let dir = TempDir::new().expect("a directory");
+    fixture.directory.unpack(dir.path());
+    Cloud::start_over(dir, roomy).await
+}
+
+#[test]
+fn operations_of_each_release_are_finished() {
+    let mut files: Vec<_> = std::fs::read_dir(folder()).expect("fixtures").map(|entry| entry.expect("a file").path()).collect();
+    files.sort();
+    assert!(!files.is_empty(), "there are fixtures");
+    for file in files {
+        let fixture: Fixture = directory::read(&file);
+        actix_rt::System::new().block_on(finish(&fixture, &file.display().to_string()));
+    }
+}
+
+async fn finish(fixture: &Fixture, name: &str) {
+    let cloud = started(fixture).await;
+    let mut wrong = Vec::new();
+    for stopped in &fixture.stopped {
+        assert!(cloud.at_rest(stopped.server).await, "{name}: {stopped:?} comes to rest");
+        let saga = cloud.world().operations.saga(stopped.id).await.expect("the journal answers").expect("the operation");
+        let expected = if stopped.side == "act" { "done" } else { "unwound" };
+        if saga.state != expected {
+            wrong.push(format!("{} {} of {} is {}: {:?}", stopped.side, stopped.step, stopped.saga, saga.state, saga.error));
+        }
+    }
+    assert!(wrong.is_empty(), "{name}: {wrong:#?}");
+    cloud.guests_return().await.expect("hosts answer");
+    cloud.tree().conductor.pay_debts().await;
+    assert_eq!(cloud.audit().await, Vec::<String>::new(), "{name}");
+}

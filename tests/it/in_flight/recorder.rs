@@ -1,0 +1,110 @@
+//! Records a fixture: one cloud in which an operation stands still at each step of each saga, on both sides; then the process dies.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::saga::step::{Class, Table};
+use cellshift::saga::tables;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::{Fixture, Packed, Stopped, directory, roomy};
+use crate::cloud::{Cloud, PATIENCE};
+use crate::faults::scenario::{self, Beginning};
+
+/// Where an operation shall stand still.
+#[derive(Clone)]
+struct Aim {
+    step: &'static str,
+    side: &'static str,
+    /// Refuses this step's act, before or after its effect, so that the undos begin.
+    refused: Option<(&'static str, Moment)>,
+}
+
+/// Sends the next operation of a server to its aim, and keeps those that stand still where they are.
+#[derive(Default)]
+struct StandsStill {
+    next: Mutex<Option<(Uuid, Aim)>>,
+    aimed: Mutex<BTreeMap<Uuid, Aim>>,
+    stood: Mutex<Option<(Uuid, Uuid)>>,
+    changed: Notify,
+}
+
+impl FaultPlan for StandsStill {
+    fn at(&self, point: &Point<'_>) -> Fault {
+        let mut aimed = self.aimed.lock().expect("a lock");
+        if !aimed.contains_key(&point.id) {
+            // A new server's id is known here first.
+            let mut next = self.next.lock().expect("a lock");
+            match next.take() {
+                Some((server, aim)) if server.is_nil() || server == point.server => drop(aimed.insert(point.id, aim)),
+                other => *next = other,
+            }
+        }
+        let Some(aim) = aimed.get(&point.id) else { return Fault::None };
+        if aim.refused == Some((aim.step_refused(), point.moment)) && point.side == "act" && point.step == aim.step_refused() {
+            return Fault::Refuse;
+        }
+        let arrived = point.step == aim.step && point.side == aim.side && point.moment == Moment::AfterEffect;
+        if arrived {
+            *self.stood.lock().expect("a lock") = Some((point.id, point.server));
+            self.changed.notify_one();
+        }
+        if arrived { Fault::Freeze } else { Fault::None }
+    }
+}
+
+impl Aim {
+    fn step_refused(&self) -> &'static str {
+        self.refused.map_or("", |(step, _)| step)
+    }
+}
+
+/// Every act and every undo of a table.
+fn aims(table: &Table) -> Vec<Aim> {
+    let steps = table.steps;
+    let acts = steps.iter().map(|step| Aim { step: step.name, side: "act", refused: None });
+    // A first step before a forward one is never undone.
+    let first = usize::from(steps[1].class != Class::Reversible);
+    let undos = steps.iter().enumerate().skip(first).filter(|(_, step)| step.undo.work().is_some());
+    let undos = undos.map(|(position, step)| {
+        // A refusal of the first step is the request's: there the second one is refused.
+        let refused = if position == 0 { (steps[1].name, Moment::BeforeEffect) } else { (step.name, Moment::AfterEffect) };
+        Aim { step: step.name, side: "undo", refused: Some(refused) }
+    });
+    acts.chain(undos).collect()
+}
+
+#[test]
+fn record() {
+    let Ok(file) = std::env::var("CELLSHIFT_RECORD_IN_FLIGHT") else { return };
+    let fixture = actix_rt::System::new().block_on(async {
+        let cloud = Arc::new(Cloud::start_small(roomy).await);
+        let plan = Arc::new(StandsStill::default());
+        cloud.tree().faults.arm(Some(plan.clone()));
+        let mut stopped = Vec::new();
+        for (saga, table) in tables::ALL {
+            let scenario = scenario::ALL.iter().find(|scenario| scenario.saga == *saga).expect("a scenario");
+            for aim in aims(table) {
+                let begun = scenario::begin(&cloud, scenario.beginning).await;
+                let asked = (scenario.ask)(&cloud, &begun);
+                *plan.next.lock().expect("a lock") = Some((begun.server, aim.clone()));
+                let asking = cloud.clone();
+                let request = tokio::task::spawn_local(async move { drop(asking.try_send(asked.method, &asked.path, asked.body).await) });
+                let arrived = tokio::time::timeout(PATIENCE, plan.changed.notified()).await;
+                arrived.unwrap_or_else(|_| panic!("{saga} never came to {} of {}", aim.side, aim.step));
+                request.abort();
+                let _ = request.await;
+                let (id, server) = plan.stood.lock().expect("a lock").take().expect("an operation");
+                assert!(scenario.beginning == Beginning::Nothing || server == begun.server);
+                stopped.push(Stopped { saga: (*saga).to_owned(), step: aim.step.to_owned(), side: aim.side.to_owned(), id, server });
+                eprintln!("{:?}", stopped.last());
+            }
+        }
+        let dir = Arc::into_inner(cloud).expect("nobody asks any more").abandon();
+        Fixture { stopped, directory: Packed::pack(dir.path()) }
+    });
+    directory::write(&fixture, Path::new(&file));
+}
