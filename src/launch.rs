@@ -37,6 +37,7 @@ use crate::http::ops::{self, Operators};
 use crate::http::pace::Pace;
 use crate::http::server::{Part, Wiring};
 use crate::http::{compute, identity, image, network, placement, volume};
+use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
 use crate::services::ServiceError;
 use crate::services::identity::{Target, User};
@@ -250,7 +251,7 @@ fn cell_options(config: &Config) -> CellOptions {
 fn settings(config: &Config) -> Settings {
     let migration = &config.migration;
     Settings {
-        deadlines: migration.deadlines.clone(),
+        deadlines: migration.deadlines.iter().filter_map(|(step, seconds)| Some((StepName::parse(step)?, *seconds))).collect(),
         recover_source_guest: migration.recover_source_guest,
         shutdown_grace_ms: u64::try_from(migration.shutdown_grace.duration().as_millis()).unwrap_or(u64::MAX),
         back_off_first: migration.back_off_first.duration(),

@@ -21,7 +21,7 @@ use crate::saga::debt::pay_before;
 use crate::saga::machine::Side;
 use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
-use crate::saga::tables::{accept, table_of, waits_for};
+use crate::saga::tables::{Tables, accept, table_of, waits_for};
 use crate::saga::world::World;
 
 /// How long a request waits for an operation on the same server that has all but ended.
@@ -121,12 +121,11 @@ impl Worker {
     }
 
     async fn take_server(&self, context: &Context) -> Result<Taken, Refusal> {
-        let first = table_of(context).steps[0].name;
+        let tables = Tables::present(context.kind);
+        let (kind, first) = ((context.kind.as_str(), tables.version), tables.of(context).steps[0].name.as_str());
         let json = serde_json::to_string(context).map_err(|e| Refusal::Invalid(e.to_string()))?;
-        let new = NewSaga {
-            waits_for: waits_for(context),
-            ..NewSaga::new(context.saga, context.server, context.kind.as_str(), first, json, &self.parts.owner)
-        };
+        let new =
+            NewSaga { waits_for: waits_for(context), ..NewSaga::new(context.saga, context.server, kind, first, json, &self.parts.owner) };
         let (deadline, mut owed) = (tokio::time::Instant::now() + ENDING_PATIENCE, None);
         loop {
             let ended = self.parts.ended.notified();

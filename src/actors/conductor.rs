@@ -28,6 +28,7 @@ use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
 use crate::db::api::leases::TakeOver;
 use crate::saga::debt;
+use crate::saga::journal::Unreadable;
 use crate::saga::world::World;
 
 pub use self::handle::{ConductorHandle, Worker};
@@ -45,6 +46,8 @@ enum Resumed {
     Others(Duration),
     /// It has ended.
     Over,
+    /// This release cannot read it, for this reason.
+    Parked(String),
 }
 
 /// A saga is to run.
@@ -339,18 +342,18 @@ impl Handler<Resume> for Conductor {
         let (world, owner) = (self.parts.world.clone(), self.parts.owner.clone());
         let taken = async move {
             match world.operations.take_over(saga, &owner).await? {
-                TakeOver::Taken(record, entries) => Flight::resumed(&record, &entries).map(|flight| Resumed::Flight(Box::new(flight))),
+                TakeOver::Taken(record, entries) => match Flight::resumed(&record, &entries) {
+                    Ok(flight) => Ok(Resumed::Flight(Box::new(flight))),
+                    Err(Unreadable(reason)) => {
+                        world.operations.park(saga, record.lease.epoch, reason.clone()).await?;
+                        Ok(Resumed::Parked(reason))
+                    }
+                },
                 TakeOver::Held(left) => Ok(Resumed::Others(left)),
                 TakeOver::Over => Ok(Resumed::Over),
             }
         };
-        ctx.spawn(taken.into_actor(self).map(move |taken, conductor, ctx| {
-            if let Err(error) = &taken
-                && !matches!(error, DbError::Unavailable { .. })
-            {
-                // It stays among those that are being taken, so that this is tried and said once.
-                return log::error!(migration:% = saga; "a saga in the journal cannot be read, an operator must look: {error}");
-            }
+        ctx.spawn(taken.into_actor(self).map(move |taken: Result<Resumed, DbError>, conductor, ctx| {
             conductor.taking.remove(&saga);
             match taken {
                 Ok(Resumed::Flight(flight)) => {
@@ -362,6 +365,12 @@ impl Handler<Resume> for Conductor {
                     log::debug!(migration:% = saga; "another conductor has a saga, for {left:?} unless it renews its lease")
                 }
                 Ok(Resumed::Over) => {}
+                Ok(Resumed::Parked(reason)) => {
+                    log::error!(migration:% = saga; "an operation waits for an operator: {reason}");
+                    conductor.parts.stuck.waits(saga, reason);
+                }
+                // Overtaken meanwhile.
+                Err(DbError::Conflict(why)) => log::debug!(migration:% = saga; "{why}"),
                 Err(error) => {
                     log::warn!(migration:% = saga; "a saga cannot be taken over yet: {error}");
                     conductor.parts.stuck.waits(saga, error.to_string());

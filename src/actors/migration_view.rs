@@ -8,6 +8,7 @@ use uuid::Uuid;
 use crate::db::api::debts::Debt;
 use crate::db::api::operations::{JournalEntry, SagaRecord};
 use crate::domain::inside;
+use crate::domain::saga_state::SagaState;
 
 /// One try of one side of a step.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -48,6 +49,9 @@ pub struct MigrationView {
     pub saga: String,
     /// `running`, `done`, `unwinding`, `unwound` or `needs_operator`.
     pub state: String,
+    /// Why this release cannot go on with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The step at hand.
     pub step: String,
     /// Percent of its steps that are done and not undone.
@@ -76,9 +80,10 @@ impl MigrationView {
             uuid: saga.id,
             server: saga.server,
             saga: saga.kind.clone(),
-            state: if needs_operator { "needs_operator".to_owned() } else { saga.state.clone() },
+            state: if needs_operator { SagaState::NeedsOperator } else { saga.state }.to_string(),
+            reason: saga.error.clone().filter(|_| saga.state == SagaState::NeedsOperator),
             step: saga.step.clone(),
-            progress: if saga.state == "done" { 100 } else { percent(entries, steps_in_table, copied) },
+            progress: if saga.state == SagaState::Done { 100 } else { percent(entries, steps_in_table, copied) },
             debts,
             started_at: saga.created_at,
             updated_at: saga.updated_at,
@@ -205,7 +210,8 @@ mod tests {
             id: Uuid::from_u128(1),
             server: Uuid::from_u128(2),
             kind: "resize".into(),
-            state: state.into(),
+            table_version: 1,
+            state: SagaState::parse(state).unwrap(),
             step: "bind".into(),
             context: "{}".into(),
             error: None,
@@ -248,6 +254,7 @@ mod tests {
         assert_eq!((view.state.as_str(), view.progress), ("running", 37));
         entries.push(entry(2, "accept", "undo", "begun", None));
         let debt = Debt {
+            table_version: 1,
             saga: Uuid::from_u128(1),
             owed_seq: 2,
             server: Uuid::from_u128(2),

@@ -18,9 +18,11 @@ use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Context, Kind, Request};
 use crate::saga::error::StepError;
-use crate::saga::machine::{Cursor, Effect, Machine, Outcome, Side};
+use crate::saga::journal::{Unreadable, replay};
+use crate::saga::machine::{Cursor, Effect, Event, Machine, Outcome, Side};
 use crate::saga::step::{Deadline, Step, Table};
-use crate::saga::tables::table_of;
+use crate::saga::step_name::StepName;
+use crate::saga::tables::Tables;
 use crate::saga::world::World;
 
 /// What the journal says of a step that an experiment refused.
@@ -49,6 +51,7 @@ pub enum Ended {
 pub struct Flight {
     pub machine: Machine,
     pub context: Context,
+    tables: Tables,
     lease_epoch: i64,
     next_seq: i64,
     /// Ends that the next commit writes.
@@ -62,21 +65,39 @@ impl Flight {
     /// A saga whose first step has just been done within the request.
     pub fn accepted(mut context: Context, fence: Fence, at: chrono::DateTime<chrono::Utc>) -> Flight {
         context.lease_epoch = 1;
-        let table = table_of(&context);
+        let tables = Tables::present(context.kind);
+        let table = tables.of(&context);
         let mut machine = Machine::new();
         machine.apply(&table, &Outcome::Ok);
-        let first = entry(1, table.steps[0].name, Side::Act, fence.attempt, "ok", None, at);
-        Flight { machine, context, lease_epoch: 1, next_seq: 2, pending: vec![first], owed: Vec::new(), stored: None }
+        let first = entry(1, table.steps[0].name, Side::Act, fence.attempt, Event::Ok, None, at);
+        Flight { machine, context, tables, lease_epoch: 1, next_seq: 2, pending: vec![first], owed: Vec::new(), stored: None }
     }
 
     /// A saga taken over from a dead runner: the journal replayed. A side in doubt is at hand again.
-    pub fn resumed(record: &SagaRecord, entries: &[JournalEntry]) -> Result<Flight, DbError> {
-        let mut context: Context = serde_json::from_str(&record.context)?;
+    /// What cannot be read for certain is refused.
+    pub fn resumed(record: &SagaRecord, entries: &[JournalEntry]) -> Result<Flight, Unreadable> {
+        let mut context: Context =
+            serde_json::from_str(&record.context).map_err(|error| Unreadable(format!("its context cannot be read: {error}")))?;
         context.lease_epoch = record.lease.epoch;
-        let table = table_of(&context);
-        let machine = replay(&table, entries);
+        let tables = Tables::released(context.kind, record.table_version).ok_or_else(|| {
+            Unreadable(format!("this release knows no version {} of the table of {}", record.table_version, context.kind))
+        })?;
+        let machine = replay(&tables.of(&context), entries)?;
         let next_seq = entries.last().map_or(0, |last| last.seq + 1);
-        Ok(Flight { machine, context, lease_epoch: record.lease.epoch, next_seq, pending: Vec::new(), owed: Vec::new(), stored: None })
+        Ok(Flight {
+            machine,
+            context,
+            tables,
+            lease_epoch: record.lease.epoch,
+            next_seq,
+            pending: Vec::new(),
+            owed: Vec::new(),
+            stored: None,
+        })
+    }
+
+    fn table(&self) -> Table {
+        self.tables.of(&self.context)
     }
 
     /// Nothing of it but the request's own step has been done.
@@ -84,7 +105,15 @@ impl Flight {
         self.next_seq == 2 && !self.pending.is_empty()
     }
 
-    fn push(&mut self, step: &str, side: Side, attempt: i64, event: &str, error: Option<String>, at: chrono::DateTime<chrono::Utc>) -> i64 {
+    fn push(
+        &mut self,
+        step: StepName,
+        side: Side,
+        attempt: i64,
+        event: Event,
+        error: Option<String>,
+        at: chrono::DateTime<chrono::Utc>,
+    ) -> i64 {
         let seq = self.next_seq;
         self.next_seq += 1;
         self.pending.push(entry(seq, step, side, attempt, event, error, at));
@@ -94,7 +123,7 @@ impl Flight {
     /// Writes what is pending. Where the saga may be turned back and somebody wishes so, a step that was to begin has not begun.
     async fn commit(&mut self, world: &World, step: &str, commit: Commit) -> Result<Appended, DbError> {
         let (begins, ends) = (commit == Commit::Begins, commit == Commit::Ends);
-        let heeds_cancellation = matches!(commit, Commit::Begins | Commit::Rests) && self.machine.may_turn_back(&table_of(&self.context));
+        let heeds_cancellation = matches!(commit, Commit::Begins | Commit::Rests) && self.machine.may_turn_back(&self.table());
         let changed = self.stored.as_ref() != Some(&self.context);
         let context = changed.then(|| serde_json::to_string(&self.context)).transpose()?;
         let append = Append {
@@ -102,7 +131,7 @@ impl Flight {
             server: self.context.server,
             lease_epoch: self.lease_epoch,
             entries: std::mem::take(&mut self.pending),
-            state: self.machine.state().to_owned(),
+            state: self.machine.state(),
             step: step.to_owned(),
             context,
             error: self.machine.error.clone(),
@@ -129,7 +158,7 @@ impl Flight {
         let Some((position, side)) = self.machine.at_hand() else { return };
         let why = wish.error();
         log::info!(server:% = self.context.server, migration:% = self.context.saga, request = wish.request_id.as_str(); "{} is turned back: {}", self.context.kind, wish.why);
-        self.push(table.steps[position].name, side, 0, "cancelled", Some(why.clone()), at);
+        self.push(table.steps[position].name, side, 0, Event::Cancelled, Some(why.clone()), at);
         self.machine.apply(table, &Outcome::Cancelled(why));
         self.context.cancelled = true;
         self.context.error = self.machine.error.clone();
@@ -155,35 +184,28 @@ fn follow_up(ended: Uuid, server: Uuid) -> FollowUp {
         let id = Uuid::new_v5(&ended, b"delete");
         let context = Context::new(id, Kind::Delete, request.caller.clone(), server, Request::Delete);
         let json = serde_json::to_string(&context).ok()?;
-        Some(NewSaga::new(id, server, context.kind.as_str(), table_of(&context).steps[0].name, json, owner))
+        let tables = Tables::present(context.kind);
+        let first = tables.of(&context).steps[0].name;
+        Some(NewSaga::new(id, server, (context.kind.as_str(), tables.version), first.as_str(), json, owner))
     })
-}
-
-/// The state that a journal stands for.
-pub fn replay(table: &Table, entries: &[JournalEntry]) -> Machine {
-    let mut machine = Machine::new();
-    for line in entries {
-        machine.replay(table, &line.event, line.error.as_deref());
-    }
-    machine
 }
 
 /// Runs a saga to its end, or until it must stop.
 pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> Ended {
     // Effects that an experiment holds back: they happen when this is dropped.
     let mut held_back: Vec<oneshot::Sender<()>> = Vec::new();
-    if let (Some(first), true) = (table_of(&flight.context).steps.first(), flight.is_new()) {
+    if let (Some(first), true) = (flight.table().steps.first(), flight.is_new()) {
         // The first step was performed within the request; its end comes to the journal here.
         if let Err(error) = after_journal(&world, &faults, &mut flight, first, Side::Act).await {
             return lost(&error);
         }
     }
     loop {
-        let table = table_of(&flight.context);
+        let table = flight.table();
         let Some((position, side)) = flight.machine.at_hand() else { break };
         let step = &table.steps[position];
         if flight.machine.tries > 0 {
-            match flight.commit(&world, step.name, Commit::Rests).await {
+            match flight.commit(&world, step.name.as_str(), Commit::Rests).await {
                 Ok(Appended { cancelled: Some(wish), .. }) => {
                     flight.turn_back(&table, &wish, world.env.now());
                     continue;
@@ -193,8 +215,8 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
             }
             tokio::time::sleep(world.settings.back_off(flight.machine.tries)).await;
         }
-        flight.push(step.name, side, 0, "begun", None, world.env.now());
-        let fence = match flight.commit(&world, step.name, Commit::Begins).await {
+        flight.push(step.name, side, 0, Event::Begun, None, world.env.now());
+        let fence = match flight.commit(&world, step.name.as_str(), Commit::Begins).await {
             Ok(Appended { cancelled: Some(wish), .. }) => {
                 flight.turn_back(&table, &wish, world.env.now());
                 continue;
@@ -205,7 +227,7 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
         let outcome = match perform(&world, &faults, step, side, &mut flight.context, fence, &mut held_back).await {
             Performed::Ended(outcome) => outcome,
             Performed::Overtaken(why) => {
-                log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, step = step.name; "another owner has this saga: {why}");
+                log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, step = step.name.as_str(); "another owner has this saga: {why}");
                 return Ended::Overtaken;
             }
         };
@@ -214,13 +236,13 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
             return lost(&error);
         }
     }
-    let word = flight.machine.state();
+    let state = flight.machine.state();
     flight.context.forget_secrets();
-    let follower = match flight.commit(&world, word, Commit::Ends).await {
+    let follower = match flight.commit(&world, state.as_str(), Commit::Ends).await {
         Ok(appended) => appended.follower,
         Err(error) => return lost(&error),
     };
-    log::info!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(); "{} {word}", flight.context.kind);
+    log::info!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(); "{} {state}", flight.context.kind);
     match follower {
         Some(delete) => Ended::Followed(delete),
         None if flight.machine.cursor == Cursor::Done => Ended::Done,
@@ -233,7 +255,7 @@ async fn after_journal(world: &World, faults: &FaultPoints, flight: &mut Flight,
     let here = point(&flight.context, step, side, Moment::AfterJournal);
     let fault = faults.at(&here);
     if fault != Fault::None {
-        flight.commit(world, step.name, Commit::Shows).await?;
+        flight.commit(world, step.name.as_str(), Commit::Shows).await?;
         obey(faults, fault, &here).await;
     }
     Ok(())
@@ -244,12 +266,12 @@ fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side
     let step = &table.steps[position];
     let why = outcome.error().map(str::to_owned);
     if let Some(why) = &why {
-        log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(), step = step.name, side = side.as_str(), attempt = fence.attempt; "{}: {why}", outcome.as_str());
+        log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(), step = step.name.as_str(), side = side.as_str(), attempt = fence.attempt; "{}: {why}", outcome.event());
     }
     if let (Outcome::NextCandidate(why), Some(target)) = (outcome, &flight.context.target) {
         flight.context.refusals.push((target.host.clone(), why.clone()));
     }
-    let seq = flight.push(step.name, side, fence.attempt, outcome.as_str(), why.clone(), world.env.now());
+    let seq = flight.push(step.name, side, fence.attempt, outcome.event(), why.clone(), world.env.now());
     let effect = flight.machine.apply(table, outcome);
     let given_up = matches!(flight.machine.cursor, Cursor::Undo(..)) && side == Side::Act && step.undo.work().is_none();
     if step.service_depends && (given_up || effect != Effect::None) {
@@ -261,7 +283,7 @@ fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side
         let context = serde_json::to_string(&flight.context.without_secrets()).unwrap_or_default();
         flight.owed.push(NewDebt {
             owed_seq: seq,
-            step: step.name.to_owned(),
+            step: step.name.to_string(),
             side: owed_side.as_str().to_owned(),
             context,
             reason: why.unwrap_or_default(),
@@ -389,7 +411,7 @@ async fn progress(world: &World, places: &[(String, String)], operation: Uuid) -
 
 /// Where a runner (or the request that begins an operation) is.
 pub(super) fn point<'a>(context: &Context, step: &'a Step, side: Side, moment: Moment) -> Point<'a> {
-    Point { saga: context.kind.as_str(), id: context.saga, server: context.server, step: step.name, side: side.as_str(), moment }
+    Point { saga: context.kind.as_str(), id: context.saga, server: context.server, step: step.name.as_str(), side: side.as_str(), moment }
 }
 
 /// The faults that end what runs.
@@ -421,12 +443,12 @@ fn lost(error: &DbError) -> Ended {
 
 fn entry(
     seq: i64,
-    step: &str,
+    step: StepName,
     side: Side,
     attempt: i64,
-    event: &str,
+    event: Event,
     error: Option<String>,
     at: chrono::DateTime<chrono::Utc>,
 ) -> JournalEntry {
-    JournalEntry { seq, step: step.to_owned(), side: side.as_str().to_owned(), attempt, event: event.to_owned(), error, at }
+    JournalEntry { seq, step: step.to_string(), side: side.to_string(), attempt, event: event.to_string(), error, at }
 }

@@ -8,7 +8,7 @@ use super::{Authentication, Config, ConfigError, Http};
 use crate::actors::conductor::CONDUCTORS_MAX;
 use crate::db::connection::{has_what_it_demands, is_postgres};
 use crate::logging;
-use crate::saga::tables;
+use crate::saga::step_name::StepName;
 
 /// Cells beside cell0 at most.
 pub const CELLS_MAX: u32 = 100;
@@ -108,11 +108,11 @@ fn ratios(config: &Config) -> Result<(), ConfigError> {
 }
 
 fn deadlines(config: &Config) -> Result<(), ConfigError> {
-    let known: BTreeSet<&str> = tables::ALL.iter().flat_map(|(_, table)| table.steps.iter()).map(|step| step.name).collect();
     for (step, seconds) in &config.migration.deadlines {
         let key = format!("migration.deadlines.{step}");
-        if !known.contains(step.as_str()) {
-            let all = known.iter().copied().collect::<Vec<_>>().join(", ");
+        if StepName::parse(step).is_none() {
+            let all = StepName::ALL.iter().map(|name| name.as_str()).collect::<BTreeSet<_>>();
+            let all = all.into_iter().collect::<Vec<_>>().join(", ");
             return refuse(true, &key, &format!("named after a step of an operation: {all}"));
         }
         refuse(*seconds == 0, &key, "at least 1 second")?;

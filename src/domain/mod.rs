@@ -18,6 +18,7 @@ pub mod notification;
 pub mod policy;
 pub mod quota;
 pub mod request_spec;
+pub mod saga_state;
 pub mod scheduler_hints;
 pub mod secret;
 pub mod server;

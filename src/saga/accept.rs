@@ -7,6 +7,7 @@ use super::context::{Context, Kind, Place, PortLink, Prior, Request, VolumeLink}
 use super::error::StepError;
 use super::history;
 use super::refusal::Refusal;
+use super::step_name::StepName;
 use super::world::{CELL0, World};
 use crate::db::DbError;
 use crate::db::api::debts::Debt;
@@ -104,7 +105,7 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     world.cell(&cell)?.apply(fence, txn).await?;
     if let (Kind::Resize | Kind::Confirm | Kind::Revert, Some(place)) = (context.kind, context.source.clone()) {
         let here = Place { cell, ..place };
-        history::emit(world, context, "accept", Event::MigrateServerError, &here).await;
+        history::emit(world, context, StepName::Accept, Event::MigrateServerError, &here).await;
     }
     Ok(())
 }

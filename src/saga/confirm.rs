@@ -9,6 +9,7 @@ use super::cross_cell_resize::delete_hidden_records;
 use super::error::StepError;
 use super::history;
 use super::step::{Step, Table, Undo, work};
+use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -23,32 +24,33 @@ use crate::services::placement::Allocations;
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
 
 const STEPS: &[Step] = &[
-    Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-    Step::forward("begin_confirm", work!(begin_confirm)),
+    Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+    Step::forward(StepName::BeginConfirm, work!(begin_confirm)),
     CLEAN_SOURCE_HOST,
     RELEASE_SOURCE_PORTS,
     RELEASE_SOURCE_VOLUMES,
     DROP_SOURCE_ALLOCATION,
     DELETE_SOURCE_RECORDS,
     // Last, so that a user who sees the server ACTIVE finds nothing of the source.
-    Step::forward("finish_confirm", work!(finish_confirm)),
+    Step::forward(StepName::FinishConfirm, work!(finish_confirm)),
 ];
 
 /// The kept disks and the room on the source host.
-pub const CLEAN_SOURCE_HOST: Step = Step::cleanup("clean_source_host", work!(clean_source_host));
+pub const CLEAN_SOURCE_HOST: Step = Step::cleanup(StepName::CleanSourceHost, work!(clean_source_host));
 /// The source's port bindings.
-pub const RELEASE_SOURCE_PORTS: Step = Step::cleanup("release_source_ports", work!(release_source_ports));
+pub const RELEASE_SOURCE_PORTS: Step = Step::cleanup(StepName::ReleaseSourcePorts, work!(release_source_ports));
 /// The empty attachments that held the volumes for a revert.
-pub const RELEASE_SOURCE_VOLUMES: Step = Step::cleanup("release_source_volumes", work!(release_source_volumes));
+pub const RELEASE_SOURCE_VOLUMES: Step = Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_source_volumes));
 /// The migration's allocation: always, whatever became of the host.
-pub const DROP_SOURCE_ALLOCATION: Step = Step::forward("drop_source_allocation", work!(drop_source_allocation));
+pub const DROP_SOURCE_ALLOCATION: Step = Step::forward(StepName::DropSourceAllocation, work!(drop_source_allocation));
 /// The hidden records in the source cell.
-pub const DELETE_SOURCE_RECORDS: Step = Step::cleanup("delete_source_records", work!(delete_source_records));
+pub const DELETE_SOURCE_RECORDS: Step = Step::cleanup(StepName::DeleteSourceRecords, work!(delete_source_records));
 
 async fn begin_confirm(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.target()?.clone();
     let txn = history::event_started(CellTxn::new(), context, source_event(context), context.source.as_ref());
-    history::apply_and_notify(world, context, fence, txn, ("begin_confirm", InstanceAction::ResizeConfirm, Phase::Start), &here).await
+    history::apply_and_notify(world, context, fence, txn, (StepName::BeginConfirm, InstanceAction::ResizeConfirm, Phase::Start), &here)
+        .await
 }
 
 fn source_event(context: &Context) -> &'static str {
@@ -110,5 +112,5 @@ async fn finish_confirm(world: &World, context: &mut Context, fence: Fence) -> R
         .migration_status(context.move_id(), MigrationStatus::Confirmed);
     txn = history::event_done(txn, context, source_event(context), context.source.as_ref());
     txn = history::succeeded(txn, context);
-    history::apply_and_notify(world, context, fence, txn, ("finish_confirm", InstanceAction::ResizeConfirm, Phase::End), &here).await
+    history::apply_and_notify(world, context, fence, txn, (StepName::FinishConfirm, InstanceAction::ResizeConfirm, Phase::End), &here).await
 }

@@ -11,6 +11,7 @@ use super::refusal::Refusal;
 use super::resize::{claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error};
 use super::scheduling::{OperationKind, SchedulingError, SelectDestinations};
 use super::step::{Deadline, Step, Table, Undo, work};
+use super::step_name::StepName;
 use super::world::{CELL0, World};
 use crate::db::DbError;
 use crate::db::api::publications::NewServer;
@@ -31,20 +32,20 @@ use crate::services::network::{NewPort, Port};
 use crate::services::volume::NewVolume;
 
 /// The saga.
-pub const TABLE: Table = Table { steps: STEPS, chooses: Some("select_host") };
+pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectHost) };
 
 const STEPS: &[Step] = &[
-    Step::reversible("accept", work!(accept_again), Undo::By(work!(bury_in_cell0))),
-    Step::reversible("select_host", work!(select_host), Undo::By(work!(release_destination))),
-    Step::reversible("claim_at_host", work!(claim_at_host), Undo::AtCandidate(work!(drop_claim_at_target))),
-    Step::reversible("make_ports", work!(make_ports), Undo::By(work!(give_up_ports))),
-    Step::reversible("make_volumes", work!(make_volumes), Undo::By(work!(give_up_volumes))).within(Deadline::Within(600)),
-    Step::reversible("prepare_guest", work!(prepare_guest), Undo::By(work!(remove_guest))).within(Deadline::WithoutProgress(60)),
+    Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(bury_in_cell0))),
+    Step::reversible(StepName::SelectHost, work!(select_host), Undo::By(work!(release_destination))),
+    Step::reversible(StepName::ClaimAtHost, work!(claim_at_host), Undo::AtCandidate(work!(drop_claim_at_target))),
+    Step::reversible(StepName::MakePorts, work!(make_ports), Undo::By(work!(give_up_ports))),
+    Step::reversible(StepName::MakeVolumes, work!(make_volumes), Undo::By(work!(give_up_volumes))).within(Deadline::Within(600)),
+    Step::reversible(StepName::PrepareGuest, work!(prepare_guest), Undo::By(work!(remove_guest))).within(Deadline::WithoutProgress(60)),
     // As in a move: no guest runs before a commit has named its owner.
-    Step::pivot("take_ownership", work!(take_ownership), Undo::By(work!(disown))),
-    Step::forward_or_back("start_guest", work!(start_at_target), Undo::By(work!(fence_target))).within(Deadline::Within(300)),
-    Step::forward("create_record", work!(create_record)),
-    Step::forward("publish_build", work!(publish_build)),
+    Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(disown))),
+    Step::forward_or_back(StepName::StartGuest, work!(start_at_target), Undo::By(work!(fence_target))).within(Deadline::Within(300)),
+    Step::forward(StepName::CreateRecord, work!(create_record)),
+    Step::forward(StepName::PublishBuild, work!(publish_build)),
 ];
 
 /// The mapping, the request spec and the build request, in one transaction: from here on the server exists. Refused when its
@@ -320,7 +321,7 @@ async fn create_record(world: &World, context: &mut Context, fence: Fence) -> Re
 async fn publish_build(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     world.api.publish_build(fence, context.server, world.cell_uuid(&target.cell)?).await?;
-    history::notify(world, context, "publish_build", InstanceAction::Create, Phase::End, &target).await;
+    history::notify(world, context, StepName::PublishBuild, InstanceAction::Create, Phase::End, &target).await;
     Ok(())
 }
 

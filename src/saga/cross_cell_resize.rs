@@ -15,6 +15,7 @@ use super::guest_move::{self, *};
 use super::history;
 use super::resize::*;
 use super::step::{Deadline, Step, Table, Undo, work};
+use super::step_name::StepName;
 use super::world::World;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
@@ -29,50 +30,51 @@ use crate::env::guard::{Guard, stands};
 use crate::services::image::Image;
 
 /// The saga.
-pub const TABLE: Table = Table { steps: STEPS, chooses: Some("select_destination") };
+pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };
 
 const STEPS: &[Step] = &[
     // In the request: the operation's row and the task keep every other operation out. The undo ends what users see of it.
-    Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
+    Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
     // Before any effect, so that every failure from here on has a migration that says `error`.
-    Step::reversible("record_migration", work!(record_migration), Undo::By(work!(fail_migration))).before_the_next_move(),
+    Step::reversible(StepName::RecordMigration, work!(record_migration), Undo::By(work!(fail_migration))).before_the_next_move(),
     // Before the scheduler claims: the claim is the server's, what it has now must be someone else's.
-    Step::reversible("hold_source_allocation", work!(hold_source_allocation), Undo::By(work!(return_source_allocation)))
+    Step::reversible(StepName::HoldSourceAllocation, work!(hold_source_allocation), Undo::By(work!(return_source_allocation)))
         .before_the_next_move(),
     // A later refusal of the host leads back to here, for the next alternate.
-    Step::reversible("select_destination", work!(select_destination), Undo::By(work!(release_destination))).before_the_next_move(),
+    Step::reversible(StepName::SelectDestination, work!(select_destination), Undo::By(work!(release_destination))).before_the_next_move(),
     // Hidden: the mapping still names the source. First at the target, because the claim's context belongs to it.
-    Step::reversible("create_target_records", work!(create_target_records), Undo::By(work!(delete_target_records))),
+    Step::reversible(StepName::CreateTargetRecords, work!(create_target_records), Undo::By(work!(delete_target_records))),
     // Inactive: traffic still goes to the source.
-    Step::reversible("bind_ports_at_target", work!(bind_ports_at_target), Undo::AtCandidate(work!(unbind_ports_at_target))),
+    Step::reversible(StepName::BindPortsAtTarget, work!(bind_ports_at_target), Undo::AtCandidate(work!(unbind_ports_at_target))),
     // Empty: they only keep the volumes from being taken when the source lets go.
-    Step::reversible("reserve_volumes_for_target", work!(reserve_volumes_for_target), Undo::By(work!(release_target_volumes))),
+    Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes_for_target), Undo::By(work!(release_target_volumes))),
     // Last of the preparation: a refusal here has touched nothing that runs.
-    Step::reversible("claim_at_target", work!(claim_at_target), Undo::AtCandidate(work!(drop_claim_at_target))),
-    Step::reversible("record_target_choice", work!(record_target_choice), Undo::By(work!(clear_target_choice))).before_the_next_move(),
+    Step::reversible(StepName::ClaimAtTarget, work!(claim_at_target), Undo::AtCandidate(work!(drop_claim_at_target))),
+    Step::reversible(StepName::RecordTargetChoice, work!(record_target_choice), Undo::By(work!(clear_target_choice)))
+        .before_the_next_move(),
     // The record of the image before its bytes, so that there is something to delete whatever becomes of the upload.
-    Step::reversible("create_snapshot_image", work!(create_snapshot_image), Undo::By(work!(delete_snapshot_image))),
+    Step::reversible(StepName::CreateSnapshotImage, work!(create_snapshot_image), Undo::By(work!(delete_snapshot_image))),
     // The guest is off from here on; every undo below ends with it running again.
-    Step::reversible("stop_source_guest", work!(stop_source_guest), Undo::By(work!(start_source_guest)))
+    Step::reversible(StepName::StopSourceGuest, work!(stop_source_guest), Undo::By(work!(start_source_guest)))
         .within(Deadline::Within(180))
         .serving(),
-    Step::reversible("upload_snapshot", work!(upload_snapshot), Undo::Nothing("create_snapshot_image deletes the image"))
+    Step::reversible(StepName::UploadSnapshot, work!(upload_snapshot), Undo::Nothing("create_snapshot_image deletes the image"))
         .within(Deadline::WithoutProgress(60)),
     // Its disks stay: they are what a rollback or a revert runs on.
-    Step::reversible("release_source_guest", work!(release_source_guest), Undo::By(work!(define_source_guest_again))).serving(),
+    Step::reversible(StepName::ReleaseSourceGuest, work!(release_source_guest), Undo::By(work!(define_source_guest_again))).serving(),
     // After the source has unplugged and before the target plugs.
-    Step::reversible("activate_target_ports", work!(activate_target_ports), Undo::By(work!(activate_source_ports))).serving(),
+    Step::reversible(StepName::ActivateTargetPorts, work!(activate_target_ports), Undo::By(work!(activate_source_ports))).serving(),
     // Defined and verified, not started: all that can fail at the target fails here, while the way back is open.
-    Step::reversible("prepare_at_target", work!(prepare_at_target), Undo::By(work!(remove_from_target)))
+    Step::reversible(StepName::PrepareAtTarget, work!(prepare_at_target), Undo::By(work!(remove_from_target)))
         .within(Deadline::WithoutProgress(60)),
     // One commit. From here on only the target may run the guest.
-    Step::pivot("take_ownership", work!(take_ownership), Undo::By(work!(hand_back_ownership))),
-    Step::forward_or_back("start_at_target", work!(start_at_target), Undo::By(work!(fence_target))).within(Deadline::Within(300)),
+    Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(hand_back_ownership))),
+    Step::forward_or_back(StepName::StartAtTarget, work!(start_at_target), Undo::By(work!(fence_target))).within(Deadline::Within(300)),
     // The whole final state while it is still hidden, so that users see it all at once.
-    Step::forward("finish_target_record", work!(finish_target_record)),
+    Step::forward(StepName::FinishTargetRecord, work!(finish_target_record)),
     // Unhide, then the mapping, then hide: at no moment is there no visible record, and the mapping decides between two.
-    Step::forward("publish", work!(publish)),
-    Step::cleanup("delete_snapshot_image", work!(delete_snapshot_image)),
+    Step::forward(StepName::Publish, work!(publish)),
+    Step::cleanup(StepName::DeleteSnapshotImage, work!(delete_snapshot_image)),
 ];
 
 /// A hidden copy of the server and all that belongs to it, in the target cell.
@@ -231,6 +233,6 @@ async fn publish(world: &World, context: &mut Context, fence: Fence) -> Result<(
     world.cell(&target.cell)?.set_hidden(fence, context.server, false).await?;
     world.api.publish_move(fence, context.server, world.cell_uuid(&target.cell)?, wanted_spec(context)?).await?;
     world.cell(&source.cell)?.set_hidden(fence, context.server, true).await?;
-    history::notify(world, context, "publish", InstanceAction::ResizeFinish, Phase::End, &target).await;
+    history::notify(world, context, StepName::Publish, InstanceAction::ResizeFinish, Phase::End, &target).await;
     Ok(())
 }

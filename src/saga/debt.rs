@@ -8,7 +8,7 @@ use super::context::{Context, Kind, Place};
 use super::error::StepError;
 use super::refusal::Refusal;
 use super::step::Step;
-use super::tables::{table_of, waits_for};
+use super::tables::{Tables, waits_for};
 use super::world::World;
 use crate::db::DbError;
 use crate::db::api::debts::{Debt, Held};
@@ -200,9 +200,11 @@ async fn perform(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepErr
 
 fn read(debt: &Debt) -> Result<(Context, Step), StepError> {
     let context: Context = serde_json::from_str(&debt.context).map_err(|error| StepError::Refused(error.to_string()))?;
-    let table = table_of(&context);
-    let position = table.position(&debt.step).ok_or_else(|| StepError::Refused(format!("no step {} in this release", debt.step)))?;
-    Ok((context, table.steps[position]))
+    let unknown = |what: String| StepError::Refused(format!("this release does not know {what}"));
+    let tables = Tables::released(context.kind, debt.table_version)
+        .ok_or_else(|| unknown(format!("version {} of the table of {}", debt.table_version, context.kind)))?;
+    let step = tables.of(&context).steps.iter().find(|step| step.name.as_str() == debt.step);
+    Ok((context, *step.ok_or_else(|| unknown(format!("the step {}", debt.step)))?))
 }
 
 /// When the last debt on which a server in ERROR depended is paid, the server is what it was (INVARIANTS S7).

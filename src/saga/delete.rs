@@ -11,6 +11,7 @@ use super::history;
 use super::refusal::Refusal;
 use super::resize::ignore_missing;
 use super::step::{Step, Table, Undo, work};
+use super::step_name::StepName;
 use super::world::World;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
@@ -24,27 +25,28 @@ use crate::services::placement::Allocations;
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
 
 const STEPS: &[Step] = &[
-    Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-    Step::forward("begin_delete", work!(begin_delete)),
+    Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+    Step::forward(StepName::BeginDelete, work!(begin_delete)),
     CLEAN_SOURCE_HOST,
     RELEASE_SOURCE_PORTS,
     RELEASE_SOURCE_VOLUMES,
     DROP_SOURCE_ALLOCATION,
     DELETE_SOURCE_RECORDS,
-    Step::cleanup("remove_guest", work!(remove_guest)),
-    Step::cleanup("release_ports", work!(release_ports)),
-    Step::cleanup("release_volumes", work!(release_volumes)),
-    Step::forward("drop_allocation", work!(drop_allocation)),
+    Step::cleanup(StepName::RemoveGuest, work!(remove_guest)),
+    Step::cleanup(StepName::ReleasePorts, work!(release_ports)),
+    Step::cleanup(StepName::ReleaseVolumes, work!(release_volumes)),
+    Step::forward(StepName::DropAllocation, work!(drop_allocation)),
     // Nobody may run it: a host that comes back with it is told so.
-    Step::forward("disown", work!(disown)),
-    Step::forward("delete_record", work!(delete_record)),
+    Step::forward(StepName::Disown, work!(disown)),
+    Step::forward(StepName::DeleteRecord, work!(delete_record)),
 ];
 
 async fn begin_delete(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     // From here on the delete cannot be undone: while the cell is down, the server is no more.
     ignore_missing(world.api.set_queued_for_delete(context.server, true).await)?;
     let Some(here) = context.here().cloned() else { return Ok(()) };
-    history::apply_and_notify(world, context, fence, CellTxn::new(), ("begin_delete", InstanceAction::Delete, Phase::Start), &here).await
+    history::apply_and_notify(world, context, fence, CellTxn::new(), (StepName::BeginDelete, InstanceAction::Delete, Phase::Start), &here)
+        .await
 }
 
 async fn remove_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
@@ -91,7 +93,7 @@ async fn delete_record(world: &World, context: &mut Context, fence: Fence) -> Re
         Err(other) => return Err(other.into()),
     };
     if let Some(here) = context.here().cloned() {
-        history::notify(world, context, "delete_record", InstanceAction::Delete, Phase::End, &here).await;
+        history::notify(world, context, StepName::DeleteRecord, InstanceAction::Delete, Phase::End, &here).await;
     }
     let mut txn = history::succeeded(CellTxn::new(), context);
     if context.target.is_some() {

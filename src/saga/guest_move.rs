@@ -3,6 +3,7 @@
 use super::context::{Context, Place, VolumeLink};
 use super::error::StepError;
 use super::history;
+use super::step_name::StepName;
 use super::world::World;
 use crate::db::api::ownership;
 use crate::db::cell::CellTxn;
@@ -34,7 +35,8 @@ pub async fn stop_source_guest(world: &World, context: &mut Context, fence: Fenc
     let source = context.source()?.clone();
     let txn = CellTxn::new().migration_status(context.move_id(), MigrationStatus::Migrating);
     let txn = history::event_started(txn, context, source_event(context), Some(&source));
-    history::apply_and_notify(world, context, fence, txn, ("stop_source_guest", InstanceAction::Resize, Phase::Start), &source).await?;
+    history::apply_and_notify(world, context, fence, txn, (StepName::StopSourceGuest, InstanceAction::Resize, Phase::Start), &source)
+        .await?;
     let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
     world.ask(context, &source, fence, stop).await.map(drop).map_err(|error| match error {
         StepError::Refused(why) => StepError::Refused(format!("Failed to power off instance: {why}")),
@@ -83,7 +85,7 @@ pub async fn release_source_guest(world: &World, context: &mut Context, fence: F
         CellTxn::new().instance_change(context.server, change).migration_status(context.move_id(), MigrationStatus::PostMigrating);
     txn = attachments(world, context, &source.cell, txn, |volume| volume.placeholder).await?;
     txn = history::event_done(txn, context, source_event(context), Some(&source));
-    history::apply_and_notify(world, context, fence, txn, ("release_source_guest", InstanceAction::Resize, Phase::End), &source).await
+    history::apply_and_notify(world, context, fence, txn, (StepName::ReleaseSourceGuest, InstanceAction::Resize, Phase::End), &source).await
 }
 
 /// Undo: the guest is defined again on its kept disks, with its volumes connected and its VIFs plugged. Whatever the act
@@ -182,7 +184,7 @@ pub async fn prepare_at_target(world: &World, context: &mut Context, fence: Fenc
     let target = context.target()?.clone();
     let here = Place { cell: context.source()?.cell.clone(), ..target.clone() };
     let txn = history::event_started(CellTxn::new(), context, finish_event(context), Some(&target));
-    let told = ("prepare_at_target", InstanceAction::ResizeFinish, Phase::Start);
+    let told = (StepName::PrepareAtTarget, InstanceAction::ResizeFinish, Phase::Start);
     history::apply_and_notify(world, context, fence, txn, told, &here).await?;
     let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
     let flavor = context.new_flavor.clone().unwrap_or_default();

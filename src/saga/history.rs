@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::context::{Context, Kind, Place, Request};
 use super::error::StepError;
+use super::step_name::StepName;
 use super::world::World;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
@@ -110,7 +111,7 @@ pub fn failed(txn: CellTxn, world: &World, context: &Context) -> CellTxn {
 
 /// Tells consumers what happens to the server at a place. A notification that cannot be sent is logged: it must not fail
 /// what it speaks of.
-pub async fn notify(world: &World, context: &Context, step: &str, action: InstanceAction, phase: Phase, place: &Place) {
+pub async fn notify(world: &World, context: &Context, step: StepName, action: InstanceAction, phase: Phase, place: &Place) {
     emit(world, context, step, Event::Instance(action, phase), place).await;
 }
 
@@ -120,7 +121,7 @@ pub async fn apply_and_notify(
     context: &Context,
     fence: Fence,
     txn: CellTxn,
-    (step, action, phase): (&str, InstanceAction, Phase),
+    (step, action, phase): (StepName, InstanceAction, Phase),
     place: &Place,
 ) -> Result<(), StepError> {
     let view = world.cell(&place.cell)?.apply_and_view(fence, txn, context.server).await?;
@@ -130,7 +131,7 @@ pub async fn apply_and_notify(
 }
 
 /// As [`notify`], for events that are no instance action.
-pub async fn emit(world: &World, context: &Context, step: &str, event: Event, place: &Place) {
+pub async fn emit(world: &World, context: &Context, step: StepName, event: Event, place: &Place) {
     tell(world, context, step, event, place, view(world, context, place).await).await;
 }
 
@@ -138,7 +139,7 @@ async fn view(world: &World, context: &Context, place: &Place) -> Result<Notifie
     Ok(world.cell(&place.cell)?.notified_instance(context.server).await?)
 }
 
-async fn tell(world: &World, context: &Context, step: &str, event: Event, place: &Place, view: Result<NotifiedInstance, StepError>) {
+async fn tell(world: &World, context: &Context, step: StepName, event: Event, place: &Place, view: Result<NotifiedInstance, StepError>) {
     let fields = match view {
         Ok(view) => fields(context, view),
         Err(error) => {
@@ -148,7 +149,7 @@ async fn tell(world: &World, context: &Context, step: &str, event: Event, place:
     };
     let notification = Notification {
         operation: context.saga,
-        step: step.to_owned(),
+        step: step.to_string(),
         event,
         publisher_id: format!("nova-compute:{}", place.host),
         payload: event.payload(context.server, fields.data()),

@@ -7,6 +7,7 @@ use super::error::StepError;
 use super::guest_move::{activate_ports, attachments, connect_volumes, guest_spec};
 use super::history;
 use super::step::{Deadline, Step, Table, Undo, work};
+use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -24,10 +25,10 @@ const BACK: Undo = Undo::By(work!(power_as_before));
 /// Start.
 pub const START: Table = Table {
     steps: &[
-        Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-        Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible("start_guest", work!(start_guest), BACK).within(Deadline::Within(300)).tried(4).serving(),
-        Step::forward("record_running", work!(record_running)),
+        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
+        Step::reversible(StepName::StartGuest, work!(start_guest), BACK).within(Deadline::Within(300)).tried(4).serving(),
+        Step::forward(StepName::RecordRunning, work!(record_running)),
     ],
     chooses: None,
 };
@@ -35,10 +36,10 @@ pub const START: Table = Table {
 /// Stop.
 pub const STOP: Table = Table {
     steps: &[
-        Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-        Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible("stop_guest", work!(stop_guest), BACK).within(Deadline::Within(180)).tried(4).serving(),
-        Step::forward("record_stopped", work!(record_stopped)),
+        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
+        Step::reversible(StepName::StopGuest, work!(stop_guest), BACK).within(Deadline::Within(180)).tried(4).serving(),
+        Step::forward(StepName::RecordStopped, work!(record_stopped)),
     ],
     chooses: None,
 };
@@ -46,10 +47,10 @@ pub const STOP: Table = Table {
 /// Soft reboot.
 pub const SOFT_REBOOT: Table = Table {
     steps: &[
-        Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-        Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible("reboot_guest", work!(reboot_guest), BACK).within(Deadline::Within(300)).tried(4).serving(),
-        Step::forward("record_running", work!(record_running)),
+        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
+        Step::reversible(StepName::RebootGuest, work!(reboot_guest), BACK).within(Deadline::Within(300)).tried(4).serving(),
+        Step::forward(StepName::RecordRunning, work!(record_running)),
     ],
     chooses: None,
 };
@@ -57,19 +58,23 @@ pub const SOFT_REBOOT: Table = Table {
 /// Hard reboot.
 pub const HARD_REBOOT: Table = Table {
     steps: &[
-        Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-        Step::reversible("begin", work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible("stop_guest", work!(stop_guest), NOT_UNDONE).within(Deadline::Within(180)).tried(4).serving().no_way_back(),
-        Step::reversible("define_guest", work!(define_guest), NOT_UNDONE).tried(4).serving().no_way_back(),
-        Step::reversible("start_guest", work!(start_guest), NOT_UNDONE).within(Deadline::Within(300)).tried(4).serving().no_way_back(),
-        Step::forward("record_running", work!(record_running)),
+        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
+        Step::reversible(StepName::StopGuest, work!(stop_guest), NOT_UNDONE).within(Deadline::Within(180)).tried(4).serving().no_way_back(),
+        Step::reversible(StepName::DefineGuest, work!(define_guest), NOT_UNDONE).tried(4).serving().no_way_back(),
+        Step::reversible(StepName::StartGuest, work!(start_guest), NOT_UNDONE)
+            .within(Deadline::Within(300))
+            .tried(4)
+            .serving()
+            .no_way_back(),
+        Step::forward(StepName::RecordRunning, work!(record_running)),
     ],
     chooses: None,
 };
 
 async fn begin(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    history::apply_and_notify(world, context, fence, CellTxn::new(), ("begin", action(context), Phase::Start), &here).await
+    history::apply_and_notify(world, context, fence, CellTxn::new(), (StepName::Begin, action(context), Phase::Start), &here).await
 }
 
 /// The guest stops within its grace time.
@@ -122,19 +127,25 @@ async fn define_guest(world: &World, context: &mut Context, fence: Fence) -> Res
 }
 
 async fn record_running(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    record(world, context, fence, VmState::Active, PowerState::Running).await
+    record(world, context, fence, StepName::RecordRunning, (VmState::Active, PowerState::Running)).await
 }
 
 async fn record_stopped(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    record(world, context, fence, VmState::Stopped, PowerState::Shutdown).await
+    record(world, context, fence, StepName::RecordStopped, (VmState::Stopped, PowerState::Shutdown)).await
 }
 
-async fn record(world: &World, context: &mut Context, fence: Fence, vm_state: VmState, power: PowerState) -> Result<(), StepError> {
+async fn record(
+    world: &World,
+    context: &mut Context,
+    fence: Fence,
+    step: StepName,
+    (vm_state, power): (VmState, PowerState),
+) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let vm_state = if context.awaits_confirm { VmState::Resized } else { vm_state };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     let txn = history::succeeded(CellTxn::new().instance_change(context.server, change), context);
-    history::apply_and_notify(world, context, fence, txn, ("record", action(context), Phase::End), &here).await
+    history::apply_and_notify(world, context, fence, txn, (step, action(context), Phase::End), &here).await
 }
 
 fn action(context: &Context) -> InstanceAction {

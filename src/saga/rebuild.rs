@@ -8,6 +8,7 @@ use super::guest_move::{activate_ports, attachments, connect_volumes, guest_spec
 use super::history;
 use super::power::stop_guest;
 use super::step::{Deadline, Step, Table, Undo, work};
+use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -26,15 +27,15 @@ pub const TABLE: Table = Table { steps: &[ACCEPT, CHECK_IMAGE, STOP_GUEST, BUILD
 pub const OF_ROOT_VOLUME: Table =
     Table { steps: &[ACCEPT, CHECK_IMAGE, STOP_GUEST, REIMAGE_VOLUME, BUILD_GUEST, START_GUEST, FINISH_REBUILD], chooses: None };
 
-const ACCEPT: Step = Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back)));
+const ACCEPT: Step = Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back)));
 
-const CHECK_IMAGE: Step = Step::reversible("check_image", work!(check_image), Undo::Nothing("it changes nothing"));
+const CHECK_IMAGE: Step = Step::reversible(StepName::CheckImage, work!(check_image), Undo::Nothing("it changes nothing"));
 
 const STOP_GUEST: Step =
-    Step::reversible("stop_guest", work!(stop_guest), Undo::By(work!(start_guest_again))).within(Deadline::Within(180)).serving();
+    Step::reversible(StepName::StopGuest, work!(stop_guest), Undo::By(work!(start_guest_again))).within(Deadline::Within(180)).serving();
 
 const REIMAGE_VOLUME: Step = Step::reversible(
-    "reimage_volume",
+    StepName::ReimageVolume,
     work!(reimage_volume),
     Undo::Nothing("the volume's old bytes may be gone: the server is in ERROR and can be rebuilt again"),
 )
@@ -44,7 +45,7 @@ const REIMAGE_VOLUME: Step = Step::reversible(
 .no_way_back();
 
 const BUILD_GUEST: Step = Step::reversible(
-    "build_guest",
+    StepName::BuildGuest,
     work!(build_guest),
     Undo::Nothing("the old root disk is gone: the server is in ERROR and can be rebuilt again"),
 )
@@ -53,13 +54,13 @@ const BUILD_GUEST: Step = Step::reversible(
 .serving()
 .no_way_back();
 
-const START_GUEST: Step = Step::reversible("start_guest", work!(start_guest), Undo::Nothing("a hard reboot starts it"))
+const START_GUEST: Step = Step::reversible(StepName::StartGuest, work!(start_guest), Undo::Nothing("a hard reboot starts it"))
     .within(Deadline::Within(300))
     .tried(4)
     .serving()
     .no_way_back();
 
-const FINISH_REBUILD: Step = Step::forward("finish_rebuild", work!(finish_rebuild));
+const FINISH_REBUILD: Step = Step::forward(StepName::FinishRebuild, work!(finish_rebuild));
 
 /// Before the old disk goes: there must be something to build from, and what its guest is told must be readable.
 async fn check_image(world: &World, context: &mut Context, _: Fence) -> Result<(), StepError> {
@@ -148,7 +149,7 @@ async fn finish_rebuild(world: &World, context: &mut Context, fence: Fence) -> R
         let spec = RequestSpec { image_id: Some(rebuild.image_id), image_properties: rebuild.image_properties, ..spec };
         world.api.publish_move(fence, context.server, world.cell_uuid(&here.cell)?, spec).await?;
     }
-    history::apply_and_notify(world, context, fence, txn, ("finish_rebuild", InstanceAction::Rebuild, Phase::End), &here).await
+    history::apply_and_notify(world, context, fence, txn, (StepName::FinishRebuild, InstanceAction::Rebuild, Phase::End), &here).await
 }
 
 fn request(context: &Context) -> Result<super::context::RebuildRequest, StepError> {

@@ -10,6 +10,7 @@ use super::history;
 use super::scheduling::{
     OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost, claim_candidate, release_claim,
 };
+use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::migrations::{Migration, MigrationChange};
@@ -128,7 +129,7 @@ pub async fn select_destination(world: &World, context: &mut Context, fence: Fen
         return Err(StepError::Refused("not a resize".into()));
     };
     let source = context.source()?.clone();
-    history::emit(world, context, "select_destination", Event::SelectDestinations(Phase::Start), &source).await;
+    history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::Start), &source).await;
     let selection = world
         .scheduling
         .select_destinations(SelectDestinations {
@@ -150,7 +151,7 @@ pub async fn select_destination(world: &World, context: &mut Context, fence: Fen
         .map_err(scheduling_error)?;
     context.target = Some(Place::from(&selection.primary));
     context.alternates = selection.alternates;
-    history::emit(world, context, "select_destination", Event::SelectDestinations(Phase::End), &source).await;
+    history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::End), &source).await;
     Ok(())
 }
 
@@ -255,7 +256,7 @@ pub async fn claim_at_target(world: &World, context: &mut Context, fence: Fence)
     let event = prep_event(context);
     let here = Place { cell: context.source()?.cell.clone(), ..target.clone() };
     let begun = history::event_started(CellTxn::new(), context, event, Some(&target));
-    let told = ("claim_at_target", InstanceAction::ResizePrep, Phase::Start);
+    let told = (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::Start);
     history::apply_and_notify(world, context, fence, begun, told, &here).await?;
     if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
         world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {
@@ -273,7 +274,7 @@ pub async fn claim_at_target(world: &World, context: &mut Context, fence: Fence)
         other => other,
     })?;
     let done = history::event_done(CellTxn::new(), context, event, Some(&target));
-    history::apply_and_notify(world, context, fence, done, ("claim_at_target", InstanceAction::ResizePrep, Phase::End), &here).await
+    history::apply_and_notify(world, context, fence, done, (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::End), &here).await
 }
 
 /// Undo: the room is given back.

@@ -13,6 +13,7 @@ use super::guest_move::{activate_ports, attachments, connect_volumes, drop_claim
 use super::history;
 use super::resize::{ignore_missing, return_source_allocation};
 use super::step::{Deadline, Step, Table, Undo, work};
+use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::bundle::{InstanceBundle, UserFields};
@@ -29,25 +30,29 @@ use crate::domain::server::{PowerState, TaskState, VmState};
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
 
 const STEPS: &[Step] = &[
-    Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-    Step::reversible("begin_revert", work!(begin_revert), Undo::Nothing("it only tells")),
+    Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+    Step::reversible(StepName::BeginRevert, work!(begin_revert), Undo::Nothing("it only tells")),
     // What users changed since the move must not be lost (NOVA-DIFFERENCES L23), and volumes attached since must be held for the source.
-    Step::reversible("mirror_to_source", work!(mirror_to_source), Undo::Nothing("the hidden record is mirrored anew by the next revert")),
-    Step::reversible("stop_target_guest", work!(stop_target_guest), Undo::By(work!(start_target_guest)))
+    Step::reversible(
+        StepName::MirrorToSource,
+        work!(mirror_to_source),
+        Undo::Nothing("the hidden record is mirrored anew by the next revert"),
+    ),
+    Step::reversible(StepName::StopTargetGuest, work!(stop_target_guest), Undo::By(work!(start_target_guest)))
         .within(Deadline::Within(180))
         .serving(),
     // Before the commit: that the source can have the guest again must be known while the way back is open.
-    Step::reversible("prepare_at_source", work!(prepare_at_source), Undo::By(work!(release_at_source))),
-    Step::reversible("activate_source_ports", work!(activate_source_ports), Undo::By(work!(activate_target_ports))).serving(),
-    Step::pivot("take_ownership_back", work!(take_ownership_back), Undo::By(work!(leave_ownership))),
+    Step::reversible(StepName::PrepareAtSource, work!(prepare_at_source), Undo::By(work!(release_at_source))),
+    Step::reversible(StepName::ActivateSourcePorts, work!(activate_source_ports), Undo::By(work!(activate_target_ports))).serving(),
+    Step::pivot(StepName::TakeOwnershipBack, work!(take_ownership_back), Undo::By(work!(leave_ownership))),
     // A source that cannot start it leaves the server in ERROR there, recoverable by hard reboot (INVARIANTS S7).
-    Step::cleanup("start_at_source", work!(start_at_source)).within(Deadline::Within(300)).serving(),
-    Step::forward("return_allocation", work!(return_source_allocation)),
-    Step::cleanup("remove_target_guest", work!(remove_target_guest)),
-    Step::cleanup("release_target_ports", work!(release_target_ports)),
-    Step::cleanup("release_target_volumes", work!(release_target_volumes)),
-    Step::forward("publish_source", work!(publish_source)),
-    Step::cleanup("delete_target_records", work!(delete_target_records)),
+    Step::cleanup(StepName::StartAtSource, work!(start_at_source)).within(Deadline::Within(300)).serving(),
+    Step::forward(StepName::ReturnAllocation, work!(return_source_allocation)),
+    Step::cleanup(StepName::RemoveTargetGuest, work!(remove_target_guest)),
+    Step::cleanup(StepName::ReleaseTargetPorts, work!(release_target_ports)),
+    Step::cleanup(StepName::ReleaseTargetVolumes, work!(release_target_volumes)),
+    Step::forward(StepName::PublishSource, work!(publish_source)),
+    Step::cleanup(StepName::DeleteTargetRecords, work!(delete_target_records)),
 ];
 
 async fn begin_revert(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
@@ -55,7 +60,7 @@ async fn begin_revert(world: &World, context: &mut Context, fence: Fence) -> Res
     // Begun together, where the action is recorded: the next step copies all of it to the source's cell.
     let events = host_events(context, &source, &here);
     let txn = events.into_iter().fold(CellTxn::new(), |txn, (event, place)| history::event_started(txn, context, event, Some(place)));
-    history::apply_and_notify(world, context, fence, txn, ("begin_revert", InstanceAction::ResizeRevert, Phase::Start), &here).await
+    history::apply_and_notify(world, context, fence, txn, (StepName::BeginRevert, InstanceAction::ResizeRevert, Phase::Start), &here).await
 }
 
 async fn mirror_to_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
@@ -184,7 +189,7 @@ async fn remove_target_guest(world: &World, context: &mut Context, fence: Fence)
     }
     world.ask(context, &target, fence, HostCommand::RemoveGuest).await?;
     drop_claim(world, context, fence, &target).await?;
-    history::emit(world, context, "remove_target_guest", Event::InstanceExists, &target).await;
+    history::emit(world, context, StepName::RemoveTargetGuest, Event::InstanceExists, &target).await;
     Ok(())
 }
 
@@ -232,7 +237,7 @@ async fn publish_source(world: &World, context: &mut Context, fence: Fence) -> R
         ignore_missing(world.cell(&target.cell)?.set_hidden(fence, context.server, true).await)?;
         world.cell(&source.cell)?.update_instance(fence, context.server, InstanceChange::task(None)).await?;
     }
-    history::notify(world, context, "publish_source", InstanceAction::ResizeRevert, Phase::End, &source).await;
+    history::notify(world, context, StepName::PublishSource, InstanceAction::ResizeRevert, Phase::End, &source).await;
     Ok(())
 }
 

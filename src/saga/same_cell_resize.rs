@@ -8,6 +8,7 @@ use super::guest_move::*;
 use super::history;
 use super::resize::*;
 use super::step::{Deadline, Step, Table, Undo, work};
+use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -19,33 +20,34 @@ use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, TaskState, VmState};
 
 /// The saga. Its first four steps are those of the cross-cell resize: which of the two a move is, the fourth finds out.
-pub const TABLE: Table = Table { steps: STEPS, chooses: Some("select_destination") };
+pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };
 
 const STEPS: &[Step] = &[
-    Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-    Step::reversible("record_migration", work!(record_migration), Undo::By(work!(fail_migration))).before_the_next_move(),
-    Step::reversible("hold_source_allocation", work!(hold_source_allocation), Undo::By(work!(return_source_allocation)))
+    Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+    Step::reversible(StepName::RecordMigration, work!(record_migration), Undo::By(work!(fail_migration))).before_the_next_move(),
+    Step::reversible(StepName::HoldSourceAllocation, work!(hold_source_allocation), Undo::By(work!(return_source_allocation)))
         .before_the_next_move(),
-    Step::reversible("select_destination", work!(select_destination), Undo::By(work!(release_destination))).before_the_next_move(),
-    Step::reversible("bind_ports_at_target", work!(bind_ports_at_target), Undo::AtCandidate(work!(unbind_ports_at_target))),
-    Step::reversible("reserve_volumes_for_target", work!(reserve_volumes_for_target), Undo::By(work!(release_target_volumes))),
-    Step::reversible("claim_at_target", work!(claim_at_target), Undo::AtCandidate(work!(drop_claim_at_target))),
-    Step::reversible("record_target_choice", work!(record_target_choice), Undo::By(work!(clear_target_choice))).before_the_next_move(),
-    Step::reversible("stop_source_guest", work!(stop_source_guest), Undo::By(work!(start_source_guest)))
+    Step::reversible(StepName::SelectDestination, work!(select_destination), Undo::By(work!(release_destination))).before_the_next_move(),
+    Step::reversible(StepName::BindPortsAtTarget, work!(bind_ports_at_target), Undo::AtCandidate(work!(unbind_ports_at_target))),
+    Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes_for_target), Undo::By(work!(release_target_volumes))),
+    Step::reversible(StepName::ClaimAtTarget, work!(claim_at_target), Undo::AtCandidate(work!(drop_claim_at_target))),
+    Step::reversible(StepName::RecordTargetChoice, work!(record_target_choice), Undo::By(work!(clear_target_choice)))
+        .before_the_next_move(),
+    Step::reversible(StepName::StopSourceGuest, work!(stop_source_guest), Undo::By(work!(start_source_guest)))
         .within(Deadline::Within(180))
         .serving(),
     // Into the cell's transfer area, which both hosts reach.
-    Step::reversible("export_disks", work!(export_disks), Undo::By(work!(drop_export))).within(Deadline::WithoutProgress(60)),
-    Step::reversible("release_source_guest", work!(release_source_guest), Undo::By(work!(define_source_guest_again))).serving(),
-    Step::reversible("activate_target_ports", work!(activate_target_ports), Undo::By(work!(activate_source_ports))).serving(),
-    Step::reversible("prepare_at_target", work!(prepare_at_target), Undo::By(work!(remove_from_target)))
+    Step::reversible(StepName::ExportDisks, work!(export_disks), Undo::By(work!(drop_export))).within(Deadline::WithoutProgress(60)),
+    Step::reversible(StepName::ReleaseSourceGuest, work!(release_source_guest), Undo::By(work!(define_source_guest_again))).serving(),
+    Step::reversible(StepName::ActivateTargetPorts, work!(activate_target_ports), Undo::By(work!(activate_source_ports))).serving(),
+    Step::reversible(StepName::PrepareAtTarget, work!(prepare_at_target), Undo::By(work!(remove_from_target)))
         .within(Deadline::WithoutProgress(60)),
-    Step::pivot("take_ownership", work!(take_ownership), Undo::By(work!(hand_back_ownership))),
-    Step::forward_or_back("start_at_target", work!(start_at_target), Undo::By(work!(fence_target))).within(Deadline::Within(300)),
+    Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(hand_back_ownership))),
+    Step::forward_or_back(StepName::StartAtTarget, work!(start_at_target), Undo::By(work!(fence_target))).within(Deadline::Within(300)),
     // One record in one cell: the user sees the target with this commit.
-    Step::forward("finish_record", work!(finish_record)),
-    Step::forward("save_request_spec", work!(save_request_spec)),
-    Step::cleanup("drop_export", work!(drop_export)),
+    Step::forward(StepName::FinishRecord, work!(finish_record)),
+    Step::forward(StepName::SaveRequestSpec, work!(save_request_spec)),
+    Step::cleanup(StepName::DropExport, work!(drop_export)),
 ];
 
 async fn record_target_choice(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
@@ -110,7 +112,7 @@ async fn finish_record(world: &World, context: &mut Context, fence: Fence) -> Re
     txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
     txn = history::event_done(txn, context, finish_event(context), Some(&target));
     txn = history::succeeded(txn, context);
-    history::apply_and_notify(world, context, fence, txn, ("finish_record", InstanceAction::ResizeFinish, Phase::End), &target).await
+    history::apply_and_notify(world, context, fence, txn, (StepName::FinishRecord, InstanceAction::ResizeFinish, Phase::End), &target).await
 }
 
 async fn save_request_spec(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {

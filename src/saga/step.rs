@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use super::context::Context;
 use super::error::StepError;
+use super::step_name::StepName;
 use super::world::World;
 use crate::domain::fence::Fence;
 
@@ -59,7 +60,7 @@ pub enum Deadline {
 #[derive(Clone, Copy)]
 pub struct Step {
     /// The step's name in journals, logs and configuration.
-    pub name: &'static str,
+    pub name: StepName,
     pub class: Class,
     pub deadline: Deadline,
     pub act: Work,
@@ -76,33 +77,33 @@ pub struct Step {
 }
 
 impl Step {
-    const fn of(class: Class, name: &'static str, act: Work, undo: Undo) -> Step {
+    const fn of(class: Class, name: StepName, act: Work, undo: Undo) -> Step {
         let deadline = Deadline::Within(60);
         Step { name, class, deadline, act, undo, service_depends: false, next_move_waits: false, no_way_back: false, tries: 1 }
     }
 
     /// A step that can be undone, before the pivot.
-    pub const fn reversible(name: &'static str, act: Work, undo: Undo) -> Step {
+    pub const fn reversible(name: StepName, act: Work, undo: Undo) -> Step {
         Step::of(Class::Reversible, name, act, undo)
     }
 
     /// The commit after which the saga goes forward.
-    pub const fn pivot(name: &'static str, act: Work, undo: Undo) -> Step {
+    pub const fn pivot(name: StepName, act: Work, undo: Undo) -> Step {
         Step::of(Class::Pivot, name, act, undo)
     }
 
     /// A step that is retried until it is done.
-    pub const fn forward(name: &'static str, act: Work) -> Step {
+    pub const fn forward(name: StepName, act: Work) -> Step {
         Step::of(Class::Forward, name, act, Undo::Nothing("past the pivot"))
     }
 
     /// A step past the pivot whose definite failure hands the server back.
-    pub const fn forward_or_back(name: &'static str, act: Work, undo: Undo) -> Step {
+    pub const fn forward_or_back(name: StepName, act: Work, undo: Undo) -> Step {
         Step::of(Class::Forward, name, act, undo)
     }
 
     /// A step that may be owed.
-    pub const fn cleanup(name: &'static str, act: Work) -> Step {
+    pub const fn cleanup(name: StepName, act: Work) -> Step {
         Step::of(Class::Cleanup, name, act, Undo::Nothing("it only removes what is of no use"))
     }
 
@@ -137,12 +138,12 @@ impl Step {
 pub struct Table {
     pub steps: &'static [Step],
     /// The step that chooses among candidates: a later step that refuses its candidate leads back here.
-    pub chooses: Option<&'static str>,
+    pub chooses: Option<StepName>,
 }
 
 impl Table {
     /// The position of a step.
-    pub fn position(&self, name: &str) -> Option<usize> {
+    pub fn position(&self, name: StepName) -> Option<usize> {
         self.steps.iter().position(|step| step.name == name)
     }
 }

@@ -28,25 +28,64 @@ pub const ALL: &[(&str, Table)] = &[
     ("detach_volume", volume_attachment::DETACH),
 ];
 
-/// The table that a context runs. A move's first four steps are the same in both of its tables, so it may still be
-/// undecided which of the two it is.
-pub fn table_of(context: &Context) -> Table {
-    match context.kind {
-        Kind::Create => create::TABLE,
-        Kind::Delete => delete::TABLE,
-        Kind::Start => power::START,
-        Kind::Stop => power::STOP,
-        Kind::Reboot if matches!(context.request, Request::Reboot { hard: false }) => power::SOFT_REBOOT,
-        Kind::Reboot => power::HARD_REBOOT,
-        Kind::Rebuild if context.reimages_root_volume() => rebuild::OF_ROOT_VOLUME,
-        Kind::Rebuild => rebuild::TABLE,
-        Kind::Resize if context.target.is_some() && !context.crosses_cells() => same_cell_resize::TABLE,
-        Kind::Resize => cross_cell_resize::TABLE,
-        Kind::Confirm => confirm::TABLE,
-        Kind::Revert => revert::TABLE,
-        Kind::AttachVolume => volume_attachment::ATTACH,
-        Kind::DetachVolume => volume_attachment::DETACH,
+/// The tables of one kind of saga in one version. A release that changes a released table adds a version, and keeps the old one as
+/// long as an operation or a debt of it may be in a database: two minor releases at least.
+#[derive(Clone, Copy)]
+pub struct Tables {
+    /// Stored with each saga and each debt.
+    pub version: i32,
+    choose: fn(&Context) -> Table,
+}
+
+impl Tables {
+    /// The table that a context runs. A move's first four steps are the same in both of its tables, so it may still be undecided
+    /// which of the two it is.
+    pub fn of(&self, context: &Context) -> Table {
+        (self.choose)(context)
     }
+
+    /// The version in which an operation of this kind begins now.
+    pub fn present(kind: Kind) -> Tables {
+        *versions(kind).last().expect("each kind has a version")
+    }
+
+    /// A released version; none when this release does not know it.
+    pub fn released(kind: Kind, version: i32) -> Option<Tables> {
+        versions(kind).iter().find(|tables| tables.version == version).copied()
+    }
+}
+
+/// Every version of a kind's tables that may be in flight, the present one last.
+fn versions(kind: Kind) -> &'static [Tables] {
+    macro_rules! first {
+        ($choose:expr) => {
+            const { &[Tables { version: 1, choose: $choose }] }
+        };
+    }
+    match kind {
+        Kind::Create => first!(|_| create::TABLE),
+        Kind::Delete => first!(|_| delete::TABLE),
+        Kind::Start => first!(|_| power::START),
+        Kind::Stop => first!(|_| power::STOP),
+        Kind::Reboot => first!(|context| match context.request {
+            Request::Reboot { hard: false } => power::SOFT_REBOOT,
+            _ => power::HARD_REBOOT,
+        }),
+        Kind::Rebuild => first!(|context| if context.reimages_root_volume() { rebuild::OF_ROOT_VOLUME } else { rebuild::TABLE }),
+        Kind::Resize => first!(|context| {
+            let stays = context.target.is_some() && !context.crosses_cells();
+            if stays { same_cell_resize::TABLE } else { cross_cell_resize::TABLE }
+        }),
+        Kind::Confirm => first!(|_| confirm::TABLE),
+        Kind::Revert => first!(|_| revert::TABLE),
+        Kind::AttachVolume => first!(|_| volume_attachment::ATTACH),
+        Kind::DetachVolume => first!(|_| volume_attachment::DETACH),
+    }
+}
+
+/// The present table that a context runs.
+pub fn table_of(context: &Context) -> Table {
+    Tables::present(context.kind).of(context)
 }
 
 /// Steps of which the server must owe no undo when this operation begins: a move, and what ends it, take allocations and move fields for
@@ -54,7 +93,7 @@ pub fn table_of(context: &Context) -> Table {
 pub fn waits_for(context: &Context) -> BTreeSet<&'static str> {
     match context.kind {
         Kind::Resize | Kind::Confirm | Kind::Revert => {
-            ALL.iter().flat_map(|(_, table)| table.steps).filter(|step| step.next_move_waits).map(|step| step.name).collect()
+            ALL.iter().flat_map(|(_, table)| table.steps).filter(|step| step.next_move_waits).map(|step| step.name.as_str()).collect()
         }
         _ => BTreeSet::new(),
     }

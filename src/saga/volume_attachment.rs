@@ -5,6 +5,7 @@ use super::context::{Context, Request};
 use super::error::StepError;
 use super::history;
 use super::step::{Step, Table, Undo, work};
+use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::block_devices::BlockDevice;
@@ -17,10 +18,10 @@ use uuid::Uuid;
 /// Attach.
 pub const ATTACH: Table = Table {
     steps: &[
-        Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-        Step::reversible("reserve_volume", work!(reserve_volume), Undo::By(work!(release_volume))),
-        Step::reversible("connect_volume", work!(connect_volume), Undo::By(work!(take_volume_back))),
-        Step::forward("record_volume", work!(record_volume)),
+        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        Step::reversible(StepName::ReserveVolume, work!(reserve_volume), Undo::By(work!(release_volume))),
+        Step::reversible(StepName::ConnectVolume, work!(connect_volume), Undo::By(work!(take_volume_back))),
+        Step::forward(StepName::RecordVolume, work!(record_volume)),
     ],
     chooses: None,
 };
@@ -28,11 +29,11 @@ pub const ATTACH: Table = Table {
 /// Detach.
 pub const DETACH: Table = Table {
     steps: &[
-        Step::reversible("accept", work!(accept_again), Undo::By(work!(give_back))),
-        Step::reversible("disconnect_volume", work!(disconnect_volume), Undo::Nothing("a volume that is half out can only go"))
+        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        Step::reversible(StepName::DisconnectVolume, work!(disconnect_volume), Undo::Nothing("a volume that is half out can only go"))
             .tried(4)
             .no_way_back(),
-        Step::forward("forget_volume", work!(forget_volume)),
+        Step::forward(StepName::ForgetVolume, work!(forget_volume)),
     ],
     chooses: None,
 };
@@ -57,7 +58,7 @@ async fn reserve_volume(world: &World, context: &mut Context, fence: Fence) -> R
         context,
         fence,
         CellTxn::new(),
-        ("reserve_volume", InstanceAction::VolumeAttach, Phase::Start),
+        (StepName::ReserveVolume, InstanceAction::VolumeAttach, Phase::Start),
         &place,
     )
     .await?;
@@ -122,7 +123,7 @@ async fn record_volume(world: &World, context: &mut Context, fence: Fence) -> Re
         ..BlockDevice::volume(context.derived_id(&format!("device:{volume_id}")), context.server, volume_id, world.env.now())
     };
     let txn = history::succeeded(CellTxn::new().save_block_device(device), context);
-    history::apply_and_notify(world, context, fence, txn, ("record_volume", InstanceAction::VolumeAttach, Phase::End), &place).await
+    history::apply_and_notify(world, context, fence, txn, (StepName::RecordVolume, InstanceAction::VolumeAttach, Phase::End), &place).await
 }
 
 /// The attachment goes, and with it what a move kept for the source (NOVA-DIFFERENCES L24); then the record of it.
@@ -145,7 +146,7 @@ async fn forget_volume(world: &World, context: &mut Context, fence: Fence) -> Re
         context,
         fence,
         history::succeeded(txn, context),
-        ("forget_volume", InstanceAction::VolumeDetach, Phase::End),
+        (StepName::ForgetVolume, InstanceAction::VolumeDetach, Phase::End),
         &place,
     )
     .await

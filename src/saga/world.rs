@@ -12,6 +12,7 @@ use super::error::StepError;
 use super::notifications::Notifications;
 use super::scheduling::Scheduling;
 use super::step::{Deadline, Step};
+use super::step_name::StepName;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::api::operations::Operations;
@@ -34,7 +35,7 @@ pub const CELL0: &str = "cell0";
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Seconds per step that differ from the tables.
-    pub deadlines: BTreeMap<String, u64>,
+    pub deadlines: BTreeMap<StepName, u64>,
     /// Bring the source guest back when a move fails before the pivot (INVARIANTS S7); without, the server goes to ERROR and its
     /// user hard-reboots it.
     pub recover_source_guest: bool,
@@ -71,7 +72,7 @@ impl Default for Settings {
 impl Settings {
     /// How long a step may take (or rest without progress).
     pub fn deadline(&self, step: &Step) -> Duration {
-        let seconds = self.deadlines.get(step.name).copied().unwrap_or(match step.deadline {
+        let seconds = self.deadlines.get(&step.name).copied().unwrap_or(match step.deadline {
             Deadline::Within(seconds) | Deadline::WithoutProgress(seconds) => seconds,
         });
         Duration::from_secs(seconds)

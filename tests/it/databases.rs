@@ -41,6 +41,18 @@ pub fn remove(config: &Config) {
     }
 }
 
+/// Changes a stopped cloud's API database.
+pub fn execute_in_api(config: &Config, statement: &str) {
+    match &config.database.api {
+        Some(url) => diesel::PgConnection::establish(url).expect("PostgreSQL answers").batch_execute(statement),
+        None => {
+            let path = config.data_dir.join("api.db");
+            diesel::SqliteConnection::establish(path.to_str().expect("UTF-8")).expect("a database").batch_execute(statement)
+        }
+    }
+    .expect("a statement");
+}
+
 fn fresh_postgres(server: &str) -> String {
     let name = format!("test_{}", Env::system().uuid().simple());
     let mut admin = diesel::PgConnection::establish(server).expect("PostgreSQL answers");

@@ -168,7 +168,7 @@ async fn owe_and_pay(stage: &Stage, way: &[Act], owing: &SagaRecord, context: &C
     let record = stage.world().operations.saga(owing.id).await.expect("the journal answers").expect("the operation");
     let debt = NewDebt {
         owed_seq: 1000 + number,
-        step: step.name.to_owned(),
+        step: step.name.to_string(),
         side: side.to_owned(),
         context: serde_json::to_string(context).expect("a context"),
         reason: "a test says so".to_owned(),
@@ -198,7 +198,7 @@ async fn owe_and_pay(stage: &Stage, way: &[Act], owing: &SagaRecord, context: &C
     };
     stage.until("the debt is paid", paid).await;
     let changed = difference(&before, &known(stage, server).await);
-    assert!(changed.is_empty(), "after {way:?}, {side} of {}: {changed:#?}", step.name);
+    assert!(changed.is_empty(), "after {way:?}, {side} of {}: {changed:#?}", step.name.as_str());
 }
 
 /// Everything that the last operation may owe is owed and paid, after `way`.
@@ -237,9 +237,9 @@ fn tell(story: &'static Story) {
             let owing = last_operation(&stage, subject.server).await;
             let context: Context = serde_json::from_str(&owing.context).expect("a context");
             let registered = tables::ALL.iter().find(|(name, _)| *name == story.saga).expect("a saga").1;
-            let names = |table: Table| table.steps.iter().map(|step| step.name).collect::<Vec<_>>();
+            let names = |table: Table| table.steps.iter().map(|step| step.name.as_str()).collect::<Vec<_>>();
             assert_eq!(names(table_of(&context)), names(registered), "the saga {}", story.saga);
-            assert_eq!(owing.state, if story.refused.is_some() { "unwound" } else { "done" });
+            assert_eq!(owing.state.as_str(), if story.refused.is_some() { "unwound" } else { "done" });
             go_on(&stage, subject, story.owed, way).await;
             if way.last() != Some(&Delete) && story.owing != Delete {
                 act(&stage, subject, Delete).await;

@@ -1,5 +1,7 @@
 //! The conductor alone; its host is played by the test, and its migrations are killed.
 
+use crate::domain::saga_state::SagaState;
+use crate::saga::step_name::StepName;
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -192,7 +194,7 @@ pub(super) async fn owed(played: &Played, steps: &[&str]) -> Uuid {
 async fn owes(played: &Played, context: &Context, side: &str, steps: &[&str]) {
     let (operations, server) = (&played.world.operations, context.server);
     let kind = context.kind.as_str();
-    operations.begin(NewSaga::new(context.saga, server, kind, "accept", "{}".into(), "test")).await.unwrap();
+    operations.begin(NewSaga::new(context.saga, server, (kind, 1), "accept", "{}".into(), "test")).await.unwrap();
     let json = serde_json::to_string(&context).unwrap();
     let debt = |(seq, step): (usize, &&str)| NewDebt {
         owed_seq: i64::try_from(seq).unwrap(),
@@ -215,7 +217,7 @@ async fn owes(played: &Played, context: &Context, side: &str, steps: &[&str]) {
         server,
         lease_epoch: 1,
         entries: vec![refused],
-        state: "unwound".into(),
+        state: SagaState::Unwound,
         step: "accept".into(),
         context: Some(json.clone()),
         error: None,
@@ -350,7 +352,7 @@ async fn a_debt_of_another_releases_step_asks_for_an_operator_and_stands() {
         pay(&mut played, &conductor, 0).await;
     }
     let [debt] = &debts(&played).await[..] else { panic!("it does not stand") };
-    assert_eq!((debt.tries, debt.reason.as_str()), (10, "no step carry_over in this release"));
+    assert_eq!((debt.tries, debt.reason.as_str()), (10, "this release does not know the step carry_over"));
     conductor.begin(played.context(server, Kind::Stop, Request::Stop)).await.unwrap();
 }
 
@@ -402,7 +404,7 @@ async fn a_debt_that_is_paid_late_touches_only_what_is_still_the_debtors() {
     delete_hidden_records(world, &context, played.fence(server).await, &here.cell).await.unwrap();
     // So is its room on a host that was off when the server was made, and that has it by now.
     context.target = Some(here.clone());
-    let claim = crate::saga::create::TABLE.steps.iter().find(|step| step.name == "claim_at_host").unwrap();
+    let claim = crate::saga::create::TABLE.steps.iter().find(|step| step.name == StepName::ClaimAtHost).unwrap();
     let undone = claim.undo.work().unwrap()(world, &mut context, played.fence(server).await);
     tokio::time::timeout(Duration::from_secs(20), undone).await.expect("the host is asked").unwrap();
     assert_eq!(played.record(server).await.uuid, server);

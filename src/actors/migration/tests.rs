@@ -70,8 +70,8 @@ async fn migration(played: &Played) -> (Uuid, Addr<Parent>, Addr<Migration>, mps
     let server = played.server(VmState::Stopped).await;
     let mut context = played.context(server, Kind::Start, Request::Start);
     let json = serde_json::to_string(&context).unwrap();
-    let first = table_of(&context).steps[0].name;
-    let fence = played.world.operations.begin(NewSaga::new(context.saga, server, "start", first, json, "test")).await.unwrap();
+    let first = table_of(&context).steps[0].name.as_str();
+    let fence = played.world.operations.begin(NewSaga::new(context.saga, server, ("start", 1), first, json, "test")).await.unwrap();
     accept(&played.world, &mut context, fence).await.unwrap();
     let saga = context.saga;
     let flight = Flight::accepted(context, fence, played.world.env.now());

@@ -129,7 +129,7 @@ async fn a_guest_that_an_operation_has_in_hand_is_left_to_it() {
     *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::Shutdown)];
     let context = played.context(server, Kind::Reboot, Request::Reboot { hard: true });
     let json = serde_json::to_string(&context).unwrap();
-    played.world.operations.begin(NewSaga::new(context.saga, server, "reboot", "accept", json, "test")).await.unwrap();
+    played.world.operations.begin(NewSaga::new(context.saga, server, ("reboot", 1), "accept", json, "test")).await.unwrap();
     let (periodic, _) = periodic(&played, Duration::ZERO);
     look(&periodic).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);

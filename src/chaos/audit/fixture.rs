@@ -20,6 +20,7 @@ use crate::db::cell::migrations::Migration;
 use crate::domain::flavor::Flavor;
 use crate::domain::host_protocol::{GuestReport, HostReport};
 use crate::domain::migration::{MigrationStatus, MigrationType};
+use crate::domain::saga_state::SagaState;
 use crate::domain::server::{PowerState, VmState};
 use crate::services::network::{Port, PortBinding};
 use crate::services::placement::{Allocations, Inventory, Provider};
@@ -230,7 +231,8 @@ pub fn saga(state: &str) -> SagaRecord {
         id: MOVE,
         server: R,
         kind: "resize".into(),
-        state: state.into(),
+        table_version: 1,
+        state: SagaState::parse(state).unwrap(),
         step: state.into(),
         context: "{}".into(),
         error: None,
@@ -243,6 +245,7 @@ pub fn saga(state: &str) -> SagaRecord {
 
 pub fn debt(server: Uuid, step: &str) -> Debt {
     Debt {
+        table_version: 1,
         saga: MOVE,
         owed_seq: 1,
         server,

@@ -9,21 +9,24 @@ use super::report::{Findings, Violation};
 use super::snapshot::Snapshot;
 use crate::db::api::operations::{JournalEntry, SagaRecord};
 use crate::saga::context::Context;
-use crate::saga::machine::{Machine, Side};
+use crate::saga::journal::replay;
+use crate::saga::machine::Side;
 use crate::saga::step::{Step, Table};
-use crate::saga::tables::table_of;
+use crate::saga::tables;
 
 /// The tables of sagas, by the contexts that say which they are: a context that has not changed is not read again.
 #[derive(Default)]
 pub struct Tables(BTreeMap<Uuid, (String, Table)>);
 
 impl Tables {
-    fn of(&mut self, saga: &SagaRecord) -> Result<Table, serde_json::Error> {
+    fn of(&mut self, saga: &SagaRecord) -> Result<Table, String> {
         match self.0.get(&saga.id) {
             Some((context, table)) if *context == saga.context => Ok(*table),
             _ => {
-                let context: Context = serde_json::from_str(&saga.context)?;
-                let table = table_of(&context);
+                let context: Context =
+                    serde_json::from_str(&saga.context).map_err(|error| format!("its context cannot be read: {error}"))?;
+                let tables = tables::Tables::released(context.kind, saga.table_version);
+                let table = tables.ok_or_else(|| format!("its table has the unknown version {}", saga.table_version))?.of(&context);
                 self.0.insert(saga.id, (saga.context.clone(), table));
                 Ok(table)
             }
@@ -61,20 +64,15 @@ pub fn check_again(snapshot: &Snapshot, tables: &mut Tables) -> Vec<Violation> {
 }
 
 fn is_over(saga: &SagaRecord) -> bool {
-    matches!(saga.state.as_str(), "done" | "unwound")
+    saga.state.is_over()
 }
 
 /// What a live saga knows, and the step whose act is at work; none when it has none to show: at its beginning, at its end, and
 /// while it goes backward.
 pub fn step_at_work(saga: &SagaRecord, entries: &[JournalEntry]) -> Option<(Context, Step)> {
     let context: Context = serde_json::from_str(&saga.context).ok().filter(|_| !is_over(saga))?;
-    let table = table_of(&context);
-    let mut machine = Machine::new();
-    for entry in entries {
-        machine.at_hand()?;
-        machine.replay(&table, &entry.event, entry.error.as_deref());
-    }
-    match machine.at_hand() {
+    let table = tables::Tables::released(context.kind, saga.table_version)?.of(&context);
+    match replay(&table, entries).ok()?.at_hand() {
         Some((position, Side::Act)) if position > 0 => Some((context, table.steps[position])),
         _ => None,
     }
@@ -143,26 +141,10 @@ fn can_be_resumed(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], ta
     let table = match tables.of(saga) {
         Ok(table) => table,
         Err(error) => {
-            return found.add("I8", subject, format!("its context cannot be read ({error}), expected one that a successor can go on with"));
+            return found.add("I8", subject, format!("{error}, expected what a successor can go on with"));
         }
     };
-    let mut machine = Machine::new();
-    for entry in entries {
-        match machine.at_hand() {
-            None => return found.add("I8", subject, format!("entry {} follows the end of the saga, expected nothing past it", entry.seq)),
-            Some((step, side)) if table.steps[step].name != entry.step || side.as_str() != entry.side => {
-                let message = format!(
-                    "entry {} is about {} {}, expected {} {}, which was at hand",
-                    entry.seq,
-                    entry.side,
-                    entry.step,
-                    side.as_str(),
-                    table.steps[step].name
-                );
-                return found.add("I8", subject, message);
-            }
-            Some(_) => {}
-        }
-        machine.replay(&table, &entry.event, entry.error.as_deref());
+    if let Err(error) = replay(&table, entries) {
+        found.add("I8", subject, error.to_string());
     }
 }

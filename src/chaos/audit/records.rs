@@ -228,7 +228,7 @@ fn no_migration_is_stuck(snapshot: &Snapshot, found: &mut Findings) {
 fn sagas_hold_what_they_work_on(snapshot: &Snapshot, found: &mut Findings) {
     for saga in &snapshot.sagas {
         let holds = snapshot.holders.get(&saga.server) == Some(&saga.id);
-        let over = matches!(saga.state.as_str(), "done" | "unwound");
+        let over = saga.state.is_over();
         let pays = snapshot.debts.iter().any(|debt| debt.saga == saga.id);
         let subject = format!("migration {}", saga.id);
         if !over && !holds && !snapshot.busy.contains(&saga.server) {

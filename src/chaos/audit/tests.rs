@@ -354,7 +354,7 @@ fn every_step_that_can_be_owed_explains_something_in_particular() {
             if matches!(step.class, Class::Pivot | Class::Forward) {
                 continue;
             }
-            assert!(explanations::topics_of(step.name).len() < 7, "{name}: say what a debt of {} explains", step.name);
+            assert!(explanations::topics_of(step.name.as_str()).len() < 7, "{name}: say what a debt of {} explains", step.name);
         }
     }
 }

@@ -184,14 +184,15 @@ impl Check<'_> {
     }
 
     fn step(&mut self, key: &str, at: &AtStep) {
-        let steps: BTreeSet<&str> = tables::ALL.iter().flat_map(|(_, table)| table.steps).map(|step| step.name).collect();
+        let steps: BTreeSet<&str> = tables::ALL.iter().flat_map(|(_, table)| table.steps).map(|step| step.name.as_str()).collect();
         let sagas: Vec<&str> = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
         self.known(&format!("{key}.step"), &at.step, "step of an operation", &steps.iter().copied().collect::<Vec<_>>());
         self.known(&format!("{key}.side"), &at.side, "side of a step", &["act", "undo"]);
         if let Some(saga) = &at.saga {
             self.known(&format!("{key}.saga"), saga, "saga", &sagas);
         }
-        let undone = tables::ALL.iter().flat_map(|(_, table)| table.steps).any(|step| step.name == at.step && step.undo.work().is_some());
+        let undone =
+            tables::ALL.iter().flat_map(|(_, table)| table.steps).any(|step| step.name.as_str() == at.step && step.undo.work().is_some());
         self.refuse(at.side == "undo" && steps.contains(at.step.as_str()) && !undone, &format!("{key}.side"), || {
             format!("the step {} has no undo", at.step)
         });

@@ -6,6 +6,7 @@ use super::scenario::Scenario;
 use crate::actors::conductor::actor_name;
 use crate::chaos::point::{Fault, Moment};
 use crate::db::Outage;
+use crate::saga::step_name::StepName;
 use crate::saga::tables;
 use crate::virt::Operation;
 
@@ -54,10 +55,10 @@ fn at_a_step(random: &mut Random) -> AtStep {
             }
         }
     }
-    let (step, side) = random.pick(&sides).copied().unwrap_or(("accept", "undo"));
+    let (step, side) = random.pick(&sides).copied().unwrap_or((StepName::Accept, "undo"));
     let moment = random.pick(&[Moment::BeforeEffect, Moment::AfterEffect, Moment::AfterJournal]).copied().unwrap_or(Moment::BeforeEffect);
     let occurrence = if side == "undo" { 1 } else { u32::try_from(random.within(1, 12)).unwrap_or(1) };
-    AtStep { step: step.to_owned(), saga: None, side: side.to_owned(), moment, occurrence }
+    AtStep { step: step.to_string(), saga: None, side: side.to_owned(), moment, occurrence }
 }
 
 fn at_step(random: &mut Random, at: &AtStep) -> Fault {

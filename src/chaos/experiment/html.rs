@@ -220,8 +220,9 @@ fn timeline(page: &mut String, findings: &Findings, migration: &MigrationEnd) {
 
 /// When the commit took effect after which the operation only goes forward.
 fn pivot(migration: &MigrationEnd) -> Option<u64> {
-    let is_pivot =
-        |name: &str| tables::ALL.iter().flat_map(|(_, table)| table.steps).any(|step| step.name == name && step.class == Class::Pivot);
+    let is_pivot = |name: &str| {
+        tables::ALL.iter().flat_map(|(_, table)| table.steps).any(|step| step.name.as_str() == name && step.class == Class::Pivot)
+    };
     let took_effect = |step: &&StepTold| step.side == "act" && step.outcome.as_deref() == Some("ok") && is_pivot(&step.step);
     migration.steps.iter().find(took_effect)?.ended_ms
 }

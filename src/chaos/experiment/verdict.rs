@@ -79,7 +79,7 @@ impl MigrationEnd {
             uuid: saga.id,
             server: saga.server,
             saga: saga.kind.clone(),
-            state: saga.state.clone(),
+            state: saga.state.to_string(),
             error: saga.error.clone(),
             began_ms: elapsed(saga.created_at),
             ended_ms: elapsed(saga.updated_at),

@@ -68,7 +68,7 @@ fn config(seed: u64, data_dir: PathBuf, scenario: &Scenario) -> Config {
     config.compute.latency_ms =
         OPERATIONS.iter().map(|operation| (*operation, random.below(scenario.topology.max_latency_ms + 1))).collect();
     for (_, table) in crate::saga::tables::ALL {
-        config.migration.deadlines.extend(table.steps.iter().map(|step| (step.name.to_owned(), 20)));
+        config.migration.deadlines.extend(table.steps.iter().map(|step| (step.name.to_string(), 20)));
     }
     config
 }

@@ -15,6 +15,7 @@ use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::cancellation::Cancellation;
 use crate::domain::delete_request::DeleteRequest;
+use crate::domain::saga_state::SagaState;
 
 /// The kind of a delete: it is not turned back for another one.
 pub(super) const DELETE: &str = "delete";
@@ -80,8 +81,7 @@ fn holds(conn: &mut Conn, saga: Uuid) -> Result<bool, DbError> {
 
 /// A saga that has ended, and holds its server for a debt, is not cancelled any more.
 fn wish_in(conn: &mut Conn, saga: Uuid, wish: &Cancellation) -> Result<(), DbError> {
-    let open =
-        sagas::table.find(saga.to_string()).filter(sagas::cancellation.is_null()).filter(sagas::state.eq_any(["running", "unwinding"]));
+    let open = sagas::table.find(saga.to_string()).filter(sagas::cancellation.is_null()).filter(sagas::state.ne_all(SagaState::OVER));
     diesel::update(open).set(sagas::cancellation.eq(wish)).execute(conn)?;
     Ok(())
 }

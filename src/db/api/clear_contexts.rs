@@ -5,6 +5,7 @@ use diesel::prelude::*;
 use super::debts::debts;
 use super::operations::{Operations, sagas};
 use crate::db::DbError;
+use crate::domain::saga_state::SagaState;
 
 diesel::table! {
     clear_contexts (saga_id) {
@@ -24,7 +25,7 @@ impl Operations {
                 let waiting = clear_contexts::table.select(clear_contexts::saga_id).order(clear_contexts::saga_id).limit(BATCH);
                 let ids: Vec<String> = waiting.load(conn)?;
                 for id in &ids {
-                    let over = sagas::table.find(id).filter(sagas::state.eq_any(["done", "unwound"]));
+                    let over = sagas::table.find(id).filter(sagas::state.eq_any(SagaState::OVER));
                     let found: Option<String> = over.select(sagas::context).first(conn).optional()?;
                     if let Some(bare) = found.as_deref().and_then(&erase) {
                         diesel::update(sagas::table.find(id)).set(sagas::context.eq(bare)).execute(conn)?;
@@ -65,7 +66,7 @@ mod tests {
             let operations = Operations::new(db);
             let (over, running) = (Uuid::from_u128(1), Uuid::from_u128(2));
             for saga in [over, running] {
-                operations.begin(NewSaga::new(saga, saga, "create", "accept", "clear".into(), "me")).await.unwrap();
+                operations.begin(NewSaga::new(saga, saga, ("create", 1), "accept", "clear".into(), "me")).await.unwrap();
             }
             let owed = NewDebt { owed_seq: 1, step: "s".into(), side: "undo".into(), context: "clear".into(), reason: String::new() };
             let end = Append {
@@ -73,7 +74,7 @@ mod tests {
                 server: over,
                 lease_epoch: 1,
                 entries: vec![],
-                state: "unwound".into(),
+                state: SagaState::Unwound,
                 step: "s".into(),
                 context: None,
                 error: None,

@@ -15,7 +15,10 @@ use super::operations::{Operations, lease_lost, occupy, operations, sagas};
 use super::ownership;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
+use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
+
+diesel::allow_tables_to_appear_in_same_query!(debts, sagas);
 
 diesel::table! {
     debts (saga_id, owed_seq) {
@@ -50,6 +53,8 @@ pub struct Debt {
     pub saga: Uuid,
     pub owed_seq: i64,
     pub server: Uuid,
+    /// The version of the table in which the step stands.
+    pub table_version: i32,
     pub step: String,
     pub side: String,
     pub context: String,
@@ -82,11 +87,13 @@ pub(super) fn insert(conn: &mut Conn, saga: Uuid, server: Uuid, debt: NewDebt, n
 
 /// Debts that stand, oldest first; of one server or of all.
 pub(super) fn all(conn: &mut Conn, server: Option<Uuid>) -> Result<Vec<Debt>, DbError> {
-    let mut query = debts::table.into_boxed().order((debts::created_at, debts::saga_id, debts::owed_seq));
+    let of_sagas = debts::table.inner_join(sagas::table.on(sagas::id.eq(debts::saga_id)));
+    let mut query = of_sagas.select((debts::all_columns, sagas::table_version)).into_boxed();
+    query = query.order((debts::created_at, debts::saga_id, debts::owed_seq));
     if let Some(server) = server {
         query = query.filter(debts::server_uuid.eq(server.to_string()));
     }
-    query.load::<Row>(conn)?.into_iter().map(debt).collect()
+    query.load::<(Row, i32)>(conn)?.into_iter().map(debt).collect()
 }
 
 /// Whether something of these steps is owed to the server.
@@ -108,16 +115,13 @@ pub(super) fn take_from_payer(conn: &mut Conn, server: &str) -> Result<(), DbErr
     let held_for: Option<String> = operations::table.find(server.to_owned()).select(operations::saga_id).first(conn).optional()?;
     let Some(saga) = held_for else { return Ok(()) };
     // The saga's row first, as the payer's own commits have it.
-    let ended = sagas::table.find(&saga).filter(sagas::state.ne_all(IN_FLIGHT));
+    let ended = sagas::table.find(&saga).filter(sagas::state.eq_any(SagaState::OVER));
     let taken = diesel::update(ended).set(sagas::lease_epoch.eq(sagas::lease_epoch + 1)).execute(conn)?;
     if taken > 0 {
         diesel::delete(operations::table.filter(operations::saga_id.eq(saga))).execute(conn)?;
     }
     Ok(())
 }
-
-/// The states of a saga that has not ended.
-const IN_FLIGHT: [&str; 2] = ["running", "unwinding"];
 
 /// A server that is held at rest for the payment of a debt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,12 +231,14 @@ fn rests(tried: NaiveDateTime, now: NaiveDateTime, rest: Duration) -> bool {
     (now - tried).abs().to_std().is_ok_and(|since| since < rest)
 }
 
-fn debt((saga, step, side, owed_seq, server, context, reason, tries, needs_operator, created_at, _): Row) -> Result<Debt, DbError> {
+fn debt((row, table_version): (Row, i32)) -> Result<Debt, DbError> {
+    let (saga, step, side, owed_seq, server, context, reason, tries, needs_operator, created_at, _) = row;
     let parse = |id: &str| Uuid::parse_str(id).map_err(|_| DbError::unreadable("an id column of debts", id));
     Ok(Debt {
         saga: parse(&saga)?,
         owed_seq,
         server: parse(&server)?,
+        table_version,
         step,
         side,
         context,

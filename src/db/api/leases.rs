@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::operations::{JournalEntry, Operations, SagaRecord, SagaRow, entries_of, lease_lost, operations, parse, record, sagas};
 use crate::db::{Conn, DbError};
+use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
 
 /// How long a lease lasts unless the configuration says otherwise.
@@ -103,10 +104,33 @@ impl Operations {
         }
     }
 
-    /// The sagas in flight that this owner's leases were signed for, in the order in which they began.
+    /// The sagas in flight that this owner's leases were signed for, and all that were parked, in the order in which they began.
     pub async fn in_flight_of(&self, owner: &str) -> Result<Vec<Uuid>, DbError> {
         let owner = owner.to_owned();
-        self.db().read(move |conn| ids(held().filter(sagas::lease_owner.eq(owner)).load(conn)?)).await
+        let wanted = move |conn: &mut Conn| {
+            let own = held().filter(sagas::lease_owner.eq(owner).or(sagas::state.eq(SagaState::NeedsOperator.as_str())));
+            ids(own.load(conn)?)
+        };
+        self.db().read(wanted).await
+    }
+
+    /// Leaves a saga that this release cannot read to an operator: nobody goes on with it before the next start of a conductor.
+    /// Its server stays held. Conflict when it has passed to another owner.
+    pub async fn park(&self, saga: Uuid, lease_epoch: i64, reason: String) -> Result<(), DbError> {
+        let now = self.db().env().now().naive_utc();
+        self.db()
+            .write(move |conn| {
+                let parked = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
+                    .set((
+                        sagas::state.eq(SagaState::NeedsOperator.as_str()),
+                        sagas::error.eq(reason),
+                        sagas::lease_until.eq(now),
+                        sagas::updated_at.eq(now),
+                    ))
+                    .execute(conn)?;
+                if parked > 0 { Ok(()) } else { Err(lease_lost(saga)) }
+            })
+            .await
     }
 
     /// True while an owner has an operation of this kind in flight that has not gone past this step.
@@ -120,10 +144,11 @@ impl Operations {
             .await
     }
 
-    /// The sagas in flight whose lease has run out, in the order in which they began.
+    /// The sagas in flight whose lease has run out, in the order in which they began; none that is parked.
     pub async fn abandoned(&self) -> Result<Vec<Uuid>, DbError> {
         let now = self.db().env().now().naive_utc();
-        self.db().read(move |conn| ids(held().filter(sagas::lease_until.le(now)).load(conn)?)).await
+        let parked = SagaState::NeedsOperator.as_str();
+        self.db().read(move |conn| ids(held().filter(sagas::lease_until.le(now)).filter(sagas::state.ne(parked)).load(conn)?)).await
     }
 
     /// Takes a saga in flight over from an earlier life of the same owner, or from another whose lease has run out: the

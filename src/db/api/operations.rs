@@ -15,6 +15,7 @@ use super::ownership;
 use crate::db::{Conn, Db, DbError};
 use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
+use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
 
 diesel::table! {
@@ -35,6 +36,7 @@ diesel::table! {
         updated_at -> Timestamp,
         lease_until -> Timestamp,
         cancellation -> Nullable<Json>,
+        table_version -> Integer,
     }
 }
 
@@ -78,6 +80,7 @@ pub(super) struct SagaRow {
     updated_at: NaiveDateTime,
     pub(super) lease_until: NaiveDateTime,
     cancellation: Option<Cancellation>,
+    table_version: i32,
 }
 
 /// A saga: what it is, how far it is, and who may go on with it.
@@ -86,8 +89,10 @@ pub struct SagaRecord {
     pub id: Uuid,
     pub server: Uuid,
     pub kind: String,
-    /// `running`, `unwinding`, `done` or `unwound`.
-    pub state: String,
+    /// The version of the table by which it runs.
+    pub table_version: i32,
+    /// A state that this release does not know needs an operator.
+    pub state: SagaState,
     /// The step at hand.
     pub step: String,
     /// The saga's context as JSON.
@@ -129,7 +134,7 @@ pub struct Append {
     pub lease_epoch: i64,
     /// Complete but for the attempt of a last `begun` entry, which is taken in the same commit.
     pub entries: Vec<JournalEntry>,
-    pub state: String,
+    pub state: SagaState,
     pub step: String,
     /// The context, when it changed.
     pub context: Option<String>,
@@ -162,7 +167,7 @@ pub struct Appended {
 #[derive(Clone, Debug, Default)]
 pub struct SagaFilter {
     pub server: Option<Uuid>,
-    pub state: Option<String>,
+    pub state: Option<SagaState>,
     /// Only older ones than this saga.
     pub marker: Option<Uuid>,
     pub limit: i64,
@@ -174,6 +179,8 @@ pub struct NewSaga {
     pub id: Uuid,
     pub server: Uuid,
     pub kind: String,
+    /// The version of its table.
+    pub table_version: i32,
     /// Its first.
     pub step: String,
     /// As JSON.
@@ -186,8 +193,9 @@ pub struct NewSaga {
 
 impl NewSaga {
     /// One that waits for nothing.
-    pub fn new(id: Uuid, server: Uuid, kind: &str, step: &str, context: String, owner: &str) -> NewSaga {
-        NewSaga { id, server, kind: kind.to_owned(), step: step.to_owned(), context, owner: owner.to_owned(), waits_for: BTreeSet::new() }
+    pub fn new(id: Uuid, server: Uuid, (kind, table_version): (&str, i32), step: &str, context: String, owner: &str) -> NewSaga {
+        let (kind, step, owner) = (kind.to_owned(), step.to_owned(), owner.to_owned());
+        NewSaga { id, server, kind, table_version, step, context, owner, waits_for: BTreeSet::new() }
     }
 }
 
@@ -252,7 +260,7 @@ impl Operations {
                 let id = saga.to_string();
                 let changed = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(1)))
                     .set((
-                        sagas::state.eq("unwound"),
+                        sagas::state.eq(SagaState::Unwound.as_str()),
                         sagas::error.eq(&why),
                         sagas::context.eq(context),
                         sagas::updated_at.eq(now.naive_utc()),
@@ -304,7 +312,7 @@ impl Operations {
                     query = query.filter(sagas::server_uuid.eq(server.to_string()));
                 }
                 if let Some(state) = filter.state {
-                    query = query.filter(sagas::state.eq(state));
+                    query = query.filter(sagas::state.eq(state.as_str()));
                 }
                 if let Some(marker) = filter.marker {
                     let at: NaiveDateTime = sagas::table
@@ -414,12 +422,12 @@ impl Operations {
 
 /// See [`Operations::begin`].
 pub(super) fn begin_in(conn: &mut Conn, new: NewSaga, now: NaiveDateTime, until: NaiveDateTime) -> Result<Fence, DbError> {
-    let NewSaga { id, server, kind, step, context, owner, waits_for } = new;
+    let NewSaga { id, server, kind, table_version, step, context, owner, waits_for } = new;
     let row = SagaRow {
         id: id.to_string(),
         server_uuid: server.to_string(),
         kind,
-        state: "running".to_owned(),
+        state: SagaState::Running.to_string(),
         step,
         context,
         error: None,
@@ -429,6 +437,7 @@ pub(super) fn begin_in(conn: &mut Conn, new: NewSaga, now: NaiveDateTime, until:
         updated_at: now,
         lease_until: until,
         cancellation: None,
+        table_version,
     };
     if stands(Guard::OwedFirst) && super::debts::is_owed(conn, &row.server_uuid, &waits_for)? {
         return Err(DbError::Conflict(format!("instance {server} owes what this operation waits for")));
@@ -477,7 +486,7 @@ fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: Nai
     let epoch = believed(conn, Guard::JournalLease, &id, append.lease_epoch)?;
     let held = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(epoch)))
         .set((
-            sagas::state.eq(&append.state),
+            sagas::state.eq(append.state.as_str()),
             sagas::step.eq(&append.step),
             sagas::error.eq(&append.error),
             sagas::updated_at.eq(now),
@@ -556,7 +565,8 @@ pub(super) fn record(row: SagaRow) -> Result<SagaRecord, DbError> {
         id: parse(&row.id)?,
         server: parse(&row.server_uuid)?,
         kind: row.kind,
-        state: row.state,
+        table_version: row.table_version,
+        state: SagaState::parse(&row.state).unwrap_or(SagaState::NeedsOperator),
         step: row.step,
         context: row.context,
         error: row.error,

@@ -248,7 +248,7 @@ async fn a_lease_keeps_another_controller_away_until_it_runs_out() {
     for api in databases() {
         // The clock goes a second further with each look at it.
         let operations = Operations::new(api.db().clone()).leased_for(std::time::Duration::from_secs(6));
-        operations.begin(NewSaga::new(id(7), id(1), "stop", "accept", "{}".into(), "first")).await.unwrap();
+        operations.begin(NewSaga::new(id(7), id(1), ("stop", 1), "accept", "{}".into(), "first")).await.unwrap();
         assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Held(_)));
         operations.renew(id(7), 1).await.unwrap();
         for _ in 0..2 {
@@ -270,7 +270,7 @@ async fn a_lease_keeps_another_controller_away_until_it_runs_out() {
 async fn who_names_an_owner_has_the_lease_and_knows_the_one_before() {
     for api in databases() {
         let operations = Operations::new(api.db().clone());
-        let fence = operations.begin(NewSaga::new(id(7), id(1), "resize", "accept", "{}".into(), "one")).await.unwrap();
+        let fence = operations.begin(NewSaga::new(id(7), id(1), ("resize", 1), "accept", "{}".into(), "one")).await.unwrap();
         let named = |lease: i64, fence: Fence, host: &'static str| {
             operations.under_lease(id(7), lease, move |conn| ownership::hand_over(conn, fence, Some(("cell1", host))))
         };
@@ -298,7 +298,7 @@ async fn who_names_an_owner_has_the_lease_and_knows_the_one_before() {
 async fn a_commit_that_hung_names_no_owner_after_it_was_taken_back() {
     for api in databases() {
         let operations = Operations::new(api.db().clone());
-        let first = operations.begin(NewSaga::new(id(7), id(1), "resize", "accept", "{}".into(), "one")).await.unwrap();
+        let first = operations.begin(NewSaga::new(id(7), id(1), ("resize", 1), "accept", "{}".into(), "one")).await.unwrap();
         let named = |fence: Fence, host: &'static str| {
             operations.under_lease(id(7), 1, move |conn| ownership::hand_over(conn, fence, Some(("cell1", host))))
         };

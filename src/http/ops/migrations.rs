@@ -14,14 +14,15 @@ use crate::db::DbError;
 use crate::db::api::debts::Debt;
 use crate::db::api::operations::{SagaFilter, SagaRecord};
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
+use crate::domain::saga_state::SagaState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, not_found};
 use crate::http::error::ApiError;
 use crate::saga::context::Context;
-use crate::saga::tables::table_of;
+use crate::saga::tables::Tables;
 
-const STATES: [&str; 5] = ["running", "unwinding", "done", "unwound", NEEDS_OPERATOR];
-const NEEDS_OPERATOR: &str = "needs_operator";
+/// Operations that wait for an operator in one list.
+const WAITING_MAX: i64 = 1000;
 /// What a host gets to say how far a copy is; without an answer it counts as nothing.
 const PROGRESS_PATIENCE: Duration = Duration::from_secs(1);
 
@@ -43,8 +44,9 @@ pub async fn list(
     operators: Shared<Operators>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:migrations")?;
-    if let Some(status) = query.status.as_deref().filter(|status| !STATES.contains(status)) {
-        return Err(bad_request(format!("{status:?} is no state of a migration: it must be one of {}", STATES.join(", "))));
+    if let Some(status) = query.status.as_deref().filter(|status| SagaState::parse(status).is_none()) {
+        let states = SagaState::ALL.iter().map(|state| state.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(bad_request(format!("{status:?} is no state of a migration: it must be one of {states}")));
     }
     let size = operators.page_size(query.limit);
     let debts = operators.operations.debts(None).await?;
@@ -64,18 +66,21 @@ pub async fn list(
 
 /// The records of a page, newest first.
 async fn page(operators: &Operators, query: &ListQuery, debts: &[Debt], limit: u32) -> Result<Vec<SagaRecord>, ApiError> {
-    if query.status.as_deref() != Some(NEEDS_OPERATOR) {
-        let filter = SagaFilter { server: query.server, state: query.status.clone(), marker: query.marker, limit: limit.into() };
+    let state = query.status.as_deref().and_then(SagaState::parse);
+    if state != Some(SagaState::NeedsOperator) {
+        let filter = SagaFilter { server: query.server, state, marker: query.marker, limit: limit.into() };
         return operators.operations.list(filter).await.map_err(|error| match error {
             DbError::NotFound(_) => bad_request("The marker is not a migration."),
             other => other.into(),
         });
     }
-    // Those that need an operator are few, and only their debts tell.
+    // Few operations need an operator: their journals cannot be read, or their debts say so.
+    let parked = SagaFilter { server: query.server, state, limit: WAITING_MAX, ..SagaFilter::default() };
+    let mut sagas = operators.operations.list(parked).await?;
     let mut owing: Vec<Uuid> = debts.iter().filter(|debt| debt.needs_operator).map(|debt| debt.saga).collect();
     owing.sort();
     owing.dedup();
-    let mut sagas = Vec::new();
+    owing.retain(|id| sagas.iter().all(|saga| saga.id != *id));
     for id in owing {
         sagas.extend(operators.operations.saga(id).await?.filter(|saga| query.server.is_none_or(|server| saga.server == server)));
     }
@@ -104,9 +109,14 @@ pub async fn show(
 
 async fn view(operators: &Operators, saga: &SagaRecord, debts: &[Debt], steps: bool) -> Result<MigrationView, ApiError> {
     let entries = operators.operations.entries(saga.id).await?;
-    let context: Context = serde_json::from_str(&saga.context).map_err(DbError::from)?;
-    let copied = if saga.state == "running" { copied(operators, &context).await } else { None };
-    let view = MigrationView::of(saga, &entries, debts, table_of(&context).steps.len(), copied);
+    // An operation that this release cannot read is shown all the same.
+    let context: Option<Context> = serde_json::from_str(&saga.context).ok();
+    let copied = match &context {
+        Some(context) if saga.state == SagaState::Running => copied(operators, context).await,
+        _ => None,
+    };
+    let table = context.and_then(|context| Some(Tables::released(context.kind, saga.table_version)?.of(&context)));
+    let view = MigrationView::of(saga, &entries, debts, table.map_or(0, |table| table.steps.len()), copied);
     Ok(if steps { view.with_steps(&entries) } else { view })
 }
 

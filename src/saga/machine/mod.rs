@@ -1,6 +1,10 @@
 //! The pure core of the saga runner: where a saga stands, and what an outcome makes of it. No input or output, no clock;
 //! the journal's entries replayed through it give the same state (INVARIANTS I8).
 
+use serde::{Deserialize, Serialize};
+
+use crate::domain::saga_state::SagaState;
+use crate::domain::server::named_states;
 use crate::env::guard::{Guard, stands};
 use crate::saga::step::{Class, Table, Undo};
 
@@ -9,20 +13,25 @@ pub const TRIES_BEFORE_DEBT: u32 = 4;
 /// Tries of a step past the pivot that ended in doubt before the server is offered back.
 pub const TRIES_BEFORE_HAND_BACK: u32 = 3;
 
-/// Which side of a step is at hand.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Side {
-    Act,
-    Undo,
+named_states! {
+    /// Which side of a step is at hand.
+    Side {
+        Act = "act",
+        Undo = "undo",
+    }
 }
 
-impl Side {
-    /// The journal's word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Side::Act => "act",
-            Side::Undo => "undo",
-        }
+named_states! {
+    /// The events of the journal: a side's beginning, and each way in which it ends.
+    Event {
+        Begun = "begun",
+        Ok = "ok",
+        Failed = "failed",
+        NextCandidate = "next_candidate",
+        Unknown = "unknown",
+        Timeout = "timeout",
+        GoForward = "go_forward",
+        Cancelled = "cancelled",
     }
 }
 
@@ -42,31 +51,31 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The journal's word.
-    pub fn as_str(&self) -> &'static str {
+    /// The journal's event for it.
+    pub fn event(&self) -> Event {
         match self {
-            Outcome::Ok => "ok",
-            Outcome::Refused(_) => "failed",
-            Outcome::NextCandidate(_) => "next_candidate",
-            Outcome::Unknown(_) => "unknown",
-            Outcome::TimedOut(_) => "timeout",
-            Outcome::GoForward(_) => "go_forward",
-            Outcome::Cancelled(_) => "cancelled",
+            Outcome::Ok => Event::Ok,
+            Outcome::Refused(_) => Event::Failed,
+            Outcome::NextCandidate(_) => Event::NextCandidate,
+            Outcome::Unknown(_) => Event::Unknown,
+            Outcome::TimedOut(_) => Event::Timeout,
+            Outcome::GoForward(_) => Event::GoForward,
+            Outcome::Cancelled(_) => Event::Cancelled,
         }
     }
 
-    /// The outcome that a journal entry's words stand for; none for `begun` and entries that end nothing.
-    pub fn parse(event: &str, error: Option<&str>) -> Option<Outcome> {
+    /// The outcome for which an event stands; none for the beginning of a side.
+    pub fn of(event: Event, error: Option<&str>) -> Option<Outcome> {
         let why = error.unwrap_or_default().to_owned();
         match event {
-            "ok" => Some(Outcome::Ok),
-            "failed" => Some(Outcome::Refused(why)),
-            "next_candidate" => Some(Outcome::NextCandidate(why)),
-            "unknown" => Some(Outcome::Unknown(why)),
-            "timeout" => Some(Outcome::TimedOut(why)),
-            "go_forward" => Some(Outcome::GoForward(why)),
-            "cancelled" => Some(Outcome::Cancelled(why)),
-            _ => None,
+            Event::Begun => None,
+            Event::Ok => Some(Outcome::Ok),
+            Event::Failed => Some(Outcome::Refused(why)),
+            Event::NextCandidate => Some(Outcome::NextCandidate(why)),
+            Event::Unknown => Some(Outcome::Unknown(why)),
+            Event::Timeout => Some(Outcome::TimedOut(why)),
+            Event::GoForward => Some(Outcome::GoForward(why)),
+            Event::Cancelled => Some(Outcome::Cancelled(why)),
         }
     }
 
@@ -138,13 +147,13 @@ impl Machine {
         }
     }
 
-    /// The word for operators.
-    pub fn state(&self) -> &'static str {
+    /// The state that operators see.
+    pub fn state(&self) -> SagaState {
         match self.cursor {
-            Cursor::Act(_) => "running",
-            Cursor::Undo(..) => "unwinding",
-            Cursor::Done => "done",
-            Cursor::Unwound => "unwound",
+            Cursor::Act(_) => SagaState::Running,
+            Cursor::Undo(..) => SagaState::Unwinding,
+            Cursor::Done => SagaState::Done,
+            Cursor::Unwound => SagaState::Unwound,
         }
     }
 
@@ -153,9 +162,9 @@ impl Machine {
         self.begun = true;
     }
 
-    /// Takes in a line of the journal.
-    pub fn replay(&mut self, table: &Table, event: &str, error: Option<&str>) {
-        match Outcome::parse(event, error) {
+    /// Takes in a line of the journal, which must be about the side at hand: see [`crate::saga::journal`].
+    pub fn replay(&mut self, table: &Table, event: Event, error: Option<&str>) {
+        match Outcome::of(event, error) {
             Some(outcome) => drop(self.apply(table, &outcome)),
             None => self.begin(),
         }

@@ -7,6 +7,7 @@ use crate::domain::fence::Fence;
 use crate::saga::context::Context;
 use crate::saga::error::StepError;
 use crate::saga::step::{Step, work};
+use crate::saga::step_name::StepName;
 use crate::saga::world::World;
 
 async fn nothing(_: &World, _: &mut Context, _: Fence) -> Result<(), StepError> {
@@ -14,25 +15,25 @@ async fn nothing(_: &World, _: &mut Context, _: Fence) -> Result<(), StepError> 
 }
 
 const STEPS: &[Step] = &[
-    Step::reversible("accept", work!(nothing), Undo::By(work!(nothing))),
-    Step::reversible("note", work!(nothing), Undo::Nothing("it changes nothing")),
-    Step::reversible("choose", work!(nothing), Undo::By(work!(nothing))),
-    Step::reversible("reserve", work!(nothing), Undo::By(work!(nothing))),
-    Step::reversible("claim", work!(nothing), Undo::AtCandidate(work!(nothing))),
-    Step::reversible("copy", work!(nothing), Undo::By(work!(nothing))),
-    Step::pivot("commit", work!(nothing), Undo::By(work!(nothing))),
-    Step::forward_or_back("start", work!(nothing), Undo::By(work!(nothing))),
-    Step::forward("publish", work!(nothing)),
-    Step::cleanup("tidy", work!(nothing)),
+    Step::reversible(StepName::Accept, work!(nothing), Undo::By(work!(nothing))),
+    Step::reversible(StepName::CheckImage, work!(nothing), Undo::Nothing("it changes nothing")),
+    Step::reversible(StepName::SelectDestination, work!(nothing), Undo::By(work!(nothing))),
+    Step::reversible(StepName::ReserveVolumesForTarget, work!(nothing), Undo::By(work!(nothing))),
+    Step::reversible(StepName::ClaimAtTarget, work!(nothing), Undo::AtCandidate(work!(nothing))),
+    Step::reversible(StepName::UploadSnapshot, work!(nothing), Undo::By(work!(nothing))),
+    Step::pivot(StepName::Publish, work!(nothing), Undo::By(work!(nothing))),
+    Step::forward_or_back(StepName::StartAtTarget, work!(nothing), Undo::By(work!(nothing))),
+    Step::forward(StepName::SaveRequestSpec, work!(nothing)),
+    Step::cleanup(StepName::DeleteSnapshotImage, work!(nothing)),
 ];
-const TABLE: Table = Table { steps: STEPS, chooses: Some("choose") };
+const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };
 
 fn no(why: &str) -> Outcome {
     Outcome::Refused(why.into())
 }
 
 /// The undos that follow a wish to cancel, and the machine at its end.
-fn cancelled(mut machine: Machine) -> (Vec<&'static str>, Machine) {
+fn cancelled(mut machine: Machine) -> (Vec<StepName>, Machine) {
     machine.apply(&TABLE, &Outcome::Cancelled("it makes room".into()));
     let mut undone = Vec::new();
     while let Some((step, Side::Undo)) = machine.at_hand() {
@@ -54,11 +55,15 @@ fn after(steps: usize) -> Machine {
 #[test]
 fn a_cancelled_saga_undoes_what_has_begun_and_no_more() {
     let (undone, machine) = cancelled(after(4));
-    assert_eq!(undone, ["reserve", "choose", "accept"]);
+    assert_eq!(undone, [StepName::ReserveVolumesForTarget, StepName::SelectDestination, StepName::Accept]);
     assert_eq!((machine.cursor, machine.error.as_deref()), (Cursor::Unwound, Some("it makes room")));
     let mut in_doubt = after(4);
     in_doubt.begin();
-    assert_eq!(cancelled(in_doubt).0, ["claim", "reserve", "choose", "accept"], "what may have happened counts as begun");
+    assert_eq!(
+        cancelled(in_doubt).0,
+        [StepName::ClaimAtTarget, StepName::ReserveVolumesForTarget, StepName::SelectDestination, StepName::Accept],
+        "what may have happened counts as begun"
+    );
 }
 
 #[test]
@@ -68,7 +73,7 @@ fn a_cancelled_saga_looks_for_no_other_candidate() {
     machine.apply(&TABLE, &Outcome::NextCandidate("full".into()));
     assert_eq!(machine.cursor, Cursor::Undo(5, Back::NextCandidate));
     let (undone, machine) = cancelled(machine);
-    assert_eq!((undone.last(), machine.cursor), (Some(&"accept"), Cursor::Unwound));
+    assert_eq!((undone.last(), machine.cursor), (Some(&StepName::Accept), Cursor::Unwound));
 }
 
 #[test]
@@ -85,9 +90,9 @@ fn past_the_pivot_or_in_doubt_of_it_a_saga_is_not_cancelled() {
 #[test]
 fn a_step_without_a_way_back_keeps_a_saga_going() {
     const STEPS: &[Step] = &[
-        Step::reversible("accept", work!(nothing), Undo::By(work!(nothing))),
-        Step::reversible("stop", work!(nothing), Undo::Nothing("it is gone")).no_way_back(),
-        Step::reversible("start", work!(nothing), Undo::Nothing("it is gone")),
+        Step::reversible(StepName::Accept, work!(nothing), Undo::By(work!(nothing))),
+        Step::reversible(StepName::StopGuest, work!(nothing), Undo::Nothing("it is gone")).no_way_back(),
+        Step::reversible(StepName::StartAtTarget, work!(nothing), Undo::Nothing("it is gone")),
     ];
     let table = Table { steps: STEPS, chooses: None };
     let mut machine = after(1);
@@ -140,7 +145,16 @@ fn a_failure_before_the_pivot_undoes_begun_steps_in_reverse() {
         undone.push(STEPS[step].name);
         machine.apply(&TABLE, &Outcome::Ok);
     }
-    assert_eq!(undone, ["copy", "claim", "reserve", "choose", "accept"]);
+    assert_eq!(
+        undone,
+        [
+            StepName::UploadSnapshot,
+            StepName::ClaimAtTarget,
+            StepName::ReserveVolumesForTarget,
+            StepName::SelectDestination,
+            StepName::Accept
+        ]
+    );
     assert_eq!((machine.cursor, machine.error.as_deref()), (Cursor::Unwound, Some("disk full")));
 }
 
@@ -151,7 +165,7 @@ fn a_refused_candidate_leads_back_to_the_choice() {
         machine.apply(&TABLE, &Outcome::Ok);
     }
     machine.apply(&TABLE, &Outcome::NextCandidate("no room".into()));
-    for expected in ["claim", "reserve", "choose"] {
+    for expected in [StepName::ClaimAtTarget, StepName::ReserveVolumesForTarget, StepName::SelectDestination] {
         let (step, side) = machine.at_hand().unwrap();
         assert_eq!((STEPS[step].name, side), (expected, Side::Undo));
         machine.apply(&TABLE, &Outcome::Ok);
@@ -241,7 +255,7 @@ proptest! {
                 break;
             }
             machine.apply(&TABLE, outcome);
-            let parsed = Outcome::parse(outcome.as_str(), outcome.error()).unwrap();
+            let parsed = Outcome::of(outcome.event(), outcome.error()).unwrap();
             replayed.apply(&TABLE, &parsed);
             prop_assert_eq!(&machine, &replayed);
         }

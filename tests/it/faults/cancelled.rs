@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
 use cellshift::db::api::operations::SagaFilter;
 use cellshift::saga::step::{Class, Table};
+use cellshift::saga::step_name::StepName;
 use cellshift::saga::tables;
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -94,26 +95,26 @@ fn kind_of(saga: &str) -> &'static str {
 fn cases(saga: &'static str, table: &Table) -> Vec<Case> {
     let kind = kind_of(saga);
     // Before its acceptance nobody can name a new server.
-    let steps = || table.steps.iter().filter(move |step| saga != "create" || step.name != "accept");
-    let mut cases: Vec<Case> = steps().map(|step| Case { saga: kind, step: step.name, then: None }).collect();
+    let steps = || table.steps.iter().filter(move |step| saga != "create" || step.name.as_str() != "accept");
+    let mut cases: Vec<Case> = steps().map(|step| Case { saga: kind, step: step.name.as_str(), then: None }).collect();
     if databases::on_postgres() {
         return cases;
     }
     let dies = |saga, step, side, moment| Then { saga, step, side, moment, fault: Fault::KillActor, times: 1 };
     // In doubt, it is looked at by the successor.
     cases.extend(steps().skip(usize::from(saga != "create")).map(|step| {
-        let then = Some(dies(kind, step.name, "act", Moment::AfterEffect));
-        Case { saga: kind, step: step.name, then }
+        let then = Some(dies(kind, step.name.as_str(), "act", Moment::AfterEffect));
+        Case { saga: kind, step: step.name.as_str(), then }
     }));
     if !matches!(saga, "create" | "cross_cell_resize") {
         return cases;
     }
-    for step in steps().filter(|step| step.name != "accept") {
-        let case = |then| Case { saga: kind, step: step.name, then: Some(then) };
-        let act = |fault| Then { fault, ..dies(kind, step.name, "act", Moment::AfterEffect) };
+    for step in steps().filter(|step| step.name.as_str() != "accept") {
+        let case = |then| Case { saga: kind, step: step.name.as_str(), then: Some(then) };
+        let act = |fault| Then { fault, ..dies(kind, step.name.as_str(), "act", Moment::AfterEffect) };
         cases.push(case(act(Fault::Freeze)));
         if step.undo.work().is_some() && step.class == Class::Reversible {
-            let undo = |moment, fault, times| case(Then { fault, times, ..dies(kind, step.name, "undo", moment) });
+            let undo = |moment, fault, times| case(Then { fault, times, ..dies(kind, step.name.as_str(), "undo", moment) });
             cases.push(case(act(Fault::Refuse)));
             cases.push(undo(Moment::BeforeEffect, Fault::LoseReply, 1));
             cases.push(undo(Moment::BeforeEffect, Fault::Refuse, FOR_EVER));
@@ -124,7 +125,7 @@ fn cases(saga: &'static str, table: &Table) -> Vec<Case> {
     let middle = if saga == "create" { "make_volumes" } else { "prepare_at_target" };
     for step in tables::ALL.iter().find(|(name, _)| *name == "delete").expect("the delete").1.steps {
         for (moment, fault) in [(Moment::BeforeEffect, Fault::Freeze), (Moment::AfterEffect, Fault::KillActor)] {
-            cases.push(Case { saga: kind, step: middle, then: Some(Then { fault, ..dies("delete", step.name, "act", moment) }) });
+            cases.push(Case { saga: kind, step: middle, then: Some(Then { fault, ..dies("delete", step.name.as_str(), "act", moment) }) });
         }
     }
     let refused = Then { fault: Fault::Refuse, ..dies("delete", "accept", "act", Moment::BeforeEffect) };
@@ -134,7 +135,7 @@ fn cases(saga: &'static str, table: &Table) -> Vec<Case> {
 
 /// How the operation that is cancelled must end; none when that is for the fault to say.
 fn demanded(table: &Table, case: &Case) -> Option<&'static str> {
-    let position = table.position(case.step).expect("a step");
+    let position = table.position(StepName::parse(case.step).expect("a step")).expect("a step");
     let has_begun = match case.then {
         None => position + 1,
         Some(Then { fault: Fault::KillActor, side: "act", saga, .. }) if saga == case.saga => position,
@@ -251,14 +252,14 @@ impl Run {
         }
         let filter = SagaFilter { server: Some(server), state: None, marker: None, limit: 100 };
         let sagas = self.cloud.world().operations.list(filter).await.map_err(|error| error.to_string())?;
-        let deletes = sagas.iter().filter(|saga| saga.kind == "delete" && saga.state == "done").count();
+        let deletes = sagas.iter().filter(|saga| saga.kind == "delete" && saga.state.as_str() == "done").count();
         if deletes != 1 {
             return Err(format!("{deletes} deletes were carried out"));
         }
         let other = sagas.iter().find(|saga| saga.kind == case.saga).ok_or("the operation has no record")?;
         let wanted = demanded(&self.table, case);
-        if case.saga == "delete" || wanted.is_some_and(|wanted| wanted == other.state) || wanted.is_none() {
-            return self.check_actions(server, &other.state).await;
+        if case.saga == "delete" || wanted.is_some_and(|wanted| wanted == other.state.as_str()) || wanted.is_none() {
+            return self.check_actions(server, other.state.as_str()).await;
         }
         Err(format!("the operation ended {}, not {wanted:?}: {:?}", other.state, other.error))
     }

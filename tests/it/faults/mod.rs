@@ -26,6 +26,7 @@ use cellshift::db::api::operations::{SagaFilter, SagaRecord};
 use cellshift::db::cell::actions::ActionFilter;
 use cellshift::domain::migration::MigrationStatus;
 use cellshift::saga::step::Table;
+use cellshift::saga::step_name::StepName;
 use cellshift::saga::tables;
 
 use crate::cloud::{Cloud, PATIENCE, difference};
@@ -170,7 +171,7 @@ impl Run {
         view::guest_writes(self.cloud.tree(), begun.server, &format!("{case}\n")).await;
         let disk = view::root_disk(self.cloud.tree(), begun.server).await;
         let (server, saga) = self.meet(&case, &begun).await?;
-        let done = saga.state == "done";
+        let done = saga.state.as_str() == "done";
         let demanded = plan::demanded(&self.table, &case);
         match demanded {
             End::Done if !done => return Err(format!("ended {}, not done", saga.state)),
@@ -273,7 +274,8 @@ impl Run {
             return Err("no fault says why".to_owned());
         }
         if saga.kind == "resize" {
-            let failing = self.table.position(case.failing()) > self.table.position("record_migration");
+            let failing =
+                self.table.position(StepName::parse(case.failing()).expect("a step")) > self.table.position(StepName::RecordMigration);
             match db.migration(saga.id).await {
                 Ok(migration) if migration.status != MigrationStatus::Error => {
                     return Err(format!("the migration says {}", migration.status));
@@ -291,7 +293,7 @@ impl Run {
 
     /// The act that failed is one without a way back, on which the guest depends.
     fn guest_may_be_lost(&self, case: &Case) -> bool {
-        let step = &self.table.steps[self.table.position(case.failing()).expect("a step")];
+        let step = &self.table.steps[self.table.position(StepName::parse(case.failing()).expect("a step")).expect("a step")];
         step.service_depends && step.undo.work().is_none()
     }
 
@@ -368,10 +370,11 @@ fn every_saga_has_a_scenario() {
         assert!(scenario::ALL.iter().any(|scenario| scenario.saga == *saga), "saga {saga} has no scenario in tests/it/faults/scenario.rs");
         let cases = plan::cases(table);
         for step in table.steps {
-            let of_act = cases.iter().any(|case| case.step == step.name && case.undo.is_none() && case.moment == Moment::AfterJournal);
-            let of_undo = cases.iter().any(|case| case.step == step.name && case.undo.is_some());
-            assert!(of_act, "no case meets the act of {} in saga {saga}", step.name);
-            assert_eq!(of_undo, step.undo.work().is_some(), "the undo of {} in saga {saga}", step.name);
+            let of_act =
+                cases.iter().any(|case| case.step == step.name.as_str() && case.undo.is_none() && case.moment == Moment::AfterJournal);
+            let of_undo = cases.iter().any(|case| case.step == step.name.as_str() && case.undo.is_some());
+            assert!(of_act, "no case meets the act of {} in saga {saga}", step.name.as_str());
+            assert_eq!(of_undo, step.undo.work().is_some(), "the undo of {} in saga {saga}", step.name.as_str());
         }
     }
 }

@@ -17,14 +17,14 @@ pub fn pairs(table: &Table) -> Vec<Case> {
 fn while_undone(table: &Table) -> Vec<Case> {
     let mut cases = Vec::new();
     for (position, step) in table.steps.iter().enumerate().skip(1) {
-        let case = |moment, fault, times, undo| Case { step: step.name, moment, fault, times, undo, first: None };
+        let case = |moment, fault, times, undo| Case { step: step.name.as_str(), moment, fault, times, undo, first: None };
         cases.push(case(Moment::BeforeEffect, Fault::KillActor, 2, None));
         cases.push(case(Moment::AfterEffect, Fault::KillActor, 2, None));
         if step.undo.work().is_none() || step.class == Class::Forward {
             continue;
         }
         let later = table.steps[position..].iter().filter(|later| plan::may_fail_with_effect(later) && later.class != Class::Forward);
-        for lead in later.map(|later| Some(Lead::Failed(later.name))) {
+        for lead in later.map(|later| Some(Lead::Failed(later.name.as_str()))) {
             cases.push(case(Moment::BeforeEffect, Fault::LoseReply, 1, lead));
             cases.push(case(Moment::BeforeEffect, Fault::CompleteLate, 1, lead));
             cases.push(case(Moment::BeforeEffect, Fault::Refuse, FOR_EVER, lead));
@@ -43,9 +43,9 @@ fn while_undone_with_the_act_to_come(table: &Table) -> Vec<Case> {
         if step.undo.work().is_none() || step.class == Class::Forward {
             continue;
         }
-        let later = table.steps[position..].iter().filter(|later| plan::demanded(table, &hung(later.name)) == End::Unwound);
-        for lead in later.map(|later| Some(Lead::Late(later.name))) {
-            let case = |moment, fault, times| Case { step: step.name, moment, fault, times, undo: lead, first: None };
+        let later = table.steps[position..].iter().filter(|later| plan::demanded(table, &hung(later.name.as_str())) == End::Unwound);
+        for lead in later.map(|later| Some(Lead::Late(later.name.as_str()))) {
+            let case = |moment, fault, times| Case { step: step.name.as_str(), moment, fault, times, undo: lead, first: None };
             cases.push(case(Moment::BeforeEffect, Fault::Refuse, FOR_EVER));
             cases.push(case(Moment::AfterEffect, Fault::KillActor, 1));
             cases.push(case(Moment::AfterEffect, Fault::Freeze, 1));
@@ -77,13 +77,13 @@ fn after_recovery(table: &Table) -> Vec<Case> {
     let mut cases = Vec::new();
     for (position, step) in table.steps.iter().enumerate() {
         for (moment, fault, acts) in firsts {
-            let alone = Case { step: step.name, moment, fault, times: 1, undo: None, first: None };
+            let alone = Case { step: step.name.as_str(), moment, fault, times: 1, undo: None, first: None };
             if plan::demanded(table, &alone) != End::Done {
                 continue;
             }
-            let first = Some(First { step: step.name, moment, fault });
+            let first = Some(First { step: step.name.as_str(), moment, fault });
             for later in table.steps[position..].iter().take(acts) {
-                cases.extend(seconds.map(|(moment, fault)| Case { step: later.name, moment, fault, times: 1, undo: None, first }));
+                cases.extend(seconds.map(|(moment, fault)| Case { step: later.name.as_str(), moment, fault, times: 1, undo: None, first }));
             }
         }
     }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
 use cellshift::saga::step::{Class, Step, Table};
+use cellshift::saga::step_name::StepName;
 use tokio::sync::Semaphore;
 
 /// Tries after which a clean-up or an undo is owed, and some more.
@@ -103,8 +104,8 @@ impl Case {
 
     /// The same, where the beginning hangs and the successor's try is refused.
     pub fn was_never_accepted(&self, table: &Table) -> bool {
-        let begins_late = self.first.is_some_and(|first| first.step == table.steps[0].name && is_late(first.fault));
-        let refused = self.step == table.steps[0].name && self.undo.is_none() && self.fault == Fault::Refuse;
+        let begins_late = self.first.is_some_and(|first| first.step == table.steps[0].name.as_str() && is_late(first.fault));
+        let refused = self.step == table.steps[0].name.as_str() && self.undo.is_none() && self.fault == Fault::Refuse;
         self.comes_late_by_its_lead() || (begins_late && refused)
     }
 
@@ -139,13 +140,13 @@ pub fn cases(table: &Table) -> Vec<Case> {
 fn comes_back(table: &Table, position: usize) -> Lead {
     let step = &table.steps[position];
     if step.class == Class::Forward {
-        return Lead::Refused(step.name);
+        return Lead::Refused(step.name.as_str());
     }
     let can = |step: &&Step| matches!(step.class, Class::Reversible | Class::Pivot) || step.undo.work().is_some();
     match table.steps[position + 1..].iter().find(can) {
-        Some(later) => Lead::Refused(later.name),
-        None if position == 0 => Lead::Forgotten(step.name),
-        None => Lead::Failed(step.name),
+        Some(later) => Lead::Refused(later.name.as_str()),
+        None if position == 0 => Lead::Forgotten(step.name.as_str()),
+        None => Lead::Failed(step.name.as_str()),
     }
 }
 
@@ -155,7 +156,7 @@ pub fn may_fail_with_effect(step: &Step) -> bool {
 }
 
 fn of_act(position: usize, step: &Step) -> Vec<Case> {
-    let case = |moment, fault, times| Case { step: step.name, moment, fault, times, undo: None, first: None };
+    let case = |moment, fault, times| Case { step: step.name.as_str(), moment, fault, times, undo: None, first: None };
     let mut cases = of_side(case);
     if step.class == Class::Cleanup {
         cases.extend(for_ever(case));
@@ -168,15 +169,15 @@ fn of_act(position: usize, step: &Step) -> Vec<Case> {
 }
 
 fn of_undo(step: &Step, lead: Lead) -> Vec<Case> {
-    let case = |moment, fault, times| Case { step: step.name, moment, fault, times, undo: Some(lead), first: None };
+    let case = |moment, fault, times| Case { step: step.name.as_str(), moment, fault, times, undo: Some(lead), first: None };
     let mut cases = of_side(case);
     cases.extend(for_ever(case));
     // Besides: the first step's undo after a request that told nobody how it ended.
-    if lead != Lead::Forgotten(step.name) && step.name == "accept" {
-        cases.push(Case { undo: Some(Lead::Forgotten(step.name)), ..case(Moment::BeforeEffect, Fault::LoseReply, 1) });
+    if lead != Lead::Forgotten(step.name.as_str()) && step.name.as_str() == "accept" {
+        cases.push(Case { undo: Some(Lead::Forgotten(step.name.as_str())), ..case(Moment::BeforeEffect, Fault::LoseReply, 1) });
     }
-    if step.name == "accept" {
-        cases.push(Case { undo: Some(Lead::Hung(step.name)), ..case(Moment::BeforeEffect, Fault::Repeat, 1) });
+    if step.name.as_str() == "accept" {
+        cases.push(Case { undo: Some(Lead::Hung(step.name.as_str())), ..case(Moment::BeforeEffect, Fault::Repeat, 1) });
     }
     cases
 }
@@ -297,7 +298,7 @@ pub enum End {
 
 /// The end that INVARIANTS S1 to S9 demand of the case.
 pub fn demanded(table: &Table, case: &Case) -> End {
-    let position = table.position(case.step).expect("a step of the table");
+    let position = table.position(StepName::parse(case.step).expect("a step")).expect("a step of the table");
     let step = &table.steps[position];
     let with_undo = step.undo.work().is_some();
     // Whether a side in doubt that is refused then is undone or tried again is for its class to say; and nobody waits any more for the
@@ -334,7 +335,7 @@ pub fn demanded(table: &Table, case: &Case) -> End {
 
 /// What the caller of the request must be told; none when that depends.
 pub fn answer(table: &Table, case: &Case) -> Option<std::ops::Range<u16>> {
-    let first = table.steps[0].name;
+    let first = table.steps[0].name.as_str();
     if matches!(case.undo, Some(Lead::Forgotten(_) | Lead::Hung(_))) {
         return Some(503..504);
     }

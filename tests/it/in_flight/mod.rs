@@ -5,6 +5,7 @@
 //! in_flight::record`.
 
 mod directory;
+mod parked;
 mod recorder;
 
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ async fn finish(fixture: &Fixture, name: &str) {
         assert!(cloud.at_rest(stopped.server).await, "{name}: {stopped:?} comes to rest");
         let saga = cloud.world().operations.saga(stopped.id).await.expect("the journal answers").expect("the operation");
         let expected = if stopped.side == "act" { "done" } else { "unwound" };
-        if saga.state != expected {
+        if saga.state.as_str() != expected {
             wrong.push(format!("{} {} of {} is {}: {:?}", stopped.side, stopped.step, stopped.saga, saga.state, saga.error));
         }
     }

@@ -65,14 +65,15 @@ impl Aim {
 /// Every act and every undo of a table.
 fn aims(table: &Table) -> Vec<Aim> {
     let steps = table.steps;
-    let acts = steps.iter().map(|step| Aim { step: step.name, side: "act", refused: None });
+    let acts = steps.iter().map(|step| Aim { step: step.name.as_str(), side: "act", refused: None });
     // A first step before a forward one is never undone.
     let first = usize::from(steps[1].class != Class::Reversible);
     let undos = steps.iter().enumerate().skip(first).filter(|(_, step)| step.undo.work().is_some());
     let undos = undos.map(|(position, step)| {
         // A refusal of the first step is the request's: there the second one is refused.
-        let refused = if position == 0 { (steps[1].name, Moment::BeforeEffect) } else { (step.name, Moment::AfterEffect) };
-        Aim { step: step.name, side: "undo", refused: Some(refused) }
+        let refused =
+            if position == 0 { (steps[1].name.as_str(), Moment::BeforeEffect) } else { (step.name.as_str(), Moment::AfterEffect) };
+        Aim { step: step.name.as_str(), side: "undo", refused: Some(refused) }
     });
     acts.chain(undos).collect()
 }

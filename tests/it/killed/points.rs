@@ -30,7 +30,7 @@ fn points() -> Vec<(&'static str, &'static str, &'static str)> {
             let sagas = [("resize", "cross_cell_resize"), ("confirm", "confirm"), ("revert", "revert")];
             let steps = sagas.into_iter().flat_map(|(kind, saga)| {
                 let table = tables::ALL.iter().find(|(name, _)| *name == saga).expect("a registered saga").1;
-                table.steps.iter().map(move |step| (kind, step.name))
+                table.steps.iter().map(move |step| (kind, step.name.as_str()))
             });
             steps.flat_map(|(kind, step)| MOMENTS.map(|moment| (kind, step, moment))).collect()
         }

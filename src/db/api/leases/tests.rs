@@ -4,6 +4,7 @@ use super::super::debts::NewDebt;
 use super::super::operations::{Append, NewSaga};
 use super::*;
 use crate::db::{Schema, fixture};
+use crate::domain::saga_state::SagaState;
 
 const SERVER: Uuid = Uuid::from_u128(1);
 const SAGA: Uuid = Uuid::from_u128(7);
@@ -15,7 +16,7 @@ fn all_operations() -> Vec<Operations> {
 
 async fn begun(operations: &Operations, saga: u128, owner: &str) -> Uuid {
     let (id, server) = (Uuid::from_u128(saga), Uuid::from_u128(saga + 100));
-    operations.begin(NewSaga::new(id, server, "stop", "accept", "{}".into(), owner)).await.unwrap();
+    operations.begin(NewSaga::new(id, server, ("stop", 1), "accept", "{}".into(), owner)).await.unwrap();
     id
 }
 
@@ -59,14 +60,14 @@ async fn what_has_just_been_renewed_is_not_written_again() {
 
 /// An ended saga that owes one step.
 async fn owing(operations: &Operations) {
-    operations.begin(NewSaga::new(SAGA, SERVER, "stop", "accept", "{}".into(), "one")).await.unwrap();
+    operations.begin(NewSaga::new(SAGA, SERVER, ("stop", 1), "accept", "{}".into(), "one")).await.unwrap();
     let debt = NewDebt { owed_seq: 1, step: "stop_guest".into(), side: "act".into(), context: "{}".into(), reason: "no answer".into() };
     let append = Append {
         saga: SAGA,
         server: SERVER,
         lease_epoch: 1,
         entries: Vec::new(),
-        state: "unwound".into(),
+        state: SagaState::Unwound,
         step: "accept".into(),
         context: None,
         error: None,

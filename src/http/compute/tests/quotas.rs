@@ -246,7 +246,7 @@ async fn counted_from_placement_usage_is_whole_while_a_cell_is_down() {
         // While a move is not confirmed, both its sides count.
         let operations = Operations::new(cloud.api.db().clone());
         let moved = cloud.env.uuid();
-        operations.begin(NewSaga::new(moved, far, "resize", "accept", "{}".into(), "me")).await.unwrap();
+        operations.begin(NewSaga::new(moved, far, ("resize", 1), "accept", "{}".into(), "me")).await.unwrap();
         cloud.claim(moved, "MIGRATION", 1, 256).await;
         assert_eq!(cloud.used().await, ([4, 9, 2304], None));
         // From the acceptance of its delete on a server counts no more, nor does what a move of its holds.

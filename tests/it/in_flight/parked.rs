@@ -1,0 +1,95 @@
+//! Operations that a release cannot read are left to an operator, with a reason; nothing of them is guessed.
+
+use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use uuid::Uuid;
+
+use crate::cloud::Cloud;
+use crate::databases;
+
+/// Every stop stands still after its guest is off.
+struct StopsStandStill(tokio::sync::Notify);
+
+impl FaultPlan for StopsStandStill {
+    fn at(&self, point: &Point<'_>) -> Fault {
+        if (point.step, point.moment) == ("stop_guest", Moment::AfterEffect) {
+            self.0.notify_one();
+            return Fault::Freeze;
+        }
+        Fault::None
+    }
+}
+
+/// A cloud that died while it stopped a server.
+async fn dead_in_a_stop() -> (Cloud, Uuid) {
+    let cloud = Cloud::start().await;
+    let server = cloud.ask_for_server().await;
+    assert!(cloud.at_rest(server).await);
+    let plan = Arc::new(StopsStandStill(tokio::sync::Notify::new()));
+    cloud.tree().faults.arm(Some(plan.clone()));
+    cloud.act(server, json!({"os-stop": null})).await;
+    plan.0.notified().await;
+    (cloud, server)
+}
+
+/// The operation of the server that waits for an operator.
+async fn waiting(cloud: &Cloud, server: Uuid) -> Value {
+    let path = format!("/ops/v1/migrations?status=needs_operator&server={server}");
+    loop {
+        let listed = cloud.look(&path).await["migrations"].as_array().expect("a list").clone();
+        if let [one] = &listed[..] {
+            return one.clone();
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+/// A change of the journal by which this release cannot read it, the change back, and a part of the reason.
+fn parked_and_finished(change: &str, back: &str, reason: &str) {
+    actix_rt::System::new().block_on(async {
+        let (mut cloud, server) = dead_in_a_stop().await;
+        cloud.restart_after(|config| databases::execute_in_api(config, change));
+        let parked = tokio::time::timeout(crate::cloud::PATIENCE, waiting(&cloud, server)).await.expect("it is parked");
+        assert!(parked["reason"].as_str().is_some_and(|why| why.contains(reason)), "{parked:#}");
+        // Nobody else gets the server meanwhile, and is told why.
+        let path = format!("/compute/v2.1/servers/{server}/action");
+        let (status, body) = cloud.send("POST", &path, Some(json!({"os-start": null}))).await;
+        assert!(matches!(status, 409 | 503), "{status} {body}");
+        let other = cloud.ask_for_server().await;
+        assert!(cloud.at_rest(other).await, "others are not concerned");
+        assert_eq!(cloud.status(other).await, "ACTIVE");
+        // A release that can read it finishes it.
+        cloud.restart_after(|config| databases::execute_in_api(config, back));
+        assert!(cloud.at_rest(server).await);
+        assert_eq!(cloud.status(server).await, "SHUTOFF");
+        assert_eq!(cloud.audit().await, Vec::<String>::new());
+    });
+}
+
+#[test]
+fn an_unknown_version_of_a_table_is_parked() {
+    parked_and_finished(
+        "UPDATE sagas SET table_version = 99 WHERE state = 'running'",
+        "UPDATE sagas SET table_version = 1 WHERE table_version = 99",
+        "version 99 of the table of stop",
+    );
+}
+
+#[test]
+fn a_line_of_the_wrong_step_is_parked() {
+    parked_and_finished(
+        "UPDATE journal SET step = 'start_guest' WHERE step = 'stop_guest'",
+        "UPDATE journal SET step = 'stop_guest' WHERE step = 'start_guest' AND saga_id IN (SELECT id FROM sagas WHERE kind = 'stop')",
+        "is about act start_guest, expected act stop_guest",
+    );
+}
+
+#[test]
+fn an_unknown_event_is_parked() {
+    parked_and_finished(
+        "UPDATE journal SET event = 'weighed' WHERE event = 'begun' AND step = 'stop_guest'",
+        "UPDATE journal SET event = 'begun' WHERE event = 'weighed'",
+        "\"weighed\", which this release does not know",
+    );
+}
