@@ -8,7 +8,7 @@ use super::context::Context;
 use super::cross_cell_resize::delete_hidden_records;
 use super::error::StepError;
 use super::history;
-use super::step::{Step, Table, Undo, work};
+use super::step::{At, Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
@@ -36,9 +36,11 @@ const STEPS: &[Step] = &[
 ];
 
 /// The kept disks and the room on the source host.
-pub const CLEAN_SOURCE_HOST: Step = Step::cleanup(StepName::CleanSourceHost, work!(clean_source_host));
+pub const CLEAN_SOURCE_HOST: Step =
+    Step::cleanup(StepName::CleanSourceHost, work!(clean_source_host)).moot_when(Moot::InUseAgain(At::Source));
 /// The source's port bindings.
-pub const RELEASE_SOURCE_PORTS: Step = Step::cleanup(StepName::ReleaseSourcePorts, work!(release_source_ports));
+pub const RELEASE_SOURCE_PORTS: Step =
+    Step::cleanup(StepName::ReleaseSourcePorts, work!(release_source_ports)).moot_when(Moot::InUseAgain(At::Source));
 /// The empty attachments that held the volumes for a revert.
 pub const RELEASE_SOURCE_VOLUMES: Step = Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_source_volumes));
 /// The migration's allocation: always, whatever became of the host.
@@ -64,18 +66,12 @@ fn left_behind(context: &Context) -> Option<super::context::Place> {
 
 async fn clean_source_host(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let Some(source) = left_behind(context) else { return Ok(()) };
-    if super::debt::in_use_again(world, context, &source).await? {
-        return Ok(());
-    }
     world.ask(context, &source, fence, HostCommand::RemoveGuest).await?;
     super::guest_move::drop_claim(world, context, fence, &source).await
 }
 
 async fn release_source_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let Some(source) = left_behind(context) else { return Ok(()) };
-    if super::debt::in_use_again(world, context, &source).await? {
-        return Ok(());
-    }
     for port in &context.ports {
         world.network.delete_binding(fence, port.port_id, &source.host).await?;
     }

@@ -10,7 +10,7 @@ use super::history;
 use super::refusal::Refusal;
 use super::resize::{claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error};
 use super::scheduling::{OperationKind, SchedulingError, SelectDestinations};
-use super::step::{Deadline, Step, Table, Undo, work};
+use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
 use super::world::{CELL0, World};
 use crate::db::DbError;
@@ -37,7 +37,8 @@ pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectHos
 const STEPS: &[Step] = &[
     Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(bury_in_cell0))),
     Step::reversible(StepName::SelectHost, work!(select_host), Undo::By(work!(release_destination))),
-    Step::reversible(StepName::ClaimAtHost, work!(claim_at_host), Undo::AtCandidate(work!(drop_claim_at_target))),
+    Step::reversible(StepName::ClaimAtHost, work!(claim_at_host), Undo::AtCandidate(work!(drop_claim_at_target)))
+        .moot_when(Moot::InUseAgain(At::Target)),
     Step::reversible(StepName::MakePorts, work!(make_ports), Undo::By(work!(give_up_ports))),
     Step::reversible(StepName::MakeVolumes, work!(make_volumes), Undo::By(work!(give_up_volumes))).within(Deadline::Within(600)),
     Step::reversible(StepName::PrepareGuest, work!(prepare_guest), Undo::By(work!(remove_guest))).within(Deadline::WithoutProgress(60)),

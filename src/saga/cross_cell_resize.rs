@@ -14,7 +14,7 @@ use super::error::StepError;
 use super::guest_move::{self, *};
 use super::history;
 use super::resize::*;
-use super::step::{Deadline, Step, Table, Undo, work};
+use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
 use super::world::World;
 use crate::db::DbError;
@@ -45,17 +45,20 @@ const STEPS: &[Step] = &[
     // Hidden: the mapping still names the source. First at the target, because the claim's context belongs to it.
     Step::reversible(StepName::CreateTargetRecords, work!(create_target_records), Undo::By(work!(delete_target_records))),
     // Inactive: traffic still goes to the source.
-    Step::reversible(StepName::BindPortsAtTarget, work!(bind_ports_at_target), Undo::AtCandidate(work!(unbind_ports_at_target))),
+    Step::reversible(StepName::BindPortsAtTarget, work!(bind_ports_at_target), Undo::AtCandidate(work!(unbind_ports_at_target)))
+        .moot_when(Moot::InUseAgain(At::Target)),
     // Empty: they only keep the volumes from being taken when the source lets go.
     Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes_for_target), Undo::By(work!(release_target_volumes))),
     // Last of the preparation: a refusal here has touched nothing that runs.
-    Step::reversible(StepName::ClaimAtTarget, work!(claim_at_target), Undo::AtCandidate(work!(drop_claim_at_target))),
+    Step::reversible(StepName::ClaimAtTarget, work!(claim_at_target), Undo::AtCandidate(work!(drop_claim_at_target)))
+        .moot_when(Moot::InUseAgain(At::Target)),
     Step::reversible(StepName::RecordTargetChoice, work!(record_target_choice), Undo::By(work!(clear_target_choice)))
         .before_the_next_move(),
     // The record of the image before its bytes, so that there is something to delete whatever becomes of the upload.
     Step::reversible(StepName::CreateSnapshotImage, work!(create_snapshot_image), Undo::By(work!(delete_snapshot_image))),
     // The guest is off from here on; every undo below ends with it running again.
     Step::reversible(StepName::StopSourceGuest, work!(stop_source_guest), Undo::By(work!(start_source_guest)))
+        .moot_when(Moot::OutOfHand(At::Source))
         .within(Deadline::Within(180))
         .serving(),
     Step::reversible(StepName::UploadSnapshot, work!(upload_snapshot), Undo::Nothing("create_snapshot_image deletes the image"))
@@ -63,9 +66,12 @@ const STEPS: &[Step] = &[
     // Its disks stay: they are what a rollback or a revert runs on.
     Step::reversible(StepName::ReleaseSourceGuest, work!(release_source_guest), Undo::By(work!(define_source_guest_again))).serving(),
     // After the source has unplugged and before the target plugs.
-    Step::reversible(StepName::ActivateTargetPorts, work!(activate_target_ports), Undo::By(work!(activate_source_ports))).serving(),
+    Step::reversible(StepName::ActivateTargetPorts, work!(activate_target_ports), Undo::By(work!(activate_source_ports)))
+        .moot_when(Moot::LostOwnership(At::Source))
+        .serving(),
     // Defined and verified, not started: all that can fail at the target fails here, while the way back is open.
     Step::reversible(StepName::PrepareAtTarget, work!(prepare_at_target), Undo::By(work!(remove_from_target)))
+        .moot_when(Moot::InUseAgain(At::Target))
         .within(Deadline::WithoutProgress(60)),
     // One commit. From here on only the target may run the guest.
     Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(hand_back_ownership))),

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
-use super::context::{Context, Kind, Place};
+use super::context::{Context, Kind, Place, Request};
 use super::error::StepError;
 use super::refusal::Refusal;
-use super::step::Step;
+use super::step::{At, Moot, Step};
 use super::tables::{Tables, waits_for};
 use super::world::World;
 use crate::db::DbError;
@@ -24,10 +22,30 @@ use crate::env::guard::{Guard, stands};
 /// Tries after which a debt that is refused (not merely unanswered) asks for an operator.
 const REFUSALS_BEFORE_OPERATOR: i64 = 10;
 
-/// While a debt is paid: true when the server has come to that place again since, so that nothing there may be removed.
-/// Within a live saga the place is the saga's own.
-pub async fn in_use_again(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
-    if !context.settling || !stands(Guard::InUseAgain) {
+/// Whether nothing is left to do for a debt: see [`Moot`].
+async fn is_moot(world: &World, context: &Context, moot: Moot) -> Result<bool, StepError> {
+    let place = |at| match at {
+        At::Source => context.source.as_ref(),
+        At::Target => context.target.as_ref(),
+    };
+    match moot {
+        Moot::Never => Ok(false),
+        Moot::AttachedAnew => attached_anew(world, context).await,
+        Moot::InUseAgain(at) | Moot::LostOwnership(at) | Moot::OutOfHand(at) => {
+            // An operation that never chose a place did nothing there.
+            let Some(place) = place(at) else { return Ok(false) };
+            match moot {
+                Moot::InUseAgain(_) => in_use_again(world, context, place).await,
+                Moot::LostOwnership(_) => lost_ownership(world, context, place).await,
+                _ => Ok(lost_ownership(world, context, place).await? || was_mended(world, context).await?),
+            }
+        }
+    }
+}
+
+/// True when the server has come to that place again, so that nothing there may be removed.
+async fn in_use_again(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
+    if !stands(Guard::InUseAgain) {
         return Ok(false);
     }
     let owner = world.operations.ownership(context.server).await?.and_then(|row| row.owner);
@@ -68,13 +86,12 @@ pub async fn lost_ownership(world: &World, context: &Context, place: &Place) -> 
     Ok(owner != Some((place.cell.clone(), place.host.clone())))
 }
 
-/// While a debt is paid: true when the server has the volume by another attachment than the operation's own.
-pub async fn attached_anew(world: &World, context: &Context, volume: Uuid, own: Uuid) -> Result<bool, StepError> {
-    if !context.settling {
-        return Ok(false);
-    }
+/// True when the server has the volume by another attachment than the operation's own.
+async fn attached_anew(world: &World, context: &Context) -> Result<bool, StepError> {
+    let Request::AttachVolume { volume_id, .. } = &context.request else { return Ok(false) };
+    let own = context.derived_id(&format!("attachment:{volume_id}"));
     let attachments = world.volumes.attachments_of(context.server).await?;
-    Ok(attachments.iter().any(|attachment| attachment.volume_id == volume && attachment.id != own))
+    Ok(attachments.iter().any(|attachment| attachment.volume_id == *volume_id && attachment.id != own))
 }
 
 /// While a debt is paid: the guest that is defined at that place by now, if there is one.
@@ -106,11 +123,6 @@ pub async fn was_mended(world: &World, context: &Context) -> Result<bool, StepEr
     }
     let (_, instance) = super::accept::find(world, context.server).await.map_err(StepError::from)?;
     Ok(instance.vm_state != VmState::Error)
-}
-
-/// While a debt is paid: true when the guest at that place is no longer the owing operation's to start or stop.
-pub async fn is_out_of_hand(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
-    Ok(lost_ownership(world, context, place).await? || was_mended(world, context).await?)
 }
 
 /// Tries every debt whose server is at rest and that nobody tried just now, in this owner's name.
@@ -192,7 +204,13 @@ async fn perform(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepErr
     context.settling = true;
     let work = if debt.side == "undo" { step.undo.work() } else { Some(step.act) };
     let Some(work) = work else { return Ok(()) };
-    match tokio::time::timeout(world.settings.debt_deadline, work(world, &mut context, fence)).await {
+    let paid = async {
+        match is_moot(world, &context, step.moot).await? {
+            true => Ok(()),
+            false => work(world, &mut context, fence).await,
+        }
+    };
+    match tokio::time::timeout(world.settings.debt_deadline, paid).await {
         Ok(result) => result,
         Err(_) => Err(StepError::Unknown("no answer within the deadline".into())),
     }

@@ -47,9 +47,6 @@ pub async fn stop_source_guest(world: &World, context: &mut Context, fence: Fenc
 /// Undo: the guest runs again if it ran.
 pub async fn start_source_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    if super::debt::is_out_of_hand(world, context, &source).await? {
-        return Ok(());
-    }
     if context.ran_before() && !world.settings.recover_source_guest {
         (context.service_lost, context.guest_lost) = (true, true);
         return Ok(());
@@ -152,11 +149,8 @@ pub async fn activate_target_ports(world: &World, context: &mut Context, fence: 
 
 /// Undo: the source's bindings are the active ones, whatever failed before (NOVA-DIFFERENCES L15).
 pub async fn activate_source_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let source = context.source()?.clone();
-    if super::debt::lost_ownership(world, context, &source).await? {
-        return Ok(());
-    }
-    activate_ports(world, context, fence, &source.host).await
+    let host = context.source()?.host.clone();
+    activate_ports(world, context, fence, &host).await
 }
 
 /// Makes the host's bindings the active ones, whether they exist or not. A port that its user has deleted has none, and keeps no
@@ -203,9 +197,6 @@ fn disks_for_target(context: &Context) -> DiskSource {
 /// Undo: the target's guest and disks are removed; a late order to start it is refused by the fence.
 pub async fn remove_from_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    if super::debt::in_use_again(world, context, &target).await? {
-        return Ok(());
-    }
     world.ask(context, &target, fence, HostCommand::RemoveGuest).await.map(drop)
 }
 

@@ -6,7 +6,7 @@ use super::context::{Context, Request};
 use super::error::StepError;
 use super::guest_move::{activate_ports, attachments, connect_volumes, guest_spec};
 use super::history;
-use super::step::{Deadline, Step, Table, Undo, work};
+use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
@@ -27,7 +27,11 @@ pub const START: Table = Table {
     steps: &[
         Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::StartGuest, work!(start_guest), BACK).within(Deadline::Within(300)).tried(4).serving(),
+        Step::reversible(StepName::StartGuest, work!(start_guest), BACK)
+            .moot_when(Moot::OutOfHand(At::Source))
+            .within(Deadline::Within(300))
+            .tried(4)
+            .serving(),
         Step::forward(StepName::RecordRunning, work!(record_running)),
     ],
     chooses: None,
@@ -38,7 +42,11 @@ pub const STOP: Table = Table {
     steps: &[
         Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::StopGuest, work!(stop_guest), BACK).within(Deadline::Within(180)).tried(4).serving(),
+        Step::reversible(StepName::StopGuest, work!(stop_guest), BACK)
+            .moot_when(Moot::OutOfHand(At::Source))
+            .within(Deadline::Within(180))
+            .tried(4)
+            .serving(),
         Step::forward(StepName::RecordStopped, work!(record_stopped)),
     ],
     chooses: None,
@@ -49,7 +57,11 @@ pub const SOFT_REBOOT: Table = Table {
     steps: &[
         Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
-        Step::reversible(StepName::RebootGuest, work!(reboot_guest), BACK).within(Deadline::Within(300)).tried(4).serving(),
+        Step::reversible(StepName::RebootGuest, work!(reboot_guest), BACK)
+            .moot_when(Moot::OutOfHand(At::Source))
+            .within(Deadline::Within(300))
+            .tried(4)
+            .serving(),
         Step::forward(StepName::RecordRunning, work!(record_running)),
     ],
     chooses: None,
@@ -94,7 +106,7 @@ async fn start_guest(world: &World, context: &mut Context, fence: Fence) -> Resu
 async fn power_as_before(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let was_broken = context.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Error);
-    if was_broken || super::debt::is_out_of_hand(world, context, &here).await? {
+    if was_broken {
         return Ok(());
     }
     let command = match context.ran_before() {

@@ -7,7 +7,7 @@ use super::error::StepError;
 use super::guest_move::{activate_ports, attachments, connect_volumes, guest_spec};
 use super::history;
 use super::power::stop_guest;
-use super::step::{Deadline, Step, Table, Undo, work};
+use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
@@ -31,8 +31,10 @@ const ACCEPT: Step = Step::reversible(StepName::Accept, work!(accept_again), Und
 
 const CHECK_IMAGE: Step = Step::reversible(StepName::CheckImage, work!(check_image), Undo::Nothing("it changes nothing"));
 
-const STOP_GUEST: Step =
-    Step::reversible(StepName::StopGuest, work!(stop_guest), Undo::By(work!(start_guest_again))).within(Deadline::Within(180)).serving();
+const STOP_GUEST: Step = Step::reversible(StepName::StopGuest, work!(stop_guest), Undo::By(work!(start_guest_again)))
+    .moot_when(Moot::OutOfHand(At::Source))
+    .within(Deadline::Within(180))
+    .serving();
 
 const REIMAGE_VOLUME: Step = Step::reversible(
     StepName::ReimageVolume,
@@ -75,8 +77,7 @@ async fn check_image(world: &World, context: &mut Context, _: Fence) -> Result<(
 /// Undo: the old guest runs again; it is reached only while its disk is untouched.
 async fn start_guest_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    let starts = context.ran_before() && !context.guest_lost;
-    if starts && !super::debt::is_out_of_hand(world, context, &here).await? {
+    if context.ran_before() && !context.guest_lost {
         world.ask(context, &here, fence, HostCommand::StartGuest).await?;
     }
     Ok(())

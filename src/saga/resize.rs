@@ -223,9 +223,6 @@ pub async fn bind_ports_at_target(world: &World, context: &mut Context, fence: F
 /// Undo: the target's bindings are removed.
 pub async fn unbind_ports_at_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let Some(target) = context.target.clone() else { return Ok(()) };
-    if super::debt::in_use_again(world, context, &target).await? {
-        return Ok(());
-    }
     for port in &context.ports {
         world.network.delete_binding(fence, port.port_id, &target.host).await?;
     }
@@ -280,9 +277,6 @@ pub async fn claim_at_target(world: &World, context: &mut Context, fence: Fence)
 /// Undo: the room is given back.
 pub async fn drop_claim_at_target(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let Some(target) = context.target.clone() else { return Ok(()) };
-    if super::debt::in_use_again(world, context, &target).await? {
-        return Ok(());
-    }
     super::guest_move::drop_claim(world, context, fence, &target).await
 }
 

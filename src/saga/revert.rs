@@ -12,7 +12,7 @@ use super::error::StepError;
 use super::guest_move::{activate_ports, attachments, connect_volumes, drop_claim, guest_spec, own};
 use super::history;
 use super::resize::{ignore_missing, return_source_allocation};
-use super::step::{Deadline, Step, Table, Undo, work};
+use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
@@ -39,17 +39,24 @@ const STEPS: &[Step] = &[
         Undo::Nothing("the hidden record is mirrored anew by the next revert"),
     ),
     Step::reversible(StepName::StopTargetGuest, work!(stop_target_guest), Undo::By(work!(start_target_guest)))
+        .moot_when(Moot::OutOfHand(At::Target))
         .within(Deadline::Within(180))
         .serving(),
     // Before the commit: that the source can have the guest again must be known while the way back is open.
-    Step::reversible(StepName::PrepareAtSource, work!(prepare_at_source), Undo::By(work!(release_at_source))),
-    Step::reversible(StepName::ActivateSourcePorts, work!(activate_source_ports), Undo::By(work!(activate_target_ports))).serving(),
+    Step::reversible(StepName::PrepareAtSource, work!(prepare_at_source), Undo::By(work!(release_at_source)))
+        .moot_when(Moot::InUseAgain(At::Source)),
+    Step::reversible(StepName::ActivateSourcePorts, work!(activate_source_ports), Undo::By(work!(activate_target_ports)))
+        .moot_when(Moot::LostOwnership(At::Target))
+        .serving(),
     Step::pivot(StepName::TakeOwnershipBack, work!(take_ownership_back), Undo::By(work!(leave_ownership))),
     // A source that cannot start it leaves the server in ERROR there, recoverable by hard reboot (INVARIANTS S7).
-    Step::cleanup(StepName::StartAtSource, work!(start_at_source)).within(Deadline::Within(300)).serving(),
+    Step::cleanup(StepName::StartAtSource, work!(start_at_source))
+        .moot_when(Moot::LostOwnership(At::Source))
+        .within(Deadline::Within(300))
+        .serving(),
     Step::forward(StepName::ReturnAllocation, work!(return_source_allocation)),
-    Step::cleanup(StepName::RemoveTargetGuest, work!(remove_target_guest)),
-    Step::cleanup(StepName::ReleaseTargetPorts, work!(release_target_ports)),
+    Step::cleanup(StepName::RemoveTargetGuest, work!(remove_target_guest)).moot_when(Moot::InUseAgain(At::Target)),
+    Step::cleanup(StepName::ReleaseTargetPorts, work!(release_target_ports)).moot_when(Moot::InUseAgain(At::Target)),
     Step::cleanup(StepName::ReleaseTargetVolumes, work!(release_target_volumes)),
     Step::forward(StepName::PublishSource, work!(publish_source)),
     Step::cleanup(StepName::DeleteTargetRecords, work!(delete_target_records)),
@@ -113,7 +120,7 @@ async fn stop_target_guest(world: &World, context: &mut Context, fence: Fence) -
 
 async fn start_target_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    if context.ran_before() && !super::debt::is_out_of_hand(world, context, &target).await? {
+    if context.ran_before() {
         world.ask(context, &target, fence, HostCommand::StartGuest).await?;
     }
     Ok(())
@@ -132,9 +139,6 @@ async fn prepare_at_source(world: &World, context: &mut Context, fence: Fence) -
 /// Undo: the source holds disks and empty attachments only, as before.
 async fn release_at_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    if super::debt::in_use_again(world, context, &source).await? {
-        return Ok(());
-    }
     world.ask(context, &source, fence, HostCommand::ReleaseGuest).await?;
     for volume in &context.volumes {
         world.volumes.delete_attachment(fence, volume.source_attachment).await?;
@@ -148,11 +152,8 @@ async fn activate_source_ports(world: &World, context: &mut Context, fence: Fenc
 }
 
 async fn activate_target_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let target = context.target()?.clone();
-    if super::debt::lost_ownership(world, context, &target).await? {
-        return Ok(());
-    }
-    activate_ports(world, context, fence, &target.host).await
+    let host = context.target()?.host.clone();
+    activate_ports(world, context, fence, &host).await
 }
 
 /// The pivot: the source owns the guest again. The target's has been stopped under a fence of this very saga.
@@ -169,9 +170,6 @@ async fn leave_ownership(world: &World, context: &mut Context, fence: Fence) -> 
 
 async fn start_at_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    if super::debt::lost_ownership(world, context, &source).await? {
-        return Ok(());
-    }
     // As a debt, only to a server that still waits for it: whose user has mended it may have stopped it since.
     if context.running_before_move && !super::debt::was_mended(world, context).await? {
         world.ask(context, &source, fence, HostCommand::StartGuest).await?;
@@ -184,9 +182,6 @@ async fn start_at_source(world: &World, context: &mut Context, fence: Fence) -> 
 
 async fn remove_target_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    if super::debt::in_use_again(world, context, &target).await? {
-        return Ok(());
-    }
     world.ask(context, &target, fence, HostCommand::RemoveGuest).await?;
     drop_claim(world, context, fence, &target).await?;
     history::emit(world, context, StepName::RemoveTargetGuest, Event::InstanceExists, &target).await;
@@ -195,9 +190,6 @@ async fn remove_target_guest(world: &World, context: &mut Context, fence: Fence)
 
 async fn release_target_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    if super::debt::in_use_again(world, context, &target).await? {
-        return Ok(());
-    }
     for port in &context.ports {
         world.network.delete_binding(fence, port.port_id, &target.host).await?;
     }

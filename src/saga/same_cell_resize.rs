@@ -7,7 +7,7 @@ use super::error::StepError;
 use super::guest_move::*;
 use super::history;
 use super::resize::*;
-use super::step::{Deadline, Step, Table, Undo, work};
+use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
@@ -28,19 +28,25 @@ const STEPS: &[Step] = &[
     Step::reversible(StepName::HoldSourceAllocation, work!(hold_source_allocation), Undo::By(work!(return_source_allocation)))
         .before_the_next_move(),
     Step::reversible(StepName::SelectDestination, work!(select_destination), Undo::By(work!(release_destination))).before_the_next_move(),
-    Step::reversible(StepName::BindPortsAtTarget, work!(bind_ports_at_target), Undo::AtCandidate(work!(unbind_ports_at_target))),
+    Step::reversible(StepName::BindPortsAtTarget, work!(bind_ports_at_target), Undo::AtCandidate(work!(unbind_ports_at_target)))
+        .moot_when(Moot::InUseAgain(At::Target)),
     Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes_for_target), Undo::By(work!(release_target_volumes))),
-    Step::reversible(StepName::ClaimAtTarget, work!(claim_at_target), Undo::AtCandidate(work!(drop_claim_at_target))),
+    Step::reversible(StepName::ClaimAtTarget, work!(claim_at_target), Undo::AtCandidate(work!(drop_claim_at_target)))
+        .moot_when(Moot::InUseAgain(At::Target)),
     Step::reversible(StepName::RecordTargetChoice, work!(record_target_choice), Undo::By(work!(clear_target_choice)))
         .before_the_next_move(),
     Step::reversible(StepName::StopSourceGuest, work!(stop_source_guest), Undo::By(work!(start_source_guest)))
+        .moot_when(Moot::OutOfHand(At::Source))
         .within(Deadline::Within(180))
         .serving(),
     // Into the cell's transfer area, which both hosts reach.
     Step::reversible(StepName::ExportDisks, work!(export_disks), Undo::By(work!(drop_export))).within(Deadline::WithoutProgress(60)),
     Step::reversible(StepName::ReleaseSourceGuest, work!(release_source_guest), Undo::By(work!(define_source_guest_again))).serving(),
-    Step::reversible(StepName::ActivateTargetPorts, work!(activate_target_ports), Undo::By(work!(activate_source_ports))).serving(),
+    Step::reversible(StepName::ActivateTargetPorts, work!(activate_target_ports), Undo::By(work!(activate_source_ports)))
+        .moot_when(Moot::LostOwnership(At::Source))
+        .serving(),
     Step::reversible(StepName::PrepareAtTarget, work!(prepare_at_target), Undo::By(work!(remove_from_target)))
+        .moot_when(Moot::InUseAgain(At::Target))
         .within(Deadline::WithoutProgress(60)),
     Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(hand_back_ownership))),
     Step::forward_or_back(StepName::StartAtTarget, work!(start_at_target), Undo::By(work!(fence_target))).within(Deadline::Within(300)),

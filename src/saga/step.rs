@@ -47,6 +47,29 @@ impl Undo {
     }
 }
 
+/// A place of a move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum At {
+    Source,
+    Target,
+}
+
+/// When a debt has become moot: what it would remove is in use again, or what it would restore is no longer the operation's to
+/// restore. Asked before each payment, and never within a live saga, whose server nobody else can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moot {
+    /// Never: the work itself finds out what is left to do.
+    Never,
+    /// The server has come to this place again.
+    InUseAgain(At),
+    /// This place no longer owns the server's guest.
+    LostOwnership(At),
+    /// As [`Moot::LostOwnership`], or the server has left the ERROR in which the operation left it.
+    OutOfHand(At),
+    /// The server has the volume by another attachment.
+    AttachedAnew,
+}
+
 /// How long an act may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deadline {
@@ -72,6 +95,8 @@ pub struct Step {
     pub next_move_waits: bool,
     /// The step is not undone: once it has begun, nobody's wish turns the saga back.
     pub no_way_back: bool,
+    /// When this step's debt has nothing left to do.
+    pub moot: Moot,
     /// Tries of a reversible act whose end is unknown, before the saga unwinds.
     pub tries: u32,
 }
@@ -79,7 +104,18 @@ pub struct Step {
 impl Step {
     const fn of(class: Class, name: StepName, act: Work, undo: Undo) -> Step {
         let deadline = Deadline::Within(60);
-        Step { name, class, deadline, act, undo, service_depends: false, next_move_waits: false, no_way_back: false, tries: 1 }
+        Step {
+            name,
+            class,
+            deadline,
+            act,
+            undo,
+            service_depends: false,
+            next_move_waits: false,
+            no_way_back: false,
+            moot: Moot::Never,
+            tries: 1,
+        }
     }
 
     /// A step that can be undone, before the pivot.
@@ -125,6 +161,11 @@ impl Step {
     /// From which no wish turns the saga back.
     pub const fn no_way_back(self) -> Step {
         Step { no_way_back: true, ..self }
+    }
+
+    /// Whose debt is struck out without work when this holds.
+    pub const fn moot_when(self, moot: Moot) -> Step {
+        Step { moot, ..self }
     }
 
     /// Tried this often while its end is unknown.

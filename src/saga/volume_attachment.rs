@@ -4,7 +4,7 @@ use super::accept::{accept_again, give_back};
 use super::context::{Context, Request};
 use super::error::StepError;
 use super::history;
-use super::step::{Step, Table, Undo, work};
+use super::step::{Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
 use super::world::World;
 use crate::db::cell::CellTxn;
@@ -20,7 +20,7 @@ pub const ATTACH: Table = Table {
     steps: &[
         Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
         Step::reversible(StepName::ReserveVolume, work!(reserve_volume), Undo::By(work!(release_volume))),
-        Step::reversible(StepName::ConnectVolume, work!(connect_volume), Undo::By(work!(take_volume_back))),
+        Step::reversible(StepName::ConnectVolume, work!(connect_volume), Undo::By(work!(take_volume_back))).moot_when(Moot::AttachedAnew),
         Step::forward(StepName::RecordVolume, work!(record_volume)),
     ],
     chooses: None,
@@ -97,11 +97,6 @@ async fn disconnect_volume(world: &World, context: &mut Context, fence: Fence) -
 
 /// Undo of an attach. As a debt, not from a guest that has got the volume anew since.
 async fn take_volume_back(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let (volume_id, _) = volume_of(context)?;
-    let own = context.derived_id(&format!("attachment:{volume_id}"));
-    if super::debt::attached_anew(world, context, volume_id, own).await? {
-        return Ok(());
-    }
     disconnect_volume(world, context, fence).await
 }
 
