@@ -1,7 +1,6 @@
 //! The supervision tree: one file or folder per actor, its messages at the top of the file.
 
 pub mod address;
-pub mod beginning;
 pub mod cell;
 pub mod cell_registry;
 pub mod compute_host;
@@ -9,7 +8,6 @@ pub mod conductor;
 #[cfg(test)]
 mod fixture;
 pub mod host_facts;
-pub mod migration;
 pub mod migration_view;
 pub mod notifier;
 pub mod periodic;
@@ -17,7 +15,6 @@ pub mod periodic;
 mod played;
 pub mod queued_deletes;
 pub mod root;
-pub mod runner;
 pub mod scheduler;
 pub mod service_report;
 pub mod supervision;

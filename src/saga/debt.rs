@@ -44,7 +44,7 @@ async fn is_moot(world: &World, context: &Context, moot: Moot) -> Result<bool, S
 }
 
 /// True when the server has come to that place again, so that nothing there may be removed.
-async fn in_use_again(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
+pub(crate) async fn in_use_again(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
     if !stands(Guard::InUseAgain) {
         return Ok(false);
     }

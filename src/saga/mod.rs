@@ -2,7 +2,7 @@
 //!
 //! Read a saga from top to bottom in its own file ([`cross_cell_resize`] first). [`machine`] is the pure core that decides
 //! what comes next, [`step`] how a table is written, [`context`] what travels from step to step, [`world`] what a step can
-//! reach, [`tables`] the register of all sagas. The actor that runs a saga is `actors::migration`. No actix, no diesel, no
+//! reach, [`tables`] the register of all sagas. The actor that runs a saga is `actors::conductor::migration`. No actix, no diesel, no
 //! clock here.
 
 pub mod accept;

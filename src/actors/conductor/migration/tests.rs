@@ -2,9 +2,9 @@
 
 use tokio::sync::mpsc;
 
-use super::super::played::{Played, play};
-use super::super::supervision::{ChildDied, Children, Verdict};
 use super::*;
+use crate::actors::played::{Played, play};
+use crate::actors::supervision::{ChildDied, Children, Verdict};
 use crate::db::api::leases::TakeOver;
 use crate::db::api::operations::NewSaga;
 use crate::domain::server::VmState;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::conductor::{ConductorHandle, Launch, Resume, Worker};
 use super::runner::{Flight, LATE, LOST, REFUSED, obey, point};
+use super::{ConductorHandle, Launch, Resume, Worker};
 use crate::chaos::point::{Fault, FaultPoints, Moment};
 use crate::db::DbError;
 use crate::db::api::operations::NewSaga;

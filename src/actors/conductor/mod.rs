@@ -1,8 +1,14 @@
 //! A conductor: supervises the migrations that run operations, takes over what an earlier life of its own left in the journal and what
 //! another conductor has not renewed for the length of a lease, and pays debts when their participants return. There may be several over
 //! one API database; which of them has an operation is the lease's to say, and one that stood still finds out when it writes.
+//!
+//! In the order in which an operation meets them: `handle` is the door, `beginning` takes the server and performs the first step,
+//! `migration` is the actor that then runs the saga, `runner` its loop.
 
+mod beginning;
 mod handle;
+mod migration;
+mod runner;
 mod stuck;
 #[cfg(test)]
 mod tests;
@@ -19,11 +25,9 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use super::cell::CellHosts;
-use super::migration::{Kill, Migration, MigrationEnded, SignsOfLife};
-use super::runner::{Ended, Flight};
-use super::service_report::ServiceReport;
-use super::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still_with};
+use crate::actors::cell::CellHosts;
+use crate::actors::service_report::ServiceReport;
+use crate::actors::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still_with};
 use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
 use crate::db::api::leases::TakeOver;
@@ -32,6 +36,8 @@ use crate::saga::journal::Unreadable;
 use crate::saga::world::World;
 
 pub use self::handle::{ConductorHandle, Worker};
+use self::migration::{Kill, Migration, MigrationEnded, SignsOfLife};
+use self::runner::{Ended, Flight};
 use self::stuck::Stuck;
 
 /// How long what was in flight waits for the hosts to start.

@@ -12,7 +12,7 @@ use actix::prelude::*;
 use uuid::Uuid;
 
 use super::runner::{Ended, Flight, run};
-use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
+use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::chaos::point::FaultPoints;
 use crate::saga::world::World;
 
