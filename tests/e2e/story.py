@@ -164,7 +164,18 @@ def across_and_reverted(cloud):
         cloud.check(f"the revert brings back {kept}", after[kept], before[kept])
     states = {row["Status"] for row in cloud.admin("server", "migration", "list", "--server", server)}
     cloud.check("the migration is reverted", states, {"reverted"})
+    reimaged(cloud, server, after)
     return server
+
+
+def reimaged(cloud, server, before):
+    """The root volume gets another image's bytes; server and volume keep their ids."""
+    wanted = ["--os-compute-api-version", "2.93", "server", "rebuild", "--image", "tiny", "--reimage-boot-volume", "--wait", server]
+    cloud.openstack(*wanted)
+    rebuilt = look(cloud, server)
+    cloud.check("rebuilt on its volume", (rebuilt["status"], rebuilt["volumes_attached"]), ("ACTIVE", before["volumes_attached"]))
+    volume = cloud.ask("volume", "show", rebuilt["volumes_attached"][0]["id"])
+    cloud.check("the volume is of the new image", volume["volume_image_metadata"]["image_name"], "tiny")
 
 
 def no_target_host_is_up(cloud, second):

@@ -59,6 +59,10 @@ async fn started(fixture: &Fixture) -> Cloud {
 
 #[test]
 fn operations_of_each_release_are_finished() {
+    // The fixtures' databases are SQLite files: on PostgreSQL this would be the same again.
+    if crate::databases::on_postgres() {
+        return;
+    }
     let mut files: Vec<_> = std::fs::read_dir(folder()).expect("fixtures").map(|entry| entry.expect("a file").path()).collect();
     files.sort();
     assert!(!files.is_empty(), "there are fixtures");
