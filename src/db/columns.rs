@@ -1,5 +1,5 @@
-//! How domain values stand in columns on both databases: ids and names as TEXT, times as TIMESTAMP in UTC with
-//! microseconds, structured values as JSON in TEXT, power states as INTEGER. Records can so use domain types directly.
+//! The column types of domain values on both databases: ids and names as TEXT, times as TIMESTAMP in UTC with microseconds, structured
+//! values as JSON in TEXT, power states as INTEGER. Records can therefore use domain types directly.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -28,34 +28,34 @@ use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::domain::server_group::GroupPolicy;
 
-/// The backend that stands for both databases.
+/// The diesel backend for both databases.
 pub(in crate::db) type Multi = <Conn as Connection>::Backend;
 
-/// An id or a state's name.
+/// The SQL type of an id or of a state's name.
 #[derive(Clone, Copy, Debug, diesel::sql_types::SqlType, diesel::query_builder::QueryId)]
 #[diesel(postgres_type(oid = 25, array_oid = 1009))]
 #[diesel(sqlite_type(name = "Text"))]
 pub struct Name;
 
-/// A structured value as JSON.
+/// The SQL type of a structured value, stored as JSON.
 #[derive(Clone, Copy, Debug, diesel::sql_types::SqlType, diesel::query_builder::QueryId)]
 #[diesel(postgres_type(oid = 25, array_oid = 1009))]
 #[diesel(sqlite_type(name = "Text"))]
 pub struct Json;
 
-/// A moment in UTC.
+/// The SQL type of a moment in UTC.
 #[derive(Clone, Copy, Debug, diesel::sql_types::SqlType, diesel::query_builder::QueryId)]
 #[diesel(postgres_type(oid = 1114, array_oid = 1115))]
 #[diesel(sqlite_type(name = "Text"))]
 pub struct Moment;
 
-/// A power state's number.
+/// The SQL type of a power state's number.
 #[derive(Clone, Copy, Debug, diesel::sql_types::SqlType, diesel::query_builder::QueryId)]
 #[diesel(postgres_type(oid = 23, array_oid = 1007))]
 #[diesel(sqlite_type(name = "Integer"))]
 pub struct Power;
 
-/// Metadata, extra specs and the like.
+/// A map of strings: metadata, extra specs and the like.
 pub type StringMap = BTreeMap<String, String>;
 
 /// A list of names in a JSON column.
@@ -118,12 +118,12 @@ is_texted!(name: VmState, TaskState, MigrationType, MigrationStatus, GroupPolicy
 is_texted!(json: Flavor, StringMap, StringList, serde_json::Value, RequestSpec, NetworkInfo, InstanceBundle, DeleteRequest, Cancellation);
 
 fn parsed<T: Texted>(text: &str) -> deserialize::Result<T> {
-    // The text itself may be a user's secret.
+    // The message leaves out the text, which may be a user's secret.
     T::from_text(text).ok_or_else(|| format!("a {} column of {} bytes cannot be read", std::any::type_name::<T>(), text.len()).into())
 }
 
-/// Says that a Rust type is read from and written to a column of a SQL type: what diesel's derives would write for a type
-/// of this crate, which they cannot for foreign ones.
+/// Lets a Rust type be read from and written to a column of a SQL type. Diesel's derives would do this for a type of this crate, but they
+/// cannot for a foreign type.
 macro_rules! is_column {
     ($st:ty: $($ty:ty),+ $(,)?) => { $(
         impl ToSql<$st, Multi> for $ty {
@@ -193,8 +193,8 @@ macro_rules! has_sql_type {
     )+ };
 }
 
-/// A value of a foreign type (`Uuid`, `DateTime<Utc>`, a map) on its way into a statement: the language reserves the direct way
-/// to their own crates and to diesel. Values of this crate's types go in as they are.
+/// Wraps a value of a foreign type (`Uuid`, `DateTime<Utc>`, a map) for a statement: Rust's orphan rule allows direct use only for this
+/// crate's types.
 #[derive(Clone, Debug)]
 pub struct Sql<T>(pub T);
 
@@ -266,7 +266,7 @@ impl FromSql<Moment, Pg> for DateTime<Utc> {
 }
 
 impl ToSql<Moment, Sqlite> for DateTime<Utc> {
-    /// Of fixed width, so that SQLite's comparison of texts is the comparison of times.
+    /// Fixed width, so that SQLite's comparison of texts orders times correctly.
     fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Sqlite>) -> serialize::Result {
         out.set_value(self.format("%Y-%m-%d %H:%M:%S%.6f").to_string());
         Ok(IsNull::No)
@@ -304,7 +304,7 @@ impl FromSql<Power, Sqlite> for PowerState {
     }
 }
 
-/// A nullable flag of which an absent value reads as false.
+/// A nullable flag whose null reads as false.
 pub struct NullIsFalse(bool);
 
 impl<DB: Backend> Queryable<Nullable<Bool>, DB> for NullIsFalse

@@ -1,8 +1,7 @@
 //! Opens databases of either kind behind one connection type and brings their schema up to date.
 //!
-//! No thread is lost to a PostgreSQL server that goes away: connecting has a deadline, so has each statement, and a peer that
-//! is gone is noticed by the network. A URL that says one of these itself keeps it. A server that is stopped without being gone
-//! keeps the threads that wait for it, at most [`super::POOL_SIZE`], until it goes on.
+//! A PostgreSQL server that goes away costs no thread: connecting and each statement have a deadline, and the network notices a dead peer.
+//! A URL may set these itself. A server that is only stopped blocks at most [`super::POOL_SIZE`] threads until it continues.
 
 mod statements;
 
@@ -20,17 +19,17 @@ use crate::domain::inside;
 pub use statements::Conn;
 use statements::Either;
 
-/// A pool of such connections.
+/// A pool of connections to either kind of database.
 pub type Pool = diesel::r2d2::Pool<ConnectionManager<Conn>>;
 
-/// Which tables a database holds.
+/// The tables that a database holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Schema {
-    /// Mappings, flavors, operations and the journal.
+    /// The API database: mappings, flavors, operations and the journal.
     Api,
-    /// One cell's records.
+    /// A cell's records.
     Cell,
-    /// The embedded identity, image, network, volume and placement services.
+    /// The records of the embedded identity, image, network, volume and placement services.
     Services,
 }
 
@@ -41,27 +40,28 @@ const CELL_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/cell/sqlit
 const SERVICES_PG: EmbeddedMigrations = embed_migrations!("migrations/services/postgres");
 const SERVICES_SQLITE: EmbeddedMigrations = embed_migrations!("migrations/services/sqlite");
 
-/// Settings of a URL that demand TLS.
+/// URL settings that demand TLS.
 const TLS_DEMANDED: [&str; 3] = ["sslmode=require", "sslmode=verify-ca", "sslmode=verify-full"];
 
-/// Whether this build can do what the URL demands: TLS is there with the feature `tls` alone.
+/// True if this build can meet the URL's demand: TLS needs the feature `tls`.
 pub fn has_what_it_demands(url: &str) -> bool {
     cfg!(feature = "tls") || !TLS_DEMANDED.iter().any(|setting| url.contains(setting))
 }
 
-/// True for a PostgreSQL URL; anything else is a SQLite file.
+/// True for a PostgreSQL URL. Any other text is the path of a SQLite file.
 pub fn is_postgres(url: &str) -> bool {
     url.starts_with("postgres://") || url.starts_with("postgresql://")
 }
 
-/// Settings that SQLite forgets with each connection. FULL: an acknowledged write survives a power cut. What is deleted is overwritten.
+/// SQLite needs these settings on each connection. FULL: an acknowledged write survives a power cut. `secure_delete` overwrites deleted
+/// data.
 const SQLITE_SETTINGS: &str =
     "PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;";
 
-/// Moves the log's pages into the file and empties the log; it waits for nobody, and a reader that needs the log keeps it.
+/// Moves the log's pages into the file and empties the log. Waits for nobody: if a reader needs the log, the log stays.
 const EMPTY_LOG: &str = "PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE);";
 
-/// Seconds, and for the user's timeout milliseconds, after which a server that does not answer at all is given up.
+/// Time limits for a server that does not answer: `tcp_user_timeout` in milliseconds, the others in seconds.
 const POSTGRES_SETTINGS: &[(&str, &str)] = &[
     ("connect_timeout", "3"),
     ("tcp_user_timeout", "10000"),
@@ -70,13 +70,13 @@ const POSTGRES_SETTINGS: &[(&str, &str)] = &[
     ("keepalives_count", "3"),
 ];
 
-/// What one statement may take; changes of the schema are not bound by it.
+/// The time limit of one statement. Migrations have no limit.
 const STATEMENT_TIMEOUT: &str = "SET statement_timeout = '30s'";
 
-/// How long a call waits for a connection: it is had at once unless the server refuses or does not answer.
+/// The longest wait for a connection. A connection is available at once unless the server refuses or does not answer.
 const CONNECTION_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// The URL with the settings that it does not say itself.
+/// Adds the settings that the URL does not set itself.
 fn with_settings(url: &str) -> String {
     let said = |key: &str| url.contains(&format!("{key}="));
     let missing = POSTGRES_SETTINGS.iter().filter(|(key, _)| !said(key)).map(|(key, value)| format!("{key}={value}"));
@@ -88,11 +88,11 @@ fn with_settings(url: &str) -> String {
     }
 }
 
-/// One connection, outside any pool.
+/// Opens one connection, outside any pool.
 pub fn open(url: &str) -> Result<Conn, DbError> {
     let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url_without_password(url), reason: inside::of(e) };
     if is_postgres(url) {
-        // OpenSSL would else clean up when the process ends, while a pool's thread still opens a connection with it.
+        // Otherwise OpenSSL would clean up when the process ends, while a pool's thread still opens a connection with it.
         #[cfg(feature = "tls")]
         openssl_sys::init();
         return Ok(Conn::new(Either::Pg(PgConnection::establish(&with_settings(url)).map_err(unreachable)?)));
@@ -102,8 +102,8 @@ pub fn open(url: &str) -> Result<Conn, DbError> {
     Ok(Conn::new(Either::Sqlite(conn)))
 }
 
-/// A connection that changes nothing: of a SQLite file not even the files beside it, unless a process that was killed left
-/// commits there that have to be read.
+/// Opens a read-only connection. It leaves even the files beside a SQLite file unchanged, unless a killed process left commits there that
+/// must be read.
 pub fn open_to_look(url: &str) -> Result<Conn, DbError> {
     if is_postgres(url) {
         let mut conn = open(url)?;
@@ -119,19 +119,19 @@ pub fn open_to_look(url: &str) -> Result<Conn, DbError> {
     Ok(Conn::new(Either::Sqlite(conn)))
 }
 
-/// A SQLite file as a URI with settings.
+/// Returns the URI of a SQLite file with settings.
 fn file_with(path: &str, settings: &str) -> String {
     let absolute = std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned());
     let escaped = absolute.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     format!("file:{escaped}?{settings}")
 }
 
-/// The URL under which further connections open a database: a file that somebody takes away meanwhile is not made anew.
+/// Returns the URL for further connections. They fail if someone has removed the file, instead of creating a new one.
 pub fn of_existing(url: &str) -> String {
     if is_postgres(url) { with_settings(url) } else { file_with(url, "mode=rw") }
 }
 
-/// The names of the tables, of whoever made them.
+/// Returns the names of all tables in the database.
 pub fn tables(conn: &mut Conn) -> Result<BTreeSet<String>, DbError> {
     let of_postgres = "SELECT tablename::text AS name FROM pg_tables WHERE schemaname = current_schema()";
     let of_sqlite = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";
@@ -149,18 +149,18 @@ struct TableName {
 }
 
 impl Conn {
-    /// This transaction erases what nobody may find any more, neither in the file nor in its log.
+    /// Notes that this transaction erases secrets, so that the log is emptied after the commit.
     pub fn note_erasure(&mut self) {
         self.erased = true;
     }
 
-    /// Whether [`Conn::note_erasure`] was said since this was asked last.
+    /// Returns and clears the note of [`Conn::note_erasure`].
     pub(super) fn take_erasure(&mut self) -> bool {
         std::mem::take(&mut self.erased)
     }
 }
 
-/// Empties the log of a SQLite file, which else keeps what was in a page before. False while a reader needs the log.
+/// Empties the log of a SQLite file, because the log keeps the former contents of pages. False while a reader needs the log.
 pub(super) fn empty_log(conn: &mut Conn, file: &str) -> bool {
     if let Either::Sqlite(conn) = &mut conn.either {
         let emptied = conn.batch_execute(EMPTY_LOG);
@@ -172,18 +172,18 @@ pub(super) fn empty_log(conn: &mut Conn, file: &str) -> bool {
     std::fs::metadata(format!("{file}-wal")).map_or(true, |log| log.len() == 0)
 }
 
-/// A fresh database that lives as long as its connection.
+/// Makes a fresh database that lives as long as its connection.
 pub fn open_in_memory(schema: Schema) -> Result<Conn, DbError> {
     let mut conn = open(":memory:")?;
     migrate(&mut conn, schema)?;
     Ok(conn)
 }
 
-/// Marks the database as its owner's, migrates it and opens a pool of at most `size` connections.
+/// Marks the database as its owner's, migrates it, and opens a pool of at most `size` connections.
 pub fn open_pool(name: &str, url: &str, schema: Schema, owner: Option<&Owner>, size: u32) -> Result<Pool, DbError> {
     let mut first = open(url)?;
     if let Either::Sqlite(conn) = &mut first.either {
-        // Once, before the pool: connections that set it at the same time lock each other out.
+        // Once, before the pool opens: connections that set the mode concurrently lock each other out.
         conn.batch_execute("PRAGMA journal_mode = WAL;")?;
     }
     if let Some(owner) = owner {
@@ -195,14 +195,14 @@ pub fn open_pool(name: &str, url: &str, schema: Schema, owner: Option<&Owner>, s
         .max_size(size)
         .min_idle(Some(1))
         .connection_timeout(CONNECTION_PATIENCE)
-        // A file has no server that could go away between two calls.
+        // Only a server can go away between two calls; a file cannot.
         .test_on_check_out(is_postgres(url))
         .connection_customizer(Box::new(Settings { statements_are_bound: url.contains("statement_timeout") }))
         .build(ConnectionManager::new(of_existing(url)))
         .map_err(|e| DbError::Unavailable { name: name.to_owned(), reason: inside::of(e) })
 }
 
-/// Brings the schema up to date. One that knows changes which this release does not is refused.
+/// Brings the schema up to date. Refuses a schema with migrations that this release does not know.
 fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
     let (migrated, look) = match &mut conn.either {
         Either::Pg(conn) => {
@@ -227,7 +227,7 @@ fn migrate(conn: &mut Conn, schema: Schema) -> Result<(), DbError> {
             error.downcast_ref(),
             Some(diesel::result::Error::DatabaseError(diesel::result::DatabaseErrorKind::ReadOnlyTransaction, _))
         );
-        // Whether the database went away or the schema is wrong is told by the database alone.
+        // Asks the database, to tell a database that went away from a wrong schema.
         match refuses_writes || conn.batch_execute(look).is_err() {
             true => DbError::Unavailable { name: String::new(), reason: inside::of(error) },
             false => DbError::Defect(format!("the schema cannot be brought up to date: {error}")),
@@ -255,7 +255,7 @@ where
 
 #[derive(Debug)]
 struct Settings {
-    /// By the URL.
+    /// The URL sets the statement timeout.
     statements_are_bound: bool,
 }
 
@@ -269,7 +269,7 @@ impl CustomizeConnection<Conn, diesel::r2d2::Error> for Settings {
     }
 }
 
-/// The URL as messages name it.
+/// Returns the URL for messages, without its password.
 pub(super) fn url_without_password(url: &str) -> String {
     match (url.split_once("://"), url.rsplit_once('@')) {
         (Some((scheme, _)), Some((_, place))) => format!("{scheme}://{}", place.split('?').next().unwrap_or_default()),

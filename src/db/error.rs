@@ -5,55 +5,54 @@ use diesel::result::{DatabaseErrorKind, Error as DieselError};
 use crate::domain::inside;
 use crate::domain::server::{TaskState, VmState};
 
-/// Why a database call did not give a result.
+/// The reason why a database call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DbError {
-    /// A record that must exist does not.
+    /// A required record does not exist.
     #[error("{0} not found")]
     NotFound(String),
     /// A unique key exists already, or a compare-and-swap met another value.
     #[error("{0}")]
     Conflict(String),
-    /// A compare-and-swap met a server in another state than it expected; nothing was changed.
+    /// A compare-and-swap met a server in an unexpected state. Nothing was changed.
     #[error("instance {server} is in vm_state {vm_state}, task_state {}", task_state.map_or("none", |t| t.as_str()))]
     WrongState {
         /// The server.
         server: uuid::Uuid,
-        /// Where it stands.
+        /// The server's present state.
         vm_state: VmState,
-        /// What is being done to it.
+        /// The server's present task.
         task_state: Option<TaskState>,
     },
-    /// A higher fence has written here: this effect is late and did nothing.
+    /// A higher fence has written here, so this late effect was refused.
     #[error("refused: fence ({0}, {1}) of server {2} is below the one obeyed")]
     Stale(i64, i64, uuid::Uuid),
-    /// The database does not answer or cannot store (down, busy past the limit, disk full). What was asked may or may not
-    /// have happened.
+    /// The database does not answer or cannot store (down, busy for too long, disk full). The outcome of the call is unknown.
     #[error("database {name} is unavailable: {reason}")]
     Unavailable {
-        /// Which database.
+        /// The database's name.
         name: String,
-        /// What it said.
+        /// The database's own message.
         reason: String,
     },
-    /// A record that cannot be read as what it should be, or a statement that is wrong: a defect.
+    /// A defect: a record that cannot be parsed, or a wrong statement.
     #[error("database error: {}", inside::of(.0))]
     Defect(String),
 }
 
 impl DbError {
-    /// A record's stored text that does not parse.
+    /// Makes the error for a stored text that cannot be parsed.
     pub fn unreadable(what: &str, text: &str) -> DbError {
         DbError::Defect(format!("{what} holds {text:?}, which is not known"))
     }
 
-    /// True when asking again later may help and the present outcome is unknown.
+    /// True if a later try may succeed and the outcome of this one is unknown.
     pub fn is_unavailable(&self) -> bool {
         matches!(self, DbError::Unavailable { .. })
     }
 }
 
-/// A database's words about its own state are for operators; that its disk is full, users can help.
+/// Hides a database's message about its own state from users, but tells them that the disk is full, because they can help.
 pub(super) fn said(message: &str) -> String {
     match ["disk is full", "No space left"].iter().any(|words| message.contains(words)) {
         true => format!("its disk is full: {}", inside::of(message)),
@@ -68,7 +67,7 @@ impl From<DieselError> for DbError {
             DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, info) => {
                 DbError::Conflict(format!("A record with these values exists already: {}", inside::of(info.message())))
             }
-            // A missing table or a wrong statement is ours; everything else the server says is about its own state.
+            // A missing table or a wrong statement is a defect of this program. All other errors concern the server's own state.
             DieselError::DatabaseError(
                 DatabaseErrorKind::ForeignKeyViolation | DatabaseErrorKind::NotNullViolation | DatabaseErrorKind::CheckViolation,
                 info,

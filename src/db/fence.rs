@@ -17,10 +17,10 @@ diesel::table! {
     }
 }
 
-/// Raises the server's fence to `fence` within the caller's transaction, or refuses a lower one.
+/// Raises the server's fence to `fence` within the caller's transaction. Refuses a lower fence.
 pub fn obey(conn: &mut Conn, fence: Fence) -> Result<(), DbError> {
     let server = fence.server.to_string();
-    // In one statement: on PostgreSQL two writers may come at the same time.
+    // One statement: on PostgreSQL two writers may come at the same time.
     let below = fences::epoch.lt(fence.epoch).or(fences::epoch.eq(fence.epoch).and(fences::attempt.le(fence.attempt)));
     let raised = diesel::update(fences::table.find(&server).filter(below))
         .set((fences::epoch.eq(fence.epoch), fences::attempt.eq(fence.attempt)))
@@ -38,7 +38,7 @@ pub fn obey(conn: &mut Conn, fence: Fence) -> Result<(), DbError> {
     Ok(())
 }
 
-/// The highest fence of every server that was written for here; for the audit.
+/// Returns the highest fence of each server that has written here, for the audit.
 pub fn all(conn: &mut Conn) -> Result<BTreeMap<Uuid, (i64, i64)>, DbError> {
     let rows: Vec<(String, i64, i64)> = fences::table.load(conn)?;
     let read = |(server, epoch, attempt): (String, i64, i64)| match Uuid::parse_str(&server) {

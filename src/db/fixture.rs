@@ -9,7 +9,8 @@ use diesel::connection::SimpleConnection;
 use super::{Db, DbError, Schema};
 use crate::env::{Blocking, Clock, Env, RandomIds};
 
-/// The URL of a fresh PostgreSQL database on the server that `CELLSHIFT_TEST_POSTGRES` names; none when the variable is not set.
+/// Makes a fresh PostgreSQL database on the server that `CELLSHIFT_TEST_POSTGRES` names, and returns its URL. None if the variable is not
+/// set.
 pub fn fresh_postgres() -> Option<String> {
     let server = std::env::var("CELLSHIFT_TEST_POSTGRES").ok()?;
     let name = format!("test_{}", Env::system().uuid().simple());
@@ -19,8 +20,8 @@ pub fn fresh_postgres() -> Option<String> {
     Some(format!("{address}/{name}"))
 }
 
-/// One database of each kind that can be had here: SQLite in memory, and PostgreSQL as by [`fresh_postgres`]. Their clock goes a
-/// second further each time it is read.
+/// Opens a database of each available kind: SQLite in memory, and [`fresh_postgres`]. Each reading of their clock moves it forward by a
+/// second.
 pub fn databases(schema: Schema) -> Vec<Db> {
     let env = |blocking| Env::new(Arc::new(Ticking(AtomicI64::new(0))), Arc::new(RandomIds), blocking);
     let mut databases = vec![Db::open("memory", "", schema, &env(Blocking::Inline)).unwrap()];
@@ -38,7 +39,7 @@ impl Clock for Ticking {
     }
 }
 
-/// A fresh services database with its environment: on PostgreSQL when `CELLSHIFT_TEST_POSTGRES` is set, else in memory.
+/// Makes a fresh services database and its environment: on PostgreSQL if `CELLSHIFT_TEST_POSTGRES` is set, else in memory.
 pub fn services_database(clock: Arc<dyn Clock>) -> (Env, Db) {
     let (blocking, url) = match fresh_postgres() {
         Some(url) => (Blocking::Pool, url),
@@ -49,7 +50,7 @@ pub fn services_database(clock: Arc<dyn Clock>) -> (Env, Db) {
     (env, db)
 }
 
-/// Every way in which a database's own words come into an error; they name a constraint, a table and a file.
+/// Returns each kind of error that contains a database's own message, which names a constraint, a table and a file.
 pub fn errors_from_inside() -> Vec<DbError> {
     use diesel::result::{DatabaseErrorKind as Kind, Error as DieselError};
     let words = || "UNIQUE constraint failed: ports.mac in /var/lib/x.db".to_owned();

@@ -1,8 +1,8 @@
 //! Databases: one [`Db`] per schema and place (the API's, one per cell, the embedded services'), on SQLite or PostgreSQL.
 //!
-//! `connection` opens either kind behind one type, `deployment` says whose a database is, `writer` groups SQLite's commits,
-//! `fence` refuses late effects; `api`, `cell` and `services` hold the records, one file per aggregate. Every call of a [`Db`] is one transaction, runs
-//! where blocking work belongs and is answered only after its commit.
+//! `connection` opens either kind, `deployment` checks a database's owner, `writer` groups SQLite's commits, and `fence` refuses late
+//! effects. `api`, `cell` and `services` hold the records, one file per aggregate. Each call of a [`Db`] is one transaction, runs where
+//! blocking work belongs, and is answered only after its commit.
 
 pub mod api;
 pub mod cell;
@@ -33,8 +33,8 @@ pub use error::DbError;
 pub use opening::Location;
 use opening::{Access, Opening};
 
-/// How many connections to one database may work at once; calls past it wait their turn without a thread. So a database that
-/// hangs keeps at most so many threads of the blocking pool, whoever has given up waiting for them.
+/// The maximum number of connections to one database. Further calls wait without a thread, so a database that hangs keeps at most this many
+/// threads of the blocking pool, even after callers have given up.
 pub const POOL_SIZE: u32 = 8;
 
 /// A database. Cheap to clone.
@@ -45,62 +45,61 @@ pub struct Db {
 
 struct Inner {
     name: String,
-    /// Closed before `env` goes: when nobody holds an environment any more, nothing is written any more.
+    /// Dropped before `env`: once no environment is held any more, nothing writes.
     opening: Arc<Opening>,
     env: Env,
     outage: AtomicU8,
-    /// Calls that the outage has left to spoil.
+    /// The number of further calls that the outage affects.
     spoils: AtomicU32,
-    /// Writes through this handle so far.
+    /// The number of writes through this handle.
     writes: AtomicU64,
-    /// Told when the outage changes.
+    /// Notified when the outage changes.
     changed: Notify,
     counters: Arc<Counters>,
 }
 
-/// What all handles of a database have asked of it.
+/// The calls through all handles of a database.
 #[derive(Default)]
 struct Counters {
     reads: AtomicU64,
     transactions: AtomicU64,
 }
 
-/// How much a [`Db`] has been asked.
+/// The number of calls to a [`Db`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Calls {
     /// Calls that read.
     pub reads: u64,
-    /// Transactions that were committed.
+    /// Committed transactions.
     pub transactions: u64,
-    /// Commits that the database made for them: fewer where the writer grouped some.
+    /// Commits of the database: fewer than the transactions if the writer grouped some.
     pub commits: u64,
 }
 
-/// A fault point: what a database does when an experiment or a test says so.
+/// A fault of a database, set by an experiment or a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Outage {
-    /// Works.
+    /// The database works.
     None = 0,
-    /// Refuses every call at once.
+    /// Refuses each call at once.
     Refuses = 1,
-    /// Does not answer as long as this lasts; then the connections are found dead.
+    /// Does not answer while the outage lasts; then the connections fail.
     Hangs = 2,
-    /// Does what it is asked and then says that it failed.
+    /// Does its work and then reports a failure.
     LosesReplies = 3,
 }
 
 impl Db {
-    /// Opens `url` (`postgres://…` or a SQLite file's path), brings its schema up to date and says under which `name` errors
-    /// speak of it.
+    /// Opens `url` (`postgres://…` or a SQLite file's path) and brings its schema up to date. Errors name the database `name`.
     pub fn open(name: &str, url: &str, schema: Schema, env: &Env) -> Result<Db, DbError> {
         let db = Db::unopened(name, Location { url: url.to_owned(), schema, owner: None }, env);
         db.inner.opening.open(name)?;
         Ok(db)
     }
 
-    /// A database that [`Db::open_now`] opens. Until it has, every call is refused with what the last try met.
+    /// Makes a database that [`Db::open_now`] opens. Until then each call is refused with the last try's error.
     pub fn unopened(name: &str, location: Location, env: &Env) -> Db {
         Db::over(name, env, Arc::new(Opening::new(location, env.blocking())), Arc::default())
     }
@@ -111,8 +110,8 @@ impl Db {
         Db { inner: Arc::new(Inner { name, env, opening, outage, spoils, writes, changed, counters }) }
     }
 
-    /// Opens it and brings its schema up to date; fine when it is open. One tries at a time, and goes on when nobody waits for it
-    /// any more. [`DbError::Unavailable`] may pass; a schema that does not fit this release is a [`DbError::Defect`].
+    /// Opens the database and brings its schema up to date; succeeds if it is open. One caller tries at a time, and the try continues even
+    /// if nobody waits for it. [`DbError::Unavailable`] may pass; a schema that does not fit this release is a [`DbError::Defect`].
     pub async fn open_now(&self) -> Result<(), DbError> {
         let (opening, name) = (self.inner.opening.clone(), self.inner.name.clone());
         let turn = opening.turn.clone().lock_owned().await;
@@ -126,22 +125,22 @@ impl Db {
         })
     }
 
-    /// The same database under another name, with outages of its own: one of several services that share it may fail alone.
+    /// Returns the database under another name with its own outages, so that one of several services that share it can fail alone.
     pub fn named(&self, name: &str) -> Db {
         Db::over(name, &self.inner.env, self.inner.opening.clone(), self.inner.counters.clone())
     }
 
-    /// The name given at opening.
+    /// Returns the database's name.
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// The environment given at opening.
+    /// Returns the environment given at opening.
     pub fn env(&self) -> &Env {
         &self.inner.env
     }
 
-    /// How much was asked through all handles of this database.
+    /// Returns the number of calls through all handles of this database.
     pub fn calls(&self) -> Calls {
         let transactions = self.inner.counters.transactions.load(Ordering::Relaxed);
         let commits = match self.inner.opening.access() {
@@ -163,12 +162,12 @@ impl Db {
         self.inner.changed.notify_waiters();
     }
 
-    /// Whether a call would meet a fault now.
+    /// True if a call would meet a fault now.
     pub fn is_spoiled(&self) -> bool {
         self.inner.outage.load(Ordering::SeqCst) != Outage::None as u8 && self.inner.spoils.load(Ordering::SeqCst) > 0
     }
 
-    /// How many writes were asked for through this handle: who watches it need not look again while the number stands.
+    /// Returns the number of writes through this handle. A watcher need not read again while the number stays.
     pub fn writes(&self) -> u64 {
         self.inner.writes.load(Ordering::Relaxed)
     }
@@ -182,7 +181,7 @@ impl Db {
         self.read_boxed(boxed(work)).await.map(erased::unwrap)
     }
 
-    /// Writes in one transaction: committed when this answers `Ok`, rolled back when `work` gives an error.
+    /// Writes in one transaction: commits if `work` succeeds, rolls back if it fails.
     pub async fn write<T, F>(&self, work: F) -> Result<T, DbError>
     where
         T: Send + 'static,
@@ -191,7 +190,7 @@ impl Db {
         self.write_boxed(boxed(work)).await.map(erased::unwrap)
     }
 
-    /// Writes for an operation on a server: refused as [`DbError::Stale`] when a higher fence has written here before.
+    /// Writes for an operation on a server. [`DbError::Stale`] if a higher fence has written here before.
     pub async fn write_fenced<T, F>(&self, fence: Fence, work: F) -> Result<T, DbError>
     where
         T: Send + 'static,
@@ -238,7 +237,7 @@ impl Db {
         self.inner
             .env
             .run_blocking(move || {
-                // Held by the thread, which works on when nobody waits for it any more.
+                // The thread holds the permit, because it works on even if nobody waits for it.
                 let _permit = permit;
                 let mut conn = pool.get().map_err(|e| DbError::Unavailable { name: String::new(), reason: inside::of(e) })?;
                 work(&mut conn)
@@ -285,7 +284,7 @@ impl Db {
     }
 }
 
-/// What is done with a connection, of one type for all callers: everything that runs it is compiled once.
+/// Work on a connection, of one type for all callers, so that the code that runs it is compiled once.
 type Work = Box<dyn FnOnce(&mut Conn) -> Result<erased::Value, DbError> + Send>;
 
 fn boxed<T, F>(work: F) -> Work

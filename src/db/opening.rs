@@ -1,4 +1,4 @@
-//! How a database is reached: opened, or still to be opened because it did not answer when the service started.
+//! Opens a database, now or later if it did not answer when the service started.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -13,31 +13,31 @@ use crate::env::Blocking;
 
 /// An opened database.
 pub(super) enum Access {
-    /// A pool; on SQLite all writes go through the one writer.
+    /// A connection pool. On SQLite a single writer makes all writes.
     Pooled { pool: connection::Pool, permits: Arc<Semaphore>, writer: Option<writer::Writer> },
-    /// One in-memory SQLite connection, used at once on the caller's thread: a simulation.
+    /// One in-memory SQLite connection, used directly on the caller's thread: a simulation.
     Inline { conn: Mutex<Conn> },
 }
 
-/// Where a database is, and what is there.
+/// A database's place, schema and owner.
 #[derive(Clone, Debug)]
 pub struct Location {
     /// `postgres://…`, or a SQLite file's path.
     pub url: String,
-    /// Its tables.
+    /// The schema of the database.
     pub schema: Schema,
-    /// Whose it must be; none for a test's own, which takes what is there.
+    /// The required owner; none for tests, which accept any database.
     pub owner: Option<Owner>,
 }
 
-/// A database, from before it is opened.
+/// A database that is open or will be opened.
 pub(super) struct Opening {
     location: Location,
     blocking: Blocking,
     access: OnceLock<Access>,
-    /// What the last try met.
+    /// The last try's error.
     failed: Mutex<String>,
-    /// Who tries; the others wait.
+    /// Held by the caller that tries to open; the others wait.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
 }
 
@@ -47,19 +47,19 @@ impl Opening {
         Opening { location, blocking, access: OnceLock::new(), failed, turn: Arc::default() }
     }
 
-    /// The database, or why it is not open.
+    /// Returns the opened database, or the reason why it is not open.
     pub(super) fn access(&self) -> Result<&Access, String> {
         self.access.get().ok_or_else(|| self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Opens it and brings its schema up to date, unless that is done. Blocks; `name` is for messages and the writer's thread.
+    /// Opens the database and brings its schema up to date, unless it is open. Blocks. Messages and the writer's thread use `name`.
     pub(super) fn open(&self, name: &str) -> Result<(), DbError> {
         if self.access.get().is_some() {
             return Ok(());
         }
         match self.reach(name) {
             Ok(access) => {
-                // Whoever was faster has opened the same.
+                // A faster caller may have opened the same database.
                 let _ = self.access.set(access);
                 Ok(())
             }

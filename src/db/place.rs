@@ -1,13 +1,13 @@
-//! Where a database is, as a text that may be written down and shown: no password, and nothing that only says how to connect.
+//! The place of a database as a text that may be stored and shown: without the password, and without settings that only say how to connect.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::connection::is_postgres;
 
-/// Settings of a URL that say which database it names; the others may change without another database being meant.
+/// The URL settings that identify the database. Other settings may change without naming another database.
 const NAMING: [&str; 6] = ["host", "hostaddr", "port", "dbname", "user", "service"];
 
-/// The place of a database: a URL without its password, or a file's path, relative to `data` when it is below it.
+/// Returns a URL without its password, or a file's path, relative to `data` if the file is below it.
 pub fn place_of(url: &str, data: &Path) -> String {
     if is_postgres(url) { of_postgres(url) } else { of_file(url, data) }
 }
@@ -15,7 +15,7 @@ pub fn place_of(url: &str, data: &Path) -> String {
 fn of_postgres(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let (rest, settings) = rest.split_once('?').unwrap_or((rest, ""));
-    // A password may hold any character that is not the last '@'.
+    // A password may contain any character, also '@', so the last '@' ends it.
     let (user, address) = match rest.rsplit_once('@') {
         Some((user, address)) => (user.split(':').next().unwrap_or_default(), address),
         None => ("", rest),
@@ -33,7 +33,7 @@ fn of_file(path: &str, data: &Path) -> String {
     path.strip_prefix(&data).unwrap_or(&path).to_string_lossy().into_owned()
 }
 
-/// Absolute, with links followed as far as the path exists.
+/// Makes the path absolute and follows links as far as the path exists.
 fn resolved(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let mut missing = Vec::new();

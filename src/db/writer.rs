@@ -1,5 +1,5 @@
-//! The one writer of a SQLite file: groups waiting transactions into a commit, so that many operations at once pay for one
-//! flush to disk. Each job runs in a savepoint of its own, unless it is alone, and is answered only after the commit.
+//! The single writer of a SQLite file. It groups waiting transactions into one commit, so that many concurrent operations pay for one flush
+//! to disk. Each job runs in its own savepoint, unless it is alone, and is answered only after the commit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -15,14 +15,14 @@ use super::error::{DbError, said};
 use crate::domain::inside;
 use crate::env::erased;
 
-/// Jobs in one commit at most, so that no one waits long behind a burst.
+/// The maximum number of jobs in one commit, so that no job waits long behind a burst.
 const GROUP_MAX: usize = 64;
-/// How long a log that a reader needs is left before it is tried again to empty it.
+/// The wait before the writer tries again to empty a log that a reader needs.
 const EMPTY_AGAIN: Duration = Duration::from_millis(200);
-/// Jobs that may wait; past it a write is refused as busy.
+/// The maximum number of waiting jobs. Beyond it a write is refused as busy.
 const QUEUE_MAX: usize = 4096;
 
-/// A transaction that waits, and who waits for it.
+/// A waiting transaction, and the channel for its result.
 struct Job {
     work: Work,
     answer: oneshot::Sender<Outcome>,
@@ -31,7 +31,7 @@ struct Job {
 type Outcome = Result<erased::Value, DbError>;
 
 pub(super) struct Writer {
-    /// None once it is dropped.
+    /// None once the writer is dropped.
     jobs: Option<mpsc::SyncSender<Job>>,
     thread: Option<std::thread::JoinHandle<()>>,
     name: String,
@@ -39,7 +39,7 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Opens the file and starts the writer's thread; it ends when this is dropped and the queue is empty.
+    /// Opens the file and starts the writer's thread. The thread ends when the writer is dropped and the queue is empty.
     pub(super) fn start(name: &str, url: &str) -> Result<Writer, DbError> {
         let (jobs, queue) = mpsc::sync_channel::<Job>(QUEUE_MAX);
         let (mut conn, file, url) = (connection::open(url)?, url.to_owned(), connection::of_existing(url));
@@ -48,7 +48,7 @@ impl Writer {
         let thread = std::thread::Builder::new()
             .name(format!("write-{name}"))
             .spawn(move || {
-                // The process before may have died between an erasure and this.
+                // An earlier process may have died between an erasure and emptying the log.
                 let mut to_empty = !connection::empty_log(&mut conn, &file);
                 while let Some(first) = next(&queue, to_empty) {
                     let Some(first) = first else {
@@ -58,7 +58,7 @@ impl Writer {
                     let mut group = vec![first];
                     group.extend(std::iter::from_fn(|| queue.try_recv().ok()).take(GROUP_MAX - 1));
                     if commit_group(&mut conn, group).is_err() {
-                        // A full disk ends SQLite's transaction by itself, and the connection no longer knows where it is.
+                        // A full disk makes SQLite end the transaction by itself, and the connection loses track of it. Open a new one.
                         match connection::open(&url) {
                             Ok(fresh) => conn = fresh,
                             Err(error) => log::error!("the writer of {url} goes on with a connection that failed: {error}"),
@@ -74,7 +74,7 @@ impl Writer {
         Ok(Writer { jobs: Some(jobs), thread: Some(thread), name: name.to_owned(), commits })
     }
 
-    /// Groups committed so far.
+    /// Returns the number of commits so far.
     pub(super) fn commits(&self) -> u64 {
         self.commits.load(Ordering::Relaxed)
     }
@@ -95,7 +95,7 @@ impl Writer {
     }
 }
 
-/// The next job, or none when the log is to be emptied meanwhile; nothing when the writer is dropped.
+/// Returns the next job, or `Some(None)` if it is time to empty the log, or None once the writer is dropped.
 fn next(queue: &mpsc::Receiver<Job>, to_empty: bool) -> Option<Option<Job>> {
     if !to_empty {
         return queue.recv().ok().map(Some);
@@ -107,19 +107,19 @@ fn next(queue: &mpsc::Receiver<Job>, to_empty: bool) -> Option<Option<Job>> {
     }
 }
 
-/// Waits for the writes that were queued: once a database is dropped, nothing more is written to its file.
+/// Waits for the queued writes, so that nothing writes to the file after its database is dropped.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take().filter(|thread| thread.thread().id() != std::thread::current().id()) {
-            // It panics nowhere: a job's panic is caught.
+            // The thread does not panic, because it catches a job's panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Does the work in a transaction, or in a savepoint when it shares one. A full disk takes both by itself: its own reason counts,
-/// not that there is nothing left to roll back.
+/// Does the work in a transaction, or in a savepoint if it shares one. A full disk ends both by itself; then returns the disk's error, not
+/// the failed rollback.
 fn in_transaction(conn: &mut Conn, work: Work) -> Outcome {
     let mut unavailable = None;
     let result = conn.transaction(|conn| {
@@ -135,7 +135,7 @@ fn in_transaction(conn: &mut Conn, work: Work) -> Outcome {
     }
 }
 
-/// A panic is an error of this work alone.
+/// Turns a panic into an error of this job alone.
 fn guarded(conn: &mut Conn, work: Work) -> Outcome {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(conn)))
         .unwrap_or_else(|_| Err(DbError::Defect("a database call panicked; it was rolled back".into())))
@@ -156,17 +156,17 @@ fn commit_group(conn: &mut Conn, mut group: Vec<Job>) -> Result<(), String> {
     for (answer, result) in done {
         let outcome = match (&committed, result) {
             (Ok(()), result) => result,
-            // Why the commit failed, if this job is the reason.
+            // If this job caused the failed commit, it gets its own error.
             (Err(_), Err(error @ DbError::Unavailable { .. })) => Err(error),
             (Err(reason), _) => Err(DbError::Unavailable { name: String::new(), reason: reason.clone() }),
         };
-        // The caller may have given up waiting; its write stands all the same.
+        // The caller may have given up waiting, but the write stands.
         let _ = answer.send(outcome);
     }
     committed
 }
 
-/// Nobody shares the transaction: no savepoint has to tell one failure from the others.
+/// Commits a job that shares its transaction with nobody, so that it needs no savepoint.
 fn commit_one(conn: &mut Conn, work: Work, answer: oneshot::Sender<Outcome>) -> Result<(), String> {
     let mut result = None;
     let committed = conn.transaction(|conn| match guarded(conn, work) {
@@ -180,7 +180,7 @@ fn commit_one(conn: &mut Conn, work: Work, answer: oneshot::Sender<Outcome>) -> 
         }
     });
     let (outcome, state) = match (committed, result) {
-        // An unavailable disk or lock may have ended the transaction by itself.
+        // A full disk or a lock may have ended the transaction by itself.
         (_, Some(Err(error @ DbError::Unavailable { .. }))) => {
             let reason = error.to_string();
             (Err(error), Err(reason))
@@ -191,7 +191,7 @@ fn commit_one(conn: &mut Conn, work: Work, answer: oneshot::Sender<Outcome>) -> 
             (Err(DbError::Unavailable { name: String::new(), reason: reason.clone() }), Err(reason))
         }
     };
-    // The caller may have given up waiting; its write stands all the same.
+    // The caller may have given up waiting, but the write stands.
     let _ = answer.send(outcome);
     state
 }

@@ -1,4 +1,4 @@
-//! Host aggregates; the metadata key `availability_zone` makes one a zone.
+//! Host aggregates. The metadata key `availability_zone` makes an aggregate an availability zone.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use super::schema::{aggregate_hosts as hosts, aggregate_metadata as metadata, ag
 use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
 
-/// The metadata key that names a zone.
+/// The metadata key whose value is the name of the availability zone.
 pub const ZONE_KEY: &str = "availability_zone";
 
 /// A host aggregate.
@@ -22,15 +22,15 @@ pub struct Aggregate {
     pub uuid: Uuid,
     pub created_at: DateTime<Utc>,
     pub updated_at: Option<DateTime<Utc>>,
-    /// Unique.
+    /// No two aggregates share a name.
     pub name: String,
     pub hosts: BTreeSet<String>,
-    /// The zone is among them.
+    /// The metadata include the zone's name.
     pub metadata: StringMap,
 }
 
 impl Aggregate {
-    /// The zone that its hosts are in.
+    /// Returns the zone of the aggregate's hosts.
     pub fn availability_zone(&self) -> Option<&str> {
         self.metadata.get(ZONE_KEY).map(String::as_str)
     }
@@ -47,7 +47,7 @@ struct AggregateRow {
 }
 
 impl ApiDb {
-    /// A new aggregate, in a zone if one is named; Conflict when the name is taken.
+    /// Creates an aggregate, in a zone if `zone` names one. Conflict if the name is taken.
     pub async fn create_aggregate(&self, uuid: Uuid, name: &str, zone: Option<&str>) -> Result<Aggregate, DbError> {
         let (name, zone, now) = (name.to_owned(), zone.map(str::to_owned), self.db.env().now());
         self.db
@@ -63,17 +63,17 @@ impl ApiDb {
             .await
     }
 
-    /// Every aggregate, by number.
+    /// Returns all aggregates, ordered by id.
     pub async fn aggregates(&self) -> Result<Vec<Aggregate>, DbError> {
         self.db.read(all).await
     }
 
-    /// One aggregate.
+    /// Returns the aggregate with this id.
     pub async fn aggregate(&self, id: i32) -> Result<Aggregate, DbError> {
         self.db.read(move |conn| get(conn, id)).await
     }
 
-    /// Renames an aggregate; Conflict when the name is taken.
+    /// Renames an aggregate. Conflict if the name is taken.
     pub async fn rename_aggregate(&self, id: i32, name: &str) -> Result<Aggregate, DbError> {
         let name = name.to_owned();
         self.change_aggregate(id, move |conn, present| {
@@ -86,7 +86,7 @@ impl ApiDb {
         .await
     }
 
-    /// Sets metadata; a key without a value is removed. Conflict when a host would be in two zones.
+    /// Sets metadata; a key with a null value is removed. Conflict if a host would be in two zones.
     pub async fn set_aggregate_metadata(&self, id: i32, values: BTreeMap<String, Option<String>>) -> Result<Aggregate, DbError> {
         self.change_aggregate(id, move |conn, present| {
             if let Some(Some(zone)) = values.get(ZONE_KEY) {
@@ -99,7 +99,7 @@ impl ApiDb {
         .await
     }
 
-    /// Adds a host; Conflict when it is a member, or would be in two zones.
+    /// Adds a host. Conflict if the host is a member already, or would be in two zones.
     pub async fn add_aggregate_host(&self, id: i32, host: &str) -> Result<Aggregate, DbError> {
         let host = host.to_owned();
         self.change_aggregate(id, move |conn, present| {
@@ -116,7 +116,7 @@ impl ApiDb {
         .await
     }
 
-    /// Removes a host; [`DbError::NotFound`] when it is no member.
+    /// Removes a host. [`DbError::NotFound`] if the host is not a member.
     pub async fn remove_aggregate_host(&self, id: i32, host: &str) -> Result<Aggregate, DbError> {
         let host = host.to_owned();
         self.change_aggregate(id, move |conn, _| match diesel::delete(hosts::table.find((id, &host))).execute(conn)? {
@@ -126,7 +126,7 @@ impl ApiDb {
         .await
     }
 
-    /// Removes an aggregate; Conflict while it has hosts.
+    /// Removes an aggregate. Conflict if it still has hosts.
     pub async fn delete_aggregate(&self, id: i32) -> Result<(), DbError> {
         self.db
             .write(move |conn| {

@@ -1,5 +1,5 @@
-//! Build requests: servers that no cell has yet, whole, so that they can be shown, listed and deleted. Their user data are sealed:
-//! pages that a database has given up keep what was in them.
+//! Build requests: complete records of servers that no cell has yet, so that the API can show, list and delete these servers. The user data
+//! are sealed, because a database keeps the contents of the pages that it frees.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -14,7 +14,7 @@ use crate::domain::fence::Fence;
 use crate::env::Env;
 
 impl ApiDb {
-    /// A server that no cell has yet.
+    /// Returns the server that no cell has yet.
     pub async fn build_request(&self, instance: Uuid) -> Result<InstanceBundle, DbError> {
         let env = self.db.env().clone();
         self.db
@@ -25,7 +25,7 @@ impl ApiDb {
             .await
     }
 
-    /// Such servers of a project, or of all, newest first.
+    /// Returns the build requests of a project, or of all projects, newest first.
     pub async fn build_requests(&self, project_id: Option<&str>) -> Result<Vec<InstanceBundle>, DbError> {
         let (project, env) = (project_id.map(str::to_owned), self.db.env().clone());
         self.db
@@ -41,7 +41,7 @@ impl ApiDb {
             .await
     }
 
-    /// Writes a changed build request.
+    /// Saves a changed build request.
     pub async fn save_build_request(&self, fence: Fence, mut bundle: InstanceBundle) -> Result<(), DbError> {
         seal(&mut bundle, self.db.env());
         self.db
@@ -55,23 +55,23 @@ impl ApiDb {
             .await
     }
 
-    /// Removes a build request; fine when there is none.
+    /// Removes a build request. Succeeds if there is none.
     pub async fn delete_build_request(&self, fence: Fence, instance: Uuid) -> Result<(), DbError> {
         self.db.write_fenced(fence, move |conn| delete(conn, instance)).await
     }
 }
 
-/// Stands before user data that are sealed; no base64 has it.
+/// Marks sealed user data. User data are base64, which has no colon.
 const SEALED: &str = "sealed:";
 
-/// Seals what nobody may find in the database: the user data.
+/// Seals the user data, so that nobody can read them in the database.
 pub(in crate::db) fn seal(bundle: &mut InstanceBundle, env: &Env) {
     if let Some(user_data) = bundle.instance.user_data.as_mut().filter(|text| !text.starts_with(SEALED)) {
         *user_data = format!("{SEALED}{}", env.seal(user_data.as_bytes()));
     }
 }
 
-/// With its user data as they were given; without them when other keys have sealed them.
+/// Unseals the user data. Drops them if other keys sealed them.
 fn opened(mut bundle: InstanceBundle, env: &Env) -> InstanceBundle {
     if let Some(sealed) = bundle.instance.user_data.as_deref().and_then(|text| text.strip_prefix(SEALED)) {
         let clear = env.unseal(sealed).and_then(|bytes| String::from_utf8(bytes.to_vec()).ok());

@@ -1,5 +1,5 @@
-//! Cancellation: the wish that an operation in flight be turned back, kept with the operation until its runner looks at it, and the
-//! delete that takes the server in the commit in which the operation before ends.
+//! Cancellation: the wish that an operation in flight turn back is stored with the operation until its runner reads it. A queued delete
+//! takes the server in the commit that ends the earlier operation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::domain::cancellation::Cancellation;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::saga_state::SagaState;
 
-/// The kind of a delete: it is not turned back for another one.
+/// The kind of a delete. No delete turns back for another delete.
 pub(super) const DELETE: &str = "delete";
 
-/// Makes the operation that carries a waiting delete out, for the owner that ends the operation before. None leaves it to be found later.
+/// Makes the saga of a queued delete, for the lease owner who ends the operation before it. None leaves the delete for a later look.
 #[derive(Clone)]
 pub struct FollowUp(Arc<Making>);
 
 type Making = dyn Fn(&DeleteRequest, &str) -> Option<NewSaga> + Send + Sync;
 
 impl FollowUp {
-    /// A follow-up made by this function from the request and the lease owner's name.
+    /// Wraps a function that makes the saga from the request and the lease owner's name.
     pub fn new(making: impl Fn(&DeleteRequest, &str) -> Option<NewSaga> + Send + Sync + 'static) -> FollowUp {
         FollowUp(Arc::new(making))
     }
@@ -40,13 +40,13 @@ impl fmt::Debug for FollowUp {
 }
 
 impl Operations {
-    /// Wishes that the operation in flight be cancelled; of several wishes the first is kept. False when it is not in flight.
+    /// Records the wish that the operation in flight be cancelled. The first wish is kept. False if the operation is not in flight.
     pub async fn cancel(&self, saga: Uuid, wish: Cancellation) -> Result<bool, DbError> {
         self.db().write(move |conn| if holds(conn, saga)? { wish_in(conn, saga, &wish).map(|()| true) } else { Ok(false) }).await
     }
 
-    /// Records, in one commit, that the server is to be deleted and that the operation which has it is to make room; of several
-    /// requests the first is kept. Gives that operation; none when there is none, and then nothing is recorded.
+    /// Records in one commit that the server is to be deleted, and the wish that the operation which holds it make room. The first request
+    /// is kept. Returns that operation; returns None and records nothing if no operation holds the server.
     pub async fn delete_after(&self, server: Uuid, request: DeleteRequest, wish: Cancellation) -> Result<Option<Uuid>, DbError> {
         self.db()
             .write(move |conn| {
@@ -71,7 +71,8 @@ impl Operations {
     }
 }
 
-/// Whether an operation is in flight. On PostgreSQL its end waits for this commit, or this waits for its end: an update, not a read.
+/// True if the operation is in flight. An update, not a read: on PostgreSQL it makes this commit and the operation's end wait for each
+/// other.
 fn holds(conn: &mut Conn, saga: Uuid) -> Result<bool, DbError> {
     let id = saga.to_string();
     diesel::update(sagas::table.find(&id)).set(sagas::lease_epoch.eq(sagas::lease_epoch)).execute(conn)?;
@@ -79,26 +80,26 @@ fn holds(conn: &mut Conn, saga: Uuid) -> Result<bool, DbError> {
     Ok(held > 0)
 }
 
-/// A saga that has ended, and holds its server for a debt, is not cancelled any more.
+/// Skips a saga that has ended: it may hold its server for a debt, but there is nothing left to cancel.
 fn wish_in(conn: &mut Conn, saga: Uuid, wish: &Cancellation) -> Result<(), DbError> {
     let open = sagas::table.find(saga.to_string()).filter(sagas::cancellation.is_null()).filter(sagas::state.ne_all(SagaState::OVER));
     diesel::update(open).set(sagas::cancellation.eq(wish)).execute(conn)?;
     Ok(())
 }
 
-/// The wish that a saga be cancelled.
+/// Returns the wish that the saga be cancelled.
 pub(super) fn of(conn: &mut Conn, saga: &str) -> Result<Option<Cancellation>, DbError> {
     Ok(sagas::table.find(saga).select(sagas::cancellation).first(conn).optional()?.flatten())
 }
 
-/// The delete that waits for the server, if one does.
+/// Returns the delete that waits for the server.
 pub(super) fn waiting_delete(conn: &mut Conn, server: Uuid) -> Result<Option<DeleteRequest>, DbError> {
     let row = mappings::table.filter(mappings::instance_uuid.eq(Sql(server)));
     Ok(row.select(mappings::delete_request).first(conn).optional()?.flatten())
 }
 
-/// Gives the server of a saga that ends to the delete that waits for it. One that was asked for out of sight is not begun unseen, and
-/// after a delete that failed the next look tries again, not this.
+/// Hands the server of a saga that ends to its queued delete. Skips a delete that is not in sight, because a cell must answer first. Skips
+/// it after a delete that failed: the next periodic look tries again.
 pub(super) fn follow(
     conn: &mut Conn,
     ended: &str,

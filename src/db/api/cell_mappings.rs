@@ -1,4 +1,4 @@
-//! Cell mappings: which cells there are and where their databases are.
+//! Cell mappings: the cells, and the addresses of their databases.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -10,10 +10,10 @@ use super::schema::{cell_mappings as cells, host_mappings, instance_mappings};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 
-/// The cell of servers that found no host: its uuid is all zeros.
+/// The cell of servers that found no host. Its uuid is all zeros.
 pub const CELL0: Uuid = Uuid::nil();
 
-/// A cell.
+/// One cell's row.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = cells)]
 pub struct CellMapping {
@@ -23,15 +23,15 @@ pub struct CellMapping {
     pub created_at: DateTime<Utc>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
     pub updated_at: Option<DateTime<Utc>>,
-    /// Unique.
+    /// No two cells share a name.
     pub name: String,
-    /// A PostgreSQL URL or a SQLite file's path.
+    /// A PostgreSQL URL, or the path of a SQLite file.
     pub database_url: String,
-    /// Gets no new servers; its servers are still listed.
+    /// A disabled cell gets no new servers; its servers are still listed.
     pub disabled: bool,
 }
 
-/// What to change of a cell: `None` leaves a field as it is.
+/// A change of a cell. `None` leaves a field unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, Default, AsChangeset)]
 #[diesel(table_name = cells)]
 pub struct CellMappingChange {
@@ -41,7 +41,7 @@ pub struct CellMappingChange {
 }
 
 impl ApiDb {
-    /// A new cell; Conflict when its uuid or name is taken.
+    /// Creates a cell. Conflict if its uuid or name is taken.
     pub async fn create_cell_mapping(&self, cell: CellMapping) -> Result<(), DbError> {
         self.db
             .write(move |conn| {
@@ -51,12 +51,12 @@ impl ApiDb {
             .await
     }
 
-    /// Every cell, in the order of creation.
+    /// Returns all cells, oldest first.
     pub async fn cell_mappings(&self) -> Result<Vec<CellMapping>, DbError> {
         self.db.read(|conn| Ok(cells::table.order(cells::id).select(CellMapping::as_select()).load(conn)?)).await
     }
 
-    /// One cell.
+    /// Returns the cell with this uuid.
     pub async fn cell_mapping(&self, uuid: Uuid) -> Result<CellMapping, DbError> {
         self.db.read(move |conn| get(conn, uuid)).await
     }
@@ -75,7 +75,7 @@ impl ApiDb {
             .await
     }
 
-    /// Removes a cell; Conflict while a host or a server is mapped to it.
+    /// Removes a cell. Conflict while a host or a server is mapped to it.
     pub async fn delete_cell_mapping(&self, uuid: Uuid) -> Result<(), DbError> {
         self.db
             .write(move |conn| {

@@ -1,4 +1,4 @@
-//! Sagas of releases that kept a guest's password in the clear: found once by the migration, and rewritten at the next start.
+//! Older releases kept guests' passwords in clear text in sagas. A migration lists these sagas; the next start rewrites them.
 
 use diesel::prelude::*;
 
@@ -13,12 +13,12 @@ diesel::table! {
     }
 }
 
-/// Sagas in one transaction.
+/// The number of sagas that one transaction rewrites.
 const BATCH: i64 = 100;
 
 impl Operations {
-    /// Rewrites the contexts of a batch of such sagas that are over, and of their debts, by `erase`, which leaves alone what it cannot
-    /// read. False when there are none left. One in flight is rewritten by its own end.
+    /// Rewrites the contexts of a batch of ended sagas, and of their debts, with `erase`. `erase` returns None for a text that it cannot
+    /// read, and the text stays. False if no listed saga is left. A saga in flight is rewritten when it ends.
     pub async fn erase_clear_contexts(&self, erase: impl Fn(&str) -> Option<String> + Send + 'static) -> Result<bool, DbError> {
         self.db()
             .write(move |conn| {
@@ -45,7 +45,7 @@ impl Operations {
             .await
     }
 
-    /// Whether a saga is still to be rewritten.
+    /// True if a saga still has to be rewritten.
     pub async fn has_clear_contexts(&self) -> Result<bool, DbError> {
         self.db().read(|conn| Ok(clear_contexts::table.count().get_result::<i64>(conn)? > 0)).await
     }

@@ -1,7 +1,7 @@
-//! Debts: undos and clean-ups that need a participant which does not answer now. They are visible to operators and paid
-//! when it returns (INVARIANTS S5). Whoever pays one holds its server as an operation does, under the ended saga's lease: one
-//! who dies with the hold loses it as a dead conductor its operations, and one who wakes up later neither strikes a debt out nor
-//! lets the server go.
+//! Debts: undos and clean-ups whose participant does not answer now. Operators see them; they are paid when the participant returns
+//! (INVARIANTS S5).
+//! The payer holds the server as an operation does, under the ended saga's lease. The hold is a lease: it expires if the payer dies, and a
+//! payer that wakes late can neither settle the debt nor release the server.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -36,10 +36,10 @@ diesel::table! {
     }
 }
 
-/// A debt to record: which side of which step is owed, with the context it needs.
+/// A debt to record: the step and side that are owed, and the context that they need.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewDebt {
-    /// The journal entry that says so.
+    /// The number of the journal line that records the debt.
     pub owed_seq: i64,
     pub step: String,
     pub side: String,
@@ -47,7 +47,7 @@ pub struct NewDebt {
     pub reason: String,
 }
 
-/// A debt that stands.
+/// A debt that is not paid yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Debt {
     pub saga: Uuid,
@@ -60,7 +60,7 @@ pub struct Debt {
     pub context: String,
     pub reason: String,
     pub tries: i64,
-    /// Paying it fails for good: an operator must look.
+    /// The participant answers and refuses, so an operator must look.
     pub needs_operator: bool,
     pub created_at: DateTime<Utc>,
 }
@@ -85,7 +85,7 @@ pub(super) fn insert(conn: &mut Conn, saga: Uuid, server: Uuid, debt: NewDebt, n
     Ok(())
 }
 
-/// Debts that stand, oldest first; of one server or of all.
+/// Returns unpaid debts of one server or of all, oldest first.
 pub(super) fn all(conn: &mut Conn, server: Option<Uuid>) -> Result<Vec<Debt>, DbError> {
     let of_sagas = debts::table.inner_join(sagas::table.on(sagas::id.eq(debts::saga_id)));
     let mut query = of_sagas.select((debts::all_columns, sagas::table_version)).into_boxed();
@@ -96,7 +96,7 @@ pub(super) fn all(conn: &mut Conn, server: Option<Uuid>) -> Result<Vec<Debt>, Db
     query.load::<(Row, i32)>(conn)?.into_iter().map(debt).collect()
 }
 
-/// Whether something of these steps is owed to the server.
+/// True if the server owes a side of one of these steps.
 pub(super) fn is_owed(conn: &mut Conn, server: &str, steps: &BTreeSet<&'static str>) -> Result<bool, DbError> {
     if steps.is_empty() {
         return Ok(false);
@@ -109,8 +109,8 @@ pub(super) fn is_owed(conn: &mut Conn, server: &str, steps: &BTreeSet<&'static s
     Ok(found > 0)
 }
 
-/// Ends the hold of a server for which a debt is being paid: an operation goes before. The payer's lease goes with it, so it strikes nothing
-/// out, and what it still does comes under a lower fence than the operation's.
+/// Ends the hold of a payer, because an operation goes first. The payer loses its lease, so it cannot settle the debt. Its late effects are
+/// refused, because the operation has a higher fence.
 pub(super) fn take_from_payer(conn: &mut Conn, server: &str) -> Result<(), DbError> {
     let held_for: Option<String> = operations::table.find(server.to_owned()).select(operations::saga_id).first(conn).optional()?;
     let Some(saga) = held_for else { return Ok(()) };
@@ -126,20 +126,20 @@ pub(super) fn take_from_payer(conn: &mut Conn, server: &str) -> Result<(), DbErr
 /// A server that is held at rest for the payment of a debt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// Of what the payment does.
+    /// The fence of the payment's effects.
     pub fence: Fence,
-    /// Of the hold itself.
+    /// The epoch of the hold's lease.
     pub lease_epoch: i64,
 }
 
 impl Operations {
-    /// Debts that stand, oldest first; of one server or of all.
+    /// Returns unpaid debts of one server or of all, oldest first.
     pub async fn debts(&self, server: Option<Uuid>) -> Result<Vec<Debt>, DbError> {
         self.db().read(move |conn| all(conn, server)).await
     }
 
-    /// Holds a server at rest for the payment of a debt, under a new fence and a new lease of the saga that owes it. None when an
-    /// operation has the server, when the debt has been paid meanwhile, or when it was tried less than `rest` ago.
+    /// Holds a server at rest to pay a debt, under a new fence and a new lease of the saga that owes it. None if an operation holds the
+    /// server, the debt is already paid, or the last try is less than `rest` ago.
     pub async fn hold(&self, debt: &Debt, owner: &str, rest: Duration) -> Result<Option<Held>, DbError> {
         let (now, until, owner) = (self.db().env().now().naive_utc(), self.lease_end(), owner.to_owned());
         let (saga, server, key) = (debt.saga.to_string(), debt.server, (debt.saga.to_string(), debt.owed_seq));
@@ -167,7 +167,7 @@ impl Operations {
         }
     }
 
-    /// Ends a [`Operations::hold`]. Conflict when it is another's by now.
+    /// Ends a [`Operations::hold`]. Conflict if another payer has the hold now.
     pub async fn release(&self, saga: Uuid, lease_epoch: i64) -> Result<(), DbError> {
         self.holding(saga, lease_epoch, move |conn| {
             diesel::delete(operations::table.filter(operations::saga_id.eq(saga.to_string()))).execute(conn)?;
@@ -176,7 +176,7 @@ impl Operations {
         .await
     }
 
-    /// Strikes a debt out that is paid. Conflict when the hold is another's by now.
+    /// Settles a paid debt. Conflict if another payer has the hold now.
     pub async fn settle_debt(&self, saga: Uuid, owed_seq: i64, lease_epoch: i64) -> Result<(), DbError> {
         self.holding(saga, lease_epoch, move |conn| {
             diesel::delete(debts::table.find((saga.to_string(), owed_seq))).execute(conn)?;
@@ -185,7 +185,7 @@ impl Operations {
         .await
     }
 
-    /// Notes that paying failed once more, now. Conflict when the hold is another's by now.
+    /// Records that a try to pay failed just now. Conflict if another payer has the hold now.
     pub async fn debt_failed(
         &self,
         saga: Uuid,
@@ -209,7 +209,7 @@ impl Operations {
         .await
     }
 
-    /// Does work in one commit with a check that the hold still stands; it lasts from now on.
+    /// Runs `work` in one commit with a check that the hold still stands, and renews the hold.
     async fn holding<F>(&self, saga: Uuid, lease_epoch: i64, work: F) -> Result<(), DbError>
     where
         F: FnOnce(&mut Conn) -> Result<(), DbError> + Send + 'static,
@@ -226,7 +226,7 @@ impl Operations {
     }
 }
 
-/// Whether a debt that was tried then is to be left alone now. A clock of another machine that is ahead keeps it from nobody.
+/// True if the last try is too recent. The difference is absolute, so that a clock that runs ahead on another machine delays nobody.
 fn rests(tried: NaiveDateTime, now: NaiveDateTime, rest: Duration) -> bool {
     (now - tried).abs().to_std().is_ok_and(|since| since < rest)
 }

@@ -1,4 +1,4 @@
-//! Flavors and which projects may use those that are not public.
+//! Flavors, and the projects that may use private flavors.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -10,7 +10,7 @@ use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
 use crate::domain::flavor::Flavor;
 
-/// A flavor with its number, as migrations name it.
+/// A flavor with its numeric id, which migrations refer to.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct FlavorRecord {
     /// Unique in this database.
@@ -70,27 +70,27 @@ impl From<FlavorRow> for FlavorRecord {
     }
 }
 
-/// Whose flavors to list.
+/// Selects the flavors to list.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum FlavorScope {
-    /// Every one.
+    /// All flavors.
     #[default]
     All,
-    /// Public ones, and those that the project was given.
+    /// Public flavors, and the private flavors that the project may use.
     OfProject(String),
-    /// Only public ones.
+    /// Public flavors.
     Public,
-    /// Only those that are not.
+    /// Private flavors.
     Private,
 }
 
 impl ApiDb {
-    /// A new flavor; Conflict when its id or name is taken.
+    /// Creates a flavor. Conflict if its id or name is taken.
     pub async fn create_flavor(&self, flavor: Flavor) -> Result<FlavorRecord, DbError> {
         self.create_flavor_with_factor(flavor, 1.0).await
     }
 
-    /// The same with an `rxtx_factor` of the client's own.
+    /// Creates a flavor with an `rxtx_factor` from the client.
     pub async fn create_flavor_with_factor(&self, flavor: Flavor, rxtx_factor: f64) -> Result<FlavorRecord, DbError> {
         let now = self.db.env().now();
         self.db
@@ -112,7 +112,7 @@ impl ApiDb {
             .await
     }
 
-    /// Flavors by number.
+    /// Returns the flavors of a scope, ordered by id.
     pub async fn flavors(&self, scope: FlavorScope) -> Result<Vec<FlavorRecord>, DbError> {
         self.db
             .read(move |conn| {
@@ -132,13 +132,13 @@ impl ApiDb {
             .await
     }
 
-    /// The flavor that users call `flavorid`.
+    /// Returns the flavor with this public id.
     pub async fn flavor(&self, flavorid: &str) -> Result<FlavorRecord, DbError> {
         let id = flavorid.to_owned();
         self.db.read(move |conn| get(conn, &id)).await
     }
 
-    /// True when the project may use the flavor.
+    /// True if the project may use the flavor.
     pub async fn may_use_flavor(&self, flavorid: &str, project_id: &str) -> Result<bool, DbError> {
         let (id, project) = (flavorid.to_owned(), project_id.to_owned());
         self.db
@@ -162,7 +162,7 @@ impl ApiDb {
             .await
     }
 
-    /// Changes the extra specs by `edit`; what it answers is stored.
+    /// Changes the extra specs with `edit`, and stores its result.
     pub async fn edit_extra_specs<F>(&self, flavorid: &str, edit: F) -> Result<StringMap, DbError>
     where
         F: FnOnce(StringMap) -> Result<StringMap, DbError> + Send + 'static,
@@ -170,7 +170,7 @@ impl ApiDb {
         let (id, now) = (flavorid.to_owned(), self.db.env().now());
         self.db
             .write(move |conn| {
-                // Holds the row on PostgreSQL, so that two edits follow each other and none is lost.
+                // Locks the row on PostgreSQL, so that two edits follow each other and none is lost.
                 let flavor = flavors::table.filter(flavors::flavorid.eq(&id));
                 diesel::update(flavor).set(flavors::updated_at.eq(flavors::updated_at)).execute(conn)?;
                 let record = get(conn, &id)?;
@@ -182,7 +182,7 @@ impl ApiDb {
             .await
     }
 
-    /// Removes a flavor; servers keep their own copies.
+    /// Removes a flavor. Servers keep their own copies.
     pub async fn delete_flavor(&self, flavorid: &str) -> Result<(), DbError> {
         let id = flavorid.to_owned();
         self.db
@@ -193,7 +193,7 @@ impl ApiDb {
             .await
     }
 
-    /// The projects that a flavor was given to, sorted.
+    /// Returns the projects that may use the private flavor, sorted.
     pub async fn flavor_access(&self, flavorid: &str) -> Result<Vec<String>, DbError> {
         let id = flavorid.to_owned();
         self.db
@@ -204,7 +204,7 @@ impl ApiDb {
             .await
     }
 
-    /// Gives a flavor to a project; Conflict when it has it, or the flavor is public.
+    /// Lets a project use a private flavor. Conflict if it may already, or if the flavor is public.
     pub async fn add_flavor_access(&self, flavorid: &str, project_id: &str) -> Result<(), DbError> {
         let (id, project) = (flavorid.to_owned(), project_id.to_owned());
         self.db
@@ -226,7 +226,7 @@ impl ApiDb {
             .await
     }
 
-    /// Takes a flavor from a project; [`DbError::NotFound`] when it does not have it.
+    /// Takes the right to use a flavor from a project. [`DbError::NotFound`] if the project does not have it.
     pub async fn remove_flavor_access(&self, flavorid: &str, project_id: &str) -> Result<(), DbError> {
         let (id, project) = (flavorid.to_owned(), project_id.to_owned());
         self.db

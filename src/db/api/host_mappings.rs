@@ -10,7 +10,7 @@ use super::schema::host_mappings as hosts;
 use crate::db::DbError;
 use crate::db::columns::Sql;
 
-/// A compute host's cell. Host names are unique over cells (INVARIANTS C10).
+/// The cell of a compute host. Host names are unique over all cells (INVARIANTS C10).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = hosts)]
 pub struct HostMapping {
@@ -22,7 +22,7 @@ pub struct HostMapping {
 }
 
 impl ApiDb {
-    /// Maps a host; fine when it is mapped to that cell, Conflict when it is mapped to another.
+    /// Maps a host to a cell. Succeeds if the host is already mapped to that cell; Conflict if it is mapped to another.
     pub async fn map_host(&self, host: &str, cell: Uuid) -> Result<(), DbError> {
         let (host, now) = (host.to_owned(), self.db.env().now());
         self.db
@@ -41,12 +41,12 @@ impl ApiDb {
             .await
     }
 
-    /// Every mapped host, by name.
+    /// Returns all host mappings, ordered by host.
     pub async fn host_mappings(&self) -> Result<Vec<HostMapping>, DbError> {
         self.db.read(|conn| Ok(hosts::table.order(hosts::host).select(HostMapping::as_select()).load(conn)?)).await
     }
 
-    /// A host's mapping.
+    /// Returns a host's mapping.
     pub async fn host_mapping(&self, host: &str) -> Result<HostMapping, DbError> {
         let host = host.to_owned();
         self.db
@@ -57,7 +57,7 @@ impl ApiDb {
             .await
     }
 
-    /// The hosts of a cell, by name: what is known of it while it is down.
+    /// Returns the hosts of a cell, ordered by name. The API database knows them while the cell is down.
     pub async fn hosts_of_cell(&self, cell: Uuid) -> Result<Vec<HostMapping>, DbError> {
         self.db
             .read(move |conn| {
@@ -66,7 +66,7 @@ impl ApiDb {
             .await
     }
 
-    /// Removes a host's mapping; fine when there is none.
+    /// Removes a host's mapping. Succeeds if there is none.
     pub async fn unmap_host(&self, host: &str) -> Result<(), DbError> {
         let host = host.to_owned();
         self.db

@@ -1,5 +1,5 @@
-//! Instance mappings: the cell of each server. The mapping is the only authority on which copy of a server in a move is the
-//! live one (INVARIANTS D1).
+//! Instance mappings: the cell of each server. During a move, only the mapping decides which of the server's two records is visible
+//! (INVARIANTS D1).
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -13,23 +13,23 @@ use crate::db::{Conn, DbError};
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
 
-/// Uuids in one statement at most.
+/// The maximum number of uuids in one statement.
 const CHUNK: usize = 500;
 
-/// Where a server is.
+/// A server's cell, project, user and queued delete.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = mappings)]
 pub struct InstanceMapping {
     #[diesel(serialize_as = Sql<Uuid>)]
     pub instance_uuid: Uuid,
-    /// None while it is only a build request.
+    /// None while the server is only a build request.
     #[diesel(serialize_as = Sql<Option<Uuid>>)]
     pub cell_uuid: Option<Uuid>,
     pub project_id: String,
     pub user_id: Option<String>,
-    /// Delete was asked for; none means unknown: "no" for lists, "do not trust" for quota (docs/DOWN-CELLS.md).
+    /// True if the delete was asked for. None means unknown: lists show the server, quotas do not trust the row (docs/DOWN-CELLS.md).
     pub queued_for_delete: Option<bool>,
-    /// A delete that could not begin when it was asked for.
+    /// The queued delete, if the delete could not begin when it was asked for.
     pub delete_request: Option<DeleteRequest>,
     #[diesel(serialize_as = Sql<DateTime<Utc>>)]
     pub created_at: DateTime<Utc>,
@@ -38,41 +38,41 @@ pub struct InstanceMapping {
 }
 
 impl InstanceMapping {
-    /// Its delete waits, and the server is gone for its users already: it could not be reached when they asked.
+    /// True if a delete is queued that is not in sight: users asked for it while the cell did not answer, so they no longer see the server.
     pub fn is_hidden(&self) -> bool {
         self.delete_request.as_ref().is_some_and(|request| !request.in_sight)
     }
 
-    /// Its delete follows the operation that has the server; until it is gone, its users see that it is being deleted.
+    /// True if a queued delete in sight follows the operation that holds the server: users see the server as being deleted.
     pub fn is_leaving(&self) -> bool {
         self.delete_request.as_ref().is_some_and(|request| request.in_sight)
     }
 }
 
-/// Which mappings to list. Every given condition must hold.
+/// Selects mappings. All conditions that are set must hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MappingFilter {
-    /// In this cell; `Some(None)`: in none yet.
+    /// In this cell; `Some(None)` selects servers that no cell has yet.
     pub cell: Option<Option<Uuid>>,
     pub project_id: Option<String>,
     pub user_id: Option<String>,
-    /// Leave out servers that are queued for delete.
+    /// Leaves out servers that are queued for delete.
     pub living: bool,
     pub limit: Option<i64>,
 }
 
 impl ApiDb {
-    /// A server's mapping.
+    /// Returns a server's mapping.
     pub async fn instance_mapping(&self, instance: Uuid) -> Result<InstanceMapping, DbError> {
         self.db.read(move |conn| get(conn, instance)).await
     }
 
-    /// Mappings, newest first.
+    /// Returns mappings, newest first.
     pub async fn instance_mappings(&self, filter: MappingFilter) -> Result<Vec<InstanceMapping>, DbError> {
         self.db.read(move |conn| list(conn, filter)).await
     }
 
-    /// The mappings of these servers, those that exist, by uuid.
+    /// Returns the mappings of these servers, ordered by uuid. Servers without a mapping are left out.
     pub async fn instance_mappings_of(&self, instances: Vec<Uuid>) -> Result<Vec<InstanceMapping>, DbError> {
         self.db
             .read(move |conn| {
@@ -87,7 +87,7 @@ impl ApiDb {
             .await
     }
 
-    /// The servers (of one project, when given) whose mapping changed at or after a moment.
+    /// Returns the servers (of one project, if given) whose mapping changed at or after `at`.
     pub async fn mappings_changed_since(&self, at: DateTime<Utc>, project_id: Option<&str>) -> Result<Vec<Uuid>, DbError> {
         let project = project_id.map(str::to_owned);
         self.db
@@ -107,7 +107,7 @@ impl ApiDb {
         self.db.write_fenced(fence, move |conn| set_cell(conn, instance, cell, now)).await
     }
 
-    /// Says whether delete was asked for.
+    /// Records whether the delete was asked for.
     pub async fn set_queued_for_delete(&self, instance: Uuid, queued: bool) -> Result<(), DbError> {
         let now = self.db.env().now();
         self.db
@@ -122,7 +122,7 @@ impl ApiDb {
             .await
     }
 
-    /// Forgets a server in this database: mapping, request spec, build request and group membership. Fine when it is forgotten.
+    /// Removes a server from this database: mapping, request spec, build request and group membership. Succeeds if they are gone already.
     pub async fn purge_server(&self, fence: Fence, instance: Uuid) -> Result<(), DbError> {
         self.db.write_fenced(fence, move |conn| purge(conn, instance)).await
     }

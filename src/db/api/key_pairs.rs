@@ -18,7 +18,7 @@ pub struct KeyPair {
     #[diesel(serialize_as = Sql<DateTime<Utc>>)]
     pub created_at: DateTime<Utc>,
     pub user_id: String,
-    /// Unique for the user.
+    /// No two keys of a user share a name.
     pub name: String,
     pub fingerprint: String,
     pub public_key: String,
@@ -27,13 +27,13 @@ pub struct KeyPair {
 }
 
 impl ApiDb {
-    /// A new key pair; Conflict when the user has one of that name.
+    /// Creates a key pair. Conflict if the user has a key pair of that name.
     pub async fn create_key_pair(&self, key: KeyPair) -> Result<KeyPair, DbError> {
         self.db.write(move |conn| create(conn, key)).await
     }
 
-    /// As [`ApiDb::create_key_pair`], unless the user has `most` of them already: then none. Of requests at the same time no more
-    /// find room than there is.
+    /// Creates a key pair as [`ApiDb::create_key_pair`] does, or returns None if the user has `most` key pairs already. Concurrent requests
+    /// take turns, so that they cannot exceed `most` together.
     pub async fn create_key_pair_within(&self, key: KeyPair, most: i64) -> Result<Option<KeyPair>, DbError> {
         self.in_turn(format!("user {}", key.user_id), move |conn| {
             let count: i64 = keys::table.filter(keys::user_id.eq(&key.user_id)).count().get_result(conn)?;
@@ -42,7 +42,7 @@ impl ApiDb {
         .await
     }
 
-    /// A user's key pairs by name, those after the name `marker`.
+    /// Returns a user's key pairs ordered by name, beginning after the name `marker`.
     pub async fn key_pairs(&self, user_id: &str, marker: Option<&str>, limit: Option<i64>) -> Result<Vec<KeyPair>, DbError> {
         let (user, marker) = (user_id.to_owned(), marker.map(str::to_owned));
         self.db
@@ -60,13 +60,13 @@ impl ApiDb {
             .await
     }
 
-    /// A user's key pair.
+    /// Returns a user's key pair.
     pub async fn key_pair(&self, user_id: &str, name: &str) -> Result<KeyPair, DbError> {
         let (user, name) = (user_id.to_owned(), name.to_owned());
         self.db.read(move |conn| find(conn, &user, &name)?.ok_or_else(|| not_found(&name))).await
     }
 
-    /// Removes a key pair; servers keep their own copies.
+    /// Removes a key pair. Servers keep their own copies.
     pub async fn delete_key_pair(&self, user_id: &str, name: &str) -> Result<(), DbError> {
         let (user, name) = (user_id.to_owned(), name.to_owned());
         self.db

@@ -1,6 +1,6 @@
-//! Leases: which conductor may go on with an operation, and until when. A lease that is not renewed runs out, and then any conductor
-//! may take the operation over under a higher epoch; what the old owner still writes is refused from that commit on, however
-//! late it wakes up. So a clock that jumps, or a renewal that comes too late, costs work and does no harm.
+//! Leases: which conductor may go on with an operation, and until when. If a lease is not renewed, it expires, and any conductor may take
+//! the operation over with a higher epoch. From that commit on the old owner's writes are refused, however late it wakes up. A clock that
+//! jumps, or a late renewal, therefore costs work but does no harm.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -14,58 +14,58 @@ use crate::db::{Conn, DbError};
 use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
 
-/// How long a lease lasts unless the configuration says otherwise.
+/// The default length of a lease.
 pub const LEASE: Duration = Duration::from_secs(3);
-/// How often a lease is renewed within its length.
+/// The number of renewals within a lease's length.
 const RENEWALS_PER_LEASE: u32 = 3;
-/// How often, within a lease's length, a conductor looks for those that have run out.
+/// The number of times that a conductor looks for expired leases within a lease's length.
 const LOOKS_PER_LEASE: u32 = 6;
-/// Leases that are renewed in one statement.
+/// The maximum number of leases that one statement renews.
 const RENEWED_AT_ONCE: usize = 500;
 
-/// What came of an attempt to take a saga over.
+/// The result of an attempt to take a saga over.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TakeOver {
-    /// It is ours: what it is, and its journal.
+    /// The caller has the saga now: its record and its journal.
     Taken(Box<SagaRecord>, Vec<JournalEntry>),
-    /// Another conductor's lease runs for so long.
+    /// Another conductor's lease still runs for this time.
     Held(Duration),
-    /// It has ended.
+    /// The saga has ended.
     Over,
 }
 
 impl Operations {
-    /// With leases of another length.
+    /// Sets the length of leases.
     pub fn leased_for(mut self, lease: Duration) -> Operations {
         self.lease = lease;
         self
     }
 
-    /// How often leases are to be renewed.
+    /// Returns the time between two renewals of a lease.
     pub fn renewal_interval(&self) -> Duration {
         self.lease / RENEWALS_PER_LEASE
     }
 
-    /// How often it is to be asked which leases have run out.
+    /// Returns the time between two looks for expired leases.
     pub fn look_interval(&self) -> Duration {
         self.lease / LOOKS_PER_LEASE
     }
 
-    /// When a lease that begins now ends.
+    /// Returns the end of a lease that begins now.
     pub(super) fn lease_end(&self) -> NaiveDateTime {
         let now = self.db().env().now().naive_utc();
         let lease = TimeDelta::from_std(self.lease).unwrap_or(TimeDelta::MAX);
         now.checked_add_signed(lease).unwrap_or(NaiveDateTime::MAX)
     }
 
-    /// Makes the lease last from now on. Conflict when it has passed to another owner.
+    /// Renews the lease. Conflict if it has passed to another owner.
     pub async fn renew(&self, saga: Uuid, lease_epoch: i64) -> Result<(), DbError> {
         let until = self.lease_end();
         self.db().write(move |conn| if prolong(conn, saga, lease_epoch, until)? { Ok(()) } else { Err(lease_lost(saga)) }).await
     }
 
-    /// Makes this owner's leases on these sagas last from now on, those aside that the journal has just renewed. What has passed
-    /// to another owner is left as it is: its old owner learns that from the journal. Gives the number of those renewed.
+    /// Renews this owner's leases on these sagas and returns the number renewed. Skips leases that the journal has just renewed, and leases
+    /// that have passed to another owner: the old owner learns that from the journal.
     pub async fn renew_all(&self, owner: &str, renewed: Vec<Uuid>) -> Result<usize, DbError> {
         let (owner, until) = (owner.to_owned(), self.lease_end());
         let interval = TimeDelta::from_std(self.renewal_interval()).unwrap_or(TimeDelta::MAX);
@@ -84,7 +84,7 @@ impl Operations {
             .await
     }
 
-    /// Does work under a lease that is renewed meanwhile. Whoever stands still with the work stands still with the renewals too.
+    /// Does work while it renews the lease. Work and renewal share a task, so that renewals stop when the work blocks.
     pub async fn kept<T>(&self, saga: Uuid, lease_epoch: i64, work: impl Future<Output = T>) -> T {
         let renewing = async {
             loop {
@@ -133,7 +133,7 @@ impl Operations {
             .await
     }
 
-    /// True while an owner has an operation of this kind in flight that has not gone past this step.
+    /// True while the owner has an operation of this kind in flight that is at this step.
     pub async fn is_at_step(&self, owner: &str, kind: &str, step: &str) -> Result<bool, DbError> {
         let (owner, kind, step) = (owner.to_owned(), kind.to_owned(), step.to_owned());
         self.db()
@@ -151,15 +151,15 @@ impl Operations {
         self.db().read(move |conn| ids(held().filter(sagas::lease_until.le(now)).filter(sagas::state.ne(parked)).load(conn)?)).await
     }
 
-    /// Takes a saga in flight over from an earlier life of the same owner, or from another whose lease has run out: the
-    /// lease's epoch rises, so the old owner's writes are refused.
+    /// Takes over a saga in flight from an earlier life of the same owner, or from an owner whose lease has expired. The lease's epoch
+    /// rises, so the old owner's writes are refused.
     pub async fn take_over(&self, saga: Uuid, owner: &str) -> Result<TakeOver, DbError> {
         let (owner, now, until) = (owner.to_owned(), self.db().env().now().naive_utc(), self.lease_end());
         self.db().write(move |conn| take_over_in(conn, saga, &owner, now, until)).await
     }
 }
 
-/// The ids of those in flight, with what is known of their leases.
+/// Selects the ids of sagas in flight, joined with their leases.
 #[diesel::dsl::auto_type(no_type_alias)]
 fn held() -> _ {
     operations::table
@@ -191,7 +191,7 @@ fn take_over_in(conn: &mut Conn, saga: Uuid, owner: &str, now: NaiveDateTime, un
     Ok(TakeOver::Taken(Box::new(saga_record), entries_of(conn, saga)?))
 }
 
-/// Makes a lease last until then; false when it has passed to another owner.
+/// Makes the lease last until `until`. False if it has passed to another owner.
 pub(super) fn prolong(conn: &mut Conn, saga: Uuid, lease_epoch: i64, until: NaiveDateTime) -> Result<bool, DbError> {
     let held = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
         .set(sagas::lease_until.eq(until))

@@ -1,5 +1,5 @@
-//! Fills in what an older release left open in mappings: whether a delete was asked for, and whose the server is (docs/DOWN-CELLS.md).
-//! Only rows that say nothing are written, so that it may be done again and beside a running service.
+//! Completes mappings of an older release: whether the delete was asked for, and the server's user (docs/DOWN-CELLS.md). Only empty columns
+//! are written, so the work can be repeated, and can run beside a live service.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,14 +12,13 @@ use crate::db::columns::{Multi, Sql};
 use crate::db::{Conn, DbError};
 
 impl ApiDb {
-    /// Servers of a cell (or of none yet) of whose delete nothing is known, by uuid and after `marker`, at most `limit`.
+    /// Returns at most `limit` servers of a cell (or of none yet) whose mapping has no delete flag, ordered by uuid, after `marker`.
     pub async fn mappings_without_flag(&self, cell: Option<Uuid>, marker: Option<Uuid>, limit: i64) -> Result<Vec<Uuid>, DbError> {
         let open = || mappings::table.filter(mappings::queued_for_delete.is_null()).into_boxed();
         self.db.read(move |conn| page(conn, open(), cell, marker, limit)).await
     }
 
-    /// Says of these servers that their delete was asked for when they are among `deleted`, else that it was not. Gives the
-    /// number of rows that said nothing before.
+    /// Sets the delete flag of these servers: true for those in `deleted`, else false. Returns the number of rows that had no flag before.
     pub async fn fill_in_flags(&self, servers: Vec<Uuid>, deleted: BTreeSet<Uuid>) -> Result<u64, DbError> {
         self.db
             .write(move |conn| {
@@ -33,13 +32,13 @@ impl ApiDb {
             .await
     }
 
-    /// Servers of a cell (or of none yet) whose mapping names no user, by uuid and after `marker`, at most `limit`.
+    /// Returns at most `limit` servers of a cell (or of none yet) whose mapping names no user, ordered by uuid, after `marker`.
     pub async fn mappings_without_user(&self, cell: Option<Uuid>, marker: Option<Uuid>, limit: i64) -> Result<Vec<Uuid>, DbError> {
         let open = || mappings::table.filter(mappings::user_id.is_null()).into_boxed();
         self.db.read(move |conn| page(conn, open(), cell, marker, limit)).await
     }
 
-    /// Names the users of these servers; gives the number of rows that named none before.
+    /// Sets the users of these servers. Returns the number of rows that named none before.
     pub async fn fill_in_users(&self, users: BTreeMap<Uuid, String>) -> Result<u64, DbError> {
         self.db
             .write(move |conn| {
@@ -53,13 +52,13 @@ impl ApiDb {
             .await
     }
 
-    /// The users of servers that no cell has yet, by what their build requests say.
+    /// Returns the users of servers that no cell has yet, from their build requests.
     pub async fn users_of_builds(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, String>, DbError> {
         self.db.read(move |conn| servers.into_iter().filter_map(|server| user_of_build(conn, server).transpose()).collect()).await
     }
 }
 
-/// A page of those mappings that are a cell's (or none's yet).
+/// Returns a page of the selected mappings in a cell, or in none yet.
 fn page(
     conn: &mut Conn,
     mut open: mappings::BoxedQuery<'static, Multi>,

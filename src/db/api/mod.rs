@@ -1,7 +1,7 @@
 //! The API database: mappings, flavors, and the operations in flight with their journal.
 //!
-//! [`ApiDb`] holds what users and operators define and where everything is, one file per aggregate; `operations`,
-//! `leases`, `cancellations`, `ownership` and `debts` are the sagas' own.
+//! [`ApiDb`] stores the definitions of users and operators and the places of servers, one file per aggregate. Sagas use `operations`,
+//! `leases`, `cancellations`, `ownership` and `debts`.
 
 pub mod aggregates;
 pub mod build_requests;
@@ -35,12 +35,12 @@ pub struct ApiDb {
 }
 
 impl ApiDb {
-    /// The API database behind `db`, which was opened with [`super::Schema::Api`].
+    /// Wraps `db`, which was opened with [`super::Schema::Api`].
     pub fn new(db: Db) -> ApiDb {
         ApiDb { db }
     }
 
-    /// The database itself.
+    /// Returns the connection pool behind this database.
     pub fn db(&self) -> &Db {
         &self.db
     }

@@ -1,5 +1,5 @@
-//! Operations in flight and the saga journal: at most one operation per server by a unique key, entries appended under a
-//! lease whose epoch fences an old owner's writes (INVARIANTS S1 and S6).
+//! Operations in flight and the saga journal. A unique key allows one operation per server. Journal entries are appended under a lease
+//! whose epoch fences an old owner's writes (INVARIANTS S1 and S6).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -63,7 +63,7 @@ diesel::table! {
 
 diesel::allow_tables_to_appear_in_same_query!(sagas, operations);
 
-/// A saga as it is stored.
+/// A saga's row.
 #[derive(Clone, PartialEq, Debug, Queryable, Insertable)]
 #[diesel(table_name = sagas)]
 pub(super) struct SagaRow {
@@ -83,7 +83,7 @@ pub(super) struct SagaRow {
     table_version: i32,
 }
 
-/// A saga: what it is, how far it is, and who may go on with it.
+/// A saga: its kind, its progress, and its lease.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SagaRecord {
     pub id: Uuid,
@@ -98,14 +98,14 @@ pub struct SagaRecord {
     /// The saga's context as JSON.
     pub context: String,
     pub error: Option<String>,
-    /// The wish that it be cancelled, whether it was in time or not.
+    /// The wish that the saga be cancelled, even if the wish came too late.
     pub cancellation: Option<Cancellation>,
     pub lease: Lease,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
 }
 
-/// The right to write a saga's journal; a later owner's epoch is higher.
+/// The right to write a saga's journal. A later owner has a higher epoch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lease {
     pub owner: String,
@@ -120,50 +120,49 @@ pub struct JournalEntry {
     /// `act` or `undo`.
     pub side: String,
     pub attempt: i64,
-    /// `begun`, or how it ended.
+    /// `begun`, or the outcome.
     pub event: String,
     pub error: Option<String>,
     pub at: DateTime<Utc>,
 }
 
-/// What one commit adds to a saga's journal.
+/// The changes that one commit makes to a saga's journal and record.
 #[derive(Clone, Debug)]
 pub struct Append {
     pub saga: Uuid,
     pub server: Uuid,
     pub lease_epoch: i64,
-    /// Complete but for the attempt of a last `begun` entry, which is taken in the same commit.
+    /// The new entries. If the last one is `begun`, the commit fills in its attempt.
     pub entries: Vec<JournalEntry>,
     pub state: SagaState,
     pub step: String,
-    /// The context, when it changed.
+    /// The context, if it changed.
     pub context: Option<String>,
     pub error: Option<String>,
-    /// Take the next attempt and write it into the last entry.
+    /// Takes the next attempt and writes it into the last entry.
     pub begins: bool,
-    /// The saga is over: release the server.
+    /// The saga is over: releases the server.
     pub ends: bool,
-    /// Undos or clean-ups that this commit leaves owed.
+    /// Undos and clean-ups that are owed from this commit on.
     pub owed: Vec<super::debts::NewDebt>,
-    /// When somebody wishes that the saga be cancelled, say so and begin nothing.
+    /// If a wish to cancel is recorded, reports it and begins no step.
     pub heeds_cancellation: bool,
-    /// With the end: the operation that takes the server in the same commit when its delete waits for that.
+    /// At the end of the saga: makes the operation of the queued delete, which takes the server in the same commit.
     pub follow_up: Option<FollowUp>,
 }
 
 /// The result of a commit to a saga's journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Appended {
-    /// Of the step that begins, or the present one.
+    /// The fence of the step that begins, else of the present step.
     pub fence: Fence,
-    /// The wish that the saga be cancelled, when that is heeded; then a step that was to begin has not begun, and the last entry is
-    /// not written.
+    /// The wish that the saga be cancelled, if the append heeds it. A step that was to begin has not begun, and its entry is not written.
     pub cancelled: Option<Cancellation>,
-    /// The delete that has the server from this commit on.
+    /// The delete that holds the server from this commit on.
     pub follower: Option<Uuid>,
 }
 
-/// A page of sagas for operators, newest first.
+/// Selects a page of sagas for operators, newest first.
 #[derive(Clone, Debug, Default)]
 pub struct SagaFilter {
     pub server: Option<Uuid>,
@@ -173,7 +172,7 @@ pub struct SagaFilter {
     pub limit: i64,
 }
 
-/// A saga that begins.
+/// A saga to begin.
 #[derive(Clone, Debug)]
 pub struct NewSaga {
     pub id: Uuid,
@@ -183,11 +182,11 @@ pub struct NewSaga {
     pub table_version: i32,
     /// Its first.
     pub step: String,
-    /// As JSON.
+    /// The context as JSON.
     pub context: String,
-    /// Who holds its lease.
+    /// The owner of the lease.
     pub owner: String,
-    /// Steps of which the server must owe nothing.
+    /// Steps whose debts the server must have paid before this operation starts: the operation trusts the fields they write.
     pub waits_for: BTreeSet<&'static str>,
 }
 
@@ -199,30 +198,30 @@ impl NewSaga {
     }
 }
 
-/// A saga at one moment of its run.
+/// A snapshot of a running saga.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WatchedSaga {
     pub record: SagaRecord,
-    /// What its journal has had since the last look.
+    /// The journal entries since the last look.
     pub added: Vec<JournalEntry>,
-    /// Its server's row.
+    /// The ownership row of the saga's server.
     pub ownership: Option<ownership::Ownership>,
 }
 
-/// Everything about operations.
+/// All records about operations.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct OperationRecords {
-    /// The saga that holds each server.
+    /// The saga that holds each server, by server.
     pub holders: BTreeMap<Uuid, Uuid>,
     /// Oldest first.
     pub sagas: Vec<SagaRecord>,
-    /// By saga, in order.
+    /// The journal of each saga, in order.
     pub journals: BTreeMap<Uuid, Vec<JournalEntry>>,
     pub debts: Vec<super::debts::Debt>,
     pub ownership: Vec<ownership::Ownership>,
 }
 
-/// Operations and their journal.
+/// Stores operations and their journal.
 #[derive(Clone)]
 pub struct Operations {
     db: Db,
@@ -234,25 +233,25 @@ impl Operations {
         Operations { db, lease: LEASE }
     }
 
-    /// The API database.
+    /// Returns the API database's connection pool.
     pub fn db(&self) -> &Db {
         &self.db
     }
 
-    /// Takes the server for a new saga and writes the journal's first entry ("`step` begun"). Conflict when another
-    /// operation holds the server, when it owes what this one waits for, or when it is to be deleted.
+    /// Takes the server for a new saga and writes the journal's first entry ("`step` begun"). Conflict if another operation holds the
+    /// server, if the server owes a step in `waits_for`, or if the server is to be deleted.
     pub async fn begin(&self, new: NewSaga) -> Result<Fence, DbError> {
         let (now, until) = (self.db.env().now().naive_utc(), self.lease_end());
         self.db.write(move |conn| begin_in(conn, new, now, until)).await
     }
 
-    /// Appends to the journal under the lease. Conflict when the lease has passed to another owner.
+    /// Appends to the journal under the lease. Conflict if the lease has passed to another owner.
     pub async fn append(&self, append: Append) -> Result<Appended, DbError> {
         let (now, until) = (self.db.env().now().naive_utc(), self.lease_end());
         self.db.write(move |conn| append_in(conn, append, now, until)).await
     }
 
-    /// Ends a saga that its first step refused: nothing of it is left but the record of it, with the context as it is now.
+    /// Ends a saga whose first step refused the request. Only the saga's record stays, with the given context.
     pub async fn abandon(&self, saga: Uuid, why: &str, context: String) -> Result<(), DbError> {
         let (now, why) = (self.db.env().now(), why.to_owned());
         self.db
@@ -298,12 +297,12 @@ impl Operations {
             .await
     }
 
-    /// One saga.
+    /// Returns a saga's record.
     pub async fn saga(&self, saga: Uuid) -> Result<Option<SagaRecord>, DbError> {
         self.db.read(move |conn| sagas::table.find(saga.to_string()).first::<SagaRow>(conn).optional()?.map(record).transpose()).await
     }
 
-    /// A page of sagas. NotFound for an unknown marker.
+    /// Returns a page of sagas. NotFound if the marker is unknown.
     pub async fn list(&self, filter: SagaFilter) -> Result<Vec<SagaRecord>, DbError> {
         self.db
             .read(move |conn| {
@@ -328,12 +327,12 @@ impl Operations {
             .await
     }
 
-    /// The journal of a saga, in order.
+    /// Returns the journal of a saga, in order.
     pub async fn entries(&self, saga: Uuid) -> Result<Vec<JournalEntry>, DbError> {
         self.db.read(move |conn| entries_of(conn, saga)).await
     }
 
-    /// A saga for whoever watches it and knows the first `known` entries of its journal; none when there is no such saga.
+    /// Returns a saga for a watcher that knows the first `known` journal entries. None if there is no such saga.
     pub async fn watched(&self, saga: Uuid, known: usize) -> Result<Option<WatchedSaga>, DbError> {
         let since = i64::try_from(known).unwrap_or(i64::MAX);
         self.db
@@ -349,7 +348,7 @@ impl Operations {
             .await
     }
 
-    /// Everything about operations, as of one moment; for the audit.
+    /// Reads all records about operations in one transaction, for the audit.
     pub async fn audit_records(&self) -> Result<OperationRecords, DbError> {
         self.db
             .read(|conn| {
@@ -374,7 +373,7 @@ impl Operations {
             .await
     }
 
-    /// The saga that holds a server, if any.
+    /// Returns the saga that holds a server.
     pub async fn holder(&self, server: Uuid) -> Result<Option<Uuid>, DbError> {
         self.db
             .read(move |conn| {
@@ -384,7 +383,7 @@ impl Operations {
             .await
     }
 
-    /// Every server that an operation holds, with the operation; for the audit.
+    /// Returns each held server with the saga that holds it, for the audit.
     pub async fn held_servers(&self) -> Result<Vec<(Uuid, Uuid)>, DbError> {
         self.db
             .read(|conn| {
@@ -395,18 +394,18 @@ impl Operations {
             .await
     }
 
-    /// The server's ownership row.
+    /// Returns the server's ownership row.
     pub async fn ownership(&self, server: Uuid) -> Result<Option<ownership::Ownership>, DbError> {
         self.db.read(move |conn| ownership::find(conn, server)).await
     }
 
-    /// Every ownership row; for the audit.
+    /// Returns all ownership rows, for the audit.
     pub async fn all_ownership(&self) -> Result<Vec<ownership::Ownership>, DbError> {
         self.db.read(ownership::all).await
     }
 
-    /// Whether a host may run a server's guest now, and under which fence: only its owner, and never while an operation is
-    /// in flight (INVARIANTS S4).
+    /// Returns the fence under which a host may run a server's guest now. None if the host is not the owner, or while an operation is in
+    /// flight (INVARIANTS S4).
     pub async fn may_run(&self, server: Uuid, cell: String, host: String) -> Result<Option<(i64, i64)>, DbError> {
         self.db
             .read(move |conn| {
@@ -420,7 +419,7 @@ impl Operations {
     }
 }
 
-/// See [`Operations::begin`].
+/// Implements [`Operations::begin`] within the caller's transaction.
 pub(super) fn begin_in(conn: &mut Conn, new: NewSaga, now: NaiveDateTime, until: NaiveDateTime) -> Result<Fence, DbError> {
     let NewSaga { id, server, kind, table_version, step, context, owner, waits_for } = new;
     let row = SagaRow {
@@ -462,7 +461,7 @@ pub(super) fn begin_in(conn: &mut Conn, new: NewSaga, now: NaiveDateTime, until:
     Ok(fence)
 }
 
-/// Gives the server to an operation. Conflict when another has it: the server is the table's key.
+/// Gives the server to an operation. Conflict if another operation has it: the server is the table's key.
 pub(super) fn occupy(conn: &mut Conn, server: &str, saga: &str, now: NaiveDateTime) -> Result<(), DbError> {
     if !stands(Guard::OneOperation) {
         diesel::delete(operations::table.find(server)).execute(conn)?;
@@ -473,7 +472,7 @@ pub(super) fn occupy(conn: &mut Conn, server: &str, saga: &str, now: NaiveDateTi
     Ok(())
 }
 
-/// The lease's present epoch, when a guard against an old owner is left out; else the epoch that the caller has.
+/// Returns the caller's lease epoch. If a test leaves the guard out, returns the present epoch, so that an old owner passes.
 fn believed(conn: &mut Conn, guard: Guard, saga: &str, lease_epoch: i64) -> Result<i64, DbError> {
     if stands(guard) {
         return Ok(lease_epoch);
@@ -497,7 +496,7 @@ fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: Nai
     if held == 0 {
         return Err(lease_lost(append.saga));
     }
-    // After the update: on PostgreSQL a wish that is being written meanwhile has come through by now, or comes after this commit.
+    // Reads the wish after the update: on PostgreSQL a concurrent wish has committed by now, or commits after this commit.
     let cancelled = if append.heeds_cancellation { cancellations::of(conn, &id)? } else { None };
     let begins = append.begins && cancelled.is_none();
     if append.begins && !begins {

@@ -1,4 +1,4 @@
-//! Ownership: the row that says which host may run a server's guest, and the counters behind every fence.
+//! Ownership: the row that names the host which may run a server's guest, and the counters behind every fence.
 
 use diesel::prelude::*;
 use uuid::Uuid;
@@ -17,11 +17,11 @@ diesel::table! {
     }
 }
 
-/// Who owns a server's guest, and the highest fence given out for it.
+/// The owner of a server's guest, and the server's highest fence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ownership {
     pub server: Uuid,
-    /// Cell and host; none before a create has chosen one and after a delete.
+    /// Cell and host. None before a create has chosen a host, and after a delete.
     pub owner: Option<(String, String)>,
     pub epoch: i64,
     pub attempt: i64,
@@ -34,17 +34,17 @@ impl Ownership {
     }
 }
 
-/// The server's row.
+/// Returns the server's row.
 pub fn find(conn: &mut Conn, server: Uuid) -> Result<Option<Ownership>, DbError> {
     ownership::table.find(server.to_string()).first(conn).optional()?.map(Ownership::from_row).transpose()
 }
 
-/// Every row; for the audit.
+/// Returns all rows, for the audit.
 pub fn all(conn: &mut Conn) -> Result<Vec<Ownership>, DbError> {
     ownership::table.order(ownership::server_uuid).load(conn)?.into_iter().map(Ownership::from_row).collect()
 }
 
-/// Takes the next attempt of a server, making its row when it has none.
+/// Takes the next attempt of a server. Makes the server's row if there is none.
 pub fn take_attempt(conn: &mut Conn, server: Uuid) -> Result<Fence, DbError> {
     let key = server.to_string();
     let counters = (ownership::epoch, ownership::attempt);
@@ -62,9 +62,9 @@ pub fn take_attempt(conn: &mut Conn, server: Uuid) -> Result<Fence, DbError> {
     Ok(Fence { server, epoch, attempt })
 }
 
-/// Names a new owner (or none) and raises the epoch: *the* commit that moves a server. The fence must carry the present
-/// epoch, and no attempt may have been taken since: a commit that hung must not come after the one that takes it back, which changes
-/// nothing and leaves the epoch as it is when it comes first. Done again with the same owner, it is fine and changes nothing.
+/// Names a new owner (or none) and raises the epoch: *the* commit that moves a server. Refused unless the fence has the present epoch and
+/// no newer attempt exists: a delayed commit could land after its own undo. An undo that runs first leaves the epoch unchanged. Naming the
+/// present owner again succeeds and changes nothing.
 pub fn hand_over(conn: &mut Conn, fence: Fence, owner: Option<(&str, &str)>) -> Result<(), DbError> {
     let key = fence.server.to_string();
     let present = find(conn, fence.server)?.ok_or_else(|| DbError::NotFound(format!("ownership of server {key}")))?;

@@ -1,4 +1,4 @@
-//! What the API database alone knows of a project's servers, for quotas: it answers while cells are down.
+//! The API database's own record of a project's servers, so that quotas work while cells are down.
 
 use std::collections::BTreeSet;
 
@@ -17,40 +17,40 @@ use crate::domain::flavor::Flavor;
 use crate::domain::quota::{CountedRoom, Taken, refusal};
 use crate::domain::request_spec::RequestSpec;
 
-/// Uuids in one statement at most.
+/// The maximum number of uuids in one statement.
 const CHUNK: usize = 500;
 
-/// A project's servers, or one user's in it, at one moment.
+/// The servers of a project, or of one user in it, at one moment.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ProjectServers {
-    /// The resources of the servers of which nobody has asked for the delete, by the flavors of their request specs: each
-    /// server once, also while it is moving or in trouble.
+    /// The resources of the servers whose delete nobody has asked for, by the flavors of their request specs. Each server counts once, also
+    /// while it moves or is in ERROR.
     pub taken: Taken,
-    /// Every row of the project says whether a delete was asked for and, while it lives, whose it is: the figures can be
-    /// trusted (docs/DOWN-CELLS.md).
+    /// True if every row of the project has a delete flag and every living row names a user, so that the figures can be trusted
+    /// (docs/DOWN-CELLS.md).
     pub populated: bool,
-    /// Those that no cell has yet, with their flavors.
+    /// The servers that no cell has yet, with their flavors.
     pub building: Vec<(Uuid, Flavor)>,
-    /// Consumers of resources that count no more: servers whose delete is not over, and what moves of theirs hold.
+    /// Consumers that no longer count: servers whose delete is not over, and the migrations of these servers.
     pub leaving: BTreeSet<Uuid>,
-    /// The number of the newest mapping that lives; 0 without any.
+    /// The id of the newest living mapping; 0 if there is none.
     pub newest: i32,
 }
 
 impl ApiDb {
-    /// What is known of a project's servers, or of one user's in it.
+    /// Returns the servers of a project, or of one user in it.
     pub async fn project_servers(&self, project_id: &str, user_id: Option<&str>) -> Result<ProjectServers, DbError> {
         let (project, user) = (project_id.to_owned(), user_id.map(str::to_owned));
         self.db.read(move |conn| conn.transaction(|conn| known(conn, &project, user.as_deref()))).await
     }
 
-    /// The living servers of a project whose mappings are newer than the one of this number.
+    /// Returns the living servers of a project whose mappings have an id above `newest`.
     pub async fn servers_since(&self, project_id: &str, newest: i32) -> Result<BTreeSet<Uuid>, DbError> {
         let project = project_id.to_owned();
         self.db.read(move |conn| Ok(since(conn, &project, newest)?.into_iter().collect())).await
     }
 
-    /// The cells to which servers of a project (of all, without one) are mapped: living ones, or with `ever` deleted ones too.
+    /// Returns the cells of a project's servers (of all servers, without a project): of living servers, or with `ever` of deleted ones too.
     pub async fn cells_of_project(&self, project_id: Option<&str>, ever: bool) -> Result<BTreeSet<Uuid>, DbError> {
         let project = project_id.map(str::to_owned);
         self.db
@@ -68,7 +68,7 @@ impl ApiDb {
             .await
     }
 
-    /// How many of a group's members live and are a user's, or may be.
+    /// Returns the number of a group's living members that belong to the user, or whose user is unknown.
     pub async fn members_of_user(&self, group: Uuid, user_id: &str) -> Result<i64, DbError> {
         let user = user_id.to_owned();
         self.db.read(move |conn| members_of_user(conn, group, &user)).await
@@ -109,7 +109,7 @@ fn taken(conn: &mut Conn, project: &str, user: Option<&str>) -> Result<Taken, Db
     Ok(Taken { instances, cores: cores.unwrap_or(0), ram: ram.unwrap_or(0) })
 }
 
-/// Only what is at work can hold anything: a delete that is over has given all back.
+/// Looks only at queued deletes and held servers: a delete that is over has returned all its resources.
 fn leaving(conn: &mut Conn, project: &str) -> Result<BTreeSet<Uuid>, DbError> {
     let deleted = || mappings::table.filter(mappings::project_id.eq(project)).filter(mappings::queued_for_delete.eq(true));
     let queued = deleted().filter(mappings::delete_request.is_not_null()).select(mappings::instance_uuid);
@@ -122,7 +122,7 @@ fn leaving(conn: &mut Conn, project: &str) -> Result<BTreeSet<Uuid>, DbError> {
     }
     let servers: Vec<String> = leaving.iter().map(Uuid::to_string).collect();
     for chunk in servers.chunks(CHUNK) {
-        // While a move is not confirmed, its migration holds what the server had before.
+        // Until a move is confirmed, its migration holds the server's former resources.
         let moves = sagas::table.filter(sagas::server_uuid.eq_any(chunk)).filter(sagas::kind.eq("resize"));
         let moves: Vec<String> = moves.select(sagas::id).load(conn)?;
         leaving.extend(moves.iter().filter_map(|id| Uuid::parse_str(id).ok()));
@@ -151,8 +151,8 @@ fn members_of_user(conn: &mut Conn, group: Uuid, user: &str) -> Result<i64, DbEr
     Ok(count)
 }
 
-/// Why there is no room for a new server, within the commit that accepts it: what was accepted since the room was counted
-/// counts too, for such commits of one project take turns.
+/// Says why the project has no room for a new server, within the commit that accepts it. Also counts the servers accepted since the room
+/// was counted: commits of one project take turns, so none is missed.
 pub(super) fn over_quota(conn: &mut Conn, spec: &RequestSpec, room: &CountedRoom) -> Result<Option<String>, DbError> {
     let mut since_counted = Taken::default();
     for chunk in since(conn, &spec.project_id, room.newest)?.chunks(CHUNK) {

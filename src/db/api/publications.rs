@@ -1,4 +1,4 @@
-//! The commits by which users see a server anew: it is accepted, it is in a cell, it is in another cell. Each changes several
+//! The commits that change what users see of a server: it is accepted, it is in a cell, it is in another cell. Each commit changes several
 //! records in one transaction.
 
 use chrono::{DateTime, Utc};
@@ -13,24 +13,24 @@ use crate::domain::quota::CountedRoom;
 use crate::domain::request_spec::RequestSpec;
 use crate::env::guard::{Guard, stands};
 
-/// A server that is accepted.
+/// An accepted server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NewServer {
-    /// As it shall be once a cell has it.
+    /// The server's future record in its cell.
     pub instance: InstanceBundle,
     pub request_spec: RequestSpec,
 }
 
 impl ApiDb {
-    /// Accepts a server: its mapping (in no cell yet), request spec, build request and group membership; all of them or none.
-    /// [`DbError::NotFound`] when the group is gone.
+    /// Accepts a server: writes its mapping (in no cell yet), request spec, build request and group membership in one transaction.
+    /// [`DbError::NotFound`] if the group is gone.
     pub async fn create_server(&self, fence: Fence, mut server: NewServer) -> Result<(), DbError> {
         let now = self.db.env().now();
         build_requests::seal(&mut server.instance, self.db.env());
         self.db.write_fenced(fence, move |conn| create(conn, server, now)).await
     }
 
-    /// As [`ApiDb::create_server`], unless the project has no room for it any more; then why.
+    /// Accepts a server as [`ApiDb::create_server`] does, or says why the project has no more room for it.
     pub async fn create_server_within(
         &self,
         fence: Fence,
@@ -49,12 +49,12 @@ impl ApiDb {
         .await
     }
 
-    /// Nothing but the fence: what comes late under a lower one is refused from here on.
+    /// Raises the fence only, so that a later call with a lower fence is refused.
     pub async fn raise_fence(&self, fence: Fence) -> Result<(), DbError> {
         self.db.write_fenced(fence, |_| Ok(())).await
     }
 
-    /// The server is in a cell: names the cell and drops the build request. The same call again changes nothing.
+    /// Publishes a built server: names its cell and drops the build request. Repeating the call changes nothing.
     pub async fn publish_build(&self, fence: Fence, instance: Uuid, cell: Uuid) -> Result<(), DbError> {
         let now = self.db.env().now();
         self.db
@@ -65,7 +65,7 @@ impl ApiDb {
             .await
     }
 
-    /// The server is in another cell, with another flavor: names the cell and saves the request spec.
+    /// Publishes a move: names the server's new cell and saves the request spec with the new flavor.
     pub async fn publish_move(&self, fence: Fence, instance: Uuid, cell: Uuid, spec: RequestSpec) -> Result<(), DbError> {
         let now = self.db.env().now();
         self.db
@@ -77,7 +77,7 @@ impl ApiDb {
     }
 }
 
-/// The records of an accepted server, within the caller's transaction.
+/// Inserts the records of an accepted server, within the caller's transaction.
 pub(in crate::db) fn create(conn: &mut Conn, server: NewServer, now: DateTime<Utc>) -> Result<(), DbError> {
     let NewServer { instance, request_spec } = server;
     let uuid = instance.instance.uuid;

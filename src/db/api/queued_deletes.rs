@@ -1,5 +1,5 @@
-//! Deletes that are queued: accepted while nobody can carry them out, because the server's cell does not answer or its create
-//! has not ended. The request stays on the mapping until the server is gone; as long as it does, the server is not shown.
+//! Queued deletes: a delete is accepted although it cannot run yet, because the server's cell does not answer or its create has not ended.
+//! The request stays on the mapping, and hides the server, until the server is gone.
 
 use diesel::prelude::*;
 use uuid::Uuid;
@@ -13,7 +13,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::delete_request::DeleteRequest;
 
 impl ApiDb {
-    /// Queues the delete of a server; of several requests the first is kept. [`DbError::NotFound`] when there is no such server.
+    /// Queues the delete of a server. The first request is kept. [`DbError::NotFound`] if there is no such server.
     pub async fn queue_delete(&self, instance: Uuid, caller: RequestContext) -> Result<(), DbError> {
         let now = self.db.env().now();
         self.db
@@ -28,7 +28,7 @@ impl ApiDb {
             .await
     }
 
-    /// What keeps a queued delete waiting; `attempted` when it was tried and refused. Fine when none waits any more.
+    /// Records why a queued delete still waits. `attempted` if it was tried and refused. Succeeds if no delete waits any more.
     pub async fn note_queued_delete(&self, instance: Uuid, why: String, attempted: bool) -> Result<(), DbError> {
         self.db
             .write(move |conn| {
@@ -42,12 +42,12 @@ impl ApiDb {
             .await
     }
 
-    /// The server is gone: nothing waits any more. Fine when nothing did, or when the mapping is gone too.
+    /// Closes the queued delete of a server that is gone. Succeeds if no delete waits, or the mapping is gone too.
     pub async fn settle_delete(&self, instance: Uuid) -> Result<(), DbError> {
         self.close_delete(instance, true).await
     }
 
-    /// The delete was refused after all: the server is there as before.
+    /// Closes a queued delete that was refused: the server is visible again.
     pub async fn withdraw_delete(&self, instance: Uuid) -> Result<(), DbError> {
         self.close_delete(instance, false).await
     }
@@ -67,7 +67,7 @@ impl ApiDb {
             .await
     }
 
-    /// The cells in which deletes wait to be carried out, in a fixed order.
+    /// Returns the cells that have queued deletes, ordered by uuid.
     pub async fn cells_with_queued_deletes(&self) -> Result<Vec<Uuid>, DbError> {
         self.db
             .read(|conn| {
@@ -78,7 +78,7 @@ impl ApiDb {
             .await
     }
 
-    /// A page of the servers whose deletes wait, those of a cell or all, by uuid, those after `marker`.
+    /// Returns a page of servers with queued deletes, of one cell or all, ordered by uuid, after `marker`.
     pub async fn queued_deletes(&self, cell: Option<Uuid>, marker: Option<Uuid>, limit: i64) -> Result<Vec<InstanceMapping>, DbError> {
         self.db
             .read(move |conn| {
@@ -94,7 +94,7 @@ impl ApiDb {
             .await
     }
 
-    /// How many deletes wait to be carried out, those of servers that no cell has yet among them.
+    /// Counts the queued deletes, including those of servers that no cell has yet.
     pub async fn count_queued_deletes(&self) -> Result<i64, DbError> {
         self.db.read(|conn| Ok(mappings::table.filter(mappings::delete_request.is_not_null()).count().get_result(conn)?)).await
     }

@@ -1,5 +1,5 @@
-//! Turns: whoever takes of a quota in a commit takes the holder's turn in it first, so that two such commits come one after the other
-//! on either database, and the second counts what the first took.
+//! Turns: a commit that uses up a quota first takes the turn of the quota's holder. Two commits of one holder then run one after the other
+//! on either database, and the second counts what the first used.
 
 use diesel::prelude::*;
 
@@ -27,14 +27,14 @@ impl ApiDb {
             })
         };
         match run(holder.clone(), work.clone()).await {
-            // The holder's first turn, taken twice at once: the second finds it.
+            // Two commits inserted the holder's first turn at once. The row exists now, so try again.
             Err(DbError::Conflict(_)) => run(holder, work).await,
             other => other,
         }
     }
 }
 
-/// Until this transaction ends, no other takes a turn of the same holder.
+/// Takes the holder's turn: other transactions wait for it until this one ends.
 fn take_turn(conn: &mut Conn, holder: &str) -> Result<(), DbError> {
     let raised = diesel::update(quota_turns::table.find(holder)).set(quota_turns::turns.eq(quota_turns::turns + 1)).execute(conn)?;
     if raised == 0 {

@@ -23,11 +23,12 @@ diesel::table! {
     }
 }
 
-/// The class whose limits hold for who has none of their own.
+/// The class whose limits apply to projects and users without limits of their own.
 pub const DEFAULT_CLASS: &str = "default";
 
 impl ApiDb {
-    /// The limits in force for a project, or for one of its users: the nearest that is set counts, at last `defaults`.
+    /// Returns the limits of a project, or of one of its users. The user's limit wins over the project's, then the class `default`, then
+    /// `defaults`.
     pub async fn quota_limits(&self, defaults: &Limits, project_id: &str, user_id: Option<&str>) -> Result<Limits, DbError> {
         let (mut limits, project, user) = (defaults.clone(), project_id.to_owned(), user_id.map(str::to_owned));
         self.db
@@ -42,7 +43,7 @@ impl ApiDb {
             .await
     }
 
-    /// Sets some of a project's limits, or of one of its users.
+    /// Sets some limits of a project, or of one of its users.
     pub async fn set_quotas(&self, project_id: &str, user_id: Option<&str>, limits: Limits) -> Result<(), DbError> {
         let (project, user) = (project_id.to_owned(), user_id.unwrap_or_default().to_owned());
         self.db
@@ -59,7 +60,7 @@ impl ApiDb {
             .await
     }
 
-    /// Forgets what was set for a project and all its users, or for one user in it.
+    /// Deletes the limits of a project and all its users, or of one user in it.
     pub async fn delete_quotas(&self, project_id: &str, user_id: Option<&str>) -> Result<(), DbError> {
         let (project, user) = (project_id.to_owned(), user_id.map(str::to_owned));
         self.db
@@ -74,7 +75,7 @@ impl ApiDb {
             .await
     }
 
-    /// The limits of a class, `defaults` where it sets none.
+    /// Returns the limits of a class, with `defaults` for those it does not set.
     pub async fn quota_class(&self, defaults: &Limits, name: &str) -> Result<Limits, DbError> {
         let (mut limits, name) = (defaults.clone(), name.to_owned());
         self.db
@@ -85,7 +86,7 @@ impl ApiDb {
             .await
     }
 
-    /// Sets some of a class's limits.
+    /// Sets some limits of a class.
     pub async fn set_quota_class(&self, name: &str, limits: Limits) -> Result<(), DbError> {
         let name = name.to_owned();
         self.db

@@ -1,4 +1,4 @@
-//! Request specs: what each server was asked to be.
+//! Request specs: the flavor, image and hints that each server was requested with.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::domain::request_spec::RequestSpec;
 
-/// Uuids in one statement at most.
+/// The maximum number of uuids in one statement.
 const CHUNK: usize = 500;
 
 impl ApiDb {
-    /// A server's request spec.
+    /// Returns a server's request spec.
     pub async fn request_spec(&self, instance: Uuid) -> Result<RequestSpec, DbError> {
         self.db
             .read(move |conn| {
@@ -27,7 +27,7 @@ impl ApiDb {
             .await
     }
 
-    /// The request specs of these servers, those that exist.
+    /// Returns the request specs of these servers. Servers without a request spec are left out.
     pub async fn request_specs(&self, instances: Vec<Uuid>) -> Result<BTreeMap<Uuid, RequestSpec>, DbError> {
         self.db
             .read(move |conn| {
@@ -42,7 +42,7 @@ impl ApiDb {
             .await
     }
 
-    /// Replaces a server's request spec as its user wants it; for what belongs to no operation.
+    /// Replaces a server's request spec at a user's request, outside any operation.
     pub async fn edit_request_spec(&self, spec: RequestSpec) -> Result<(), DbError> {
         let now = self.db.env().now();
         self.db.write(move |conn| save(conn, &spec, now)).await

@@ -1,4 +1,4 @@
-//! The tables of the API database as diesel knows them; the SQL is in `migrations/api`.
+//! The API database's tables for diesel. The SQL is in `migrations/api`.
 
 diesel::table! {
     use diesel::sql_types::*;

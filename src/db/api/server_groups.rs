@@ -1,4 +1,4 @@
-//! Server groups with their members.
+//! Server groups and their members.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct ServerGroupRecord {
     pub policy: GroupPolicy,
     /// `{"max_server_per_host": 3}`, or empty.
     pub rules: serde_json::Value,
-    /// In the order in which they joined.
+    /// In the order of joining.
     pub members: Vec<Uuid>,
 }
 
@@ -63,13 +63,13 @@ impl GroupRow {
 }
 
 impl ApiDb {
-    /// A new group, with its members if any.
+    /// Creates a group, with its members.
     pub async fn create_server_group(&self, group: ServerGroupRecord) -> Result<(), DbError> {
         self.db.write(move |conn| create(conn, group)).await
     }
 
-    /// As [`ApiDb::create_server_group`], unless the project has `most` of them already: then false. Of requests at the same time
-    /// no more find room than there is.
+    /// Creates a group as [`ApiDb::create_server_group`] does, or returns false if the project has `most` groups already. Concurrent
+    /// requests take turns, so that they cannot exceed `most` together.
     pub async fn create_server_group_within(&self, group: ServerGroupRecord, most: i64) -> Result<bool, DbError> {
         self.in_turn(group.project_id.clone(), move |conn| {
             let count: i64 = groups::table.filter(groups::project_id.eq(&group.project_id)).count().get_result(conn)?;
@@ -78,7 +78,7 @@ impl ApiDb {
         .await
     }
 
-    /// The groups of a project, or all, in the order of creation.
+    /// Returns the groups of a project, or all groups, oldest first.
     pub async fn server_groups(&self, project_id: Option<&str>) -> Result<Vec<ServerGroupRecord>, DbError> {
         let project = project_id.map(str::to_owned);
         self.db
@@ -103,12 +103,12 @@ impl ApiDb {
             .await
     }
 
-    /// One group.
+    /// Returns the group with this uuid.
     pub async fn server_group(&self, uuid: Uuid) -> Result<ServerGroupRecord, DbError> {
         self.db.read(move |conn| get(conn, uuid)).await
     }
 
-    /// The group that a server is in.
+    /// Returns the group that a server is in.
     pub async fn server_group_of(&self, instance: Uuid) -> Result<Option<ServerGroupRecord>, DbError> {
         self.db
             .read(move |conn| {
@@ -119,7 +119,7 @@ impl ApiDb {
             .await
     }
 
-    /// Removes a group with its memberships.
+    /// Removes a group and its memberships.
     pub async fn delete_server_group(&self, uuid: Uuid) -> Result<(), DbError> {
         self.db
             .write(move |conn| match diesel::delete(groups::table.filter(groups::uuid.eq(Sql(uuid)))).execute(conn)? {

@@ -1,4 +1,4 @@
-//! The API database's records on both databases.
+//! Tests of the API database's records, on both databases.
 
 use std::collections::BTreeMap;
 
@@ -96,11 +96,11 @@ async fn a_server_is_accepted_published_and_moved_by_one_commit_each() {
             members: Vec::new(),
         };
         api.create_server_group(group).await.unwrap();
-        // Its group is gone: nothing of it is accepted.
+        // The group is gone, so nothing of the server is accepted.
         let refused = api.create_server(fence(id(11), 1), new_server(11, Some(id(501)))).await;
         assert!(matches!(refused, Err(DbError::NotFound(_))));
         assert!(matches!(api.instance_mapping(id(11)).await, Err(DbError::NotFound(_))));
-        // It comes after its undo: nothing of it is accepted either.
+        // The create comes after its own undo, so nothing of the server is accepted.
         api.raise_fence(fence(id(11), 2)).await.unwrap();
         assert!(matches!(api.create_server(fence(id(11), 1), new_server(11, None)).await, Err(DbError::Stale(..))));
         assert!(matches!(api.instance_mapping(id(11)).await, Err(DbError::NotFound(_))));
@@ -246,7 +246,7 @@ async fn a_host_is_in_one_zone() {
 #[tokio::test]
 async fn a_lease_keeps_another_controller_away_until_it_runs_out() {
     for api in databases() {
-        // The clock goes a second further with each look at it.
+        // Each reading of the test clock moves it forward by a second.
         let operations = Operations::new(api.db().clone()).leased_for(std::time::Duration::from_secs(6));
         operations.begin(NewSaga::new(id(7), id(1), ("stop", 1), "accept", "{}".into(), "first")).await.unwrap();
         assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Held(_)));
@@ -261,7 +261,7 @@ async fn a_lease_keeps_another_controller_away_until_it_runs_out() {
             assert!(looks < 10, "it runs out");
         }
         assert!(matches!(operations.renew(id(7), 1).await, Err(DbError::Conflict(_))), "it has passed on");
-        // A later life of the owner need not wait.
+        // A later life of the same owner need not wait for the lease to expire.
         assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Taken(saga, _) if saga.lease.epoch == 3));
     }
 }
@@ -305,7 +305,7 @@ async fn a_commit_that_hung_names_no_owner_after_it_was_taken_back() {
         named(first, "source").await.unwrap();
         let next = || api.db().write(|conn| ownership::take_attempt(conn, id(1)));
         let (hung, undo) = (next().await.unwrap(), next().await.unwrap());
-        // It is the source's still: this changes nothing, and no epoch tells the two apart.
+        // The source is still the owner, so this changes nothing and raises no epoch. Only the attempt tells the two commits apart.
         named(undo, "source").await.unwrap();
         let late = named(hung, "target").await;
         assert!(matches!(late, Err(DbError::Stale(..))), "{late:?}");
@@ -354,7 +354,7 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
         assert_eq!(api.cells_of_project(Some("p1"), false).await.unwrap(), [id(1)].into());
         assert_eq!(api.cells_of_project(None, true).await.unwrap(), [id(1), id(2)].into());
 
-        // Of which nothing is known counts as living for lists, and makes the count untrue for quotas.
+        // A server without a delete flag is living for lists, but makes the count untrusted for quotas.
         let in_cell1 = |limit| MappingFilter {
             cell: Some(Some(id(1))),
             project_id: Some("p1".into()),
@@ -398,7 +398,7 @@ async fn the_last_room_is_taken_once() {
         assert!(refusals.iter().all(|why| why == "Quota exceeded for instances: Requested 1, but already used 4 of 4 instances"));
         let known = api.project_servers("p1", None).await.unwrap();
         assert_eq!((known.taken.instances, known.building.len()), (3, 3), "nothing is left of the others");
-        // Counted anew, what was new is among the used; a server whose delete was asked for gives its room back.
+        // After a new count the new server is among the used; a server whose delete was asked for returns its room.
         let counted = CountedRoom { used: Taken { instances: 3, cores: 3, ram: 0 }, newest: known.newest, ..room(9, 3) };
         let refused = take(20, counted.clone()).await.unwrap().unwrap_err();
         assert_eq!(refused, "Quota exceeded for cores: Requested 1, but already used 3 of 3 cores");
@@ -414,7 +414,7 @@ async fn request_specs_of_an_older_release_get_their_amounts() {
             include_str!(concat!("../../../migrations/api/", $database, "/2026-11-23-000301_request_spec_amounts/", $way, ".sql"))
         };
     }
-    // SQLite comes first; there may be no PostgreSQL.
+    // `databases` gives SQLite first; PostgreSQL may be absent.
     let ways = [(migration!("sqlite", "down"), migration!("sqlite", "up")), (migration!("postgres", "down"), migration!("postgres", "up"))];
     for (api, (down, up)) in databases().into_iter().zip(ways) {
         with_cells(&api).await;

@@ -1,6 +1,6 @@
-//! Instance actions and their events: the history that users see. An action is known by server, request and name; an event
-//! by its action, name and host (a step may be tried on one host after another). An event that began before its host was known
-//! takes the host over when that is told. Starting or finishing one twice changes nothing, so a saga's step may write them again.
+//! Instance actions and their events: the history that users see. Server, request and name identify an action; action, name and host
+//! identify an event, because a step may be tried on several hosts. An event that began before its host was known gets the host later.
+//! Starting or finishing an action or event twice changes nothing, so a saga's step may repeat the write.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -13,7 +13,7 @@ use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 
-/// What was asked of a server.
+/// A request that a user made for a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = actions)]
 pub struct Action {
@@ -34,11 +34,11 @@ pub struct Action {
     pub message: Option<String>,
 }
 
-/// A part of what was done for an action.
+/// A part of an action's work.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = events)]
 pub struct Event {
-    /// E.g. `compute_prep_snapshot_based_resize_at_dest`.
+    /// For example `compute_prep_snapshot_based_resize_at_dest`.
     pub event: String,
     #[diesel(serialize_as = Sql<DateTime<Utc>>)]
     pub start_time: DateTime<Utc>,
@@ -46,21 +46,21 @@ pub struct Event {
     pub finish_time: Option<DateTime<Utc>>,
     /// `Success` or `Error` once finished.
     pub result: Option<String>,
-    /// For administrators.
+    /// Only administrators see it.
     pub traceback: Option<String>,
     pub host: Option<String>,
     /// A sentence for the owner (microversion 2.84).
     pub details: Option<String>,
 }
 
-/// An action with its events in the order of their start.
+/// An action with its events, oldest first.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ActionHistory {
     pub action: Action,
     pub events: Vec<Event>,
 }
 
-/// Which action something belongs to.
+/// Identifies an action.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ActionKey {
     pub instance: Uuid,
@@ -68,39 +68,39 @@ pub struct ActionKey {
     pub action: String,
 }
 
-/// How an event ended.
+/// The outcome of an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EventResult {
-    /// As wanted.
+    /// The event succeeded.
     Success,
-    /// Not so; its action's message becomes `Error`.
+    /// The event failed; its action's message becomes `Error`.
     Error {
         /// A sentence for the owner.
         details: String,
-        /// For administrators.
+        /// Only administrators see it.
         traceback: Option<String>,
     },
 }
 
-/// Which of a server's actions to list; newest first.
+/// Selects a server's actions, newest first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ActionFilter {
-    /// Updated at or after.
+    /// Only actions updated at or after this moment.
     pub changes_since: Option<DateTime<Utc>>,
-    /// Updated at or before.
+    /// Only actions updated at or before this moment.
     pub changes_before: Option<DateTime<Utc>>,
-    /// Go on after the action of this request; [`DbError::NotFound`] when there is none.
+    /// Only actions after the action of this request; [`DbError::NotFound`] if there is no such action.
     pub marker: Option<String>,
     pub limit: Option<i64>,
 }
 
 impl CellDb {
-    /// A server's actions, newest first.
+    /// Returns a server's actions, newest first.
     pub async fn actions(&self, instance: Uuid, filter: ActionFilter) -> Result<Vec<Action>, DbError> {
         self.db.read(move |conn| list(conn, instance, &filter)).await
     }
 
-    /// What was done for a request: its newest action with events. [`DbError::NotFound`] when there is none.
+    /// Returns the newest action of a request, with its events. [`DbError::NotFound`] if there is none.
     pub async fn action(&self, instance: Uuid, request_id: &str) -> Result<ActionHistory, DbError> {
         let request = request_id.to_owned();
         self.db
@@ -119,24 +119,25 @@ impl CellDb {
             .await
     }
 
-    /// The whole history of a server, oldest first.
+    /// Returns the whole history of a server, oldest first.
     pub async fn history(&self, instance: Uuid) -> Result<Vec<ActionHistory>, DbError> {
         self.db.read(move |conn| all(conn, instance)).await
     }
 
-    /// [`CellTxn::merge_actions`] alone.
+    /// Commits [`CellTxn::merge_actions`] alone.
     pub async fn merge_actions(&self, fence: Fence, instance: Uuid, history: Vec<ActionHistory>) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().merge_actions(instance, history)).await
     }
 }
 
 impl CellTxn {
-    /// Records that an action began; fine when it is recorded.
+    /// Records that an action began. Succeeds if it is recorded already.
     pub fn action_started(self, key: ActionKey, user_id: String, project_id: String) -> CellTxn {
         self.action_started_at(key, user_id, project_id, None)
     }
 
-    /// As [`CellTxn::action_started`], of an action that was asked for before this cell was chosen; now without a moment.
+    /// Records an action as [`CellTxn::action_started`] does, with the moment at which it was asked for, before this cell was chosen. None
+    /// means now.
     pub fn action_started_at(self, key: ActionKey, user_id: String, project_id: String, at: Option<DateTime<Utc>>) -> CellTxn {
         self.with(move |conn, now| {
             let now = at.unwrap_or(now);
@@ -159,7 +160,7 @@ impl CellTxn {
         })
     }
 
-    /// Records that an action ended; nothing when it has ended or is not recorded here.
+    /// Records that an action ended. Changes nothing if it has ended or is not recorded here.
     pub fn action_finished(self, key: ActionKey, message: Option<String>) -> CellTxn {
         self.with(move |conn, now| {
             let Some(id) = id_of(conn, &key)? else { return Ok(()) };
@@ -169,13 +170,13 @@ impl CellTxn {
         })
     }
 
-    /// Records that an event began; fine when it is recorded as begun. Nothing when its action is not recorded here: the
-    /// history must not fail what it tells of.
+    /// Records that an event began. Succeeds if that is recorded already. Changes nothing if the action is not recorded here: a gap in the
+    /// history must not fail the operation.
     pub fn event_started(self, key: ActionKey, event: String, host: Option<String>) -> CellTxn {
         self.event_started_at(key, event, host, None)
     }
 
-    /// As [`CellTxn::event_started`], of an event that began at a moment before; now without one.
+    /// Records an event as [`CellTxn::event_started`] does, with the moment at which it began. None means now.
     pub fn event_started_at(self, key: ActionKey, event: String, host: Option<String>, at: Option<DateTime<Utc>>) -> CellTxn {
         self.with(move |conn, now| {
             let Some(id) = id_of(conn, &key)? else { return Ok(()) };
@@ -186,7 +187,7 @@ impl CellTxn {
         })
     }
 
-    /// Records that every event of the action which has not ended failed, and why. The action's own end is told apart from it.
+    /// Records that all open events of the action failed, and why. The action's own end is recorded separately.
     pub fn open_events_failed(self, key: ActionKey, details: String) -> CellTxn {
         self.with(move |conn, now| {
             let Some(id) = id_of(conn, &key)? else { return Ok(()) };
@@ -196,7 +197,8 @@ impl CellTxn {
         })
     }
 
-    /// Records how an event ended, begun or not; the first end recorded stays. Nothing when its action is not recorded here.
+    /// Records the outcome of an event, even if its start is not recorded. The first outcome stays. Changes nothing if the action is not
+    /// recorded here.
     pub fn event_finished(self, key: ActionKey, event: String, host: Option<String>, result: EventResult) -> CellTxn {
         self.with(move |conn, now| {
             let Some(id) = id_of(conn, &key)? else { return Ok(()) };
@@ -223,8 +225,8 @@ impl CellTxn {
         })
     }
 
-    /// Brings another cell's history of the server into this one, so that there is one (NOVA-DIFFERENCES L7): actions and events that are
-    /// not here are added, ends that are not known here are taken over.
+    /// Merges another cell's history of the server into this cell's (NOVA-DIFFERENCES L7): adds missing actions and events, and fills in
+    /// missing ends.
     pub fn merge_actions(self, instance: Uuid, history: Vec<ActionHistory>) -> CellTxn {
         self.with(move |conn, _| history.into_iter().try_for_each(|entry| merge(conn, instance, entry)))
     }
@@ -240,8 +242,8 @@ fn id_of(conn: &mut Conn, key: &ActionKey) -> Result<Option<i32>, DbError> {
         .optional()?)
 }
 
-/// The event of that name at that host. Asked without a host: the newest of that name. Asked with one: else an event that has no
-/// host yet, which is at this host from now on.
+/// Finds the event of that name at that host. Without a host, finds the newest event of that name. With a host, falls back to an event
+/// without a host, and gives it this host.
 fn event_id(conn: &mut Conn, action: i32, event: &str, host: Option<&str>) -> Result<Option<i32>, DbError> {
     let named: Vec<(i32, Option<String>)> = events::table
         .filter(events::action_id.eq(action))
@@ -345,7 +347,7 @@ pub(super) fn merge(conn: &mut Conn, instance: Uuid, entry: ActionHistory) -> Re
 }
 
 pub(super) fn delete_all(conn: &mut Conn, instance: Uuid) -> Result<(), DbError> {
-    // Their events go with them (foreign key with cascade).
+    // The foreign key deletes their events too.
     diesel::delete(actions::table.filter(actions::instance_uuid.eq(Sql(instance)))).execute(conn)?;
     Ok(())
 }

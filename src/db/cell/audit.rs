@@ -1,4 +1,4 @@
-//! What the invariant audit reads of a cell, in one transaction.
+//! The records that the audit reads from a cell, in one transaction.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,13 @@ use super::schema::{block_device_mappings as bdms, compute_nodes as nodes, insta
 use crate::db::{DbError, fence};
 use crate::domain::migration::MigrationStatus;
 
-/// A cell's records as far as invariants speak of them.
+/// The records of a cell that invariants speak of.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CellRecords {
-    /// Undeleted ones, hidden or not.
+    /// Undeleted instances, hidden or not.
     pub instances: Vec<Instance>,
     pub block_devices: Vec<BlockDevice>,
-    /// Those that may still change ([`MigrationStatus::is_live`]).
+    /// Migrations that may still change ([`MigrationStatus::is_live`]).
     pub migrations: Vec<Migration>,
     pub compute_nodes: Vec<ComputeNode>,
     /// The highest `(epoch, attempt)` that has written here, per server.
@@ -29,7 +29,7 @@ pub struct CellRecords {
 }
 
 impl CellDb {
-    /// Everything that the audit looks at.
+    /// Reads all records that the audit checks.
     pub async fn audit_records(&self) -> Result<CellRecords, DbError> {
         self.db
             .read(|conn| {

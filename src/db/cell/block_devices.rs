@@ -1,4 +1,4 @@
-//! Block device mappings: which disks and volumes a server has, and under which attachments.
+//! Block device mappings: the disks and volumes of each server, and their attachments.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -11,7 +11,7 @@ use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 
-/// A disk or volume of a server. The uuid is the same in both cells of a move; the attachment is each cell's own.
+/// A disk or volume of a server. Both cells of a move use the same uuid, but each has its own attachment.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = bdms)]
 pub struct BlockDevice {
@@ -23,9 +23,9 @@ pub struct BlockDevice {
     pub created_at: DateTime<Utc>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
     pub updated_at: Option<DateTime<Utc>>,
-    /// 0 for the disk to boot from; none or negative for one never to boot from.
+    /// 0 for the boot disk; none or negative for a disk that never boots.
     pub boot_index: Option<i32>,
-    /// E.g. `/dev/vdb`.
+    /// For example `/dev/vdb`.
     pub device_name: Option<String>,
     /// `image`, `volume`, `snapshot` or `blank`.
     pub source_type: String,
@@ -37,7 +37,7 @@ pub struct BlockDevice {
     pub attachment_id: Option<Uuid>,
     #[diesel(serialize_as = Sql<Option<serde_json::Value>>)]
     pub connection_info: Option<serde_json::Value>,
-    /// GiB.
+    /// In GiB.
     pub volume_size: Option<i32>,
     pub volume_type: Option<String>,
     pub delete_on_termination: bool,
@@ -53,7 +53,7 @@ pub struct BlockDevice {
 }
 
 impl BlockDevice {
-    /// A volume to attach, with no attachment yet.
+    /// Makes a device for a volume without an attachment.
     pub fn volume(uuid: Uuid, instance_uuid: Uuid, volume_id: Uuid, now: DateTime<Utc>) -> BlockDevice {
         BlockDevice {
             source_type: "volume".to_owned(),
@@ -63,7 +63,7 @@ impl BlockDevice {
         }
     }
 
-    /// A blank local disk.
+    /// Makes a device for a blank local disk.
     pub fn local(uuid: Uuid, instance_uuid: Uuid, now: DateTime<Utc>) -> BlockDevice {
         BlockDevice {
             uuid,
@@ -90,13 +90,13 @@ impl BlockDevice {
         }
     }
 
-    /// It is a volume that exists.
+    /// True if the device is a volume that exists.
     pub fn is_volume(&self) -> bool {
         self.destination_type == "volume" && self.volume_id.is_some()
     }
 }
 
-/// What to change of a block device: `None` leaves a field as it is.
+/// A change of a block device. `None` leaves a field unchanged.
 #[derive(Clone, PartialEq, Debug, Default, AsChangeset)]
 #[diesel(table_name = bdms)]
 pub struct BlockDeviceChange {
@@ -114,12 +114,12 @@ pub struct BlockDeviceChange {
 }
 
 impl CellDb {
-    /// The server's disks and volumes in the order in which they were added.
+    /// Returns the server's devices, in the order of their addition.
     pub async fn block_devices(&self, instance: Uuid) -> Result<Vec<BlockDevice>, DbError> {
         self.db.read(move |conn| all(conn, instance)).await
     }
 
-    /// The servers' block devices that name the volume.
+    /// Returns all servers' devices that name the volume.
     pub async fn block_devices_of_volume(&self, volume: Uuid) -> Result<Vec<BlockDevice>, DbError> {
         self.db
             .read(move |conn| {
@@ -128,14 +128,14 @@ impl CellDb {
             .await
     }
 
-    /// [`CellTxn::replace_block_devices`] alone.
+    /// Commits [`CellTxn::replace_block_devices`] alone.
     pub async fn replace_bdms(&self, fence: Fence, instance: Uuid, devices: Vec<BlockDevice>) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().replace_block_devices(instance, devices)).await
     }
 }
 
 impl CellTxn {
-    /// Writes the device: changes the one with its uuid or adds it.
+    /// Saves a device: replaces the device with this uuid, or adds it.
     pub fn save_block_device(self, device: BlockDevice) -> CellTxn {
         self.with(move |conn, _| {
             diesel::delete(bdms::table.filter(bdms::uuid.eq(Sql(device.uuid)))).execute(conn)?;
@@ -144,7 +144,7 @@ impl CellTxn {
         })
     }
 
-    /// Changes one device; [`DbError::NotFound`] when there is none.
+    /// Changes a device. [`DbError::NotFound`] if there is none with this uuid.
     pub fn block_device_change(self, uuid: Uuid, change: BlockDeviceChange) -> CellTxn {
         self.with(move |conn, now| {
             let row = bdms::table.filter(bdms::uuid.eq(Sql(uuid)));
@@ -155,7 +155,7 @@ impl CellTxn {
         })
     }
 
-    /// Removes a device; fine when there is none.
+    /// Removes a device. Succeeds if there is none.
     pub fn delete_block_device(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, _| {
             diesel::delete(bdms::table.filter(bdms::uuid.eq(Sql(uuid)))).execute(conn)?;
@@ -163,7 +163,7 @@ impl CellTxn {
         })
     }
 
-    /// Makes these the server's only devices.
+    /// Replaces all devices of the server.
     pub fn replace_block_devices(self, instance: Uuid, devices: Vec<BlockDevice>) -> CellTxn {
         self.with(move |conn, _| {
             delete_all(conn, instance)?;

@@ -1,6 +1,6 @@
-//! A server with everything that belongs to it in a cell, as one value: what a cross-cell move copies (INVARIANTS D6). Rows are
-//! carried whole, so that a field added later cannot be forgotten (NOVA-DIFFERENCES L20), faults and the history with them
-//! (NOVA-DIFFERENCES L7, L8).
+//! A server with everything that belongs to it in a cell, as one value. A cross-cell move copies this value (INVARIANTS D6). Rows are
+//! copied whole, so that a new column cannot be forgotten (NOVA-DIFFERENCES L20), including faults and the history (NOVA-DIFFERENCES L7,
+//! L8).
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -21,7 +21,7 @@ use crate::domain::fence::Fence;
 use crate::domain::network_info::NetworkInfo;
 use crate::domain::server::{TaskState, VmState};
 
-/// A server, whole. Numbers that are a cell's own are given anew where it is imported; what refers to them names uuids here.
+/// A server's whole record. The target cell gives rows new ids, so references inside the bundle use uuids.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct InstanceBundle {
     pub instance: Instance,
@@ -46,7 +46,7 @@ pub struct InstanceBundle {
 }
 
 impl InstanceBundle {
-    /// Only the row; the rest is empty.
+    /// Makes a bundle that has only the instance's row.
     pub fn new(instance: Instance) -> InstanceBundle {
         InstanceBundle {
             instance,
@@ -63,7 +63,7 @@ impl InstanceBundle {
     }
 }
 
-/// What a user can change of a server while it waits for confirm or revert; a revert brings it along (NOVA-DIFFERENCES L23).
+/// The fields that a user can change while a server waits for confirm or revert. A revert copies them back (NOVA-DIFFERENCES L23).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct UserFields {
     pub display_name: String,
@@ -99,25 +99,25 @@ impl From<&InstanceBundle> for UserFields {
 }
 
 impl CellDb {
-    /// The server and all that belongs to it, in one consistent read; [`DbError::NotFound`] when it is absent or deleted.
+    /// Reads the whole record in one transaction. [`DbError::NotFound`] if the server is absent or deleted.
     pub async fn export_bundle(&self, uuid: Uuid) -> Result<InstanceBundle, DbError> {
         self.db.read(move |conn| conn.transaction(|conn| export(conn, uuid))).await
     }
 
-    /// [`CellTxn::import_bundle`] alone.
+    /// Commits [`CellTxn::import_bundle`] alone.
     pub async fn import_bundle(&self, fence: Fence, bundle: InstanceBundle, hidden: bool) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().import_bundle(bundle, hidden)).await
     }
 
-    /// [`CellTxn::copy_user_fields`] alone.
+    /// Commits [`CellTxn::copy_user_fields`] alone.
     pub async fn copy_user_fields(&self, fence: Fence, uuid: Uuid, fields: UserFields) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().copy_user_fields(uuid, fields)).await
     }
 }
 
 impl CellTxn {
-    /// Writes the server into this cell. What an earlier try or an earlier stay left (a hidden or deleted row of the server) is
-    /// replaced, so that importing twice is importing once; [`DbError::Conflict`] when the cell has the server visibly.
+    /// Writes the server into this cell, in place of a hidden or deleted row that an earlier try or stay left: importing twice gives one
+    /// record. [`DbError::Conflict`] if the cell has a visible record of the server.
     pub fn import_bundle(self, mut bundle: InstanceBundle, hidden: bool) -> CellTxn {
         self.with(move |conn, now| {
             let uuid = bundle.instance.uuid;
@@ -130,7 +130,7 @@ impl CellTxn {
         })
     }
 
-    /// Writes what a user may have changed in the other cell (NOVA-DIFFERENCES L23).
+    /// Writes the fields that a user may have changed in the other cell (NOVA-DIFFERENCES L23).
     pub fn copy_user_fields(self, uuid: Uuid, fields: UserFields) -> CellTxn {
         self.with(move |conn, now| {
             let set = (
@@ -153,7 +153,7 @@ impl CellTxn {
         })
     }
 
-    /// Clears what a move keeps on the row (NOVA-DIFFERENCES L14): old and new flavor, the old state and the context.
+    /// Clears the fields that a move sets on the row (NOVA-DIFFERENCES L14): old and new flavor, old state and migration context.
     pub fn clear_move_fields(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, now| {
             let set = (
@@ -168,7 +168,7 @@ impl CellTxn {
         .clear_migration_context(uuid)
     }
 
-    /// The failure of an operation as users see it: ERROR at rest, with a fault.
+    /// Records the failure of an operation for users: state ERROR and a fault.
     pub fn instance_error(self, uuid: Uuid, task_state: Option<TaskState>, fault: Fault) -> CellTxn {
         self.instance_change(uuid, super::instance_change::InstanceChange::states(VmState::Error, task_state)).fault(fault)
     }

@@ -1,4 +1,4 @@
-//! Compute nodes: what each host's hypervisor has and what servers use of it.
+//! Compute nodes: the resources of each host's hypervisor, and their usage.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -12,15 +12,15 @@ use crate::db::{Conn, DbError};
 use crate::domain::flavor::Flavor;
 use crate::domain::server::TaskState;
 
-/// A hypervisor.
+/// A hypervisor's row.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = nodes)]
 #[diesel(treat_none_as_null = true)]
 pub struct ComputeNode {
-    /// The cell's own number, which old microversions show.
+    /// The id in this cell's database, which old microversions show.
     #[diesel(skip_insertion)]
     pub id: i32,
-    /// Also the id of its resource provider.
+    /// Also the uuid of the node's resource provider.
     #[diesel(serialize_as = Sql<Uuid>)]
     pub uuid: Uuid,
     #[diesel(serialize_as = Sql<DateTime<Utc>>)]
@@ -39,22 +39,22 @@ pub struct ComputeNode {
     pub memory_mb_used: i32,
     pub local_gb_used: i32,
     pub running_vms: i32,
-    /// Servers with a task.
+    /// The number of servers with a task state.
     pub current_workload: i32,
     pub cpu_allocation_ratio: f64,
     pub ram_allocation_ratio: f64,
     pub disk_allocation_ratio: f64,
     /// JSON text, as the hypervisor reports it.
     pub cpu_info: String,
-    /// Its service.
+    /// The uuid of the host's compute service.
     #[diesel(serialize_as = Sql<Uuid>)]
     pub service_id: Uuid,
-    /// The API database has a mapping of its host.
+    /// True if the API database has a mapping of the host.
     pub mapped: bool,
 }
 
 impl ComputeNode {
-    /// The simulated hypervisor of a host: it has room for nothing yet, and promises no more than it has.
+    /// Makes the row of a host's simulated hypervisor, without resources yet and without overcommit.
     pub fn new(uuid: Uuid, host: &str, service_id: Uuid, created_at: DateTime<Utc>) -> ComputeNode {
         ComputeNode {
             id: 0,
@@ -85,14 +85,14 @@ impl ComputeNode {
 }
 
 impl CellDb {
-    /// Every compute node, by host.
+    /// Returns all compute nodes, ordered by host.
     pub async fn compute_nodes(&self) -> Result<Vec<ComputeNode>, DbError> {
         self.db
             .read(|conn| Ok(nodes::table.order((nodes::host, nodes::hypervisor_hostname)).select(ComputeNode::as_select()).load(conn)?))
             .await
     }
 
-    /// The compute node of that uuid.
+    /// Returns the compute node with this uuid.
     pub async fn compute_node(&self, uuid: Uuid) -> Result<ComputeNode, DbError> {
         self.db
             .read(move |conn| {
@@ -102,14 +102,14 @@ impl CellDb {
             .await
     }
 
-    /// [`CellTxn::recount_usage`] alone.
+    /// Commits [`CellTxn::recount_usage`] alone.
     pub async fn recount_usage(&self, host: &str) -> Result<(), DbError> {
         self.apply_unfenced(CellTxn::new().recount_usage(host)).await
     }
 }
 
 impl CellTxn {
-    /// Writes a compute node: changes the one of its host and name (its uuid and creation stay) or adds it.
+    /// Saves a compute node: changes the row of its host and name, which keeps its uuid and creation time, or adds a row.
     pub fn save_compute_node(self, mut node: ComputeNode) -> CellTxn {
         self.with(move |conn, now| {
             let row = nodes::table
@@ -130,8 +130,8 @@ impl CellTxn {
         })
     }
 
-    /// Counts anew what the host's undeleted servers use, hidden ones included (INVARIANTS D2): each with its present flavor. A
-    /// move that is claimed but not yet shown as its host's is counted by the host's own report, not here.
+    /// Counts the resources that the host's undeleted servers use, hidden copies included (INVARIANTS D2), by their present flavors. The
+    /// host's own report counts a claim for a move whose server is not yet on the host.
     pub fn recount_usage(self, host: &str) -> CellTxn {
         let host = host.to_owned();
         self.with(move |conn, now| recount(conn, &host, now))

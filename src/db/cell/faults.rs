@@ -1,4 +1,4 @@
-//! Faults: why a server went to ERROR; the newest one is shown.
+//! Faults: the reasons why a server went to ERROR. Users see the newest fault.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -10,10 +10,10 @@ use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 
-/// The longest message that is kept, as in Nova.
+/// The maximum length of a stored message, as in Nova.
 pub const MESSAGE_MAX: usize = 255;
 
-/// One fault.
+/// A fault's row.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = faults)]
 pub struct Fault {
@@ -21,17 +21,17 @@ pub struct Fault {
     pub instance_uuid: Uuid,
     #[diesel(serialize_as = Sql<DateTime<Utc>>)]
     pub created_at: DateTime<Utc>,
-    /// As an HTTP status.
+    /// The HTTP status code.
     pub code: i32,
-    /// Cut to [`MESSAGE_MAX`] characters when it is stored.
+    /// Cut to [`MESSAGE_MAX`] characters when stored.
     pub message: String,
-    /// For administrators.
+    /// Only administrators see them.
     pub details: Option<String>,
     pub host: Option<String>,
 }
 
 impl CellDb {
-    /// The server's newest fault.
+    /// Returns the server's newest fault.
     pub async fn latest_fault(&self, instance: Uuid) -> Result<Option<Fault>, DbError> {
         self.db.read(move |conn| newest(conn, instance)).await
     }
@@ -44,13 +44,13 @@ impl CellTxn {
     }
 }
 
-/// The server's newest fault.
+/// Returns the server's newest fault.
 pub(super) fn newest(conn: &mut Conn, instance: Uuid) -> Result<Option<Fault>, DbError> {
     let of_it = faults::table.filter(faults::instance_uuid.eq(Sql(instance)));
     Ok(of_it.order(faults::id.desc()).select(Fault::as_select()).first(conn).optional()?)
 }
 
-/// Every fault of the server, oldest first.
+/// Returns all faults of the server, oldest first.
 pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<Vec<Fault>, DbError> {
     Ok(faults::table.filter(faults::instance_uuid.eq(Sql(instance))).order(faults::id).select(Fault::as_select()).load(conn)?)
 }

@@ -13,7 +13,7 @@ use crate::domain::flavor::Flavor;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
 
-/// What to change of a server's row: `None` leaves a field as it is, `Some(None)` empties one that may be empty.
+/// A change of a server's row. `None` leaves a field unchanged; `Some(None)` clears a nullable field.
 #[derive(Clone, PartialEq, Debug, Default, AsChangeset)]
 #[diesel(table_name = instances)]
 pub struct InstanceChange {
@@ -59,18 +59,18 @@ pub struct InstanceChange {
 }
 
 impl InstanceChange {
-    /// Only the task state.
+    /// Changes the task state only.
     pub fn task(task_state: Option<TaskState>) -> InstanceChange {
         InstanceChange { task_state: Some(task_state), ..InstanceChange::default() }
     }
 
-    /// Both states.
+    /// Changes both states.
     pub fn states(vm_state: VmState, task_state: Option<TaskState>) -> InstanceChange {
         InstanceChange { vm_state: Some(vm_state), ..InstanceChange::task(task_state) }
     }
 }
 
-/// The states that a server must be in for a change to happen; an empty list allows any.
+/// The states from which a change is allowed. An empty list allows any state.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Expected {
     pub vm_states: Vec<VmState>,
@@ -78,17 +78,17 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Any state.
+    /// Allows any state.
     pub fn any() -> Expected {
         Expected::default()
     }
 
-    /// At rest in one of these.
+    /// Allows these states, without a task.
     pub fn at_rest(vm_states: &[VmState]) -> Expected {
         Expected { vm_states: vm_states.to_vec(), task_states: vec![None] }
     }
 
-    /// Under one of these tasks.
+    /// Allows these tasks.
     pub fn tasks(task_states: &[Option<TaskState>]) -> Expected {
         Expected { vm_states: Vec::new(), task_states: task_states.to_vec() }
     }
@@ -101,24 +101,24 @@ impl Expected {
 }
 
 impl CellTxn {
-    /// Changes an undeleted server; [`DbError::NotFound`] when there is none.
+    /// Changes an undeleted server. [`DbError::NotFound`] if there is none.
     pub fn instance_change(self, uuid: Uuid, change: InstanceChange) -> CellTxn {
         self.instance_change_if(uuid, Expected::any(), change)
     }
 
-    /// Changes an undeleted server that is in an expected state, else [`DbError::WrongState`] with its present states.
+    /// Changes an undeleted server that is in an expected state. Otherwise [`DbError::WrongState`] with its present states.
     pub fn instance_change_if(self, uuid: Uuid, expected: Expected, change: InstanceChange) -> CellTxn {
         self.with(move |conn, now| update(conn, uuid, &expected, change, now))
     }
 }
 
 impl CellDb {
-    /// [`CellTxn::instance_change`] alone.
+    /// Commits [`CellTxn::instance_change`] alone.
     pub async fn update_instance(&self, fence: Fence, uuid: Uuid, change: InstanceChange) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().instance_change(uuid, change)).await
     }
 
-    /// [`CellTxn::instance_change_if`] alone.
+    /// Commits [`CellTxn::instance_change_if`] alone.
     pub async fn update_instance_if(&self, fence: Fence, uuid: Uuid, expected: Expected, change: InstanceChange) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().instance_change_if(uuid, expected, change)).await
     }
@@ -140,7 +140,7 @@ pub(super) fn update(conn: &mut Conn, uuid: Uuid, expected: &Expected, change: I
         diesel::update(row).set(set).execute(conn)?;
         return Ok(());
     }
-    // Compare-and-swap: on PostgreSQL another writer may have changed the states since they were read.
+    // Compare-and-swap: on PostgreSQL another writer may have changed the states since this transaction read them.
     let same = row.filter(instances::vm_state.eq(vm_state));
     let changed = match task_state {
         Some(task) => diesel::update(same.filter(instances::task_state.eq(task))).set(set).execute(conn)?,

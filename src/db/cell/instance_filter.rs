@@ -1,4 +1,4 @@
-//! Which servers a list shows: the API's filters as SQL, and as a look at the record where the filter is a regular expression.
+//! Filters of server lists: as SQL, or as a check of each record if the filter is a regular expression.
 
 use chrono::{DateTime, Utc};
 use diesel::dsl::{exists, not};
@@ -13,19 +13,19 @@ use crate::domain::network_info::NetworkInfo;
 use crate::domain::server::{PowerState, TaskState, VmState, api_status};
 use crate::env::guard::{Guard, stands};
 
-/// Deleted servers in a list.
+/// Whether a list shows deleted servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Deleted {
-    /// Left out.
+    /// Only undeleted servers.
     #[default]
     Exclude,
-    /// Only they.
+    /// Only deleted servers.
     Only,
-    /// With the others.
+    /// Deleted and undeleted servers.
     Include,
 }
 
-/// Which servers to list. Every given condition must hold. Hidden copies are left out unless asked for (INVARIANTS D2).
+/// Selects servers. All conditions that are set must hold. Hidden copies are left out unless `with_hidden` is set (INVARIANTS D2).
 #[derive(Clone, Debug, Default)]
 pub struct InstanceFilter {
     pub deleted: Deleted,
@@ -37,7 +37,7 @@ pub struct InstanceFilter {
     pub host: Option<String>,
     pub node: Option<String>,
     pub availability_zone: Option<String>,
-    /// The id that users know.
+    /// The flavor's public id.
     pub flavor_id: Option<String>,
     pub image_ref: Option<String>,
     pub key_name: Option<String>,
@@ -53,38 +53,38 @@ pub struct InstanceFilter {
     pub power_state: Option<PowerState>,
     pub vm_states: Option<Vec<VmState>>,
     pub task_states: Option<Vec<Option<TaskState>>>,
-    /// Pairs of states, as [`states_of_status`] gives them; an empty list shows nothing.
+    /// Pairs of states, from [`states_of_status`]. An empty list selects no server.
     pub states: Option<Vec<(VmState, Option<TaskState>)>>,
     pub created_at: Option<DateTime<Utc>>,
     pub launched_at: Option<DateTime<Utc>>,
     pub terminated_at: Option<DateTime<Utc>>,
-    /// Changed (or, never changed, created) at or after.
+    /// Changed at or after this moment; a server that never changed counts by its creation.
     pub changes_since: Option<DateTime<Utc>>,
-    /// Changed (or, never changed, created) at or before.
+    /// Changed at or before this moment; a server that never changed counts by its creation.
     pub changes_before: Option<DateTime<Utc>>,
-    /// Has all of these.
+    /// The server has all these tags.
     pub tags: Vec<String>,
-    /// Has one of these, when any is named.
+    /// The server has at least one of these tags. An empty list allows any server.
     pub tags_any: Vec<String>,
-    /// Has not all of these, when any is named.
+    /// The server lacks at least one of these tags. An empty list allows any server.
     pub not_tags: Vec<String>,
-    /// Has none of these.
+    /// The server has none of these tags.
     pub not_tags_any: Vec<String>,
-    /// Has these keys with these values.
+    /// The server has these keys with these values.
     pub metadata: Vec<(String, String)>,
-    /// Found in the name.
+    /// Matches the name.
     pub name: Option<Regex>,
-    /// Found in the description.
+    /// Matches the description.
     pub description: Option<Regex>,
-    /// Found in the guest's host name.
+    /// Matches the guest's host name.
     pub hostname: Option<Regex>,
-    /// Found in an address of version 4.
+    /// Matches an IPv4 address.
     pub ip: Option<Regex>,
-    /// Found in an address of version 6.
+    /// Matches an IPv6 address.
     pub ip6: Option<Regex>,
 }
 
-/// The pairs of states that the API shows under one of these statuses.
+/// Returns the pairs of states that the API shows as one of these statuses.
 pub fn states_of_status(statuses: &[&str]) -> Vec<(VmState, Option<TaskState>)> {
     let tasks = || std::iter::once(None).chain(TaskState::ALL.iter().copied().map(Some));
     let pairs = VmState::ALL.iter().flat_map(|vm| tasks().map(|task| (*vm, task)));
@@ -100,17 +100,17 @@ macro_rules! equal {
 }
 
 impl InstanceFilter {
-    /// True when some conditions are left to [`InstanceFilter::admits`].
+    /// True if SQL cannot check all conditions, so that [`InstanceFilter::admits`] must check the rest.
     pub(super) fn looks_at_records(&self) -> bool {
         self.name.is_some() || self.description.is_some() || self.hostname.is_some() || self.looks_at_addresses()
     }
 
-    /// True when [`InstanceFilter::admits`] needs the info cache.
+    /// True if [`InstanceFilter::admits`] needs the info cache.
     pub(super) fn looks_at_addresses(&self) -> bool {
         self.ip.is_some() || self.ip6.is_some()
     }
 
-    /// The conditions that SQL does not judge.
+    /// Checks the conditions that SQL cannot check.
     pub(super) fn admits(&self, instance: &Instance, network: Option<&NetworkInfo>) -> bool {
         let found = |pattern: &Option<Regex>, text: &str| pattern.as_ref().is_none_or(|pattern| pattern.is_match(text));
         let address = |pattern: &Option<Regex>, version: u8| {
@@ -124,7 +124,7 @@ impl InstanceFilter {
             && address(&self.ip6, 6)
     }
 
-    /// The servers that meet the conditions which SQL judges.
+    /// Builds the query with the conditions that SQL can check.
     pub(super) fn query<'a>(&self) -> Query<'a> {
         let mut query = self.visible(instances::table.into_boxed());
         equal!(query, self: project_id, user_id, reservation_id, host, node, availability_zone, flavor_id, image_ref, key_name);
@@ -182,7 +182,7 @@ impl InstanceFilter {
             query = query.filter(named.or(instances::task_state.is_null().and(at_rest.into_sql::<diesel::sql_types::Bool>())));
         }
         let Some(pairs) = &self.states else { return query };
-        // One condition per state of the server: its tasks, or all of them.
+        // One condition per VM state, with its tasks or without a limit to them, keeps the SQL short.
         let mut any: super::instance_sort::Condition = Box::new(false.into_sql::<diesel::sql_types::Bool>());
         for vm_state in VmState::ALL {
             let tasks: Vec<Option<TaskState>> = pairs.iter().filter(|(vm, _)| vm == vm_state).map(|(_, task)| *task).collect();

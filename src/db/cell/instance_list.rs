@@ -1,5 +1,5 @@
-//! Lists of servers: one page after another by position, never by counting, so that a page neither loses nor repeats a server
-//! while others come and go (NOVA-DIFFERENCES L33); and what belongs to the servers of a page in a fixed number of statements.
+//! Lists of servers. A page begins at a position, not at a count, so that no page loses or repeats a server while others come and go
+//! (NOVA-DIFFERENCES L33). The details of a page's servers are read in a fixed number of statements.
 
 use std::collections::BTreeMap;
 
@@ -19,25 +19,25 @@ use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
 use crate::domain::network_info::NetworkInfo;
 
-/// Uuids in one statement at most.
+/// The maximum number of uuids in one statement.
 const CHUNK: usize = 500;
-/// Rows that a filter by regular expression looks at together, at least.
+/// The minimum number of rows that are read at once for a filter by regular expression.
 const LOOK_AT: usize = 500;
 
-/// What belongs to a server and is shown with it.
+/// The records that the API shows with a server.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct InstanceDetails {
     pub metadata: StringMap,
     /// Sorted.
     pub tags: Vec<String>,
     pub network_info: NetworkInfo,
-    /// In the order in which they were added.
+    /// In the order of their addition.
     pub block_devices: Vec<BlockDevice>,
-    /// The newest one.
+    /// The newest fault.
     pub fault: Option<Fault>,
 }
 
-/// A server with what is shown with it.
+/// A server with its details.
 #[derive(Clone, PartialEq, Debug)]
 pub struct InstanceView {
     pub instance: Instance,
@@ -45,7 +45,7 @@ pub struct InstanceView {
 }
 
 impl CellDb {
-    /// At most `limit` servers that meet the filter, in the given order, those after the position `after`.
+    /// Returns at most `limit` servers that meet the filter, in the given order, after the position `after`.
     pub async fn list_instances(
         &self,
         filter: InstanceFilter,
@@ -56,7 +56,7 @@ impl CellDb {
         self.db.read(move |conn| list(conn, &filter, &sort, after, limit)).await
     }
 
-    /// The same with what belongs to each.
+    /// Returns servers as [`CellDb::list_instances`] does, with their details.
     pub async fn list_instance_views(
         &self,
         filter: InstanceFilter,
@@ -75,7 +75,7 @@ impl CellDb {
             .await
     }
 
-    /// One undeleted server with what belongs to it.
+    /// Returns an undeleted server with its details.
     pub async fn instance_view(&self, uuid: Uuid) -> Result<InstanceView, DbError> {
         self.db
             .read(move |conn| {
@@ -85,7 +85,7 @@ impl CellDb {
             .await
     }
 
-    /// What belongs to these servers; nothing for one that has nothing.
+    /// Returns the details of these servers, empty for a server without any.
     pub async fn instance_details(&self, uuids: Vec<Uuid>) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {
         self.db.read(move |conn| load_details(conn, &uuids)).await
     }
@@ -142,7 +142,7 @@ fn load_networks(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, Netwo
     Ok(networks)
 }
 
-/// What belongs to one server. Statements of their own: unlike those for many, they are prepared once per connection.
+/// Reads one server's details with separate statements: they are prepared once per connection, unlike statements for many servers.
 fn details_of(conn: &mut Conn, uuid: Uuid) -> Result<InstanceDetails, DbError> {
     Ok(InstanceDetails {
         metadata: metadata::all_metadata(conn, uuid)?,

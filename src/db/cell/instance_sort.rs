@@ -1,6 +1,6 @@
-//! The order of server lists: the API's sort keys, the position of a server in such an order, and the order itself both in SQL
-//! and in memory, so that pages of several cells can be merged. Every order ends with the uuid and is so total;
-//! an absent value counts as the least of its kind. Text is ordered by its bytes on both databases.
+//! The order of server lists: the API's sort keys, a server's position, and the order both in SQL and in memory, so that the pages of
+//! several cells can be merged. Each order ends with the uuid, so it is total. Null sorts as the least value. Text is ordered by its bytes
+//! on both databases.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ use crate::db::columns::{Moment, Multi, Sql};
 use crate::domain::server::named_states;
 
 named_states! {
-    /// What servers can be sorted by.
+    /// A sort key of server lists.
     SortKey {
         /// `created_at`.
         CreatedAt = "created_at",
@@ -36,11 +36,11 @@ named_states! {
         Host = "host",
         /// The hypervisor.
         Node = "node",
-        /// The zone.
+        /// The availability zone.
         AvailabilityZone = "availability_zone",
-        /// The state.
+        /// The VM state.
         VmState = "vm_state",
-        /// The task.
+        /// The task state.
         TaskState = "task_state",
         /// The power state's number.
         PowerState = "power_state",
@@ -48,25 +48,25 @@ named_states! {
         Progress = "progress",
         /// The image.
         ImageRef = "image_ref",
-        /// The flavor, by the id that users know.
+        /// The flavor's public id.
         InstanceTypeId = "instance_type_id",
         /// The key pair's name.
         KeyName = "key_name",
-        /// With a config drive.
+        /// Whether the server has a config drive.
         ConfigDrive = "config_drive",
-        /// Locked.
+        /// Whether the server is locked.
         Locked = "locked",
-        /// By whom.
+        /// The role that locked the server.
         LockedBy = "locked_by",
-        /// The place in its request.
+        /// The index in the request that created the server.
         LaunchIndex = "launch_index",
         /// The root device.
         RootDeviceName = "root_device_name",
-        /// The address given for access.
+        /// The IPv4 access address.
         AccessIpV4 = "access_ip_v4",
-        /// The same, version 6.
+        /// The IPv6 access address.
         AccessIpV6 = "access_ip_v6",
-        /// Disk configuration AUTO.
+        /// Whether the disk configuration is AUTO.
         AutoDiskConfig = "auto_disk_config",
         /// The project.
         ProjectId = "project_id",
@@ -77,7 +77,7 @@ named_states! {
     }
 }
 
-/// Up or down.
+/// The direction of a sort key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// Least first.
@@ -95,15 +95,15 @@ pub struct SortSpec {
 /// A server's value under a sort key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum SortValue {
-    /// Text; absent is empty.
+    /// Text; null reads as the empty text.
     Text(String),
     /// A number or a flag.
     Number(i64),
-    /// A time; absent is the beginning of 1970.
+    /// A time; null reads as the beginning of 1970.
     Time(DateTime<Utc>),
 }
 
-/// A condition on a server's row.
+/// An SQL condition on a server's row.
 pub(super) type Condition = Box<dyn BoxableExpression<instances::table, Multi, SqlType = Bool>>;
 
 impl Default for SortSpec {
@@ -114,8 +114,7 @@ impl Default for SortSpec {
 }
 
 impl SortSpec {
-    /// The order by these keys; the uuid is added in the last key's direction when it is not among them, and keys after the
-    /// uuid are left out.
+    /// Orders by these keys. Adds the uuid in the last key's direction if it is missing; drops keys after the uuid.
     pub fn new(mut keys: Vec<(SortKey, Direction)>) -> SortSpec {
         if keys.is_empty() {
             keys.push((SortKey::CreatedAt, Direction::Desc));
@@ -127,12 +126,12 @@ impl SortSpec {
         SortSpec { keys }
     }
 
-    /// Where a server stands in this order: what [`super::CellDb::list_instances`] takes to go on after it, in any cell.
+    /// Returns a server's position in this order. [`super::CellDb::list_instances`] can continue after it in any cell.
     pub fn position(&self, instance: &Instance) -> Vec<SortValue> {
         self.keys.iter().map(|(key, _)| value(*key, instance)).collect()
     }
 
-    /// The order of two positions.
+    /// Compares two positions.
     pub fn compare(&self, a: &[SortValue], b: &[SortValue]) -> Ordering {
         let ordered = self.keys.iter().zip(a.iter().zip(b)).map(|((_, direction), (a, b))| match direction {
             Direction::Asc => a.cmp(b),
@@ -141,7 +140,7 @@ impl SortSpec {
         ordered.fold(Ordering::Equal, Ordering::then)
     }
 
-    /// The order as `ORDER BY` has it.
+    /// Returns the terms of `ORDER BY`.
     pub(super) fn order_by(&self) -> String {
         let terms = self.keys.iter().map(|(key, direction)| {
             let word = if *direction == Direction::Asc { "ASC" } else { "DESC" };
@@ -150,8 +149,8 @@ impl SortSpec {
         terms.collect::<Vec<_>>().join(", ")
     }
 
-    /// What holds for the servers after `position`: greater under a key and equal under all before it. The bound on the first
-    /// key is said once more by itself, which lets an index be used.
+    /// Selects the servers after `position`: greater by one key and equal by all keys before it. The extra bound on the first key lets the
+    /// database use an index.
     pub(super) fn after(&self, position: &[SortValue]) -> Option<Condition> {
         let mut any: Option<Condition> = None;
         for last in 0..self.keys.len().min(position.len()) {
@@ -187,7 +186,7 @@ fn compared(key: SortKey, operator: &str, value: &SortValue) -> Condition {
     }
 }
 
-/// The key in SQL, without NULL, whose place differs between the databases.
+/// Returns the key's SQL. Null is replaced by the least value, because the two databases sort null differently.
 fn column(key: SortKey) -> &'static str {
     match key {
         SortKey::CreatedAt => "instances.created_at",
@@ -221,7 +220,7 @@ fn column(key: SortKey) -> &'static str {
     }
 }
 
-/// The key of a record: what [`column`] gives for its row.
+/// Returns a record's value of the key, equal to the result of [`column`] for its row.
 fn value(key: SortKey, instance: &Instance) -> SortValue {
     let text = |text: &str| SortValue::Text(text.to_owned());
     let maybe = |text: &Option<String>| SortValue::Text(text.clone().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Instances: one row per server in the cell that has it, and a hidden second one in the other cell of a move.
+//! Instances: one row per server in its cell, and a second, hidden row in the other cell of a move.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -17,24 +17,24 @@ use crate::domain::server::{PowerState, TaskState, VmState};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = instances)]
 pub struct Instance {
-    /// The cell's own number; another one in each cell.
+    /// The id in this cell's database; each cell gives its own.
     #[diesel(skip_insertion)]
     pub id: i32,
-    /// The server.
+    /// The server's uuid.
     #[diesel(serialize_as = Sql<Uuid>)]
     pub uuid: Uuid,
-    /// When the user asked for it; kept by moves.
+    /// The moment of the user's request; moves keep it.
     #[diesel(serialize_as = Sql<DateTime<Utc>>)]
     pub created_at: DateTime<Utc>,
-    /// When the row changed last.
+    /// The moment of the last change.
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
     pub updated_at: Option<DateTime<Utc>>,
-    /// When it was deleted.
+    /// The moment of the delete.
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
     pub deleted_at: Option<DateTime<Utc>>,
-    /// Kept for history only.
+    /// A deleted row is kept for the history.
     pub deleted: bool,
-    /// The other copy of a server in a move (INVARIANTS D2); an absent value reads as false.
+    /// Marks the hidden copy of a server in a move (INVARIANTS D2). Null reads as false.
     #[diesel(deserialize_as = NullIsFalse)]
     pub hidden: bool,
     pub project_id: String,
@@ -44,21 +44,21 @@ pub struct Instance {
     pub hostname: Option<String>,
     /// The compute host.
     pub host: Option<String>,
-    /// Its hypervisor's name.
+    /// The host's hypervisor name.
     pub node: Option<String>,
     pub availability_zone: Option<String>,
     pub vm_state: VmState,
     pub task_state: Option<TaskState>,
     pub power_state: PowerState,
-    /// Percent of a running task.
+    /// Percent of the running task.
     pub progress: i32,
-    /// The flavor it runs with.
+    /// The flavor that the guest runs with.
     pub flavor: Flavor,
     /// The flavor before a move; none at rest.
     pub old_flavor: Option<Flavor>,
     /// The flavor after a move; none at rest.
     pub new_flavor: Option<Flavor>,
-    /// What a move restores; none at rest.
+    /// The state that a move restores; none at rest.
     pub old_vm_state: Option<VmState>,
     /// The image's id; empty for a volume-backed server.
     pub image_ref: String,
@@ -74,20 +74,20 @@ pub struct Instance {
     pub launched_at: Option<DateTime<Utc>>,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
     pub terminated_at: Option<DateTime<Utc>>,
-    /// Its place among the servers of one request.
+    /// The index in the request that created the server.
     pub launch_index: i32,
     pub reservation_id: Option<String>,
     pub root_device_name: Option<String>,
     pub access_ip_v4: Option<String>,
     pub access_ip_v6: Option<String>,
-    /// Base64, as given.
+    /// Base64, as the user sent it.
     pub user_data: Option<String>,
-    /// `personality`, as given.
+    /// `personality`, as the user sent it.
     #[diesel(serialize_as = Sql<serde_json::Value>)]
     pub injected_files: serde_json::Value,
     #[diesel(serialize_as = Sql<StringMap>)]
     pub system_metadata: StringMap,
-    /// Names, as given at creation.
+    /// Names, as the user gave them at creation.
     pub security_groups: StringList,
     pub trusted_certs: Option<StringList>,
     /// The key pair as it was at creation.
@@ -98,7 +98,7 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// A server that is about to be built: no host, `building`/`scheduling`, everything optional empty.
+    /// Makes a new server's row: no host, `building`/`scheduling`, and empty optional fields.
     pub fn new(uuid: Uuid, project_id: &str, user_id: &str, name: &str, flavor: Flavor, now: DateTime<Utc>) -> Instance {
         Instance {
             id: 0,
@@ -148,29 +148,29 @@ impl Instance {
         }
     }
 
-    /// Its name in the hypervisor, made of the cell's own number.
+    /// Returns the name in the hypervisor, which contains the id in this cell.
     pub fn instance_name(&self) -> String {
         format!("instance-{:08x}", self.id)
     }
 
-    /// The root disk is a volume.
+    /// True if the root disk is a volume.
     pub fn is_volume_backed(&self) -> bool {
         self.image_ref.is_empty()
     }
 }
 
 impl CellDb {
-    /// The server's row, hidden or not; [`DbError::NotFound`] when there is none or it is deleted.
+    /// Returns the server's row, hidden or not. [`DbError::NotFound`] if it is absent or deleted.
     pub async fn instance(&self, uuid: Uuid) -> Result<Instance, DbError> {
         self.db.read(move |conn| get(conn, uuid)).await
     }
 
-    /// The server's row, hidden, deleted or not.
+    /// Returns the server's row, even if it is hidden or deleted.
     pub async fn instance_even_deleted(&self, uuid: Uuid) -> Result<Instance, DbError> {
         self.db.read(move |conn| find(conn, uuid)?.ok_or_else(|| not_found(uuid))).await
     }
 
-    /// Every undeleted server on the host, hidden ones included: they use its resources (INVARIANTS D2).
+    /// Returns all undeleted servers on the host, hidden copies included, because they use its resources (INVARIANTS D2).
     pub async fn instances_on_host(&self, host: &str) -> Result<Vec<Instance>, DbError> {
         let host = host.to_owned();
         self.db
@@ -185,24 +185,24 @@ impl CellDb {
             .await
     }
 
-    /// A new server with what belongs to it; [`DbError::Conflict`] when the cell has it already.
+    /// Creates a server with all its records. [`DbError::Conflict`] if the cell has the server already.
     pub async fn create_instance(&self, fence: Fence, new: bundle::InstanceBundle) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().create_instance(new)).await
     }
 
-    /// [`CellTxn::soft_delete_instance`] alone.
+    /// Commits [`CellTxn::soft_delete_instance`] alone.
     pub async fn soft_delete_instance(&self, fence: Fence, uuid: Uuid, at: DateTime<Utc>) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().soft_delete_instance(uuid, at)).await
     }
 
-    /// [`CellTxn::hidden`] alone.
+    /// Commits [`CellTxn::hidden`] alone.
     pub async fn set_hidden(&self, fence: Fence, uuid: Uuid, hidden: bool) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().hidden(uuid, hidden)).await
     }
 }
 
 impl CellTxn {
-    /// A new server with what belongs to it; refused as a conflict when the cell has any row of it.
+    /// Creates a server with all its records. Conflict if the cell has any row of the server, even a deleted one.
     pub fn create_instance(self, new: bundle::InstanceBundle) -> CellTxn {
         self.with(move |conn, now| bundle::insert(conn, new, now))
     }
@@ -217,8 +217,8 @@ impl CellTxn {
         })
     }
 
-    /// Marks the server deleted; its row and history stay, its user data and its volumes' and ports' records go. Fine when it is
-    /// deleted or there is none.
+    /// Marks the server deleted. Its row and history stay; its user data and its volumes' and ports' records are removed. Succeeds if it is
+    /// deleted already or absent.
     pub fn soft_delete_instance(self, uuid: Uuid, at: DateTime<Utc>) -> CellTxn {
         self.with(move |conn, now| {
             erase_user_data(conn, uuid)?;
@@ -243,13 +243,13 @@ impl CellTxn {
         })
     }
 
-    /// Removes the server and all that belongs to it, deleted leftovers too (INVARIANTS D3). Fine when there is none.
+    /// Removes the server and all its records, including deleted leftovers (INVARIANTS D3). Succeeds if there is none.
     pub fn hard_delete_instance(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, _| hard_delete(conn, uuid))
     }
 }
 
-/// The row, whatever its state.
+/// Returns the row, even if it is hidden or deleted.
 pub(super) fn find(conn: &mut Conn, uuid: Uuid) -> Result<Option<Instance>, DbError> {
     Ok(instances::table.filter(instances::uuid.eq(Sql(uuid))).select(Instance::as_select()).first(conn).optional()?)
 }
@@ -262,7 +262,7 @@ pub(super) fn not_found(uuid: Uuid) -> DbError {
     DbError::NotFound(format!("Instance {uuid}"))
 }
 
-/// So that not even the database's log has them afterwards.
+/// Erases the user data, and notes the erasure so that the database's log is cleaned too.
 fn erase_user_data(conn: &mut Conn, uuid: Uuid) -> Result<(), DbError> {
     let with_user_data = instances::table.filter(instances::uuid.eq(Sql(uuid))).filter(instances::user_data.is_not_null());
     if diesel::update(with_user_data).set(instances::user_data.eq(None::<String>)).execute(conn)? > 0 {

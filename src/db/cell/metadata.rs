@@ -1,4 +1,4 @@
-//! Metadata and tags: what users write on their servers.
+//! Metadata and tags that users set on their servers.
 
 use diesel::prelude::*;
 use uuid::Uuid;
@@ -9,19 +9,19 @@ use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
 
 impl CellDb {
-    /// The server's metadata.
+    /// Returns the server's metadata.
     pub async fn metadata(&self, instance: Uuid) -> Result<StringMap, DbError> {
         self.db.read(move |conn| all_metadata(conn, instance)).await
     }
 
-    /// The server's tags, sorted.
+    /// Returns the server's tags, sorted.
     pub async fn tags(&self, instance: Uuid) -> Result<Vec<String>, DbError> {
         self.db.read(move |conn| all_tags(conn, instance)).await
     }
 }
 
 impl CellTxn {
-    /// Makes this the server's metadata. [`DbError::NotFound`] when there is no such server.
+    /// Replaces the server's metadata. [`DbError::NotFound`] if there is no such server.
     pub fn replace_metadata(self, instance: Uuid, values: StringMap) -> CellTxn {
         self.with(move |conn, _| {
             instances::get(conn, instance)?;
@@ -29,7 +29,7 @@ impl CellTxn {
         })
     }
 
-    /// Adds or changes these keys and leaves the others.
+    /// Sets these keys and leaves the others.
     pub fn merge_metadata(self, instance: Uuid, values: StringMap) -> CellTxn {
         self.with(move |conn, _| {
             instances::get(conn, instance)?;
@@ -41,7 +41,7 @@ impl CellTxn {
         })
     }
 
-    /// Removes one key; [`DbError::NotFound`] when there is none.
+    /// Removes a key. [`DbError::NotFound`] if the server does not have it.
     pub fn delete_metadata(self, instance: Uuid, key: String) -> CellTxn {
         self.with(move |conn, _| match diesel::delete(metadata::table.find((Sql(instance), &key))).execute(conn)? {
             0 => Err(DbError::NotFound(format!("metadata item {key}"))),
@@ -49,7 +49,7 @@ impl CellTxn {
         })
     }
 
-    /// Makes these the server's tags.
+    /// Replaces the server's tags.
     pub fn replace_tags(self, instance: Uuid, names: Vec<String>) -> CellTxn {
         self.with(move |conn, _| {
             instances::get(conn, instance)?;
@@ -57,7 +57,7 @@ impl CellTxn {
         })
     }
 
-    /// Adds a tag; fine when the server has it.
+    /// Adds a tag. Succeeds if the server has it already.
     pub fn add_tag(self, instance: Uuid, tag: String) -> CellTxn {
         self.with(move |conn, _| {
             instances::get(conn, instance)?;
@@ -66,7 +66,7 @@ impl CellTxn {
         })
     }
 
-    /// Removes a tag; [`DbError::NotFound`] when the server has none of that name.
+    /// Removes a tag. [`DbError::NotFound`] if the server does not have it.
     pub fn delete_tag(self, instance: Uuid, tag: String) -> CellTxn {
         self.with(move |conn, _| match diesel::delete(tags::table.find((Sql(instance), &tag))).execute(conn)? {
             0 => Err(DbError::NotFound(format!("tag {tag}"))),

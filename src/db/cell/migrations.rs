@@ -1,4 +1,4 @@
-//! Migration records and contexts. A cross-cell move has one record in each of its cells, with the same uuid.
+//! Migration records and contexts. A cross-cell move has a record with the same uuid in both of its cells.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -12,7 +12,7 @@ use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::domain::migration::{MigrationStatus, MigrationType};
 
-/// A move of a server.
+/// A migration record.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = migrations)]
 pub struct Migration {
@@ -31,40 +31,40 @@ pub struct Migration {
     pub status: MigrationStatus,
     pub source_compute: String,
     pub source_node: String,
-    /// The target's host name, once chosen.
+    /// The target's host name; none before a target is chosen.
     pub dest_compute: Option<String>,
     pub dest_node: Option<String>,
     /// The target's address.
     pub dest_host: Option<String>,
-    /// What users call the flavors.
+    /// The flavors' public ids.
     pub old_flavor_id: String,
     pub new_flavor_id: String,
-    /// Their numbers in the API database, as `os-migrations` shows them.
+    /// The flavors' ids in the API database, which `os-migrations` shows.
     pub old_instance_type_id: i32,
     pub new_instance_type_id: i32,
     pub cross_cell_move: bool,
     pub hidden: bool,
-    /// Who asked for the move.
+    /// The user who asked for the move.
     pub user_id: String,
     pub project_id: String,
-    /// The key that the move has in the cell where it began; none in that cell itself.
+    /// The record's key in the cell where the move began; none in that cell itself.
     #[serde(default)]
     pub first_id: Option<i32>,
 }
 
 impl Migration {
-    /// The number by which clients know the move: one for all its records, wherever the server goes.
+    /// Returns the id that clients see: the same in all cells, wherever the server goes.
     pub fn number(&self) -> i32 {
         self.first_id.unwrap_or(self.id)
     }
 
-    /// When it changed last.
+    /// Returns the moment of the last change.
     pub fn last_change(&self) -> DateTime<Utc> {
         self.updated_at.unwrap_or(self.created_at)
     }
 }
 
-/// What to change of a migration: `None` leaves a field as it is.
+/// A change of a migration record. `None` leaves a field unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, Default, AsChangeset)]
 #[diesel(table_name = migrations)]
 pub struct MigrationChange {
@@ -77,12 +77,12 @@ pub struct MigrationChange {
 }
 
 impl MigrationChange {
-    /// Only the status.
+    /// Changes the status only.
     pub fn status(status: MigrationStatus) -> MigrationChange {
         MigrationChange { status: Some(status), ..MigrationChange::default() }
     }
 
-    /// Only the target, or none.
+    /// Changes the target only, or clears it.
     pub fn target(host: Option<&str>, node: Option<&str>, address: Option<&str>) -> MigrationChange {
         MigrationChange {
             dest_compute: Some(host.map(str::to_owned)),
@@ -93,71 +93,71 @@ impl MigrationChange {
     }
 }
 
-/// What a host's claim for a move consists of, under the migration's uuid, which both cells know.
+/// A host's claim for a move, under the migration's uuid, which both cells know.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MigrationContext {
     pub migration_uuid: Uuid,
     pub context: serde_json::Value,
 }
 
-/// Which migrations to list. Every given condition must hold.
+/// Selects migration records. All conditions that are set must hold.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct MigrationFilter {
     pub uuids: Option<Vec<Uuid>>,
     pub instance_uuid: Option<Uuid>,
-    /// Empty allows any.
+    /// An empty list allows any status.
     pub statuses: Vec<MigrationStatus>,
     pub migration_type: Option<MigrationType>,
-    /// Source or target host.
+    /// The source or target host.
     pub host: Option<String>,
     pub source_compute: Option<String>,
     pub hidden: Option<bool>,
     pub user_id: Option<String>,
     pub project_id: Option<String>,
-    /// Changed (or, never changed, created) at or after.
+    /// Changed at or after this moment; a record that never changed counts by its creation.
     pub changes_since: Option<DateTime<Utc>>,
     pub changes_before: Option<DateTime<Utc>>,
-    /// Go on after the record with these values.
+    /// Only records after the record with this creation time and uuid.
     pub after: Option<(DateTime<Utc>, Uuid)>,
     pub limit: Option<i64>,
 }
 
 impl CellDb {
-    /// The record of that uuid.
+    /// Returns the record with this uuid.
     pub async fn migration(&self, uuid: Uuid) -> Result<Migration, DbError> {
         self.db.read(move |conn| get(conn, uuid)).await
     }
 
-    /// The records by creation, newest first, then by uuid, greatest first: a total order over all cells.
+    /// Returns records newest first, then by descending uuid: a total order over all cells.
     pub async fn migrations(&self, filter: MigrationFilter) -> Result<Vec<Migration>, DbError> {
         self.db.read(move |conn| list(conn, filter)).await
     }
 
-    /// The server's newest migration in one of these states (any when empty).
+    /// Returns the server's newest migration with one of these statuses. An empty list allows any status.
     pub async fn latest_migration(&self, instance: Uuid, statuses: &[MigrationStatus]) -> Result<Option<Migration>, DbError> {
         let filter =
             MigrationFilter { instance_uuid: Some(instance), statuses: statuses.to_vec(), limit: Some(1), ..MigrationFilter::default() };
         Ok(self.migrations(filter).await?.pop())
     }
 
-    /// The context of the server's move in this cell.
+    /// Returns the context of the server's move in this cell.
     pub async fn migration_context(&self, instance: Uuid) -> Result<Option<MigrationContext>, DbError> {
         self.db.read(move |conn| context(conn, instance)).await
     }
 
-    /// [`CellTxn::create_migration`] alone.
+    /// Commits [`CellTxn::create_migration`] alone.
     pub async fn create_migration(&self, fence: Fence, migration: Migration) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().create_migration(migration)).await
     }
 
-    /// [`CellTxn::migration_change`] alone.
+    /// Commits [`CellTxn::migration_change`] alone.
     pub async fn update_migration(&self, fence: Fence, uuid: Uuid, change: MigrationChange) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().migration_change(uuid, change)).await
     }
 }
 
 impl CellTxn {
-    /// Records a move; fine when that uuid is recorded for the same server (a step written twice).
+    /// Records a move. Succeeds if the uuid is recorded for the same server: a step may write it twice.
     pub fn create_migration(self, migration: Migration) -> CellTxn {
         self.with(move |conn, _| match get(conn, migration.uuid) {
             Ok(present) if present.instance_uuid == migration.instance_uuid => Ok(()),
@@ -167,7 +167,7 @@ impl CellTxn {
         })
     }
 
-    /// Changes a migration; [`DbError::NotFound`] when there is none.
+    /// Changes a migration record. [`DbError::NotFound`] if there is none.
     pub fn migration_change(self, uuid: Uuid, change: MigrationChange) -> CellTxn {
         self.with(move |conn, now| {
             let row = migrations::table.filter(migrations::uuid.eq(Sql(uuid)));
@@ -178,13 +178,13 @@ impl CellTxn {
         })
     }
 
-    /// Only the status of a migration.
+    /// Changes the status of a migration record.
     pub fn migration_status(self, uuid: Uuid, status: MigrationStatus) -> CellTxn {
         self.migration_change(uuid, MigrationChange::status(status))
     }
 
-    /// Removes the record of a move that stands as if it were still on its way; fine when there is none. One that has ended is history
-    /// that the server has brought along.
+    /// Removes the record of a move if its status is live. Succeeds if there is none. A record that has ended is history that the server
+    /// brought along, and stays.
     pub fn forget_live_migration(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, _| {
             let live = migrations::table.filter(migrations::uuid.eq(Sql(uuid))).filter(migrations::status.eq_any(MigrationStatus::LIVE));
@@ -193,7 +193,7 @@ impl CellTxn {
         })
     }
 
-    /// The server's move, if a confirm or a revert of it has begun, is finished and waits for one again.
+    /// Sets the server's move back to `finished` if a confirm or revert of it has begun, so that it waits for confirm or revert again.
     pub fn end_not_begun(self, instance: Uuid) -> CellTxn {
         self.with(move |conn, now| {
             let ending = [MigrationStatus::Confirming, MigrationStatus::Reverting];
@@ -204,7 +204,7 @@ impl CellTxn {
         })
     }
 
-    /// Writes another cell's record of the move over this cell's one (all but number, and `created_at`), or adds it.
+    /// Copies another cell's record of the move onto this cell's record, except for id and `created_at`, or adds it.
     pub fn mirror_migration(self, mut migration: Migration) -> CellTxn {
         self.with(move |conn, _| {
             if let Ok(present) = get(conn, migration.uuid) {
@@ -225,12 +225,12 @@ impl CellTxn {
         })
     }
 
-    /// Sets the context of the server's move; its migration must be recorded here.
+    /// Sets the context of the server's move. The migration must be recorded here.
     pub fn set_migration_context(self, instance: Uuid, value: MigrationContext) -> CellTxn {
         self.with(move |conn, _| put_context(conn, instance, value))
     }
 
-    /// Removes it; fine when there is none.
+    /// Removes the context. Succeeds if there is none.
     pub fn clear_migration_context(self, instance: Uuid) -> CellTxn {
         self.with(move |conn, _| {
             diesel::delete(contexts::table.find(Sql(instance))).execute(conn)?;
@@ -248,7 +248,7 @@ fn get(conn: &mut Conn, uuid: Uuid) -> Result<Migration, DbError> {
     found.ok_or_else(|| not_found(uuid))
 }
 
-/// Adds a record. A copy of another cell's record carries that cell's key, and keeps it as the number that clients know.
+/// Inserts a record. A copy from another cell carries that cell's key, which becomes `first_id`: the id that clients see.
 pub(super) fn insert(conn: &mut Conn, mut migration: Migration) -> Result<(), DbError> {
     if migration.id != 0 {
         migration.first_id = Some(migration.number());
@@ -257,7 +257,7 @@ pub(super) fn insert(conn: &mut Conn, mut migration: Migration) -> Result<(), Db
     Ok(())
 }
 
-/// Every migration of the server, oldest first.
+/// Returns all migrations of the server, oldest first.
 pub(super) fn all(conn: &mut Conn, instance: Uuid) -> Result<Vec<Migration>, DbError> {
     let rows = migrations::table.filter(migrations::instance_uuid.eq(Sql(instance))).order(migrations::id);
     Ok(rows.select(Migration::as_select()).load(conn)?)
@@ -271,7 +271,7 @@ pub(super) fn context(conn: &mut Conn, instance: Uuid) -> Result<Option<Migratio
     Ok(Some(MigrationContext { migration_uuid, context }))
 }
 
-/// The context names its migration by this cell's number.
+/// Saves the context under the migration's id in this cell.
 pub(super) fn put_context(conn: &mut Conn, instance: Uuid, value: MigrationContext) -> Result<(), DbError> {
     let migration = get(conn, value.migration_uuid)?;
     diesel::delete(contexts::table.find(Sql(instance))).execute(conn)?;

@@ -1,8 +1,8 @@
-//! A cell's database: its servers with everything that belongs to them, its moves, services and compute nodes.
+//! A cell's database: its servers with all their records, its moves, services and compute nodes.
 //!
-//! Writes are collected in a [`CellTxn`] and committed together by [`CellDb::apply`] (a saga's effect, under its fence) or
-//! [`CellDb::apply_unfenced`] (a user's or a host's own write). Each aggregate's file adds its changes to `CellTxn` and its
-//! reads to `CellDb`.
+//! Writes are collected in a [`CellTxn`]. [`CellDb::apply`] commits them as an effect of a saga, under its fence;
+//! [`CellDb::apply_unfenced`] commits a user's or a host's own write. Each aggregate's file adds its changes to `CellTxn` and its reads to
+//! `CellDb`.
 
 pub mod actions;
 pub mod audit;
@@ -36,7 +36,7 @@ pub struct CellDb {
 
 type Change = Box<dyn FnOnce(&mut Conn, DateTime<Utc>) -> Result<(), DbError> + Send>;
 
-/// Changes that are committed together, in the order in which they were added; when one is refused none is made.
+/// Changes that are committed together in the order of their addition. If one is refused, none is made.
 #[derive(Default)]
 #[must_use = "nothing is written until it is applied"]
 pub struct CellTxn {
@@ -44,12 +44,12 @@ pub struct CellTxn {
 }
 
 impl CellTxn {
-    /// No change yet.
+    /// Makes an empty transaction.
     pub fn new() -> CellTxn {
         CellTxn::default()
     }
 
-    /// All changes of `other` after those of this.
+    /// Adds all changes of `other` at the end.
     pub fn then(mut self, other: CellTxn) -> CellTxn {
         self.changes.extend(other.changes);
         self
@@ -62,23 +62,23 @@ impl CellTxn {
 }
 
 impl CellDb {
-    /// The cell behind `db`, which was opened with [`super::Schema::Cell`].
+    /// Wraps `db`, which was opened with [`super::Schema::Cell`].
     pub fn new(db: Db) -> CellDb {
         CellDb { db }
     }
 
-    /// The database itself.
+    /// Returns the connection pool behind this database.
     pub fn db(&self) -> &Db {
         &self.db
     }
 
-    /// Commits the changes as an effect of an operation; [`DbError::Stale`] when a higher fence has written here.
+    /// Commits the changes as an effect of an operation. [`DbError::Stale`] if a higher fence has written here.
     pub async fn apply(&self, fence: Fence, txn: CellTxn) -> Result<(), DbError> {
         let now = self.db.env().now();
         self.db.write_fenced(fence, move |conn| run(conn, now, txn)).await
     }
 
-    /// Commits changes that belong to no operation: what users edit and hosts report.
+    /// Commits changes that belong to no operation: edits by users and reports by hosts.
     pub async fn apply_unfenced(&self, txn: CellTxn) -> Result<(), DbError> {
         let now = self.db.env().now();
         self.db.write(move |conn| run(conn, now, txn)).await

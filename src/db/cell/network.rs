@@ -1,4 +1,4 @@
-//! What a cell remembers of its servers' ports: the info cache, and the virtual interfaces with their tags.
+//! A cell's copy of its servers' ports: the info cache, and the virtual interfaces with their tags.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -30,24 +30,24 @@ pub struct VirtualInterface {
 }
 
 impl CellDb {
-    /// The server's ports as the cell remembers them; none when it never had any.
+    /// Returns the cell's copy of the server's ports; empty if the server never had any.
     pub async fn info_cache(&self, instance: Uuid) -> Result<NetworkInfo, DbError> {
         self.db.read(move |conn| Ok(cache(conn, instance)?.unwrap_or_default())).await
     }
 
-    /// The server's interfaces in the order in which they were added.
+    /// Returns the server's interfaces, in the order of their addition.
     pub async fn virtual_interfaces(&self, instance: Uuid) -> Result<Vec<VirtualInterface>, DbError> {
         self.db.read(move |conn| all_vifs(conn, instance)).await
     }
 }
 
 impl CellTxn {
-    /// Remembers the server's ports.
+    /// Saves the cell's copy of the server's ports.
     pub fn info_cache(self, instance: Uuid, info: NetworkInfo) -> CellTxn {
         self.with(move |conn, now| set_cache(conn, instance, info, now))
     }
 
-    /// Writes the interface: changes the one of its port or adds it.
+    /// Saves an interface: replaces the interface of its port, or adds it.
     pub fn save_virtual_interface(self, vif: VirtualInterface) -> CellTxn {
         self.with(move |conn, _| {
             delete_vif(conn, vif.instance_uuid, vif.port_id)?;
@@ -55,7 +55,7 @@ impl CellTxn {
         })
     }
 
-    /// Forgets the interface of a port; fine when there is none.
+    /// Removes the interface of a port. Succeeds if there is none.
     pub fn delete_virtual_interface(self, instance: Uuid, port: Uuid) -> CellTxn {
         self.with(move |conn, _| delete_vif(conn, instance, port))
     }

@@ -1,4 +1,4 @@
-//! What notifications tell of a server: less than the API shows, and read in the commit that they tell of.
+//! The server records that notifications contain: fewer than the API shows, and read in the commit that causes the notification.
 
 use uuid::Uuid;
 
@@ -18,12 +18,12 @@ pub struct NotifiedInstance {
 }
 
 impl CellDb {
-    /// An undeleted server.
+    /// Returns an undeleted server.
     pub async fn notified_instance(&self, uuid: Uuid) -> Result<NotifiedInstance, DbError> {
         self.db.read(move |conn| find(conn, uuid)).await
     }
 
-    /// As [`CellDb::apply`], and gives the server as the commit leaves it; none when it is not there.
+    /// Commits as [`CellDb::apply`] does, and returns the server as the commit leaves it. None if it is absent.
     pub async fn apply_and_view(&self, fence: Fence, txn: CellTxn, uuid: Uuid) -> Result<Option<NotifiedInstance>, DbError> {
         let now = self.db.env().now();
         self.db

@@ -1,4 +1,4 @@
-//! The tables of a cell database as diesel knows them; the SQL is in `migrations/cell`.
+//! A cell database's tables for diesel. The SQL is in `migrations/cell`.
 
 diesel::table! {
     use diesel::sql_types::*;

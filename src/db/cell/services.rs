@@ -1,4 +1,4 @@
-//! Services: which compute (and other) services a cell has, and when each was seen last.
+//! Services: the compute (and other) services of a cell, and their last signs of life.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -10,14 +10,14 @@ use super::{CellDb, CellTxn};
 use crate::db::DbError;
 use crate::db::columns::Sql;
 
-/// The version of this program's services: old enough ones would bar cross-cell moves.
+/// The version of this program's services. A lower version would prevent cross-cell moves.
 pub const SERVICE_VERSION: i32 = 70;
 
 /// A service on a host.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = services)]
 pub struct Service {
-    /// The cell's own number, which old microversions show.
+    /// The id in this cell's database, which old microversions show.
     #[diesel(skip_insertion)]
     pub id: i32,
     #[diesel(serialize_as = Sql<Uuid>)]
@@ -34,7 +34,7 @@ pub struct Service {
     pub availability_zone: String,
     pub disabled: bool,
     pub disabled_reason: Option<String>,
-    /// An operator vouches that the host is off.
+    /// True if an operator vouches that the host is off.
     pub forced_down: bool,
     #[diesel(serialize_as = Sql<Option<DateTime<Utc>>>)]
     pub last_seen_up: Option<DateTime<Utc>>,
@@ -42,7 +42,7 @@ pub struct Service {
     pub version: i32,
 }
 
-/// What an operator may change of a service: `None` leaves a field as it is.
+/// A change of a service by an operator. `None` leaves a field unchanged.
 #[derive(Clone, PartialEq, Eq, Debug, Default, AsChangeset)]
 #[diesel(table_name = services)]
 pub struct ServiceChange {
@@ -52,14 +52,14 @@ pub struct ServiceChange {
 }
 
 impl CellDb {
-    /// Every service, by host and binary.
+    /// Returns all services, ordered by host and binary.
     pub async fn services(&self) -> Result<Vec<Service>, DbError> {
         self.db
             .read(|conn| Ok(services::table.order((services::host, services::binary_name)).select(Service::as_select()).load(conn)?))
             .await
     }
 
-    /// The service of that uuid.
+    /// Returns the service with this uuid.
     pub async fn service(&self, uuid: Uuid) -> Result<Service, DbError> {
         self.db
             .read(move |conn| {
@@ -69,7 +69,7 @@ impl CellDb {
             .await
     }
 
-    /// The service on a host.
+    /// Returns the service on a host.
     pub async fn service_on(&self, host: &str, binary: &str) -> Result<Service, DbError> {
         let (host, binary) = (host.to_owned(), binary.to_owned());
         self.db
@@ -81,14 +81,14 @@ impl CellDb {
             .await
     }
 
-    /// [`CellTxn::service_seen`] alone.
+    /// Commits [`CellTxn::service_seen`] alone.
     pub async fn heartbeat(&self, uuid: Uuid) -> Result<(), DbError> {
         self.apply_unfenced(CellTxn::new().service_seen(uuid)).await
     }
 }
 
 impl CellTxn {
-    /// Registers a service that starts: its version, topic and zone are set, what operators set stays.
+    /// Registers a service that starts: sets its version, topic and zone, and keeps the operators' settings.
     pub fn register_service(self, service: Service) -> CellTxn {
         self.with(move |conn, now| {
             let row =
@@ -106,7 +106,7 @@ impl CellTxn {
         })
     }
 
-    /// The service on this host lives now; the first report records it, with what is given. What operators set stays.
+    /// Records that the service on this host lives now. The first report adds the service. Operators' settings stay.
     pub fn service_reports(self, service: Service) -> CellTxn {
         self.with(move |conn, now| {
             let row =
@@ -124,7 +124,7 @@ impl CellTxn {
         })
     }
 
-    /// The service lives now.
+    /// Records that the service lives now.
     pub fn service_seen(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, now| {
             let set = (
@@ -139,7 +139,7 @@ impl CellTxn {
         })
     }
 
-    /// What an operator changes of a service.
+    /// Changes a service for an operator.
     pub fn service_change(self, uuid: Uuid, change: ServiceChange) -> CellTxn {
         self.with(move |conn, now| {
             let row = services::table.filter(services::uuid.eq(Sql(uuid)));
@@ -150,7 +150,7 @@ impl CellTxn {
         })
     }
 
-    /// Removes a service; [`DbError::NotFound`] when there is none.
+    /// Removes a service. [`DbError::NotFound`] if there is none.
     pub fn delete_service(self, uuid: Uuid) -> CellTxn {
         self.with(move |conn, _| match diesel::delete(services::table.filter(services::uuid.eq(Sql(uuid)))).execute(conn)? {
             0 => Err(DbError::NotFound(format!("Service {uuid}"))),

@@ -1,5 +1,5 @@
-//! A cell's records on both databases: what is written is read back, moved to another cell and back, changed under
-//! compare-and-swap and fence, and listed in order.
+//! Tests of a cell's records on both databases: they are written, read back, moved to another cell and back, changed under compare-and-swap
+//! and fence, and listed in order.
 
 use std::collections::BTreeSet;
 
@@ -86,7 +86,7 @@ fn migration(server: Uuid, n: u128) -> Migration {
     }
 }
 
-/// A server with something in every field and of every kind.
+/// Makes a server with a value in each field and a row of each kind.
 fn full(n: u128) -> InstanceBundle {
     let mut instance = server(n);
     instance.updated_at = Some(at(60));
@@ -144,7 +144,7 @@ fn key(server: Uuid) -> ActionKey {
     ActionKey { instance: server, request_id: "req-1".into(), action: "resize".into() }
 }
 
-/// Without the numbers that are a cell's own.
+/// Removes the ids that differ between cells.
 fn bare(mut bundle: InstanceBundle) -> InstanceBundle {
     bundle.instance.id = 0;
     bundle.migrations.iter_mut().for_each(|migration| (migration.id, migration.first_id) = (0, None));
@@ -163,10 +163,10 @@ async fn a_server_goes_whole_to_another_cell_and_back() {
         let exported = source.export_bundle(uuid).await.unwrap();
         assert_eq!(bare(InstanceBundle { actions: Vec::new(), ..exported.clone() }), bare(bundle));
         assert_eq!(exported.actions[0].events[0].event, "cold_migrate");
-        // The bundle travels as JSON through the journal.
+        // The journal stores the bundle as JSON.
         let exported: InstanceBundle = serde_json::from_value(serde_json::to_value(&exported).unwrap()).unwrap();
 
-        // Rows of other servers shift the target's numbers.
+        // Rows of other servers make the target's ids differ.
         target.create_instance(fence(id(50), 1), full(50)).await.unwrap();
         target.import_bundle(fence(uuid, 2), exported.clone(), true).await.unwrap();
         target.import_bundle(fence(uuid, 2), exported.clone(), true).await.unwrap();
@@ -183,7 +183,7 @@ async fn a_server_goes_whole_to_another_cell_and_back() {
         source.apply(fence(uuid, 3), CellTxn::new().hard_delete_instance(uuid)).await.unwrap();
         assert!(matches!(source.instance_even_deleted(uuid).await, Err(DbError::NotFound(_))));
         source.import_bundle(fence(uuid, 4), copy, false).await.unwrap();
-        // A server that was deleted here in an earlier life is no obstacle either.
+        // A row of the server that was deleted here earlier does not prevent the import.
         target.soft_delete_instance(fence(uuid, 5), uuid, at(99)).await.unwrap();
         let back = source.export_bundle(uuid).await.unwrap();
         target.import_bundle(fence(uuid, 6), back, true).await.unwrap();
@@ -379,7 +379,7 @@ async fn lists_show_what_the_filters_ask_for() {
         assert_eq!(list(InstanceFilter { ip: pattern("^10.0.0.2"), ..Default::default() }).await, [2]);
         assert_eq!(list(InstanceFilter { ip6: pattern("^10"), ..Default::default() }).await, [0u128; 0]);
 
-        // A server in ERROR that is deleted is found by what changed (NOVA-DIFFERENCES L32), with its fault.
+        // `changes_since` finds a deleted server in ERROR, with its fault (NOVA-DIFFERENCES L32).
         let before = cell.db().env().now();
         cell.soft_delete_instance(fence(id(3), 1), id(3), before).await.unwrap();
         let changed = InstanceFilter { changes_since: Some(before), deleted: Deleted::Include, ..Default::default() };
@@ -473,7 +473,7 @@ async fn hosts_report_and_their_usage_counts_hidden_servers() {
         cell.set_hidden(fence(id(2), 1), id(2), true).await.unwrap();
         cell.recount_usage("h1").await.unwrap();
         let used = cell.compute_nodes().await.unwrap().remove(0);
-        // Swap of 1025 MiB counts as 2 GiB; a volume-backed server's root disk is not here.
+        // Swap of 1025 MiB counts as 2 GiB. A volume-backed server's root disk is not on the host.
         assert_eq!((used.vcpus_used, used.memory_mb_used, used.local_gb_used, used.running_vms), (4, 1024, 9, 2));
         assert_eq!(cell.instances_on_host("h1").await.unwrap().len(), 2);
     }

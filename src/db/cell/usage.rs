@@ -1,4 +1,4 @@
-//! What projects have in this cell: for quotas, for reports over time, and for mappings that do not say enough.
+//! The servers of projects in this cell: for quotas, for usage reports, and to complete mappings.
 
 use chrono::{DateTime, Utc};
 use diesel::prelude::*;
@@ -12,20 +12,20 @@ use crate::db::columns::Sql;
 use crate::domain::flavor::Flavor;
 use crate::domain::server::VmState;
 
-/// Servers in one statement at most.
+/// The maximum number of servers in one statement.
 const CHUNK: usize = 500;
 
-/// What became of a server, and whose it is.
+/// Whether a server is deleted, and its user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fate {
     pub uuid: Uuid,
-    /// Its record is kept for history only.
+    /// The record is kept for the history only.
     pub deleted: bool,
     pub user_id: String,
 }
 
 impl CellDb {
-    /// The fates of those of the servers that this cell has or had.
+    /// Returns the fates of the servers that this cell has or had.
     pub async fn fates(&self, servers: Vec<Uuid>) -> Result<Vec<Fate>, DbError> {
         self.db
             .read(move |conn| {
@@ -42,7 +42,7 @@ impl CellDb {
             .await
     }
 
-    /// The flavors of a project's (or of one of its users') undeleted, visible servers.
+    /// Returns the flavors of the undeleted, visible servers of a project, or of one of its users.
     pub async fn flavors_in_use(&self, project_id: &str, user_id: Option<&str>) -> Result<Vec<(Uuid, Flavor)>, DbError> {
         let (project, user) = (project_id.to_owned(), user_id.map(str::to_owned));
         self.db
@@ -60,7 +60,7 @@ impl CellDb {
             .await
     }
 
-    /// The visible servers, deleted ones too, that had been launched by `until` and had not ended by `since`.
+    /// Returns the visible servers, also deleted ones, that were launched by `until` and had not ended by `since`.
     pub async fn servers_between(
         &self,
         since: DateTime<Utc>,

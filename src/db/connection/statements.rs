@@ -1,7 +1,6 @@
-//! The connection to either kind of database, and what it remembers of statements. diesel's own connection for several kinds
-//! writes the text of a statement anew for each of its passes, and has every UPDATE and every list of values prepared anew;
-//! that was a fifth of all computing time. Here a statement that this connection has prepared is not written again, and others
-//! are kept under their text.
+//! The connection to either kind of database, with a cache of prepared statements. diesel's own multi-database connection renders a
+//! statement's SQL on each pass and prepares each UPDATE and each list of values again, which took a fifth of all CPU time. This connection
+//! renders a prepared statement never again, and caches the others by their text.
 
 use std::any::TypeId;
 use std::cell::Cell;
@@ -19,11 +18,11 @@ use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::r2d2::R2D2Connection;
 use diesel::{ConnectionResult, PgConnection, QueryResult, SqliteConnection};
 
-/// Statements that are kept under their text, per connection. Past it only those are kept whose type says their text: a list
-/// of values has another text for each length.
+/// The maximum number of statements cached by text, per connection. Beyond it only statements whose type determines their text are cached:
+/// a list of values has a different text for each length.
 const KEPT_BY_TEXT: usize = 256;
 
-/// Either kind.
+/// A connection to PostgreSQL or SQLite.
 #[derive(diesel::MultiConnection)]
 pub enum Either {
     /// PostgreSQL.
@@ -35,11 +34,11 @@ pub enum Either {
 /// A connection to either kind of database.
 pub struct Conn {
     pub(super) either: Either,
-    /// Types of statements, each of one text, that are prepared.
+    /// The types of prepared statements whose type determines their text.
     prepared: HashSet<TypeId>,
-    /// How many statements have been kept, of either sort.
+    /// The number of cached statements of both kinds.
     kept: Arc<AtomicUsize>,
-    /// Something was erased that must not be found in what the file has given up.
+    /// A secret was erased, so the log must be emptied.
     pub(super) erased: bool,
 }
 
@@ -63,9 +62,9 @@ impl Conn {
         let id = T::query_id();
         let is_prepared = id.is_some_and(|id| self.prepared.contains(&id));
         let is_kept = match id {
-            // By its type, which has one text.
+            // Cached by its type, which determines its text.
             Some(_) => is_prepared || query.is_safe_to_cache_prepared(&backend)?,
-            // By its text.
+            // Cached by its text.
             None => self.kept.load(Ordering::Relaxed) < self.prepared.len() + KEPT_BY_TEXT || query.is_safe_to_cache_prepared(&backend)?,
         };
         Ok(Statement {
@@ -73,28 +72,28 @@ impl Conn {
             is_prepared,
             is_kept,
             id: id.filter(|_| is_kept),
-            // SQLite's connection asks for the text of what is kept under it once, before all else, and for the later passes in vain.
+            // For text-keyed statements SQLite needs the SQL only on the first pass; later passes skip rendering.
             is_written: (id.is_none() && matches!(self.either, Either::Sqlite(_))).then(|| Cell::new(false)),
         })
     }
 }
 
-/// A statement, and what the connection knows of it.
+/// A statement, with the cache's knowledge about it.
 struct Statement<T> {
     query: T,
-    /// By its type: nobody reads its text any more.
+    /// Prepared under its type: nobody reads its text any more.
     is_prepared: bool,
     is_kept: bool,
-    /// What it is kept under, unless that is its text.
+    /// The type under which the statement is cached; none if it is cached by its text.
     id: Option<TypeId>,
-    /// Its text has been written; none where that does not tell whether it is needed again.
+    /// The text has been rendered. None if later passes may need the text again.
     is_written: Option<Cell<bool>>,
 }
 
 impl<T: QueryFragment<MultiBackend>> QueryFragment<MultiBackend> for Statement<T> {
     fn walk_ast<'b>(&'b self, pass: AstPass<'_, 'b, MultiBackend>) -> QueryResult<()> {
         let is_text = Cell::new(false);
-        // It changes nothing, but tells whether there is a text to write to.
+        // The cast changes nothing. Its closures show whether this pass renders text.
         let mut pass = pass.cast_database::<MultiBackend>(
             |binds| binds,
             |text| {
@@ -189,7 +188,7 @@ impl LoadConnection for Conn {
     }
 }
 
-/// As [`Either`] does it.
+/// Delegates to [`Either`].
 impl TransactionManager<Conn> for Conn {
     type TransactionStateData = Conn;
 

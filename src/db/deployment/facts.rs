@@ -1,5 +1,5 @@
-//! The ids by which databases without a mark know each other, read as any release wrote them, of tables that were there from the
-//! beginning. Looks, which change nothing. Blocking.
+//! The ids by which unmarked databases recognise each other. Reads only tables that exist since the first release, in any release's form.
+//! Changes nothing. Blocking.
 
 use std::collections::BTreeSet;
 
@@ -74,26 +74,26 @@ pub struct MappedCell {
     pub url: String,
 }
 
-/// The ids that an API database knows.
+/// The ids in an API database.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ApiFacts {
     pub cells: Vec<MappedCell>,
-    /// Servers with the cell that they are mapped to.
+    /// Servers, each with the cell of its mapping.
     pub servers: Vec<(String, Option<String>)>,
     /// Projects that have servers.
     pub projects: Ids,
 }
 
-/// The ids that a services database knows.
+/// The ids in a services database.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ServicesFacts {
     pub projects: Ids,
-    /// Images and volumes whose bytes are files.
+    /// Images and volumes whose bytes are stored in files.
     pub with_bytes: Ids,
     pub providers: Ids,
 }
 
-/// The cells that an API database maps.
+/// Returns the cells that an API database maps.
 pub fn cells(url: &str) -> Result<Vec<MappedCell>, DbError> {
     let mut conn = connection::open_to_look(url)?;
     if !connection::tables(&mut conn)?.contains("cell_mappings") {
@@ -114,7 +114,7 @@ pub fn read_servers(url: &str, facts: &mut ApiFacts) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Reads a services database.
+/// Reads the ids in a services database.
 pub fn of_services(url: &str) -> Result<ServicesFacts, DbError> {
     let mut conn = connection::open_to_look(url)?;
     let tables = connection::tables(&mut conn)?;
@@ -135,7 +135,7 @@ pub fn of_services(url: &str) -> Result<ServicesFacts, DbError> {
     Ok(facts)
 }
 
-/// The servers and compute nodes in a cell's database.
+/// Reads the ids of servers and compute nodes in a cell's database.
 pub fn of_cell(url: &str) -> Result<Ids, DbError> {
     let mut conn = connection::open_to_look(url)?;
     let tables = connection::tables(&mut conn)?;

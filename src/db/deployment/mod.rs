@@ -1,7 +1,7 @@
-//! The deployment that a database belongs to: a mark that the first start leaves in each, and that every later one compares.
+//! The deployment that a database belongs to. The first start leaves a mark in each database; every later start compares it.
 //!
-//! The mark's table is made before the first migration runs, so a database that holds anything of this release always says
-//! whose it is. A look changes nothing: neither a table nor a file is made.
+//! The mark's table is made before the first migration runs, so that each database of this release has a mark. A look changes nothing: it
+//! makes neither a table nor a file.
 
 pub mod facts;
 
@@ -25,7 +25,7 @@ diesel::table! {
     }
 }
 
-/// As text rather than a migration's file: it comes before all migrations.
+/// SQL text rather than a migration file, because it runs before all migrations.
 const TABLE: &str = "CREATE TABLE IF NOT EXISTS deployment (part TEXT PRIMARY KEY NOT NULL, deployment_uuid TEXT NOT NULL)";
 /// The table's name.
 const DEPLOYMENT: &str = "deployment";
@@ -40,7 +40,7 @@ pub enum Part {
 }
 
 impl Part {
-    /// The tables of such a database.
+    /// Returns the schema of this part's database.
     pub fn schema(self) -> Schema {
         match self {
             Part::Api => Schema::Api,
@@ -71,16 +71,16 @@ impl fmt::Display for Part {
 /// The result of a look at a database.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sight {
-    /// There is no such file.
+    /// The file does not exist.
     Absent,
-    /// There is a database without a table.
+    /// The database has no tables.
     Empty,
-    /// There are tables and no mark: a release without marks made them, or somebody else.
+    /// The database has tables and no mark: a release without marks made them, or another program.
     Unmarked {
-        /// The part whose tables these are; none when they are nobody's of ours, and no cell's id for a cell.
+        /// The schema that the tables belong to; none if they are not cellshift's. A cell's tables do not tell which cell it is.
         kind: Option<Schema>,
     },
-    /// There is a mark.
+    /// The database has a mark.
     Marked(Marks),
 }
 
@@ -89,38 +89,38 @@ pub enum Sight {
 pub struct Marks {
     /// The database's part in the deployment.
     pub part: Part,
-    /// Whose.
+    /// The deployment that owns the database.
     pub deployment: Uuid,
-    /// In the API database: the other databases that have been marked. They have held records since, and are never made anew.
+    /// In the API database: the other databases that have been marked. They have held records, so they are never created again.
     pub others: BTreeSet<Part>,
 }
 
-/// Whose a database must be that is opened.
+/// The owner that an opened database must have.
 #[derive(Clone, Debug)]
 pub struct Owner {
     pub deployment: Uuid,
     pub part: Part,
-    /// The database has been there before: it is not made anew.
+    /// The database existed before, so it is not created again.
     pub must_exist: bool,
-    /// How tables without a mark are taken.
+    /// How to treat tables without a mark.
     pub unmarked: Unmarked,
 }
 
-/// Whether tables without a mark, which a release without marks has made, are taken for the deployment's own.
+/// Whether the deployment takes over tables that a release without marks made.
 #[derive(Clone, Debug)]
 pub enum Unmarked {
     Refused,
     Taken,
-    /// A cell's are, when the deployment knows one of their servers or compute nodes.
+    /// Takes over a cell's tables if the deployment knows one of their servers or compute nodes.
     TakenWhenKnown {
-        /// Ids of servers in this cell, and of all resource providers.
+        /// The ids of servers in this cell, and of all resource providers.
         ids: Arc<BTreeSet<String>>,
-        /// Records must be known; else nothing may speak against them.
+        /// If true, a cell with records needs a known record even if `ids` is empty; else an empty `ids` takes any cell.
         strictly: bool,
     },
 }
 
-/// Why a database is not the one that was meant. A sentence about it, without its place.
+/// The reason why a database is not the expected one, as a sentence that does not name its place.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Misfit {
     #[error("there is no file, and records have been in it")]
@@ -137,12 +137,12 @@ pub enum Misfit {
     Unknown,
 }
 
-/// Looks at a database without changing anything. Blocking; [`DbError::Unavailable`] when it does not answer.
+/// Looks at a database without changing it. Blocking. [`DbError::Unavailable`] if it does not answer.
 pub fn look(url: &str) -> Result<Sight, DbError> {
     if !is_postgres(url) {
         match std::fs::metadata(url) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Sight::Absent),
-            // A path below a file is not there either, and neither is one that nobody may look at: opening it says why.
+            // Includes a path below a file, and a path without permission: opening it explains the failure.
             Err(error) => return Err(DbError::Unavailable { name: url.to_owned(), reason: inside::of(error) }),
             Ok(about) if about.len() == 0 => return Ok(Sight::Empty),
             Ok(_) => {}
@@ -157,17 +157,17 @@ pub fn look(url: &str) -> Result<Sight, DbError> {
         return Ok(Sight::Unmarked { kind: kind_of(&tables) });
     }
     let mut marks = read_marks(&mut conn)?;
-    // The API database is the one that knows of others.
+    // Only the API database knows of others.
     let own = if marks.contains_key(&Part::Api) { Some(Part::Api) } else { marks.keys().next().copied() };
     Ok(match own.and_then(|part| marks.remove(&part).map(|deployment| (part, deployment))) {
         Some((part, deployment)) => Sight::Marked(Marks { part, deployment, others: marks.into_keys().collect() }),
-        // The table was made and the mark was not: the first start ended between the two, before any other table was made.
+        // The table exists without a mark: the first start ended between the two, before it made any other table.
         None if tables.len() == 1 => Sight::Empty,
         None => Sight::Unmarked { kind: kind_of(&tables) },
     })
 }
 
-/// Whether a database is its owner's, by a look. Blocking.
+/// Checks with a look whether a database is its owner's. Blocking.
 pub fn check(url: &str, owner: &Owner) -> Result<Result<(), Misfit>, DbError> {
     let sight = look(url)?;
     Ok(match sight {
@@ -198,7 +198,7 @@ fn fits(marks: &Marks, owner: &Owner) -> Result<(), Misfit> {
     Ok(())
 }
 
-/// Marks a database as its owner's, before anything else is made in it. One that another has marked meanwhile is refused.
+/// Marks a database as its owner's before anything else is made in it. Fails if another owner has marked it meanwhile.
 pub(super) fn mark(conn: &mut Conn, owner: &Owner) -> Result<(), DbError> {
     conn.batch_execute(TABLE)?;
     conn.transaction(|conn| note(conn, owner.part, owner.deployment))?;
@@ -217,7 +217,7 @@ impl From<Misfit> for DbError {
 }
 
 impl super::api::ApiDb {
-    /// Remembers that another database of the deployment has been marked.
+    /// Records that another database of the deployment has been marked.
     pub async fn note_marked(&self, part: Part, deployment: Uuid) -> Result<(), DbError> {
         self.db().write(move |conn| note(conn, part, deployment)).await
     }
@@ -243,7 +243,7 @@ fn read_marks(conn: &mut Conn) -> Result<BTreeMap<Part, Uuid>, DbError> {
     rows.into_iter().map(read).collect()
 }
 
-/// Whose tables these are, by one that only such a database has.
+/// Recognises the schema by a table that only this schema has.
 fn kind_of(tables: &BTreeSet<String>) -> Option<Schema> {
     let telling = [("cell_mappings", Schema::Api), ("resource_providers", Schema::Services), ("compute_nodes", Schema::Cell)];
     telling.into_iter().find(|(table, _)| tables.contains(*table)).map(|(_, schema)| schema)

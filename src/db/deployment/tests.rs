@@ -1,11 +1,11 @@
-//! Marks on both databases: a look changes nothing, and only its owner's database is opened.
+//! Tests of marks on both databases: a look changes nothing, and only its owner's database is opened.
 
 use super::*;
 use crate::db::fixture::fresh_postgres;
 use crate::db::{Db, Location};
 use crate::env::Env;
 
-/// Where a fresh database can be: a file that is not there yet, and an empty PostgreSQL database where there is one.
+/// Returns places for a fresh database: a file that does not exist yet and, if available, an empty PostgreSQL database.
 fn places(dir: &std::path::Path) -> Vec<String> {
     let file = dir.join("with # and ?.db").to_string_lossy().into_owned();
     std::iter::once(file).chain(fresh_postgres()).collect()
@@ -47,7 +47,7 @@ async fn a_look_at_a_file_makes_no_other_file() {
     let dir = tempfile::tempdir().unwrap();
     let url = dir.path().join("api.db").to_string_lossy().into_owned();
     drop(open(&url, owner(1, Part::Api)).await.unwrap());
-    // The last connection may still be closing, on a thread of its pool.
+    // A pool's thread may still be closing the last connection.
     while dir.path().join("api.db-wal").exists() {
         tokio::task::yield_now().await;
     }
@@ -63,7 +63,7 @@ async fn a_look_sees_commits_that_a_killed_process_left() {
     let url = dir.path().join("api.db").to_string_lossy().into_owned();
     let db = open(&url, owner(1, Part::Api)).await.unwrap();
     crate::db::api::ApiDb::new(db.clone()).note_marked(Part::Services, Uuid::from_u128(1)).await.unwrap();
-    // Its files as a kill at this moment would leave them.
+    // Copies the files as a kill at this moment would leave them.
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();

@@ -39,7 +39,7 @@ diesel::table! {
 
 diesel::allow_tables_to_appear_in_same_query!(images, image_members);
 
-/// An image as stored.
+/// An image's row.
 #[derive(Clone, PartialEq, Debug, Queryable, Selectable, Insertable)]
 #[diesel(table_name = images)]
 pub struct ImageRow {
@@ -55,15 +55,15 @@ pub struct ImageRow {
     pub size: Option<i64>,
     pub os_hash_value: Option<String>,
     pub protected: bool,
-    /// JSON: an object of strings.
+    /// A JSON object of strings.
     pub properties: String,
-    /// JSON: an array of strings.
+    /// A JSON array of strings.
     pub tags: String,
     pub created_at: NaiveDateTime,
     pub updated_at: NaiveDateTime,
 }
 
-/// A project that a shared image is shared with.
+/// A project with which an image is shared.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable)]
 #[diesel(table_name = image_members)]
 pub struct ImageMember {
@@ -75,7 +75,7 @@ pub struct ImageMember {
     pub updated_at: NaiveDateTime,
 }
 
-/// Which images to list; `None` does not filter.
+/// Selects images. `None` does not filter.
 #[derive(Clone, Default, Debug)]
 pub struct ImageQuery {
     pub ids: Option<Vec<String>>,
@@ -90,17 +90,17 @@ pub fn insert(conn: &mut Conn, image: &ImageRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// The image of this id, if there is one.
+/// Returns the image with this id, if any.
 pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<ImageRow>, DbError> {
     Ok(images::table.find(id).select(ImageRow::as_select()).first(conn).optional()?)
 }
 
-/// The image of this id.
+/// Returns the image with this id. NotFound if there is none.
 pub fn find(conn: &mut Conn, id: &str) -> Result<ImageRow, DbError> {
     by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("image {id}")))
 }
 
-/// The images that match, newest first.
+/// Returns the selected images, newest first.
 pub fn list(conn: &mut Conn, query: &ImageQuery) -> Result<Vec<ImageRow>, DbError> {
     let mut statement = images::table.select(ImageRow::as_select()).into_boxed();
     if let Some(ids) = &query.ids {
@@ -118,7 +118,7 @@ pub fn list(conn: &mut Conn, query: &ImageQuery) -> Result<Vec<ImageRow>, DbErro
     Ok(statement.order((images::created_at.desc(), images::id.desc())).load(conn)?)
 }
 
-/// Replaces what a user may change. Status, size and hash belong to the upload and stay as they are.
+/// Replaces the fields that a user may change. Status, size and hash belong to the upload and stay.
 pub fn update(conn: &mut Conn, image: &ImageRow) -> Result<(), DbError> {
     let changed = diesel::update(images::table.find(&image.id))
         .set((
@@ -138,7 +138,7 @@ pub fn update(conn: &mut Conn, image: &ImageRow) -> Result<(), DbError> {
     found(changed, &image.id)
 }
 
-/// Moves an image without bytes to another status without bytes; false when it is in none of `from`.
+/// Moves an image without bytes from one of the statuses `from` to `to`. False if its status is not in `from`.
 pub fn set_status(conn: &mut Conn, id: &str, from: &[&str], to: &str, now: NaiveDateTime) -> Result<bool, DbError> {
     let changed = diesel::update(images::table.find(id).filter(images::status.eq_any(from.to_vec())))
         .set((images::status.eq(to), images::updated_at.eq(now)))
@@ -146,7 +146,7 @@ pub fn set_status(conn: &mut Conn, id: &str, from: &[&str], to: &str, now: Naive
     Ok(changed > 0)
 }
 
-/// Makes an image active with its bytes' size and hash; false when it has bytes already or is gone.
+/// Makes an image active and sets its bytes' size and hash. False if it has bytes already or is gone.
 pub fn activate(conn: &mut Conn, id: &str, size: i64, hash: &str, now: NaiveDateTime) -> Result<bool, DbError> {
     let from = if stands(Guard::ImageOnce) { &["queued", "saving"][..] } else { &["queued", "saving", "active"] };
     let changed = diesel::update(images::table.find(id).filter(images::status.eq_any(from)))
@@ -155,25 +155,25 @@ pub fn activate(conn: &mut Conn, id: &str, size: i64, hash: &str, now: NaiveDate
     Ok(changed > 0)
 }
 
-/// Deletes an image and its members; false when there is none.
+/// Deletes an image and its members. False if there is none.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<bool, DbError> {
     diesel::delete(image_members::table.filter(image_members::image_id.eq(id))).execute(conn)?;
     Ok(diesel::delete(images::table.find(id)).execute(conn)? > 0)
 }
 
-/// The members of an image, by id.
+/// Returns the members of an image, ordered by id.
 pub fn members(conn: &mut Conn, image_id: &str) -> Result<Vec<ImageMember>, DbError> {
     let of_image = image_members::table.filter(image_members::image_id.eq(image_id));
     Ok(of_image.order(image_members::member_id).select(ImageMember::as_select()).load(conn)?)
 }
 
-/// Every membership of every image, by image and member.
+/// Returns all members of all images, ordered by image and member.
 pub fn all_members(conn: &mut Conn) -> Result<Vec<ImageMember>, DbError> {
     let all = image_members::table.order((image_members::image_id, image_members::member_id));
     Ok(all.select(ImageMember::as_select()).load(conn)?)
 }
 
-/// Shares an image with a project; a conflict when it is.
+/// Shares an image with a project. Conflict if it is shared already.
 pub fn add_member(conn: &mut Conn, member: &ImageMember) -> Result<(), DbError> {
     let known = members(conn, &member.image_id)?;
     if known.iter().any(|m| m.member_id == member.member_id) {
@@ -183,7 +183,7 @@ pub fn add_member(conn: &mut Conn, member: &ImageMember) -> Result<(), DbError> 
     Ok(())
 }
 
-/// Sets whether the member takes the image.
+/// Sets whether the member accepts the image.
 pub fn set_member_status(conn: &mut Conn, image_id: &str, member_id: &str, status: &str, now: NaiveDateTime) -> Result<(), DbError> {
     let changed = diesel::update(image_members::table.find((image_id, member_id)))
         .set((image_members::status.eq(status), image_members::updated_at.eq(now)))
@@ -191,7 +191,7 @@ pub fn set_member_status(conn: &mut Conn, image_id: &str, member_id: &str, statu
     found(changed, member_id)
 }
 
-/// Ends sharing with a project.
+/// Ends sharing with a project. NotFound if it is not shared.
 pub fn remove_member(conn: &mut Conn, image_id: &str, member_id: &str) -> Result<(), DbError> {
     found(diesel::delete(image_members::table.find((image_id, member_id))).execute(conn)?, member_id)
 }

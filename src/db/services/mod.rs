@@ -1,4 +1,4 @@
-//! The records of the embedded services: one folder or file per service. They share nothing with each other.
+//! The records of the embedded services: one folder or file per service. The services share no records.
 
 pub mod identity;
 pub mod image;
@@ -12,24 +12,24 @@ use uuid::Uuid;
 
 use super::DbError;
 
-/// An id column's value; what cannot be read as one is a defect.
+/// Parses an id column. An id that cannot be parsed is a defect.
 pub fn read_id(column: &str, text: &str) -> Result<Uuid, DbError> {
     Uuid::parse_str(text).map_err(|_| DbError::unreadable(column, text))
 }
 
-/// The records that a query is about.
+/// The records to read.
 #[derive(Clone, Copy, Debug)]
 pub enum Of<'a> {
     All,
-    /// The rows with, or that belong to things with, these ids.
+    /// The rows with these ids, or the rows that belong to these ids.
     These(&'a [String]),
 }
 
-/// Ids in one statement at most: databases bound them (SQLite at 32766).
+/// The maximum number of ids in one statement, because databases limit it (SQLite to 32766).
 const BY_ID_MAX: usize = 500;
 
 impl Of<'_> {
-    /// The ids to ask for; none when everything is to be read, also because there are more ids than a statement should have.
+    /// Returns the ids to filter by. None if all rows are to be read, or if there are too many ids for one statement.
     fn ids(&self) -> Option<&[String]> {
         match self {
             Of::These(ids) if ids.len() <= BY_ID_MAX => Some(ids),
@@ -37,7 +37,7 @@ impl Of<'_> {
         }
     }
 
-    /// Drops what was read only because there were too many ids to ask for; the order stays.
+    /// Drops the rows that were read only because there were too many ids to filter by. Keeps the order.
     fn keep<R>(&self, mut rows: Vec<R>, id: impl Fn(&R) -> &String) -> Vec<R> {
         if let Of::These(ids) = self
             && ids.len() > BY_ID_MAX

@@ -50,7 +50,7 @@ diesel::table! {
     }
 }
 
-/// A volume as stored.
+/// A volume's row.
 #[derive(Clone, PartialEq, Debug, Queryable, Selectable, Insertable)]
 #[diesel(table_name = volumes)]
 pub struct VolumeRow {
@@ -66,16 +66,16 @@ pub struct VolumeRow {
     pub availability_zone: String,
     pub volume_type: Option<String>,
     pub image_id: Option<String>,
-    /// JSON: an object of strings.
+    /// A JSON object of strings.
     pub metadata: String,
     pub created_at: NaiveDateTime,
-    /// When it was changed last; `created_at` while nothing has changed.
+    /// The moment of the last change; `created_at` if nothing has changed.
     pub updated_at: NaiveDateTime,
-    /// JSON: an object of strings that describes the image whose bytes are in the volume.
+    /// A JSON object of strings, which describes the image whose bytes the volume has.
     pub image_metadata: Option<String>,
 }
 
-/// An attachment as stored.
+/// An attachment's row.
 #[derive(Clone, PartialEq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = volume_attachments, treat_none_as_null = true)]
 pub struct AttachmentRow {
@@ -91,44 +91,44 @@ pub struct AttachmentRow {
     pub attached_at: Option<NaiveDateTime>,
 }
 
-/// A volume's bytes as its record has them.
+/// The record of a volume's initial bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable)]
 #[diesel(table_name = volumes)]
 pub struct MadeVolume {
     pub id: String,
     pub size_gb: i32,
-    /// How many bytes the service wrote when it made the volume, and their SHA-256 in hex; none in a record of an older release.
+    /// The number of bytes that the service wrote when it made the volume, and their SHA-256 in hex. None in a record of an older release.
     pub made_size: Option<i64>,
     pub made_sha256: Option<String>,
 }
 
-/// Notes what was written when a volume was made.
+/// Records the bytes that were written when a volume was made.
 pub fn set_made(conn: &mut Conn, id: &str, size: i64, sha256: &str) -> Result<(), DbError> {
     diesel::update(volumes::table.find(id)).set((volumes::made_size.eq(size), volumes::made_sha256.eq(sha256))).execute(conn)?;
     Ok(())
 }
 
-/// Forgets what was written when a volume was made: its bytes are being replaced.
+/// Clears the record of a volume's initial bytes, because they are being replaced.
 pub fn forget_made(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     let nothing = (volumes::made_size.eq(None::<i64>), volumes::made_sha256.eq(None::<String>));
     diesel::update(volumes::table.find(id)).set(nothing).execute(conn)?;
     Ok(())
 }
 
-/// Notes the id of the image that fills a volume anew.
+/// Sets the id of the image that fills a volume again.
 pub fn set_image_id(conn: &mut Conn, id: &str, image_id: &str) -> Result<(), DbError> {
     diesel::update(volumes::table.find(id)).set(volumes::image_id.eq(image_id)).execute(conn)?;
     Ok(())
 }
 
-/// Makes a volume bootable and notes the image that filled it: a JSON object of strings.
+/// Makes a volume bootable and stores the metadata of the image that filled it: a JSON object of strings.
 pub fn set_image(conn: &mut Conn, id: &str, image_metadata: &str) -> Result<(), DbError> {
     let change = (volumes::bootable.eq(true), volumes::image_metadata.eq(image_metadata));
     diesel::update(volumes::table.find(id)).set(change).execute(conn)?;
     Ok(())
 }
 
-/// The volumes whose bytes were made: in an older release's records those that are in no trouble.
+/// Returns the volumes whose bytes were made. In records of an older release the status must not be `error`.
 pub fn made(conn: &mut Conn) -> Result<Vec<MadeVolume>, DbError> {
     let whole = volumes::made_size.is_not_null().or(volumes::status.ne_all(["creating", "error"]));
     let statement = volumes::table.filter(whole.and(volumes::status.ne("creating"))).order(volumes::id);
@@ -141,17 +141,17 @@ pub fn insert(conn: &mut Conn, volume: &VolumeRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// The volume of this id, if there is one.
+/// Returns the volume with this id, if any.
 pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<VolumeRow>, DbError> {
     Ok(volumes::table.find(id).select(VolumeRow::as_select()).first(conn).optional()?)
 }
 
-/// The volume of this id.
+/// Returns the volume with this id. NotFound if there is none.
 pub fn find(conn: &mut Conn, id: &str) -> Result<VolumeRow, DbError> {
     by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("volume {id}")))
 }
 
-/// The volumes of a project, or all, newest first.
+/// Returns the volumes of a project, or all, newest first.
 pub fn list(conn: &mut Conn, project_id: Option<&str>) -> Result<Vec<VolumeRow>, DbError> {
     let mut statement = volumes::table.select(VolumeRow::as_select()).into_boxed();
     if let Some(project_id) = project_id {
@@ -160,7 +160,7 @@ pub fn list(conn: &mut Conn, project_id: Option<&str>) -> Result<Vec<VolumeRow>,
     Ok(statement.order((volumes::created_at.desc(), volumes::id.desc())).load(conn)?)
 }
 
-/// Replaces what a user may change. The status has its own way ([`set_status`]).
+/// Replaces the fields that a user may change. [`set_status`] changes the status.
 pub fn update(conn: &mut Conn, volume: &VolumeRow) -> Result<(), DbError> {
     let changed = diesel::update(volumes::table.find(&volume.id))
         .set((
@@ -175,7 +175,7 @@ pub fn update(conn: &mut Conn, volume: &VolumeRow) -> Result<(), DbError> {
     if changed == 0 { Err(DbError::NotFound(format!("volume {}", volume.id))) } else { Ok(()) }
 }
 
-/// Moves a volume from one of the statuses `from` to `to`; false when it is in none of them or gone.
+/// Moves a volume from one of the statuses `from` to `to`. False if its status is not in `from`, or the volume is gone.
 pub fn set_status(conn: &mut Conn, id: &str, from: &[&str], to: &str, now: NaiveDateTime) -> Result<bool, DbError> {
     let changed = diesel::update(volumes::table.find(id).filter(volumes::status.eq_any(from.to_vec())))
         .set((volumes::status.eq(to), volumes::updated_at.eq(now)))
@@ -183,20 +183,20 @@ pub fn set_status(conn: &mut Conn, id: &str, from: &[&str], to: &str, now: Naive
     Ok(changed > 0)
 }
 
-/// Sets the status whatever it was: what the attachments demand, or an operator.
+/// Sets the status without a check, because the attachments or an operator require it.
 pub fn force_status(conn: &mut Conn, id: &str, to: &str, now: NaiveDateTime) -> Result<(), DbError> {
     diesel::update(volumes::table.find(id)).set((volumes::status.eq(to), volumes::updated_at.eq(now))).execute(conn)?;
     Ok(())
 }
 
-/// Takes the row for the rest of the transaction, so that two changes of one volume's attachments follow each other on
-/// PostgreSQL too, and gives it; none when there is none.
+/// Locks the volume's row for the rest of the transaction, and returns it, so that two changes of its attachments follow each other on
+/// PostgreSQL too.
 pub fn take(conn: &mut Conn, id: &str, now: NaiveDateTime) -> Result<Option<VolumeRow>, DbError> {
     diesel::update(volumes::table.find(id)).set(volumes::updated_at.eq(now)).execute(conn)?;
     by_id(conn, id)
 }
 
-/// Deletes a volume; false when there is none.
+/// Deletes a volume. False if there is none.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<bool, DbError> {
     Ok(diesel::delete(volumes::table.find(id)).execute(conn)? > 0)
 }
@@ -207,47 +207,47 @@ pub fn insert_attachment(conn: &mut Conn, attachment: &AttachmentRow) -> Result<
     Ok(())
 }
 
-/// The attachment of this id, if there is one.
+/// Returns the attachment with this id, if any.
 pub fn attachment(conn: &mut Conn, id: &str) -> Result<Option<AttachmentRow>, DbError> {
     Ok(volume_attachments::table.find(id).select(AttachmentRow::as_select()).first(conn).optional()?)
 }
 
-/// Stores an attachment as it is now.
+/// Saves a changed attachment.
 pub fn update_attachment(conn: &mut Conn, attachment: &AttachmentRow) -> Result<(), DbError> {
     diesel::update(volume_attachments::table.find(&attachment.id)).set(attachment).execute(conn)?;
     Ok(())
 }
 
-/// Deletes an attachment; false when there is none.
+/// Deletes an attachment. False if there is none.
 pub fn delete_attachment(conn: &mut Conn, id: &str) -> Result<bool, DbError> {
     Ok(diesel::delete(volume_attachments::table.find(id)).execute(conn)? > 0)
 }
 
-/// A volume's attachments, oldest first.
+/// Returns a volume's attachments, oldest first.
 pub fn attachments_of_volume(conn: &mut Conn, volume_id: &str) -> Result<Vec<AttachmentRow>, DbError> {
     let of_volume = volume_attachments::table.filter(volume_attachments::volume_id.eq(volume_id));
     Ok(of_volume.order((volume_attachments::created_at, volume_attachments::id)).select(AttachmentRow::as_select()).load(conn)?)
 }
 
-/// A server's attachments, oldest first.
+/// Returns a server's attachments, oldest first.
 pub fn attachments_of_server(conn: &mut Conn, server: &str) -> Result<Vec<AttachmentRow>, DbError> {
     let of_server = volume_attachments::table.filter(volume_attachments::server_uuid.eq(server));
     Ok(of_server.order((volume_attachments::created_at, volume_attachments::id)).select(AttachmentRow::as_select()).load(conn)?)
 }
 
-/// Every attachment, oldest first.
+/// Returns all attachments, oldest first.
 pub fn all_attachments(conn: &mut Conn) -> Result<Vec<AttachmentRow>, DbError> {
     let all = volume_attachments::table.order((volume_attachments::created_at, volume_attachments::id));
     Ok(all.select(AttachmentRow::as_select()).load(conn)?)
 }
 
-/// A project's limits that were set, by resource.
+/// Returns the limits that are set for a project, by resource.
 pub fn quotas(conn: &mut Conn, project_id: &str) -> Result<Vec<(String, i64)>, DbError> {
     let of_project = volume_quotas::table.filter(volume_quotas::project_id.eq(project_id)).order(volume_quotas::resource);
     Ok(of_project.select((volume_quotas::resource, volume_quotas::hard_limit)).load(conn)?)
 }
 
-/// Sets a project's limit; -1 is without limit.
+/// Sets a project's limit; -1 means no limit.
 pub fn set_quota(conn: &mut Conn, project_id: &str, resource: &str, limit: i64) -> Result<(), DbError> {
     diesel::delete(volume_quotas::table.find((project_id, resource))).execute(conn)?;
     diesel::insert_into(volume_quotas::table)
@@ -256,7 +256,7 @@ pub fn set_quota(conn: &mut Conn, project_id: &str, resource: &str, limit: i64) 
     Ok(())
 }
 
-/// Takes back every limit that was set for a project.
+/// Removes all limits of a project.
 pub fn delete_quotas(conn: &mut Conn, project_id: &str) -> Result<(), DbError> {
     diesel::delete(volume_quotas::table.filter(volume_quotas::project_id.eq(project_id))).execute(conn)?;
     Ok(())

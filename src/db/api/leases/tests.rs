@@ -1,4 +1,4 @@
-//! Leases and holds on both databases. Their clock goes a second further with each look at it.
+//! Tests of leases and holds on both databases. Each reading of the test clock moves it forward by a second.
 
 use super::super::debts::NewDebt;
 use super::super::operations::{Append, NewSaga};
@@ -58,7 +58,7 @@ async fn what_has_just_been_renewed_is_not_written_again() {
     }
 }
 
-/// An ended saga that owes one step.
+/// Makes an ended saga that owes one step.
 async fn owing(operations: &Operations) {
     operations.begin(NewSaga::new(SAGA, SERVER, ("stop", 1), "accept", "{}".into(), "one")).await.unwrap();
     let debt = NewDebt { owed_seq: 1, step: "stop_guest".into(), side: "act".into(), context: "{}".into(), reason: "no answer".into() };

@@ -1,4 +1,4 @@
-//! Who has which role where.
+//! Role assignments: each gives a user a role in a project, in the domain or in the system.
 
 use diesel::prelude::*;
 
@@ -6,7 +6,7 @@ use super::schema::{role_assignments, roles};
 use super::{Role, storable};
 use crate::db::{Conn, DbError};
 
-/// Where a role holds, and what a token can be scoped to.
+/// The scope of a role or a token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
     /// A project, by id.
@@ -18,7 +18,7 @@ pub enum Target {
 }
 
 impl Target {
-    /// As it is stored and as tokens carry it.
+    /// Returns the text form, which the database and tokens contain.
     pub fn as_text(&self) -> String {
         match self {
             Target::Project(id) => format!("project:{id}"),
@@ -27,7 +27,7 @@ impl Target {
         }
     }
 
-    /// Reads [`Target::as_text`].
+    /// Parses the text form of [`Target::as_text`].
     pub fn parse(text: &str) -> Option<Target> {
         match text {
             "system" => Some(Target::System),
@@ -37,7 +37,7 @@ impl Target {
     }
 }
 
-/// One role of one user at one place.
+/// A role of a user in one scope.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Assignment {
     pub user_id: String,
@@ -51,7 +51,7 @@ impl Assignment {
     }
 }
 
-/// Gives the user the role; fine when it has it.
+/// Gives the user the role. Succeeds if the user has it already.
 pub fn grant(conn: &mut Conn, assignment: &Assignment) -> Result<(), DbError> {
     if is_granted(conn, assignment)? {
         return Ok(());
@@ -66,7 +66,7 @@ pub fn grant(conn: &mut Conn, assignment: &Assignment) -> Result<(), DbError> {
     Ok(())
 }
 
-/// True when the user has exactly this role there (implied ones do not count).
+/// True if the user has exactly this role in this scope. Implied roles do not count.
 pub fn is_granted(conn: &mut Conn, assignment: &Assignment) -> Result<bool, DbError> {
     if !assignment.is_storable() {
         return Ok(false);
@@ -75,7 +75,7 @@ pub fn is_granted(conn: &mut Conn, assignment: &Assignment) -> Result<bool, DbEr
     Ok(diesel::select(diesel::dsl::exists(role_assignments::table.find(key))).get_result(conn)?)
 }
 
-/// Takes the role away; not found when the user does not have it.
+/// Takes the role away. NotFound if the user does not have it.
 pub fn revoke(conn: &mut Conn, assignment: &Assignment) -> Result<(), DbError> {
     if !assignment.is_storable() {
         return Err(DbError::NotFound("role assignment".into()));
@@ -87,7 +87,7 @@ pub fn revoke(conn: &mut Conn, assignment: &Assignment) -> Result<(), DbError> {
     }
 }
 
-/// The user's roles there, without implied ones, by name.
+/// Returns the user's roles in this scope without implied roles, ordered by name.
 pub fn roles_of(conn: &mut Conn, user_id: &str, target: &Target) -> Result<Vec<Role>, DbError> {
     if !storable(user_id) || !storable(&target.as_text()) {
         return Ok(Vec::new());
@@ -100,7 +100,7 @@ pub fn roles_of(conn: &mut Conn, user_id: &str, target: &Target) -> Result<Vec<R
     Ok(roles::table.filter(roles::id.eq_any(ids)).order(roles::name).select(Role::as_select()).load(conn)?)
 }
 
-/// The ids of the projects in which the user has a role.
+/// Returns the ids of the projects in which the user has a role.
 pub fn projects_of(conn: &mut Conn, user_id: &str) -> Result<Vec<String>, DbError> {
     let held = role_assignments::table.filter(role_assignments::user_id.eq(user_id)).select(role_assignments::target).distinct();
     let targets: Vec<String> = held.load(conn)?;
@@ -111,7 +111,7 @@ pub fn projects_of(conn: &mut Conn, user_id: &str) -> Result<Vec<String>, DbErro
     Ok(targets.iter().filter_map(project).collect())
 }
 
-/// Every assignment.
+/// Returns all assignments.
 pub fn list(conn: &mut Conn) -> Result<Vec<Assignment>, DbError> {
     let rows: Vec<(String, String, String)> =
         role_assignments::table.order((role_assignments::target, role_assignments::user_id, role_assignments::role_id)).load(conn)?;

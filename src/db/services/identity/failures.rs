@@ -1,4 +1,4 @@
-//! Wrong passwords, counted per user for all processes together.
+//! Wrong passwords, counted per user over all processes.
 
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
@@ -6,13 +6,13 @@ use diesel::prelude::*;
 use super::schema::users;
 use crate::db::{Conn, DbError};
 
-/// How often the user's password was wrong since it was last right, or since the count began anew, and when it last was.
+/// Returns the number of wrong passwords since the count began, and the moment of the last one.
 pub fn of_user(conn: &mut Conn, user_id: &str) -> Result<(i32, Option<NaiveDateTime>), DbError> {
     let counted = users::table.find(user_id).select((users::failed_logins, users::last_failed_login));
     Ok(counted.first(conn).optional()?.unwrap_or_default())
 }
 
-/// Counts one more. A count whose last one came before `since` begins anew.
+/// Counts one more wrong password. Begins a new count if the last wrong password came before `since`.
 pub fn count(conn: &mut Conn, user_id: &str, now: NaiveDateTime, since: NaiveDateTime) -> Result<(), DbError> {
     diesel::update(users::table.find(user_id).filter(users::last_failed_login.lt(since))).set(users::failed_logins.eq(0)).execute(conn)?;
     diesel::update(users::table.find(user_id))
@@ -21,7 +21,7 @@ pub fn count(conn: &mut Conn, user_id: &str, now: NaiveDateTime, since: NaiveDat
     Ok(())
 }
 
-/// Forgets the user's wrong passwords; writes nothing when there are none.
+/// Resets the user's count. Writes nothing if the count is zero.
 pub fn forget(conn: &mut Conn, user_id: &str) -> Result<(), DbError> {
     diesel::update(users::table.find(user_id).filter(users::failed_logins.gt(0)))
         .set((users::failed_logins.eq(0), users::last_failed_login.eq(None::<NaiveDateTime>)))

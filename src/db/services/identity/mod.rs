@@ -1,4 +1,4 @@
-//! The embedded identity service's records: projects, users, roles, who has which role where, and which tokens have ended.
+//! The embedded identity service's records: projects, users, roles, role assignments, and revoked tokens.
 
 pub mod assignments;
 pub mod failures;
@@ -15,7 +15,7 @@ pub use projects::{Project, ProjectChanges};
 pub use roles::{Role, RoleChanges};
 pub use users::{User, UserChanges};
 
-/// False for text that PostgreSQL does not take, and so nothing is called.
+/// False for text with a null character: PostgreSQL cannot store it, so no record has it as name or id.
 fn storable(text: &str) -> bool {
     !text.contains('\0')
 }

@@ -17,7 +17,7 @@ pub struct Project {
     pub created_at: NaiveDateTime,
 }
 
-/// The changes of an update; `None` leaves a field.
+/// The changes of an update. `None` leaves a field unchanged.
 #[derive(Clone, Default, Debug, AsChangeset)]
 #[diesel(table_name = projects)]
 pub struct ProjectChanges {
@@ -26,7 +26,7 @@ pub struct ProjectChanges {
     pub enabled: Option<bool>,
 }
 
-/// Stores a new project; a conflict when its name is taken.
+/// Stores a new project. Conflict if its name is taken.
 pub fn insert(conn: &mut Conn, project: &Project) -> Result<(), DbError> {
     name_is_free(conn, &project.name, &project.id)?;
     diesel::insert_into(projects::table).values(project).execute(conn)?;
@@ -42,12 +42,12 @@ fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
     }
 }
 
-/// The project of this id.
+/// Returns the project with this id. NotFound if there is none.
 pub fn find(conn: &mut Conn, id: &str) -> Result<Project, DbError> {
     by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("project {id}")))
 }
 
-/// The project of this id, if there is one.
+/// Returns the project with this id, if any.
 pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<Project>, DbError> {
     if !storable(id) {
         return Ok(None);
@@ -55,7 +55,7 @@ pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<Project>, DbError> {
     Ok(projects::table.find(id).select(Project::as_select()).first(conn).optional()?)
 }
 
-/// The project of this name, if there is one.
+/// Returns the project with this name, if any.
 pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<Project>, DbError> {
     if !storable(name) {
         return Ok(None);
@@ -63,18 +63,18 @@ pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<Project>, DbError> 
     Ok(projects::table.filter(projects::name.eq(name)).select(Project::as_select()).first(conn).optional()?)
 }
 
-/// The enabled accounts among these ids, by name.
+/// Returns the enabled projects among these ids, ordered by name.
 pub fn enabled_among(conn: &mut Conn, ids: &[String]) -> Result<Vec<Project>, DbError> {
     let known = projects::table.filter(projects::id.eq_any(ids)).filter(projects::enabled.eq(true));
     Ok(known.order(projects::name).select(Project::as_select()).load(conn)?)
 }
 
-/// All projects by name.
+/// Returns all projects, ordered by name.
 pub fn list(conn: &mut Conn) -> Result<Vec<Project>, DbError> {
     Ok(projects::table.order(projects::name).select(Project::as_select()).load(conn)?)
 }
 
-/// Changes a project and gives it as it is now.
+/// Changes a project and returns its new state.
 pub fn update(conn: &mut Conn, id: &str, changes: &ProjectChanges) -> Result<Project, DbError> {
     find(conn, id)?;
     if let Some(name) = &changes.name {
@@ -86,7 +86,7 @@ pub fn update(conn: &mut Conn, id: &str, changes: &ProjectChanges) -> Result<Pro
     find(conn, id)
 }
 
-/// Deletes a project and the roles that users have on it.
+/// Deletes a project and all role assignments in it.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     find(conn, id)?;
     assignments::delete_of_target(conn, &Target::Project(id.to_owned()))?;

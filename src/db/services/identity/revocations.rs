@@ -1,4 +1,4 @@
-//! The tokens that have ended before their time because of who they speak for or where. They stay ended, whatever is given back later.
+//! Revocations of all tokens of a user, a scope or a role assignment. A revoked token stays revoked, even if the right is given back later.
 
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
@@ -7,26 +7,26 @@ use super::schema::{role_assignments, token_revocations};
 use super::{Assignment, Target, state};
 use crate::db::{Conn, DbError};
 
-/// Stands for every user, or every target.
+/// Stands for all users, or all targets.
 const ANY: &str = "";
 
-/// Ends every token of the user. Call it after [`state::advance`], as the others here; `expires_at` is when the last token that is
-/// good now has expired.
+/// Revokes all tokens of the user. As for all functions here, the caller first calls [`state::advance`]; `expires_at` is the moment when
+/// the last token that is valid now has expired.
 pub fn of_user(conn: &mut Conn, user_id: &str, expires_at: NaiveDateTime) -> Result<(), DbError> {
     end(conn, user_id, ANY, expires_at)
 }
 
-/// Ends every token that is scoped to the target.
+/// Revokes all tokens that are scoped to the target.
 pub fn of_target(conn: &mut Conn, target: &Target, expires_at: NaiveDateTime) -> Result<(), DbError> {
     end(conn, ANY, &target.as_text(), expires_at)
 }
 
-/// Ends the user's tokens that are scoped to the assignment's target.
+/// Revokes the user's tokens that are scoped to the assignment's target.
 pub fn of_assignment(conn: &mut Conn, assignment: &Assignment, expires_at: NaiveDateTime) -> Result<(), DbError> {
     end(conn, &assignment.user_id, &assignment.target.as_text(), expires_at)
 }
 
-/// Ends, for each assignment of the role, the user's tokens that are scoped to its target.
+/// Revokes, for each assignment of the role, the user's tokens that are scoped to its target.
 pub fn of_role(conn: &mut Conn, role_id: &str, expires_at: NaiveDateTime) -> Result<(), DbError> {
     let held: Vec<(String, String)> = role_assignments::table
         .filter(role_assignments::role_id.eq(role_id))
@@ -36,7 +36,7 @@ pub fn of_role(conn: &mut Conn, role_id: &str, expires_at: NaiveDateTime) -> Res
 }
 
 fn end(conn: &mut Conn, user_id: &str, target: &str, expires_at: NaiveDateTime) -> Result<(), DbError> {
-    // Changes take turns at the state's row, so that nobody else inserts the same key meanwhile.
+    // Changes take turns at the state's row, so that no other transaction inserts the key meanwhile.
     let now = (token_revocations::revision.eq(state::revision(conn)?), token_revocations::expires_at.eq(expires_at));
     if diesel::update(token_revocations::table.find((user_id, target))).set(now).execute(conn)? == 0 {
         let key = (token_revocations::user_id.eq(user_id), token_revocations::target.eq(target));
@@ -45,7 +45,7 @@ fn end(conn: &mut Conn, user_id: &str, target: &str, expires_at: NaiveDateTime) 
     Ok(())
 }
 
-/// True when a token of this user and target (none: unscoped) that was issued at this revision has ended.
+/// True if a token of this user and target (none: unscoped), issued at this revision, is revoked.
 pub fn is_ended(conn: &mut Conn, user_id: &str, target: Option<&Target>, issued_at: i64) -> Result<bool, DbError> {
     let targets = [ANY.to_owned(), target.map(Target::as_text).unwrap_or_default()];
     let ended = token_revocations::table
@@ -55,7 +55,7 @@ pub fn is_ended(conn: &mut Conn, user_id: &str, target: Option<&Target>, issued_
     Ok(diesel::select(diesel::dsl::exists(ended)).get_result(conn)?)
 }
 
-/// Forgets the revocations of tokens that have all expired by `now`.
+/// Removes the revocations whose tokens have all expired by `now`.
 pub fn forget_expired(conn: &mut Conn, now: NaiveDateTime) -> Result<(), DbError> {
     diesel::delete(token_revocations::table.filter(token_revocations::expires_at.lt(now))).execute(conn)?;
     Ok(())

@@ -14,21 +14,21 @@ pub struct Role {
     pub description: String,
 }
 
-/// The changes of an update; `None` leaves a field.
+/// The changes of an update. `None` leaves a field unchanged.
 #[derive(Clone, Default, Debug)]
 pub struct RoleChanges {
     pub name: Option<String>,
     pub description: Option<String>,
 }
 
-/// Stores a new role; a conflict when another's name differs by case at most.
+/// Stores a new role. Conflict if another role's name differs at most in case.
 pub fn insert(conn: &mut Conn, role: &Role) -> Result<(), DbError> {
     name_is_free(conn, &role.name, &role.id)?;
     diesel::insert_into(roles::table).values(role).execute(conn)?;
     Ok(())
 }
 
-/// The role of this id.
+/// Returns the role with this id. NotFound if there is none.
 pub fn find(conn: &mut Conn, id: &str) -> Result<Role, DbError> {
     if !storable(id) {
         return Err(DbError::NotFound("role".into()));
@@ -37,7 +37,7 @@ pub fn find(conn: &mut Conn, id: &str) -> Result<Role, DbError> {
     role.ok_or_else(|| DbError::NotFound(format!("role {id}")))
 }
 
-/// The role of this name, if there is one.
+/// Returns the role with this name, if any.
 pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<Role>, DbError> {
     if !storable(name) {
         return Ok(None);
@@ -45,13 +45,13 @@ pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<Role>, DbError> {
     Ok(roles::table.filter(roles::name.eq(name)).select(Role::as_select()).first(conn).optional()?)
 }
 
-/// Stores a role that this program knows. A role of an older release whose name differs by case stays beside it.
+/// Stores a built-in role. A role of an older release whose name differs in case stays beside it.
 pub fn insert_built_in(conn: &mut Conn, role: &Role) -> Result<(), DbError> {
     diesel::insert_into(roles::table).values(role).execute(conn)?;
     Ok(())
 }
 
-/// Roles are compared exactly where rights are judged. Names that differ by case alone would mislead whoever reads them.
+/// Rights compare role names exactly, but names that differ only in case would mislead people.
 fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
     let folded = name.to_lowercase();
     match list(conn)?.into_iter().find(|role| role.id != id && role.name.to_lowercase() == folded) {
@@ -60,7 +60,7 @@ fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
     }
 }
 
-/// Changes a role and gives it as it is now; a conflict as by [`insert`].
+/// Changes a role and returns its new state. Conflict as in [`insert`].
 pub fn update(conn: &mut Conn, id: &str, changes: &RoleChanges) -> Result<Role, DbError> {
     let mut role = find(conn, id)?;
     if let Some(name) = &changes.name {
@@ -72,12 +72,12 @@ pub fn update(conn: &mut Conn, id: &str, changes: &RoleChanges) -> Result<Role, 
     Ok(role)
 }
 
-/// All roles by name.
+/// Returns all roles, ordered by name.
 pub fn list(conn: &mut Conn) -> Result<Vec<Role>, DbError> {
     Ok(roles::table.order(roles::name).select(Role::as_select()).load(conn)?)
 }
 
-/// Deletes a role; whoever had it has it no longer.
+/// Deletes a role and all its assignments.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     find(conn, id)?;
     diesel::delete(role_assignments::table.filter(role_assignments::role_id.eq(id))).execute(conn)?;

@@ -1,11 +1,11 @@
-//! The one row about all accounts: their revision, and whether the first ones have been made.
+//! The single row about all accounts: their revision, and whether the first accounts were made.
 
 use diesel::prelude::*;
 
 use super::schema::identity_state;
 use crate::db::{Conn, DbError};
 
-/// Raises the revision. Changes take turns here until they are committed, so that each may check what it relies on.
+/// Raises the revision. Changes take turns at this row until they commit, so that each change can rely on its checks.
 pub fn advance(conn: &mut Conn) -> Result<(), DbError> {
     let raised = diesel::update(identity_state::table).set(identity_state::revision.eq(identity_state::revision + 1)).execute(conn)?;
     match raised {
@@ -14,23 +14,23 @@ pub fn advance(conn: &mut Conn) -> Result<(), DbError> {
     }
 }
 
-/// The revision of the last change.
+/// Returns the revision of the last change.
 pub fn revision(conn: &mut Conn) -> Result<i64, DbError> {
     Ok(identity_state::table.select(identity_state::revision).first(conn)?)
 }
 
-/// Writes the row as it is: what takes as long as a change and changes nothing.
+/// Writes the row unchanged: takes as long as a real change, and changes nothing.
 pub fn rewrite(conn: &mut Conn) -> Result<(), DbError> {
     diesel::update(identity_state::table).set(identity_state::accounts_made.eq(identity_state::accounts_made)).execute(conn)?;
     Ok(())
 }
 
-/// True once the first accounts have been made, whatever has become of them.
+/// True once the first accounts were made, even if they were deleted later.
 pub fn accounts_made(conn: &mut Conn) -> Result<bool, DbError> {
     Ok(identity_state::table.select(identity_state::accounts_made).first(conn)?)
 }
 
-/// Notes that the first accounts have been made.
+/// Records that the first accounts were made.
 pub fn note_accounts_made(conn: &mut Conn) -> Result<(), DbError> {
     diesel::update(identity_state::table).set(identity_state::accounts_made.eq(true)).execute(conn)?;
     Ok(())

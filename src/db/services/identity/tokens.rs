@@ -1,4 +1,4 @@
-//! Tokens that were revoked before their time. A valid token needs no record.
+//! Single tokens that were revoked. A valid token needs no record.
 
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
@@ -6,7 +6,7 @@ use diesel::prelude::*;
 use super::schema::revoked_tokens;
 use crate::db::{Conn, DbError};
 
-/// Revokes a token by its audit id and forgets those that have expired by `now` anyway. Fine when it is revoked already.
+/// Revokes a token by its audit id, and removes the records of tokens that have expired by `now`. Succeeds if it is revoked already.
 pub fn revoke(conn: &mut Conn, audit_id: &str, expires_at: NaiveDateTime, now: NaiveDateTime) -> Result<(), DbError> {
     diesel::delete(revoked_tokens::table.filter(revoked_tokens::expires_at.lt(now))).execute(conn)?;
     if !is_revoked(conn, audit_id)? {
@@ -17,7 +17,7 @@ pub fn revoke(conn: &mut Conn, audit_id: &str, expires_at: NaiveDateTime, now: N
     Ok(())
 }
 
-/// True when the token of this audit id was revoked.
+/// True if the token with this audit id is revoked.
 pub fn is_revoked(conn: &mut Conn, audit_id: &str) -> Result<bool, DbError> {
     Ok(diesel::select(diesel::dsl::exists(revoked_tokens::table.find(audit_id))).get_result(conn)?)
 }

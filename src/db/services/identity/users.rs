@@ -15,16 +15,16 @@ pub struct User {
     pub description: String,
     pub email: Option<String>,
     pub enabled: bool,
-    /// The scope of a token that was asked for without one.
+    /// The scope of a token that was requested without a scope.
     pub default_project_id: Option<String>,
-    /// A PHC string.
+    /// The password's hash as a PHC string.
     pub password_hash: String,
-    /// Tokens issued before are void.
+    /// Tokens issued before this moment are void.
     pub password_changed_at: NaiveDateTime,
     pub created_at: NaiveDateTime,
 }
 
-/// What an update changes; `None` leaves it, `Some(None)` clears it.
+/// The changes of an update. `None` leaves a field unchanged; `Some(None)` clears it.
 #[derive(Clone, Default, Debug)]
 pub struct UserChanges {
     pub name: Option<String>,
@@ -36,7 +36,7 @@ pub struct UserChanges {
     pub password_changed_at: Option<NaiveDateTime>,
 }
 
-/// Stores a new user; a conflict when the name is taken.
+/// Stores a new user. Conflict if the name is taken.
 pub fn insert(conn: &mut Conn, user: &User) -> Result<(), DbError> {
     name_is_free(conn, &user.name, &user.id)?;
     diesel::insert_into(users::table).values(user).execute(conn)?;
@@ -52,12 +52,12 @@ fn name_is_free(conn: &mut Conn, name: &str, id: &str) -> Result<(), DbError> {
     }
 }
 
-/// The user of this id.
+/// Returns the user with this id. NotFound if there is none.
 pub fn find(conn: &mut Conn, id: &str) -> Result<User, DbError> {
     by_id(conn, id)?.ok_or_else(|| DbError::NotFound(format!("user {id}")))
 }
 
-/// The user of this id, if there is one.
+/// Returns the user with this id, if any.
 pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<User>, DbError> {
     if !storable(id) {
         return Ok(None);
@@ -65,7 +65,7 @@ pub fn by_id(conn: &mut Conn, id: &str) -> Result<Option<User>, DbError> {
     Ok(users::table.find(id).select(User::as_select()).first(conn).optional()?)
 }
 
-/// The user of this name, if there is one.
+/// Returns the user with this name, if any.
 pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<User>, DbError> {
     if !storable(name) {
         return Ok(None);
@@ -73,12 +73,12 @@ pub fn by_name(conn: &mut Conn, name: &str) -> Result<Option<User>, DbError> {
     Ok(users::table.filter(users::name.eq(name)).select(User::as_select()).first(conn).optional()?)
 }
 
-/// All users by name.
+/// Returns all users, ordered by name.
 pub fn list(conn: &mut Conn) -> Result<Vec<User>, DbError> {
     Ok(users::table.order(users::name).select(User::as_select()).load(conn)?)
 }
 
-/// Changes a user and gives it as it is now.
+/// Changes a user and returns the new state.
 pub fn update(conn: &mut Conn, id: &str, changes: &UserChanges) -> Result<User, DbError> {
     let mut user = find(conn, id)?;
     let changes = changes.clone();
@@ -106,13 +106,13 @@ pub fn update(conn: &mut Conn, id: &str, changes: &UserChanges) -> Result<User, 
     Ok(user)
 }
 
-/// Stores the same password under a newer hash, unless it has been changed meanwhile.
+/// Stores a newer hash of the same password, unless the password has changed meanwhile.
 pub fn replace_hash(conn: &mut Conn, id: &str, before: &str, after: &str) -> Result<(), DbError> {
     diesel::update(users::table.find(id).filter(users::password_hash.eq(before))).set(users::password_hash.eq(after)).execute(conn)?;
     Ok(())
 }
 
-/// Deletes a user and all its roles.
+/// Deletes a user and all the user's roles.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     find(conn, id)?;
     assignments::delete_of_user(conn, id)?;

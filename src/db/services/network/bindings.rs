@@ -1,4 +1,4 @@
-//! Bindings of ports to hosts; a unique index keeps a second ACTIVE one of a port out.
+//! Bindings of ports to hosts. A unique index prevents a second ACTIVE binding of a port.
 
 use diesel::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::db::{Conn, DbError};
 
 /// The status of the binding that carries the port's traffic.
 pub const ACTIVE: &str = "ACTIVE";
-/// The status of a binding that is prepared or kept.
+/// The status of a binding that is prepared, or kept for a way back.
 pub const INACTIVE: &str = "INACTIVE";
 
 /// A port's binding to one host.
@@ -24,7 +24,7 @@ pub struct BindingRow {
     pub plugged: bool,
 }
 
-/// Bindings by port and host.
+/// Returns bindings, ordered by port and host.
 pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<BindingRow>, DbError> {
     let query = port_bindings::table.order((port_bindings::port_id.asc(), port_bindings::host.asc()));
     let rows = match of.ids() {
@@ -34,23 +34,24 @@ pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<BindingRow>, DbError> {
     Ok(of.keep(rows, |row| &row.port_id))
 }
 
-/// One binding.
+/// Returns the port's binding to this host.
 pub fn find(conn: &mut Conn, port: &str, host: &str) -> Result<Option<BindingRow>, DbError> {
     Ok(port_bindings::table.find((port, host)).first(conn).optional()?)
 }
 
-/// The active binding.
+/// Returns the port's active binding.
 pub fn active(conn: &mut Conn, port: &str) -> Result<Option<BindingRow>, DbError> {
     Ok(port_bindings::table.filter(port_bindings::port_id.eq(port)).filter(port_bindings::status.eq(ACTIVE)).first(conn).optional()?)
 }
 
-/// Adds a binding. Conflict when it exists, or is a second active one.
+/// Adds a binding. Conflict if it exists, or would be the port's second active binding.
 pub fn insert(conn: &mut Conn, row: &BindingRow) -> Result<(), DbError> {
     diesel::insert_into(port_bindings::table).values(row).execute(conn)?;
     Ok(())
 }
 
-/// Makes the host's binding active and all others of the port inactive. The others go first: there is never a second active one.
+/// Makes the host's binding active and the port's other bindings inactive. Changes the others first, so that there is never a second active
+/// binding.
 pub fn activate(conn: &mut Conn, port: &str, host: &str) -> Result<(), DbError> {
     diesel::update(port_bindings::table.filter(port_bindings::port_id.eq(port)).filter(port_bindings::host.ne(host)))
         .set(port_bindings::status.eq(INACTIVE))
@@ -59,7 +60,7 @@ pub fn activate(conn: &mut Conn, port: &str, host: &str) -> Result<(), DbError> 
     Ok(())
 }
 
-/// Changes what the binding asks of the host's network.
+/// Changes the VNIC type and profile of a binding.
 pub fn set_details(conn: &mut Conn, port: &str, host: &str, vnic_type: &str, profile: &str) -> Result<(), DbError> {
     diesel::update(port_bindings::table.find((port, host)))
         .set((port_bindings::vnic_type.eq(vnic_type), port_bindings::profile.eq(profile)))
@@ -67,12 +68,12 @@ pub fn set_details(conn: &mut Conn, port: &str, host: &str, vnic_type: &str, pro
     Ok(())
 }
 
-/// Notes that the host's agent has plugged or unplugged it; false when there is no such binding.
+/// Records whether the host's agent has plugged the binding. False if there is no such binding.
 pub fn set_plugged(conn: &mut Conn, port: &str, host: &str, plugged: bool) -> Result<bool, DbError> {
     Ok(diesel::update(port_bindings::table.find((port, host))).set(port_bindings::plugged.eq(plugged)).execute(conn)? == 1)
 }
 
-/// Removes a binding; false when there was none.
+/// Removes a binding. False if there was none.
 pub fn delete(conn: &mut Conn, port: &str, host: &str) -> Result<bool, DbError> {
     Ok(diesel::delete(port_bindings::table.find((port, host))).execute(conn)? == 1)
 }

@@ -1,6 +1,6 @@
-//! The network service's records: networks and subnets, ports with addresses, their bindings, security groups, QoS policies.
+//! The network service's records: networks and subnets, ports with addresses and bindings, security groups, and QoS policies.
 //!
-//! Lists and objects that nobody queries by stand as JSON in TEXT columns; the service reads and writes them.
+//! Lists and objects that no query filters by are stored as JSON in TEXT columns; the service reads and writes them.
 
 pub mod bindings;
 pub mod networks;

@@ -35,12 +35,12 @@ pub fn insert(conn: &mut Conn, row: &NetworkRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// All networks in order of creation.
+/// Returns all networks, oldest first.
 pub fn list(conn: &mut Conn) -> Result<Vec<NetworkRow>, DbError> {
     Ok(networks::table.order(networks::number.asc()).select(NetworkRow::as_select()).load(conn)?)
 }
 
-/// Those with these ids.
+/// Returns the networks with these ids.
 pub fn these(conn: &mut Conn, ids: &[String]) -> Result<Vec<NetworkRow>, DbError> {
     let (of, query) = (Of::These(ids), networks::table.order(networks::number.asc()).select(NetworkRow::as_select()));
     let rows = match of.ids() {
@@ -50,13 +50,13 @@ pub fn these(conn: &mut Conn, ids: &[String]) -> Result<Vec<NetworkRow>, DbError
     Ok(of.keep(rows, |row: &NetworkRow| &row.id))
 }
 
-/// One network.
+/// Returns the network with this id.
 pub fn find(conn: &mut Conn, id: &str) -> Result<Option<NetworkRow>, DbError> {
     Ok(networks::table.filter(networks::id.eq(id)).select(NetworkRow::as_select()).first(conn).optional()?)
 }
 
-/// Holds the network's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. (On SQLite
-/// there is one writer.)
+/// Locks the network's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. SQLite has a
+/// single writer.
 pub fn hold(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     diesel::update(networks::table.filter(networks::id.eq(id))).set(networks::updated_at.eq(networks::updated_at)).execute(conn)?;
     Ok(())
@@ -68,7 +68,7 @@ pub fn save(conn: &mut Conn, row: &NetworkRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Removes a network without subnets and ports.
+/// Removes a network, which must have no subnets or ports.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     diesel::delete(networks::table.filter(networks::id.eq(id))).execute(conn)?;
     Ok(())

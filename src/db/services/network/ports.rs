@@ -31,11 +31,11 @@ pub struct PortRow {
     pub revision_number: i32,
     pub created_at: NaiveDateTime,
     pub updated_at: NaiveDateTime,
-    /// The server that took the port, whatever its owner writes into `device_id`.
+    /// The server that took the port, even if its owner writes something else into `device_id`.
     pub server_id: Option<String>,
 }
 
-/// One address of a port; `place` orders them within the port.
+/// An address of a port. `place` orders the addresses of one port.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Insertable)]
 #[diesel(table_name = port_addresses)]
 pub struct AddressRow {
@@ -45,7 +45,7 @@ pub struct AddressRow {
     pub place: i32,
 }
 
-/// What a listing asks for; an empty one asks for all.
+/// Selects ports. The default selects all.
 #[derive(Clone, Default, Debug)]
 pub struct Wanted {
     pub device_id: Option<String>,
@@ -61,7 +61,7 @@ pub fn insert(conn: &mut Conn, row: &PortRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Ports in order of creation.
+/// Returns the selected ports, oldest first.
 pub fn list(conn: &mut Conn, wanted: &Wanted) -> Result<Vec<PortRow>, DbError> {
     let mut query = ports::table.order(ports::number.asc()).select(PortRow::as_select()).into_boxed();
     if let Some(device) = &wanted.device_id {
@@ -82,10 +82,10 @@ pub fn list(conn: &mut Conn, wanted: &Wanted) -> Result<Vec<PortRow>, DbError> {
     Ok(query.load(conn)?)
 }
 
-/// Servers in one statement at most.
+/// The maximum number of servers in one statement.
 const CHUNK: usize = 500;
 
-/// The ports that these servers took; of each server in order of creation.
+/// Returns the ports that these servers took. A server's ports come oldest first.
 pub fn of_servers(conn: &mut Conn, servers: &[String]) -> Result<Vec<PortRow>, DbError> {
     let mut found = Vec::new();
     for chunk in servers.chunks(CHUNK) {
@@ -95,7 +95,7 @@ pub fn of_servers(conn: &mut Conn, servers: &[String]) -> Result<Vec<PortRow>, D
     Ok(found)
 }
 
-/// Ports that a server took or that have a binding, in order of creation.
+/// Returns the ports that a server took or that have a binding, oldest first.
 pub fn in_use(conn: &mut Conn) -> Result<Vec<PortRow>, DbError> {
     let bound = port_bindings::table.select(port_bindings::port_id);
     Ok(ports::table
@@ -105,13 +105,13 @@ pub fn in_use(conn: &mut Conn) -> Result<Vec<PortRow>, DbError> {
         .load(conn)?)
 }
 
-/// One port.
+/// Returns the port with this id.
 pub fn find(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
     Ok(ports::table.filter(ports::id.eq(id)).select(PortRow::as_select()).first(conn).optional()?)
 }
 
-/// Raises the port's revision, which on PostgreSQL holds its row until the transaction ends, and gives the port as it is
-/// then: every change of a port or its bindings starts here.
+/// Raises the port's revision, which on PostgreSQL locks its row until the transaction ends, and returns the port. Each change of a port or
+/// its bindings starts here.
 pub fn hold(conn: &mut Conn, id: &str) -> Result<Option<PortRow>, DbError> {
     diesel::update(ports::table.filter(ports::id.eq(id))).set(ports::revision_number.eq(ports::revision_number + 1)).execute(conn)?;
     find(conn, id)
@@ -131,28 +131,28 @@ pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     Ok(())
 }
 
-/// True when a port has this MAC address.
+/// True if a port has this MAC address.
 pub fn mac_is_taken(conn: &mut Conn, mac: &str) -> Result<bool, DbError> {
     let ports: i64 = ports::table.filter(ports::mac_address.eq(mac)).count().get_result(conn)?;
     Ok(ports > 0)
 }
 
-/// How many ports a network has.
+/// Counts the ports of a network.
 pub fn count_on_network(conn: &mut Conn, network: &str) -> Result<i64, DbError> {
     Ok(ports::table.filter(ports::network_id.eq(network)).count().get_result(conn)?)
 }
 
-/// How many ports name a security group.
+/// Counts the ports that name a security group.
 pub fn count_with_security_group(conn: &mut Conn, group: &str) -> Result<i64, DbError> {
     Ok(ports::table.filter(ports::security_groups.like(format!("%{group}%"))).count().get_result(conn)?)
 }
 
-/// How many ports have a QoS policy of their own.
+/// Counts the ports that name a QoS policy themselves.
 pub fn count_with_qos_policy(conn: &mut Conn, policy: &str) -> Result<i64, DbError> {
     Ok(ports::table.filter(ports::qos_policy_id.eq(policy)).count().get_result(conn)?)
 }
 
-/// Addresses of ports, in each port's order.
+/// Returns addresses of ports, in the order of each port.
 pub fn addresses(conn: &mut Conn, of: Of<'_>) -> Result<Vec<AddressRow>, DbError> {
     let query = port_addresses::table.order((port_addresses::port_id.asc(), port_addresses::place.asc()));
     let rows = match of.ids() {
@@ -162,23 +162,23 @@ pub fn addresses(conn: &mut Conn, of: Of<'_>) -> Result<Vec<AddressRow>, DbError
     Ok(of.keep(rows, |row| &row.port_id))
 }
 
-/// Every address that ports have in a subnet.
+/// Returns all addresses that ports have in a subnet.
 pub fn addresses_of_subnet(conn: &mut Conn, subnet: &str) -> Result<Vec<String>, DbError> {
     Ok(port_addresses::table.filter(port_addresses::subnet_id.eq(subnet)).select(port_addresses::ip_address).load(conn)?)
 }
 
-/// The port that has an address.
+/// Returns the id of the port that has an address.
 pub fn holder_of_address(conn: &mut Conn, subnet: &str, ip: &str) -> Result<Option<String>, DbError> {
     Ok(port_addresses::table.find((subnet, ip)).select(port_addresses::port_id).first(conn).optional()?)
 }
 
-/// Gives an address to a port. Conflict when a port has it.
+/// Gives an address to a port. Conflict if a port has it already.
 pub fn add_address(conn: &mut Conn, row: &AddressRow) -> Result<(), DbError> {
     diesel::insert_into(port_addresses::table).values(row).execute(conn)?;
     Ok(())
 }
 
-/// Takes all addresses off a port.
+/// Removes all addresses of a port.
 pub fn clear_addresses(conn: &mut Conn, port: &str) -> Result<(), DbError> {
     diesel::delete(port_addresses::table.filter(port_addresses::port_id.eq(port))).execute(conn)?;
     Ok(())

@@ -7,7 +7,7 @@ use super::Of;
 use super::schema::{networks, qos_policies, qos_rules};
 use crate::db::{Conn, DbError};
 
-/// A policy.
+/// A QoS policy.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = qos_policies)]
 pub struct PolicyRow {
@@ -22,7 +22,7 @@ pub struct PolicyRow {
     pub updated_at: NaiveDateTime,
 }
 
-/// A rule: `amount` is what its kind counts (kilobit or kilopacket per second, or a DSCP mark).
+/// A rule of a policy. `amount` is in the unit of its kind: kilobits or kilopackets per second, or a DSCP mark.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = qos_rules, treat_none_as_null = true)]
 pub struct RuleRow {
@@ -40,18 +40,18 @@ pub fn insert(conn: &mut Conn, row: &PolicyRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Policies in order of creation.
+/// Returns all policies, oldest first.
 pub fn list(conn: &mut Conn) -> Result<Vec<PolicyRow>, DbError> {
     Ok(qos_policies::table.order(qos_policies::number.asc()).select(PolicyRow::as_select()).load(conn)?)
 }
 
-/// One policy.
+/// Returns the policy with this id.
 pub fn find(conn: &mut Conn, id: &str) -> Result<Option<PolicyRow>, DbError> {
     Ok(qos_policies::table.filter(qos_policies::id.eq(id)).select(PolicyRow::as_select()).first(conn).optional()?)
 }
 
-/// Holds the policy's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. (On SQLite
-/// there is one writer.)
+/// Locks the policy's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. SQLite has a
+/// single writer.
 pub fn hold(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     diesel::update(qos_policies::table.filter(qos_policies::id.eq(id)))
         .set(qos_policies::updated_at.eq(qos_policies::updated_at))
@@ -65,25 +65,25 @@ pub fn save(conn: &mut Conn, row: &PolicyRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Removes a policy with its rules.
+/// Removes a policy and its rules.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     diesel::delete(qos_rules::table.filter(qos_rules::policy_id.eq(id))).execute(conn)?;
     diesel::delete(qos_policies::table.filter(qos_policies::id.eq(id))).execute(conn)?;
     Ok(())
 }
 
-/// How many networks have the policy.
+/// Counts the networks that name the policy.
 pub fn count_networks(conn: &mut Conn, policy: &str) -> Result<i64, DbError> {
     Ok(networks::table.filter(networks::qos_policy_id.eq(policy)).count().get_result(conn)?)
 }
 
-/// Adds a rule. Conflict when the policy has one of that kind and direction.
+/// Adds a rule. Conflict if the policy has a rule of this kind and direction.
 pub fn insert_rule(conn: &mut Conn, row: &RuleRow) -> Result<(), DbError> {
     diesel::insert_into(qos_rules::table).values(row).execute(conn)?;
     Ok(())
 }
 
-/// Rules in order of creation: all, or those of these policies.
+/// Returns rules of all policies or of these, oldest first.
 pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
     let query = qos_rules::table.order(qos_rules::number.asc()).select(RuleRow::as_select());
     let rows = match of.ids() {

@@ -1,4 +1,4 @@
-//! Limits of projects, what they have used, and the turns in which they use more.
+//! Projects' limits and usage, and the turns in which projects use up their quota.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use diesel::prelude::*;
 use super::schema::{network_quota_turns, network_quotas, networks, ports, security_group_rules, security_groups, subnets};
 use crate::db::{Conn, DbError};
 
-/// Limits that are set for a project, by resource.
+/// Returns the limits that are set for a project, by resource.
 pub fn of_project(conn: &mut Conn, project: &str) -> Result<BTreeMap<String, i64>, DbError> {
     let rows: Vec<(String, i64)> = network_quotas::table
         .filter(network_quotas::project_id.eq(project))
@@ -16,7 +16,7 @@ pub fn of_project(conn: &mut Conn, project: &str) -> Result<BTreeMap<String, i64
     Ok(rows.into_iter().collect())
 }
 
-/// All that is set: project, resource and limit, by project.
+/// Returns all limits as project, resource and limit, ordered by project.
 pub fn all(conn: &mut Conn) -> Result<Vec<(String, String, i64)>, DbError> {
     Ok(network_quotas::table.order((network_quotas::project_id.asc(), network_quotas::resource.asc())).load(conn)?)
 }
@@ -29,52 +29,52 @@ pub fn set(conn: &mut Conn, project: &str, resource: &str, limit: i64) -> Result
     Ok(())
 }
 
-/// Forgets what is set for a project.
+/// Removes all limits of a project.
 pub fn clear(conn: &mut Conn, project: &str) -> Result<(), DbError> {
     diesel::delete(network_quotas::table.filter(network_quotas::project_id.eq(project))).execute(conn)?;
     Ok(())
 }
 
-/// True when the project has had a turn.
+/// True if the project's row of turns exists.
 pub fn has_turn(conn: &mut Conn, project: &str) -> Result<bool, DbError> {
     let rows: i64 = network_quota_turns::table.filter(network_quota_turns::project_id.eq(project)).count().get_result(conn)?;
     Ok(rows > 0)
 }
 
-/// Makes the project's turn. Conflict when it is there.
+/// Inserts the project's row of turns. Conflict if it exists.
 pub fn make_turn(conn: &mut Conn, project: &str) -> Result<(), DbError> {
     let row = (network_quota_turns::project_id.eq(project), network_quota_turns::turns.eq(0_i64));
     diesel::insert_into(network_quota_turns::table).values(row).execute(conn)?;
     Ok(())
 }
 
-/// Takes the project's turn: until this transaction ends, no other takes it. False when it was never made.
+/// Takes the project's turn: other transactions wait for it until this one ends. False if the project has no row of turns.
 pub fn take_turn(conn: &mut Conn, project: &str) -> Result<bool, DbError> {
     let raised = network_quota_turns::turns.eq(network_quota_turns::turns + 1);
     Ok(diesel::update(network_quota_turns::table.find(project)).set(raised).execute(conn)? == 1)
 }
 
-/// How many networks a project has.
+/// Counts the networks of a project.
 pub fn networks(conn: &mut Conn, project: &str) -> Result<i64, DbError> {
     Ok(networks::table.filter(networks::project_id.eq(project)).count().get_result(conn)?)
 }
 
-/// How many subnets a project has.
+/// Counts the subnets of a project.
 pub fn subnets(conn: &mut Conn, project: &str) -> Result<i64, DbError> {
     Ok(subnets::table.filter(subnets::project_id.eq(project)).count().get_result(conn)?)
 }
 
-/// How many ports a project has.
+/// Counts the ports of a project.
 pub fn ports(conn: &mut Conn, project: &str) -> Result<i64, DbError> {
     Ok(ports::table.filter(ports::project_id.eq(project)).count().get_result(conn)?)
 }
 
-/// How many security groups a project has.
+/// Counts the security groups of a project.
 pub fn security_groups(conn: &mut Conn, project: &str) -> Result<i64, DbError> {
     Ok(security_groups::table.filter(security_groups::project_id.eq(project)).count().get_result(conn)?)
 }
 
-/// How many rules of security groups a project has.
+/// Counts the security group rules of a project.
 pub fn security_group_rules(conn: &mut Conn, project: &str) -> Result<i64, DbError> {
     Ok(security_group_rules::table.filter(security_group_rules::project_id.eq(project)).count().get_result(conn)?)
 }

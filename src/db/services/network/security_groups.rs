@@ -7,7 +7,7 @@ use super::Of;
 use super::schema::{security_group_rules, security_groups};
 use crate::db::{Conn, DbError};
 
-/// A security group; a unique index allows a project one default group.
+/// A security group. A unique index allows one default group per project.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = security_groups)]
 pub struct GroupRow {
@@ -40,29 +40,29 @@ pub struct RuleRow {
     pub created_at: NaiveDateTime,
 }
 
-/// Adds a group. Conflict when it is a second default one of its project.
+/// Adds a group. Conflict if it is the project's second default group.
 pub fn insert(conn: &mut Conn, row: &GroupRow) -> Result<(), DbError> {
     diesel::insert_into(security_groups::table).values(row).execute(conn)?;
     Ok(())
 }
 
-/// Groups in order of creation.
+/// Returns all groups, oldest first.
 pub fn list(conn: &mut Conn) -> Result<Vec<GroupRow>, DbError> {
     Ok(security_groups::table.order(security_groups::number.asc()).select(GroupRow::as_select()).load(conn)?)
 }
 
-/// One group.
+/// Returns the group with this id.
 pub fn find(conn: &mut Conn, id: &str) -> Result<Option<GroupRow>, DbError> {
     Ok(security_groups::table.filter(security_groups::id.eq(id)).select(GroupRow::as_select()).first(conn).optional()?)
 }
 
-/// Ids and projects of the groups with these ids, of which the caller has bounded the number.
+/// Returns ids and projects of the groups with these ids. The caller limits the number of ids.
 pub fn owners(conn: &mut Conn, ids: &[String]) -> Result<Vec<(String, String)>, DbError> {
     let found = security_groups::table.filter(security_groups::id.eq_any(ids));
     Ok(found.select((security_groups::id, security_groups::project_id)).load(conn)?)
 }
 
-/// The default group of a project.
+/// Returns the default group of a project.
 pub fn default_of(conn: &mut Conn, project: &str) -> Result<Option<GroupRow>, DbError> {
     Ok(security_groups::table
         .filter(security_groups::project_id.eq(project))
@@ -72,8 +72,8 @@ pub fn default_of(conn: &mut Conn, project: &str) -> Result<Option<GroupRow>, Db
         .optional()?)
 }
 
-/// Holds the group's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. (On SQLite
-/// there is one writer.)
+/// Locks the group's row until the transaction ends, so that two changes on PostgreSQL follow each other and none is lost. SQLite has a
+/// single writer.
 pub fn hold(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     diesel::update(security_groups::table.filter(security_groups::id.eq(id)))
         .set(security_groups::updated_at.eq(security_groups::updated_at))
@@ -87,7 +87,7 @@ pub fn save(conn: &mut Conn, row: &GroupRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Removes a group with its rules.
+/// Removes a group and its rules.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     diesel::delete(security_group_rules::table.filter(security_group_rules::security_group_id.eq(id))).execute(conn)?;
     diesel::delete(security_groups::table.filter(security_groups::id.eq(id))).execute(conn)?;
@@ -100,7 +100,7 @@ pub fn insert_rule(conn: &mut Conn, row: &RuleRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Rules in order of creation: all, or those of these groups.
+/// Returns rules of all groups or of these, oldest first.
 pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
     let query = security_group_rules::table.order(security_group_rules::number.asc()).select(RuleRow::as_select());
     let rows = match of.ids() {
@@ -110,7 +110,7 @@ pub fn rules(conn: &mut Conn, of: Of<'_>) -> Result<Vec<RuleRow>, DbError> {
     Ok(of.keep(rows, |row| &row.security_group_id))
 }
 
-/// A rule by its id.
+/// Returns the rule with this id.
 pub fn find_rule(conn: &mut Conn, id: &str) -> Result<Option<RuleRow>, DbError> {
     Ok(security_group_rules::table.filter(security_group_rules::id.eq(id)).select(RuleRow::as_select()).first(conn).optional()?)
 }

@@ -1,4 +1,4 @@
-//! Subnets, and where in each the search for a free address starts.
+//! Subnets, and the address at which each subnet's search for a free address starts.
 
 use chrono::NaiveDateTime;
 use diesel::prelude::*;
@@ -35,7 +35,7 @@ pub fn insert(conn: &mut Conn, row: &SubnetRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Subnets in order of creation: all, or those of these networks.
+/// Returns subnets of all networks or of these, oldest first.
 pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<SubnetRow>, DbError> {
     let query = subnets::table.order(subnets::number.asc()).select(SubnetRow::as_select());
     let rows = match of.ids() {
@@ -45,7 +45,7 @@ pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<SubnetRow>, DbError> {
     Ok(of.keep(rows, |row| &row.network_id))
 }
 
-/// One subnet.
+/// Returns the subnet with this id.
 pub fn find(conn: &mut Conn, id: &str) -> Result<Option<SubnetRow>, DbError> {
     Ok(subnets::table.filter(subnets::id.eq(id)).select(SubnetRow::as_select()).first(conn).optional()?)
 }
@@ -56,25 +56,25 @@ pub fn save(conn: &mut Conn, row: &SubnetRow) -> Result<(), DbError> {
     Ok(())
 }
 
-/// Holds the subnet's row until the transaction ends, so that two searches for a free address on PostgreSQL never find the
-/// same one, and gives it as it is then. (On SQLite there is one writer.)
+/// Locks the subnet's row until the transaction ends, and returns it, so that two concurrent searches on PostgreSQL never find the same
+/// free address. SQLite has a single writer.
 pub fn hold(conn: &mut Conn, id: &str) -> Result<Option<SubnetRow>, DbError> {
     diesel::update(subnets::table.filter(subnets::id.eq(id))).set(subnets::next_address.eq(subnets::next_address)).execute(conn)?;
     find(conn, id)
 }
 
-/// Where the next search starts.
+/// Sets the address at which the next search starts.
 pub fn set_next_address(conn: &mut Conn, id: &str, next: &str) -> Result<(), DbError> {
     diesel::update(subnets::table.filter(subnets::id.eq(id))).set(subnets::next_address.eq(next)).execute(conn)?;
     Ok(())
 }
 
-/// How many addresses of a subnet ports have.
+/// Counts the addresses that ports have in a subnet.
 pub fn addresses_in_use(conn: &mut Conn, id: &str) -> Result<i64, DbError> {
     Ok(port_addresses::table.filter(port_addresses::subnet_id.eq(id)).count().get_result(conn)?)
 }
 
-/// Removes a subnet without addresses.
+/// Removes a subnet, which must have no addresses in use.
 pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
     diesel::delete(subnets::table.filter(subnets::id.eq(id))).execute(conn)?;
     Ok(())

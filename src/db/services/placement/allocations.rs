@@ -5,7 +5,7 @@ use diesel::prelude::*;
 use super::schema::{allocations, consumers};
 use crate::db::{Conn, DbError};
 
-/// Who takes resources: a server, or a migration that holds a server's old ones.
+/// A consumer of resources: a server, or a migration that holds a server's old resources.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Insertable)]
 #[diesel(table_name = consumers)]
 pub struct ConsumerRow {
@@ -16,7 +16,7 @@ pub struct ConsumerRow {
     pub generation: i64,
 }
 
-/// One amount of one class taken from one provider.
+/// An amount of one resource class that a consumer takes from one provider.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Insertable)]
 #[diesel(table_name = allocations)]
 pub struct AllocationRow {
@@ -26,23 +26,23 @@ pub struct AllocationRow {
     pub used: i64,
 }
 
-/// One consumer.
+/// Returns the consumer with this id.
 pub fn consumer(conn: &mut Conn, uuid: &str) -> Result<Option<ConsumerRow>, DbError> {
     Ok(consumers::table.find(uuid).first(conn).optional()?)
 }
 
-/// All consumers by id.
+/// Returns all consumers, ordered by id.
 pub fn consumers_all(conn: &mut Conn) -> Result<Vec<ConsumerRow>, DbError> {
     Ok(consumers::table.order(consumers::uuid.asc()).load(conn)?)
 }
 
-/// Adds a consumer. Conflict when it exists.
+/// Adds a consumer. Conflict if it exists.
 pub fn insert_consumer(conn: &mut Conn, row: &ConsumerRow) -> Result<(), DbError> {
     diesel::insert_into(consumers::table).values(row).execute(conn)?;
     Ok(())
 }
 
-/// Writes a consumer whose generation is still the one before `row`'s; false when it has moved on.
+/// Saves a consumer if its stored generation is one below `row`'s. False if the generation differs.
 pub fn update_consumer(conn: &mut Conn, row: &ConsumerRow) -> Result<bool, DbError> {
     let target = consumers::table.find(&row.uuid).filter(consumers::generation.eq(row.generation - 1));
     let changed = diesel::update(target)
@@ -56,12 +56,12 @@ pub fn update_consumer(conn: &mut Conn, row: &ConsumerRow) -> Result<bool, DbErr
     Ok(changed == 1)
 }
 
-/// Removes a consumer without allocations; false when its generation has moved on.
+/// Removes a consumer, which must have no allocations. False if its generation differs.
 pub fn delete_consumer(conn: &mut Conn, uuid: &str, generation: i64) -> Result<bool, DbError> {
     Ok(diesel::delete(consumers::table.find(uuid).filter(consumers::generation.eq(generation))).execute(conn)? == 1)
 }
 
-/// What a consumer has, by provider and class.
+/// Returns a consumer's allocations, ordered by provider and class.
 pub fn of_consumer(conn: &mut Conn, uuid: &str) -> Result<Vec<AllocationRow>, DbError> {
     Ok(allocations::table
         .filter(allocations::consumer_uuid.eq(uuid))
@@ -69,7 +69,7 @@ pub fn of_consumer(conn: &mut Conn, uuid: &str) -> Result<Vec<AllocationRow>, Db
         .load(conn)?)
 }
 
-/// The amounts taken from a provider, each amount with its consumer's generation.
+/// Returns the allocations from a provider, each with its consumer's generation.
 pub fn of_provider(conn: &mut Conn, uuid: &str) -> Result<Vec<(AllocationRow, i64)>, DbError> {
     Ok(allocations::table
         .inner_join(consumers::table.on(consumers::uuid.eq(allocations::consumer_uuid)))
@@ -79,26 +79,26 @@ pub fn of_provider(conn: &mut Conn, uuid: &str) -> Result<Vec<(AllocationRow, i6
         .load(conn)?)
 }
 
-/// Everything, by consumer.
+/// Returns all allocations, ordered by consumer.
 pub fn all(conn: &mut Conn) -> Result<Vec<AllocationRow>, DbError> {
     Ok(allocations::table
         .order((allocations::consumer_uuid.asc(), allocations::provider_uuid.asc(), allocations::resource_class.asc()))
         .load(conn)?)
 }
 
-/// Removes all that a consumer has.
+/// Removes all allocations of a consumer.
 pub fn delete_of_consumer(conn: &mut Conn, uuid: &str) -> Result<(), DbError> {
     diesel::delete(allocations::table.filter(allocations::consumer_uuid.eq(uuid))).execute(conn)?;
     Ok(())
 }
 
-/// Adds one amount.
+/// Adds an allocation.
 pub fn insert(conn: &mut Conn, row: &AllocationRow) -> Result<(), DbError> {
     diesel::insert_into(allocations::table).values(row).execute(conn)?;
     Ok(())
 }
 
-/// One amount of a project's consumer.
+/// An allocation of a project's consumer.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable)]
 pub struct ProjectRow {
     pub consumer_uuid: String,
@@ -108,7 +108,7 @@ pub struct ProjectRow {
     pub used: i64,
 }
 
-/// Every amount that consumers of a project have.
+/// Returns all allocations of a project's consumers.
 pub fn of_project(conn: &mut Conn, project: &str) -> Result<Vec<ProjectRow>, DbError> {
     Ok(allocations::table
         .inner_join(consumers::table.on(consumers::uuid.eq(allocations::consumer_uuid)))

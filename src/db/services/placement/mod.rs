@@ -1,4 +1,4 @@
-//! Placement's records: `providers` with what they offer, `allocations` with what consumers take, `names` beyond the standard ones.
+//! Placement's records: `providers` with their inventories, `allocations` of consumers, and custom `names`.
 
 pub mod allocations;
 pub mod names;

@@ -1,4 +1,4 @@
-//! Resource providers: rows, inventories, traits and aggregates.
+//! Resource providers: their rows, inventories, traits and aggregates.
 
 use diesel::prelude::*;
 
@@ -7,7 +7,7 @@ pub use crate::db::services::Of;
 use crate::db::{Conn, DbError};
 use crate::env::guard::{Guard, stands};
 
-/// A provider without what hangs on it.
+/// A provider's row, without inventories, traits and aggregates.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Insertable)]
 #[diesel(table_name = resource_providers)]
 pub struct ProviderRow {
@@ -17,7 +17,7 @@ pub struct ProviderRow {
     pub parent_uuid: Option<String>,
 }
 
-/// One resource class of a provider and how much of it is taken.
+/// A provider's inventory of one resource class, and its usage.
 #[derive(Clone, PartialEq, Debug, Queryable, Insertable)]
 #[diesel(table_name = inventories)]
 pub struct InventoryRow {
@@ -32,23 +32,23 @@ pub struct InventoryRow {
     pub used: i64,
 }
 
-/// Adds a provider. Conflict when its id or name exists.
+/// Adds a provider. Conflict if its id or name exists.
 pub fn insert(conn: &mut Conn, row: &ProviderRow) -> Result<(), DbError> {
     diesel::insert_into(resource_providers::table).values(row).execute(conn)?;
     Ok(())
 }
 
-/// One provider.
+/// Returns the provider with this id.
 pub fn find(conn: &mut Conn, uuid: &str) -> Result<Option<ProviderRow>, DbError> {
     Ok(resource_providers::table.find(uuid).first(conn).optional()?)
 }
 
-/// The provider of a name.
+/// Returns the provider with this name.
 pub fn find_named(conn: &mut Conn, name: &str) -> Result<Option<ProviderRow>, DbError> {
     Ok(resource_providers::table.filter(resource_providers::name.eq(name)).first(conn).optional()?)
 }
 
-/// Providers by name.
+/// Returns providers, ordered by name.
 pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<ProviderRow>, DbError> {
     let query = resource_providers::table.order(resource_providers::name.asc());
     let rows = match of.ids() {
@@ -58,10 +58,10 @@ pub fn list(conn: &mut Conn, of: Of<'_>) -> Result<Vec<ProviderRow>, DbError> {
     Ok(of.keep(rows, |row| &row.uuid))
 }
 
-/// Raises the generation by one; false when there is no such provider or, with `expected`, when the generation is another.
+/// Raises the generation by one. False if there is no such provider or if the generation is not `expected`.
 ///
-/// On PostgreSQL this also holds the row until the transaction ends, so what is read of the provider afterwards cannot be
-/// changed by another writer: every change of a provider starts here.
+/// On PostgreSQL this also locks the row until the transaction ends, so that no other writer changes the provider meanwhile. Each change of
+/// a provider starts here.
 pub fn bump(conn: &mut Conn, uuid: &str, expected: Option<i64>) -> Result<bool, DbError> {
     let target = resource_providers::table.find(uuid);
     let raised = resource_providers::generation.eq(resource_providers::generation + 1);
@@ -72,13 +72,13 @@ pub fn bump(conn: &mut Conn, uuid: &str, expected: Option<i64>) -> Result<bool, 
     Ok(rows == 1)
 }
 
-/// Holds the provider's row until the transaction ends, as [`bump`] does, and leaves the generation; false without such a provider.
+/// Locks the provider's row until the transaction ends, as [`bump`] does, but keeps the generation. False if there is no such provider.
 pub fn hold(conn: &mut Conn, uuid: &str) -> Result<bool, DbError> {
     let same = resource_providers::generation.eq(resource_providers::generation);
     Ok(diesel::update(resource_providers::table.find(uuid)).set(same).execute(conn)? == 1)
 }
 
-/// Changes name and parent.
+/// Changes the name and the parent.
 pub fn set_identity(conn: &mut Conn, uuid: &str, name: &str, parent: Option<&str>) -> Result<(), DbError> {
     diesel::update(resource_providers::table.find(uuid))
         .set((resource_providers::name.eq(name), resource_providers::parent_uuid.eq(parent)))
@@ -86,19 +86,19 @@ pub fn set_identity(conn: &mut Conn, uuid: &str, name: &str, parent: Option<&str
     Ok(())
 }
 
-/// True when another provider names this one as its parent.
+/// True if another provider names this one as its parent.
 pub fn has_children(conn: &mut Conn, uuid: &str) -> Result<bool, DbError> {
     let children: i64 = resource_providers::table.filter(resource_providers::parent_uuid.eq(uuid)).count().get_result(conn)?;
     Ok(children > 0)
 }
 
-/// True when a consumer has something of this provider.
+/// True if a consumer has an allocation from this provider.
 pub fn is_used(conn: &mut Conn, uuid: &str) -> Result<bool, DbError> {
     let rows: i64 = allocations::table.filter(allocations::provider_uuid.eq(uuid)).count().get_result(conn)?;
     Ok(rows > 0)
 }
 
-/// Removes an unused provider and all that hangs on it.
+/// Removes an unused provider with its inventories, traits and aggregates.
 pub fn delete(conn: &mut Conn, uuid: &str) -> Result<bool, DbError> {
     diesel::delete(inventories::table.filter(inventories::provider_uuid.eq(uuid))).execute(conn)?;
     diesel::delete(provider_traits::table.filter(provider_traits::provider_uuid.eq(uuid))).execute(conn)?;
@@ -106,7 +106,7 @@ pub fn delete(conn: &mut Conn, uuid: &str) -> Result<bool, DbError> {
     Ok(diesel::delete(resource_providers::table.find(uuid)).execute(conn)? == 1)
 }
 
-/// Inventories by provider and class.
+/// Returns inventories, ordered by provider and class.
 pub fn inventories_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<InventoryRow>, DbError> {
     let query = inventories::table.order((inventories::provider_uuid.asc(), inventories::resource_class.asc()));
     let rows = match of.ids() {
@@ -116,7 +116,7 @@ pub fn inventories_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<InventoryRow>, 
     Ok(of.keep(rows, |row| &row.provider_uuid))
 }
 
-/// The inventories of some classes, of all providers.
+/// Returns all providers' inventories of these classes.
 pub fn inventories_of_classes(conn: &mut Conn, classes: &[String]) -> Result<Vec<InventoryRow>, DbError> {
     let (of, query) = (Of::These(classes), inventories::table.order((inventories::provider_uuid.asc(), inventories::resource_class.asc())));
     let rows = match of.ids() {
@@ -126,7 +126,7 @@ pub fn inventories_of_classes(conn: &mut Conn, classes: &[String]) -> Result<Vec
     Ok(of.keep(rows, |row: &InventoryRow| &row.resource_class))
 }
 
-/// Writes one class's inventory; `used` of a present one is kept.
+/// Saves the inventory of one class, and keeps the `used` of an existing one.
 pub fn put_inventory(conn: &mut Conn, row: &InventoryRow) -> Result<(), DbError> {
     let changed = diesel::update(inventories::table.find((&row.provider_uuid, &row.resource_class)))
         .set((
@@ -144,18 +144,18 @@ pub fn put_inventory(conn: &mut Conn, row: &InventoryRow) -> Result<(), DbError>
     Ok(())
 }
 
-/// Removes one class; the caller has seen that nothing of it is used.
+/// Removes one class's inventory. The caller has checked that nothing of it is used.
 pub fn delete_inventory(conn: &mut Conn, provider: &str, class: &str) -> Result<bool, DbError> {
     Ok(diesel::delete(inventories::table.find((provider, class))).execute(conn)? == 1)
 }
 
-/// Adds `delta` to what is used of a class.
+/// Adds `delta` to the usage of a class.
 pub fn add_used(conn: &mut Conn, provider: &str, class: &str, delta: i64) -> Result<(), DbError> {
     diesel::update(inventories::table.find((provider, class))).set(inventories::used.eq(inventories::used + delta)).execute(conn)?;
     Ok(())
 }
 
-/// `(provider, trait)` pairs.
+/// Returns `(provider, trait)` pairs.
 pub fn traits_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<(String, String)>, DbError> {
     let query = provider_traits::table.order((provider_traits::provider_uuid.asc(), provider_traits::name.asc()));
     let rows = match of.ids() {
@@ -165,7 +165,7 @@ pub fn traits_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<(String, String)>, D
     Ok(of.keep(rows, |(provider, _)| provider))
 }
 
-/// `(provider, trait)` pairs of the providers that have any of `names`.
+/// Returns `(provider, trait)` pairs of the traits in `names`.
 pub fn traits_named(conn: &mut Conn, names: &[String]) -> Result<Vec<(String, String)>, DbError> {
     let of = Of::These(names);
     let rows = match of.ids() {
@@ -186,7 +186,7 @@ pub fn set_traits(conn: &mut Conn, provider: &str, names: &[String]) -> Result<(
     Ok(())
 }
 
-/// `(provider, aggregate)` pairs.
+/// Returns `(provider, aggregate)` pairs.
 pub fn aggregates_of(conn: &mut Conn, of: Of<'_>) -> Result<Vec<(String, String)>, DbError> {
     let query = provider_aggregates::table.order((provider_aggregates::provider_uuid.asc(), provider_aggregates::aggregate_uuid.asc()));
     let rows = match of.ids() {
