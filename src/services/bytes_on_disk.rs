@@ -1,5 +1,5 @@
-//! Bytes of images and volumes as files: written beside their place, flushed, and put there in one move, so that a file that
-//! is there is whole.
+//! The bytes of images and volumes as files. A file is written under another name, flushed, and renamed into place, so that a file in its
+//! place is always complete.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Take, Write};
@@ -16,15 +16,15 @@ use super::{ServiceError, lost_and_found};
 use crate::domain::inside;
 use crate::env::Env;
 
-/// Bytes read or written at once.
+/// The number of bytes that are read or written at once.
 pub const CHUNK: usize = 1 << 20;
-/// How names of unfinished files begin; those that a crash left are removed at the next start.
+/// The prefix of unfinished files' names. The next start removes files that a crash left.
 const UNFINISHED: &str = ".unfinished-";
 
-/// A file that is whole but not yet at its place; dropped, it is removed.
+/// A complete file that is not yet in its place. Dropping it removes the file.
 pub struct Unplaced {
     file: NamedTempFile,
-    /// Bytes that were written.
+    /// The number of written bytes.
     pub size: i64,
     /// Their SHA-256 in hex.
     pub sha256: String,
@@ -46,17 +46,17 @@ impl Writing {
     }
 }
 
-/// What becomes of written bytes when the power fails.
+/// Whether written bytes must survive a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
-    /// They are there.
+    /// The bytes survive.
     Durably,
-    /// They may be gone: whoever sent them has them still.
+    /// The bytes may be lost: their sender still has them.
     InPassing,
 }
 
-/// Writes all of `data` into an unfinished file in `folder`, and flushes what is to be kept to disk. With `pad_to`, the file is
-/// made that long (sparse); data that is longer is refused.
+/// Writes all of `data` into an unfinished file in `folder`, and flushes it to disk if `keep` requires it. `pad_to` makes the (sparse) file
+/// that long; longer data is refused.
 pub async fn write(
     env: &Env,
     service: &'static str,
@@ -103,7 +103,7 @@ pub async fn write(
     env.run_blocking(finish).await.map_err(failed)
 }
 
-/// Refuses a file that would be longer than the whole disk which holds the folder. Sparse files together may well be.
+/// Refuses a file longer than the whole disk that holds the folder. Together, sparse files may exceed the disk.
 pub async fn check_length(env: &Env, service: &'static str, folder: &Path, length: u64) -> Result<(), ServiceError> {
     let place = folder.to_owned();
     let disk = env.run_blocking(move || rustix::fs::statvfs(&place)).await;
@@ -117,24 +117,24 @@ pub async fn check_length(env: &Env, service: &'static str, folder: &Path, lengt
     }
 }
 
-/// A stream in pieces that are worth a write each. Who asks for the next piece while the last one is written lets both go on
-/// at once.
+/// Collects a stream into pieces that are large enough for one write. If the caller asks for the next piece while it writes the last one,
+/// both proceed concurrently.
 pub struct Gathered {
     data: Fuse<ImageData>,
     pending: BytesMut,
 }
 
 impl Gathered {
-    /// All of `data`.
+    /// Wraps `data`.
     pub fn new(data: ImageData) -> Gathered {
         Gathered { data: data.fuse(), pending: BytesMut::new() }
     }
 
-    /// [`CHUNK`] bytes or more; less at the end, and nothing after it.
+    /// Returns at least [`CHUNK`] bytes, or the rest at the end, and then empty pieces.
     pub async fn next(&mut self) -> std::io::Result<Bytes> {
         while self.pending.len() < CHUNK {
             match self.data.next().await.transpose()? {
-                // Whole pieces are passed on as they are.
+                // Passes a large piece on without a copy.
                 Some(bytes) if self.pending.is_empty() && bytes.len() >= CHUNK => return Ok(bytes),
                 Some(bytes) => self.pending.extend_from_slice(&bytes),
                 None => break,
@@ -144,7 +144,7 @@ impl Gathered {
     }
 }
 
-/// The SHA-256, in hex, of all of `data`, which is stored nowhere.
+/// Returns the SHA-256, in hex, of all of `data`. Stores nothing.
 pub async fn hash(env: &Env, service: &'static str, mut data: ImageData) -> Result<String, ServiceError> {
     let (mut hasher, mut size) = (Sha256::new(), 0);
     while let Some(chunk) = data.next().await {
@@ -160,33 +160,33 @@ pub async fn hash(env: &Env, service: &'static str, mut data: ImageData) -> Resu
     Ok(hex(&hasher.finalize()))
 }
 
-/// Puts the file at `path`, in place of what is there, durably. Blocking.
+/// Moves the file to `path`, over any present file, durably. Blocking.
 pub fn place(service: &'static str, unplaced: Unplaced, path: &Path) -> Result<(), ServiceError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     rename(service, unplaced, path)?;
-    // The new name is durable only when its folder is.
+    // The new name is durable only once its folder is flushed.
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(|e| disk_failed(service, folder, &e))
 }
 
-/// As [`place`], but a power cut may take the new name.
+/// Moves the file as [`place`] does, but a power cut may undo the new name.
 pub fn rename(service: &'static str, unplaced: Unplaced, path: &Path) -> Result<(), ServiceError> {
     let folder = path.parent().unwrap_or(Path::new("."));
     unplaced.file.persist(path).map_err(|e| disk_failed(service, folder, &e.error))?;
     Ok(())
 }
 
-/// Which of these files in a folder are not there.
+/// Returns the names that do not exist in the folder.
 pub async fn missing(env: &Env, folder: &Path, names: Vec<String>) -> Vec<String> {
     let folder = folder.to_owned();
     env.run_blocking(move || names.into_iter().filter(|name| !folder.join(name).exists()).collect()).await
 }
 
-/// The bytes of a file from its beginning, in chunks of [`CHUNK`].
+/// Reads a file from its beginning, in chunks of [`CHUNK`].
 pub async fn read(env: &Env, service: &'static str, path: PathBuf) -> Result<ImageData, ServiceError> {
     read_part(env, service, path, 0, u64::MAX).await
 }
 
-/// As [`read`]: the part that begins at `first` and has at most `length` bytes.
+/// Reads a file as [`read`] does, from byte `first` on, at most `length` bytes.
 pub async fn read_part(env: &Env, service: &'static str, path: PathBuf, first: u64, length: u64) -> Result<ImageData, ServiceError> {
     let name = path.clone();
     let open = move || {
@@ -206,7 +206,7 @@ pub async fn read_part(env: &Env, service: &'static str, path: PathBuf, first: u
     Ok(Box::pin(stream))
 }
 
-/// Removes a file; fine when there is none.
+/// Removes a file. Succeeds if there is none.
 pub async fn remove(env: &Env, service: &'static str, path: PathBuf) -> Result<(), ServiceError> {
     let name = path.clone();
     match env.run_blocking(move || std::fs::remove_file(path)).await {
@@ -215,11 +215,11 @@ pub async fn remove(env: &Env, service: &'static str, path: PathBuf) -> Result<(
     }
 }
 
-/// Makes the folder, removes unfinished files from it, and moves files that no record knows to `lost+found/` beside
-/// it. `known` says whether an id still has its record.
+/// Makes the folder, removes unfinished files from it, and moves files without a record to `lost+found/` beside it. `known` says whether an
+/// id has a record.
 ///
-/// Unfinished files are certainly this service's own, and given up: the caller holds the data directory, so nobody else
-/// writes here now; no record ever names such a file; and [`write()`] has not answered for it.
+/// Unfinished files are safe to remove: the caller holds the data directory, so nobody else writes here now, no record names an unfinished
+/// file, and [`write()`] has not acknowledged it.
 pub async fn open_folder(
     env: &Env,
     service: &'static str,
@@ -237,7 +237,7 @@ pub async fn open_folder(
             }
             if name.starts_with(UNFINISHED) {
                 std::fs::remove_file(entry.path())?;
-            // Files under other names are not the service's: they stay where somebody put them.
+            // A file with another name is not the service's, so it stays.
             } else if uuid::Uuid::parse_str(&name).is_ok() && !known(&name) {
                 let kept = lost_and_found::keep(&place, &name, now)?;
                 log::warn!(service = service; "no record knows {}: it is kept as {}", entry.path().display(), kept.display());
@@ -253,7 +253,7 @@ fn read_chunk(mut part: Take<File>) -> std::io::Result<(Take<File>, Bytes)> {
     Ok((part, chunk))
 }
 
-/// The next [`CHUNK`] bytes, fewer at the end, none behind it. Asked for at once: `read_to_end` would feel its way in small reads.
+/// Reads the next [`CHUNK`] bytes, fewer at the end, none after it. Unlike `read_to_end`, asks for the whole chunk at once.
 pub fn next_chunk(from: &mut impl Read) -> std::io::Result<Bytes> {
     let mut chunk = vec![0; CHUNK];
     let mut filled = 0;
@@ -269,7 +269,7 @@ pub fn next_chunk(from: &mut impl Read) -> std::io::Result<Bytes> {
     Ok(chunk.into())
 }
 
-/// What the disk said, as the service's callers see it.
+/// Turns a disk error into an error for the service's callers.
 pub fn disk_failed(service: &'static str, path: &Path, error: &std::io::Error) -> ServiceError {
     let full = matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
     let reason = match full {
@@ -283,7 +283,7 @@ fn broken_off(service: &'static str, size: i64, error: &std::io::Error) -> Servi
     ServiceError::Unavailable { service, reason: format!("the bytes broke off after about {size}: {}", inside::of(error)) }
 }
 
-/// Bytes in hexadecimal.
+/// Returns bytes as hexadecimal digits.
 pub fn hex(digest: &[u8]) -> String {
     use std::fmt::Write;
     digest.iter().fold(String::with_capacity(64), |mut text, byte| {
@@ -308,7 +308,7 @@ mod tests {
             }
             sizes
         });
-        // Nothing comes after the end, however often one asks.
+        // After the end, each further call returns an empty piece.
         assert_eq!(sizes, [CHUNK, CHUNK + 1, 7, 0, 0]);
     }
 

@@ -1,8 +1,8 @@
-//! `lost+found/` in the data directory: files that no record knows are moved there, and are never deleted by the service itself.
+//! `lost+found/` in the data directory. Files without a record are moved there, and the service itself never deletes them.
 //!
-//! A file may be unknown because its record went first, or because the service was started over other databases than those
-//! that know it. Nobody can tell these apart from here, so the file is kept until `cellshift db purge-lost` removes it.
-//! The name says when the file was found: `<service's folder>/<time>-<name>`.
+//! A record may have been deleted before its file, or the service may have been started over the wrong databases. The service cannot tell
+//! these apart, so the file stays until `cellshift db purge-lost` removes it. Its name says when it was found: `<service's
+//! folder>/<time>-<name>`.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,26 +13,26 @@ use serde::{Deserialize, Serialize};
 
 /// The directory's name below the data directory.
 const NAME: &str = "lost+found";
-/// How the time of finding stands in a name.
+/// The format of the time of finding in a name.
 const TIME: &str = "%Y%m%dT%H%M%SZ";
 
-/// A file that no record knew when the service started.
+/// A file that had no record when the service started.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Lost {
-    /// Below `lost+found/`.
+    /// Relative to `lost+found/`.
     pub path: PathBuf,
-    /// When it was moved there; null when its name does not say it, because somebody else put it there.
+    /// The moment of the move; null if the name has no time, because someone else put the file there.
     pub found_at: Option<DateTime<Utc>>,
     pub bytes: u64,
 }
 
-/// Where a data directory keeps lost files.
+/// Returns the path of `lost+found/` in a data directory.
 pub fn in_directory(data: &Path) -> PathBuf {
     data.join(NAME)
 }
 
-/// Moves a file out of a service's folder into `lost+found/` beside that folder, and gives its new path. It replaces nothing
-/// there, and the move is durable when this returns. Blocking.
+/// Moves a file out of a service's folder into `lost+found/` beside that folder, and returns its new path. Replaces no file there. The move
+/// is durable when this returns. Blocking.
 pub fn keep(folder: &Path, name: &str, now: DateTime<Utc>) -> io::Result<PathBuf> {
     let (Some(beside), Some(own_name)) = (folder.parent(), folder.file_name()) else {
         return Err(io::Error::other(format!("{} has no directory above it", folder.display())));
@@ -41,7 +41,7 @@ pub fn keep(folder: &Path, name: &str, now: DateTime<Utc>) -> io::Result<PathBuf
     let place = lost.join(own_name);
     fs::create_dir_all(&place)?;
     let stem = format!("{}-{name}", now.format(TIME));
-    // A single process holds the data directory: nobody takes the name between the look and the move.
+    // A single process holds the data directory, so nobody takes the name between check and move.
     let names = std::iter::once(stem.clone()).chain((1_u64..).map(|number| format!("{stem}.{number}")));
     let Some(free) = names.map(|name| place.join(name)).find(|path| path.symlink_metadata().is_err()) else {
         return Err(io::Error::other("every name is taken"));
@@ -53,7 +53,7 @@ pub fn keep(folder: &Path, name: &str, now: DateTime<Utc>) -> io::Result<PathBuf
     Ok(free)
 }
 
-/// Everything in the `lost+found/` of a data directory, by path; nothing when there is none. Blocking.
+/// Returns all files in a data directory's `lost+found/`, ordered by path. Blocking.
 pub fn list(data: &Path) -> io::Result<Vec<Lost>> {
     let root = in_directory(data);
     let mut found = Vec::new();
@@ -78,7 +78,7 @@ pub fn list(data: &Path) -> io::Result<Vec<Lost>> {
     Ok(found)
 }
 
-/// Removes what was found before this time, and gives it; with `dry_run` it only says what would go. Blocking.
+/// Removes and returns the files found before this time. `dry_run` only returns them. Blocking.
 pub fn purge(data: &Path, before: DateTime<Utc>, dry_run: bool) -> io::Result<Vec<Lost>> {
     let mut old = list(data)?;
     old.retain(|lost| lost.found_at.is_some_and(|found| found < before));

@@ -1,9 +1,9 @@
-//! What spans cells: identity, image, network, volume and placement. The traits speak in the terms of the real services'
-//! APIs and hold what the control plane and the hosts need of them; the embedded implementations store everything in the
-//! services database and also serve those APIs over HTTP.
+//! The services that span cells: identity, image, network, volume and placement. The traits use the terms of the real services' APIs, and
+//! have the calls that the control plane and the hosts need. The embedded implementations store everything in the services database and
+//! also serve these APIs over HTTP.
 //!
-//! Effects of sagas carry a fence: the service obeys no fence below the highest it has seen for the server, so an effect
-//! that arrives after its undo does nothing.
+//! Effects of sagas carry a fence. A service refuses a fence below the highest that it has seen for the server, so an effect that arrives
+//! after its undo does nothing.
 
 pub mod bytes_on_disk;
 pub mod identity;
@@ -17,39 +17,39 @@ pub mod volume;
 
 use crate::db::DbError;
 
-/// Why a service did not do what was asked.
+/// The reason why a service refused or failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ServiceError {
-    /// No such thing.
+    /// The thing does not exist.
     #[error("{0}")]
     NotFound(String),
     /// The thing's state, a generation or a capacity does not allow it.
     #[error("{0}")]
     Conflict(String),
-    /// The request makes no sense.
+    /// The request is malformed or contradicts itself.
     #[error("{0}")]
     Invalid(String),
-    /// Not for this caller.
+    /// The caller lacks the right.
     #[error("{0}")]
     Forbidden(String),
-    /// More than a quota or the service's own limits allow.
+    /// The request exceeds a quota or the service's own limits.
     #[error("{0}")]
     OverLimit(String),
-    /// A higher fence was obeyed: late, and nothing was done.
+    /// A higher fence was obeyed before, so this late effect was refused.
     #[error("{0}")]
     Stale(String),
-    /// The service does not answer, or says 5xx: what was asked may or may not have happened.
+    /// The service does not answer, or answers 5xx. The outcome of the call is unknown.
     #[error("{service} is unavailable: {reason}")]
     Unavailable {
-        /// Which service.
+        /// The service's name.
         service: &'static str,
-        /// What it said.
+        /// The service's own message.
         reason: String,
     },
 }
 
 impl ServiceError {
-    /// A database error as this service's callers see it.
+    /// Turns a database error into an error for the service's callers.
     pub fn from_db(service: &'static str, error: DbError) -> ServiceError {
         match error {
             DbError::NotFound(what) => ServiceError::NotFound(format!("{what} not found")),

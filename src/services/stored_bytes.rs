@@ -1,4 +1,4 @@
-//! The files of images and volumes against their records: for the audit.
+//! Compares the files of images and volumes with their records, for the audit.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,25 +11,25 @@ use uuid::Uuid;
 use super::bytes_on_disk::{hex, next_chunk};
 use crate::env::Env;
 
-/// Bytes read in one blocking call: between two, whoever asked may have gone away.
+/// The number of bytes that one blocking call reads. Between two calls the reader may be cancelled.
 const PIECE: u64 = 8 << 20;
 
-/// An image's or a volume's bytes, as its record and its file have them.
+/// The bytes of an image or volume, according to its record and its file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StoredBytes {
     pub id: Uuid,
     pub path: PathBuf,
-    /// The file's length; none when there is no file.
+    /// The file's length; none if the file is missing.
     pub found: Option<u64>,
-    /// The length on the record.
+    /// The length according to the record.
     pub expected: u64,
-    /// A longer file is as good: guests write behind a volume's end.
+    /// Allows a longer file, because guests write behind a volume's end.
     pub at_least: bool,
-    /// How many bytes from the file's beginning the service wrote, and their SHA-256; none in a record of an older release.
+    /// The number of bytes that the service wrote from the beginning, and their SHA-256; none in a record of an older release.
     pub content: Option<(u64, String)>,
 }
 
-/// The fault of a file that was read.
+/// A fault found in a file's contents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Finding {
     Differs { expected: String, found: String },
@@ -37,13 +37,13 @@ pub enum Finding {
 }
 
 impl StoredBytes {
-    /// True when the file is there and as long as it should be.
+    /// True if the file exists with the expected length.
     pub fn fits(&self) -> bool {
         self.found.is_some_and(|found| found == self.expected || (self.at_least && found > self.expected))
     }
 
-    /// Reads the bytes that the service wrote, and adds to `read` as it goes. None when they are what was written, and when nothing
-    /// is known of them.
+    /// Reads the bytes that the service wrote, and adds their number to `read` as it goes. None if they match, or if the record has no
+    /// checksum.
     pub async fn verify(&self, env: &Env, read: &AtomicU64) -> Option<Finding> {
         let (length, expected) = self.content.clone()?;
         match checksum(env, self.path.clone(), length, read).await {
@@ -54,7 +54,7 @@ impl StoredBytes {
     }
 }
 
-/// The SHA-256 of a file's first bytes.
+/// Returns the SHA-256 of a file's first bytes.
 async fn checksum(env: &Env, path: PathBuf, length: u64, read: &AtomicU64) -> std::io::Result<String> {
     let mut file = env.run_blocking(move || File::open(path)).await?.take(length);
     let mut hasher = Sha256::new();
@@ -86,7 +86,7 @@ fn piece(file: &mut impl Read, hasher: &mut Sha256) -> std::io::Result<u64> {
     Ok(done)
 }
 
-/// The lengths of files in a folder, in the order of their names; none for those that are not there.
+/// Returns the lengths of files in a folder, in the order of their names; none for missing files.
 pub async fn lengths(env: &Env, folder: &Path, names: Vec<String>) -> std::io::Result<Vec<Option<u64>>> {
     let folder = folder.to_owned();
     let look = move |name: String| match std::fs::metadata(folder.join(name)) {

@@ -1,5 +1,5 @@
-//! One transaction of an embedded service: what refuses a request inside it rolls everything back and reaches the caller as
-//! the service's own error, not as the database's.
+//! One transaction of an embedded service. A refusal inside it rolls everything back and reaches the caller as the service's own error, not
+//! as a database error.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,12 +7,12 @@ use super::ServiceError;
 use crate::db::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
 
-/// Why the work of a transaction ends without a result.
+/// The reason why the work of a transaction failed.
 #[derive(Debug)]
 pub enum Refusal {
-    /// The database's reason.
+    /// The database's error.
     Db(DbError),
-    /// The service's reason.
+    /// The service's error.
     Service(ServiceError),
 }
 
@@ -28,18 +28,18 @@ impl From<ServiceError> for Refusal {
     }
 }
 
-/// What a refused transaction tells the database layer; the reason itself travels beside it.
+/// The error that a refused transaction gives the database layer. The real reason is kept beside it.
 const REFUSED: &str = "the service refused";
 
 /// A service over the services database.
 pub(crate) trait Transactions: Sync {
-    /// What errors call the service.
+    /// The service's name in errors.
     const SERVICE: &'static str;
 
-    /// The services database; experiments let it fail.
+    /// Returns the services database. Experiments can make it fail.
     fn database(&self) -> &Db;
 
-    /// Writes in one transaction, under `fence` when one is given: all of `work` or, on any error, nothing.
+    /// Runs `work` in one write transaction, under `fence` if given. Any error rolls all of it back.
     fn write<T, F>(&self, fence: Option<Fence>, work: F) -> impl Future<Output = Result<T, ServiceError>> + Send
     where
         T: Send + 'static,
@@ -55,7 +55,7 @@ pub(crate) trait Transactions: Sync {
         }
     }
 
-    /// Reads, with the service's own errors.
+    /// Runs `work` in a read transaction, with the service's own errors.
     fn read<T, F>(&self, work: F) -> impl Future<Output = Result<T, ServiceError>> + Send
     where
         T: Send + 'static,
@@ -68,7 +68,7 @@ pub(crate) trait Transactions: Sync {
     }
 }
 
-/// The work as the database layer takes it, and where the service's own reason is noted when it refuses.
+/// Adapts the work for the database layer, and returns the place where it puts the service's own error.
 fn noting<T, F>(work: F) -> (impl FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static, Arc<OnceLock<ServiceError>>)
 where
     F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
@@ -79,7 +79,7 @@ where
         work(conn).map_err(|refusal| match refusal {
             Refusal::Db(error) => error,
             Refusal::Service(error) => {
-                // Set once: a transaction ends at its first refusal.
+                // Set once, because a transaction ends at its first refusal.
                 let _ = noted.set(error);
                 DbError::Conflict(REFUSED.into())
             }

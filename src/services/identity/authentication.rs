@@ -1,4 +1,4 @@
-//! How a token is asked for and judged.
+//! Issues tokens and validates them.
 
 use std::sync::Arc;
 
@@ -13,35 +13,35 @@ use super::{AuthenticationError, EmbeddedIdentity, Lockout, Role, ServiceError, 
 use crate::db::services::identity::{User, assignments, failures, projects, revocations, roles, state, tokens as revoked, users};
 use crate::db::{Conn, DbError};
 
-/// How long a token is good.
+/// The lifetime of a token.
 pub(super) const TOKEN_LIFETIME: TimeDelta = TimeDelta::hours(12);
 
-/// A user, as a client names one.
+/// A user as a client names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum UserRef {
     Id(String),
-    /// A name, in the domain of this id or name.
+    /// A name, in the domain with this id or name.
     Name {
         name: String,
         domain: String,
     },
 }
 
-/// A project, as a client names one.
+/// A project as a client names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ProjectRef {
     Id(String),
-    /// A name, in the domain of this id or name.
+    /// A name, in the domain with this id or name.
     Name {
         name: String,
         domain: String,
     },
 }
 
-/// What a token shall be good for.
+/// The scope that a client requests for a token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScopeRequest {
-    /// The user's default project when it has a role there, else unscoped.
+    /// The user's default project if the user has a role there, else unscoped.
     Default,
     Unscoped,
     Project(ProjectRef),
@@ -57,18 +57,18 @@ pub enum Credential {
     Token(String),
 }
 
-/// The authenticated user, and from when on what is taken away from them ends the token.
+/// An authenticated user, and the revision from which on a revocation ends the new token.
 struct Proven {
     user: User,
     revision: i64,
     methods: Vec<String>,
-    /// The first audit id of the token that was shown, if one was, and when that one expires.
+    /// The first audit id of the token that the client showed, if any, and that token's expiry.
     parent: Option<String>,
     expires_at: Option<DateTime<Utc>>,
 }
 
 impl EmbeddedIdentity {
-    /// Issues a token to whom knows the user's password.
+    /// Issues a token for a user and password.
     pub async fn authenticate_password(
         &self,
         user: &UserRef,
@@ -78,12 +78,12 @@ impl EmbeddedIdentity {
         self.authenticate(vec![Credential::Password { user: user.clone(), password: password.to_owned() }], scope).await
     }
 
-    /// Issues a token to whom holds another, usually for another scope. It expires when the other does.
+    /// Issues a token for another token, usually with another scope. It expires when the other token does.
     pub async fn authenticate_token(&self, token: &str, scope: ScopeRequest) -> Result<IssuedToken, AuthenticationError> {
         self.authenticate(vec![Credential::Token(token.to_owned())], scope).await
     }
 
-    /// Issues a token to whom proves each credential, all of the same user.
+    /// Issues a token for credentials that must all prove the same user.
     pub async fn authenticate(&self, credentials: Vec<Credential>, scope: ScopeRequest) -> Result<IssuedToken, AuthenticationError> {
         let mut whole: Option<Proven> = None;
         for credential in credentials {
@@ -105,7 +105,7 @@ impl EmbeddedIdentity {
     }
 
     async fn prove_token(&self, token: &str) -> Result<Proven, AuthenticationError> {
-        // Read before the token is judged: what was taken away before is found then, and what is taken away later ends the new token.
+        // Reads the revision before it judges the token: a revocation before it is found now, and a revocation after it ends the new token.
         let revision = self.read(state::revision).await?;
         let old = self.judge(token).await.map_err(|error| match error {
             ServiceError::NotFound(_) => AuthenticationError::Unauthorized,
@@ -120,10 +120,10 @@ impl EmbeddedIdentity {
         Ok(Proven { user, revision, methods, parent: old.audit_ids.last().cloned(), expires_at: Some(old.expires_at) })
     }
 
-    /// The user behind a password, with the revision of before it was checked. Wrong ones are counted where there is a lockout; the
-    /// answer takes as long whether the user is unknown, disabled, locked out or mistaken.
+    /// Returns the user of a password, with the revision from before the check. Counts wrong passwords if a lockout is configured. The
+    /// answer takes equally long if the user is unknown, disabled or locked out, or the password is wrong.
     pub(super) async fn check_password(&self, user: UserRef, password: &str) -> Result<(User, i64), AuthenticationError> {
-        // Before anything is looked up, so that a burst of guesses cannot be judged by a count of before it.
+        // Takes the turn before any look-up, so that a burst of guesses cannot be judged by an outdated count.
         let turn = self.passwords.turn().await?;
         let found = self.read(move |conn| {
             let revision = state::revision(conn)?;
@@ -156,14 +156,14 @@ impl EmbeddedIdentity {
         u32::try_from(failures).unwrap_or(0) >= lockout.attempts && last >= self.counted_since(lockout)
     }
 
-    /// Wrong passwords of before do not count any more.
+    /// Returns the moment from which on wrong passwords count.
     fn counted_since(&self, lockout: Lockout) -> NaiveDateTime {
         let forever = lockout.duration.is_zero();
         let span = TimeDelta::from_std(lockout.duration).ok().filter(|_| !forever);
         span.and_then(|span| self.env.now().naive_utc().checked_sub_signed(span)).unwrap_or(DateTime::UNIX_EPOCH.naive_utc())
     }
 
-    /// Counts a wrong password, where there is a lockout; without a user it takes as long and counts nothing.
+    /// Counts a wrong password if a lockout is configured. Without a user it takes equally long and counts nothing.
     async fn note_failure(&self, user: Option<User>) -> Result<(), ServiceError> {
         let Some(lockout) = self.lockout else { return Ok(()) };
         let (now, since) = (self.env.now().naive_utc(), self.counted_since(lockout));
@@ -189,7 +189,7 @@ impl EmbeddedIdentity {
         .await
     }
 
-    /// The token behind the string. `NotFound` when it is unknown, expired or revoked, or its user or scope is no more.
+    /// Validates a token string. `NotFound` if the token is unknown, expired or revoked, or its user or scope no longer exists.
     pub async fn validate_token(&self, id: &str) -> Result<Token, ServiceError> {
         let keys = self.keys.current().await;
         self.learn_revision(&keys).await?;
@@ -199,7 +199,7 @@ impl EmbeddedIdentity {
         self.judge(id).await
     }
 
-    /// Judges a token by what is stored now, and remembers it.
+    /// Judges a token by the stored records, and caches the result.
     async fn judge(&self, id: &str) -> Result<Token, ServiceError> {
         let now = self.env.now();
         let invalid = || ServiceError::NotFound("This is not a recognized Fernet token".into());
@@ -214,7 +214,7 @@ impl EmbeddedIdentity {
         Ok(token)
     }
 
-    /// Asks for the accounts' revision unless that was done a moment ago. One request asks, and the others wait for its answer.
+    /// Reads the accounts' revision unless it was read a moment ago. One request reads, and the others wait for it.
     async fn learn_revision(&self, keys: &Arc<KeySet>) -> Result<(), ServiceError> {
         if self.cache().is_fresh(keys) {
             return Ok(());
@@ -229,7 +229,7 @@ impl EmbeddedIdentity {
         Ok(())
     }
 
-    /// Makes a token worthless. Those that were made from it stay good.
+    /// Revokes a token. Tokens that were made from it stay valid.
     pub async fn revoke_token(&self, id: &str) -> Result<(), ServiceError> {
         let token = self.validate_token(id).await?;
         let now = self.env.now().naive_utc();
@@ -255,7 +255,7 @@ impl EmbeddedIdentity {
         let wanted = payload.clone();
         let (_, mut token) = self.read(move |conn| read_token(conn, &wanted)).await?;
         if token.is_none() && !must_have_role && !payload.scope.is_empty() {
-            // A default project in which the user has no role (any more) leaves the token unscoped.
+            // The user has no role (any more) in the default project, so the token is unscoped.
             payload.scope.clear();
             let wanted = payload.clone();
             (_, token) = self.read(move |conn| read_token(conn, &wanted)).await?;
@@ -267,7 +267,7 @@ impl EmbeddedIdentity {
 }
 
 impl Proven {
-    /// Both together, when they prove the same user: the earlier of their revisions and ends counts.
+    /// Combines two proofs of the same user: the earlier revision and the earlier expiry count.
     fn and(mut self, other: Proven) -> Option<Proven> {
         if self.user.id != other.user.id {
             return None;
@@ -295,7 +295,7 @@ fn find_user(conn: &mut Conn, user: &UserRef) -> Result<Option<User>, DbError> {
     }
 }
 
-/// Where the token shall be good (`Some(None)`: unscoped); `None` when there is no such place.
+/// Finds the token's scope (`Some(None)`: unscoped). None if there is no such scope.
 fn find_target(conn: &mut Conn, user: &User, scope: ScopeRequest) -> Result<Option<Option<Target>>, DbError> {
     Ok(match scope {
         ScopeRequest::Unscoped => Some(None),
@@ -310,22 +310,22 @@ fn find_target(conn: &mut Conn, user: &User, scope: ScopeRequest) -> Result<Opti
     })
 }
 
-/// Judges a payload by what is stored after the revision that is given with it.
+/// Judges a payload by the stored records, and returns the revision that was read before them.
 fn read_token(conn: &mut Conn, payload: &Payload) -> Result<(i64, Option<Token>), DbError> {
     let revision = state::revision(conn)?;
-    // A token of a revision that is still to come was issued before a backup was restored.
+    // A token with a future revision was issued before a backup was restored.
     let token = if payload.revision <= revision { token_of(conn, payload)? } else { None };
     Ok((revision, token))
 }
 
-/// Gives a payload its names and roles as they are now; none when it is worth nothing.
+/// Completes a payload with the present names and roles. None if the token is void.
 fn token_of(conn: &mut Conn, payload: &Payload) -> Result<Option<Token>, DbError> {
     let Some(audit_id) = payload.audit_ids.first() else { return Ok(None) };
     let target = payload.target();
     if revoked::is_revoked(conn, audit_id)? || revocations::is_ended(conn, &payload.user_id, target.as_ref(), payload.revision)? {
         return Ok(None);
     }
-    // A token of an older release says no revision; a change of the password before this one was noted by its time alone.
+    // A token of an older release has no revision; for it, compare the time of the last password change instead.
     let in_time = |user: &User| payload.revision > 0 || user.password_changed_at.and_utc().timestamp_micros() <= payload.issued_at;
     let user = match users::by_id(conn, &payload.user_id)? {
         Some(user) if user.enabled && in_time(&user) => user,
@@ -360,7 +360,7 @@ fn token_of(conn: &mut Conn, payload: &Payload) -> Result<Option<Token>, DbError
     }))
 }
 
-/// A user's roles at a place, with those that they imply, by name.
+/// Returns a user's roles in a scope, with implied roles, ordered by name.
 pub(super) fn effective_roles(conn: &mut Conn, user_id: &str, target: &Target) -> Result<Vec<Role>, DbError> {
     let granted = assignments::roles_of(conn, user_id, target)?;
     let mut names: std::collections::BTreeSet<String> = granted.into_iter().map(|role| role.name).collect();

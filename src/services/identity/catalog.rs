@@ -1,8 +1,8 @@
-//! The catalog: where each service of this process is found.
+//! The catalog: the URL of each service of this process.
 
 use uuid::Uuid;
 
-/// The one region.
+/// The only region.
 pub const REGION: &str = "RegionOne";
 
 /// A service of the catalog.
@@ -10,11 +10,11 @@ pub const REGION: &str = "RegionOne";
 pub struct CatalogEntry {
     pub service_type: &'static str,
     pub name: &'static str,
-    /// Its URL without scheme and host.
+    /// The URL without scheme and host.
     pub path: &'static str,
 }
 
-/// Every service, in the catalog's order.
+/// All services, in the catalog's order.
 pub const CATALOG: [CatalogEntry; 7] = [
     CatalogEntry { service_type: "identity", name: "keystone", path: "/identity" },
     CatalogEntry { service_type: "compute", name: "nova", path: "/compute/v2.1" },
@@ -25,21 +25,21 @@ pub const CATALOG: [CatalogEntry; 7] = [
     CatalogEntry { service_type: "placement", name: "placement", path: "/placement" },
 ];
 
-/// The interfaces under which every service is reached; all have the same URL.
+/// The interfaces of each service; all have the same URL.
 pub const INTERFACES: [&str; 3] = ["public", "internal", "admin"];
 
 impl CatalogEntry {
-    /// The service's id, the same in every installation and after every start.
+    /// Returns the service's id, which is the same in all installations.
     pub fn service_id(&self) -> String {
         Uuid::new_v5(&Uuid::NAMESPACE_URL, self.service_type.as_bytes()).simple().to_string()
     }
 
-    /// The id of one of its endpoints.
+    /// Returns the id of one of the service's endpoints.
     pub fn endpoint_id(&self, interface: &str) -> String {
         Uuid::new_v5(&Uuid::NAMESPACE_URL, format!("{}/{interface}", self.service_type).as_bytes()).simple().to_string()
     }
 
-    /// Its URL under a scheme and host (`http://127.0.0.1:8774`).
+    /// Returns the service's URL for a scheme and host (`http://127.0.0.1:8774`).
     pub fn url(&self, base: &str) -> String {
         format!("{base}{}", self.path)
     }

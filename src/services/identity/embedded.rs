@@ -1,4 +1,4 @@
-//! The embedded identity service: one domain, `default`; projects, users and roles in the services database.
+//! The embedded identity service: one domain, `default`, with projects, users and roles in the services database.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,32 +16,32 @@ use crate::domain::context::RequestContext;
 use crate::env::Env;
 use crate::env::turns::Turns;
 
-/// Id of the one domain, and its name.
+/// The id of the only domain.
 pub const DOMAIN_ID: &str = "default";
-/// The domain's name.
+/// The name of the only domain.
 pub const DOMAIN_NAME: &str = "Default";
 
 pub use crate::domain::context::ROLES;
 
-/// After how many wrong passwords in a row a user is locked out, and for how long.
+/// The number of wrong passwords in a row that locks a user out, and the time of the lockout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lockout {
     pub attempts: u32,
-    /// Counted from the last wrong password; zero locks the user out until an administrator sets a password.
+    /// Begins with the last wrong password. Zero locks the user out until an administrator sets a password.
     pub duration: Duration,
 }
 
-/// The options of a deployment.
+/// The identity service's options.
 #[derive(Clone, Default, Debug)]
 pub struct Settings {
     pub cost: Cost,
-    /// Passwords checked at a time; 0 for half of the cores.
+    /// The number of passwords checked concurrently; 0 for half of the cores.
     pub password_checks: usize,
     pub lockout: Option<Lockout>,
 }
 
 impl Settings {
-    /// For tests: hashes that take no time.
+    /// Returns settings for tests: hashes cost no time.
     pub fn cheap() -> Settings {
         Settings { cost: Cost::CHEAP, ..Settings::default() }
     }
@@ -51,7 +51,7 @@ impl Settings {
     }
 }
 
-/// The identity service that lives in this process. Share it as `Arc` or `web::Data`.
+/// The identity service in this process. Share it as `Arc` or `web::Data`.
 pub struct EmbeddedIdentity {
     pub(super) db: Db,
     pub(super) env: Env,
@@ -59,13 +59,13 @@ pub struct EmbeddedIdentity {
     pub(super) passwords: Passwords,
     pub(super) lockout: Option<Lockout>,
     cache: Mutex<TokenCache>,
-    /// Held by the one request that asks for the revision.
+    /// Held by the request that reads the revision.
     pub(super) asking: tokio::sync::Mutex<()>,
 }
 
 impl EmbeddedIdentity {
-    /// Opens the service over the services database; reads the token keys of `key_file` and makes that file with one key
-    /// when there is none. Secrets are sealed with them from now on. The roles of [`ROLES`] exist afterwards.
+    /// Opens the service over the services database. Reads the token keys of `key_file`, or makes that file with one key. From now on these
+    /// keys seal secrets. Makes the missing roles of [`ROLES`].
     pub async fn open(db: Db, env: Env, key_file: &Path, settings: Settings) -> Result<EmbeddedIdentity, ServiceError> {
         let keys = KeyRing::open(&env, key_file).await.map_err(|error| unavailable(error.to_string()))?;
         env.set_sealer(keys.sealer());
@@ -82,12 +82,12 @@ impl EmbeddedIdentity {
         Ok(identity)
     }
 
-    /// The keys that seal tokens, for other secrets that must not be stored in the clear.
+    /// Returns the keys that seal tokens, for other secrets that must not be stored in clear text.
     pub fn keys(&self) -> Arc<KeyRing> {
         self.keys.clone()
     }
 
-    /// The project of this name; made when there is none.
+    /// Returns the project with this name, or makes it.
     pub async fn ensure_project(&self, name: &str) -> Result<Project, ServiceError> {
         let fresh = Project {
             id: self.new_id(),
@@ -103,7 +103,7 @@ impl EmbeddedIdentity {
         .await
     }
 
-    /// The user of this name; made with this password when there is none. The password of one that exists stays.
+    /// Returns the user with this name, or makes one with this password. An existing user keeps its password.
     pub async fn ensure_user(&self, name: &str, password: &str, default_project_id: Option<&str>) -> Result<User, ServiceError> {
         let wanted = name.to_owned();
         if let Some(user) = self.read(move |conn| users::by_name(conn, &wanted)).await? {
@@ -117,23 +117,23 @@ impl EmbeddedIdentity {
         .await
     }
 
-    /// True once a deployment's first accounts have been made, whatever has become of them.
+    /// True once the deployment's first accounts were made, even if they were deleted later.
     pub async fn accounts_made(&self) -> Result<bool, ServiceError> {
         self.read(state::accounts_made).await
     }
 
-    /// Notes that they have been made.
+    /// Records that the first accounts were made.
     pub async fn note_accounts_made(&self) -> Result<(), ServiceError> {
         self.write_aside(state::note_accounts_made).await
     }
 
-    /// The user of this name, if there is one.
+    /// Returns the user with this name, if any.
     pub async fn user_named(&self, name: &str) -> Result<Option<User>, ServiceError> {
         let name = name.to_owned();
         self.read(move |conn| users::by_name(conn, &name)).await
     }
 
-    /// Makes those of [`ROLES`] that are missing; when none is, it writes nothing.
+    /// Makes the missing roles of [`ROLES`]. Writes nothing if none is missing.
     async fn ensure_roles(&self) -> Result<(), ServiceError> {
         let known = self.roles().await?;
         for role in ROLES {
@@ -144,7 +144,7 @@ impl EmbeddedIdentity {
         Ok(())
     }
 
-    /// The role of this name; made when there is none.
+    /// Returns the role with this name, or makes it.
     pub async fn ensure_role(&self, name: &str) -> Result<Role, ServiceError> {
         let fresh = Role { id: self.new_id(), name: name.to_owned(), description: String::new() };
         self.write(move |conn| match roles::by_name(conn, &fresh.name)? {
@@ -155,14 +155,14 @@ impl EmbeddedIdentity {
         .await
     }
 
-    /// Gives the user the role of this name at `target`; fine when it has it.
+    /// Gives the user the role at `target`. Succeeds if the user has it already.
     pub async fn ensure_assignment(&self, user: &User, target: Target, role: &str) -> Result<(), ServiceError> {
         let role_id = self.ensure_role(role).await?.id;
         let assignment = Assignment { user_id: user.id.clone(), target, role_id };
         self.write(move |conn| assignments::grant(conn, &assignment)).await
     }
 
-    /// A user's record with the password hashed, not stored yet.
+    /// Makes a user's record with a hashed password. Stores nothing.
     pub(super) async fn new_user(&self, name: &str, password: &str, default_project_id: Option<&str>) -> Result<User, ServiceError> {
         let now = self.env.now().naive_utc();
         Ok(User {
@@ -190,8 +190,8 @@ impl EmbeddedIdentity {
         self.db.read(work).await.map_err(|e| ServiceError::from_db("identity", e))
     }
 
-    /// Changes accounts under a new revision. Changes take turns, so that `work` may check what it relies on; afterwards no token is
-    /// believed without asking, here at once and in other processes when they next ask for the revision.
+    /// Changes accounts under a new revision. Changes take turns, so that `work` can rely on its checks. Afterwards cached tokens are
+    /// judged again: in this process at once, in others when they next read the revision.
     pub(super) async fn write<T, F>(&self, work: F) -> Result<T, ServiceError>
     where
         T: Send + 'static,
@@ -202,12 +202,12 @@ impl EmbeddedIdentity {
             work(conn)
         });
         let result = changed.await.map_err(|e| ServiceError::from_db("identity", e));
-        // Also after an error: the reply may have been lost, not the change.
+        // Also after an error, because the change may have been made and only the reply lost.
         self.cache().doubt();
         result
     }
 
-    /// Writes what no token depends on.
+    /// Writes records that no token depends on.
     pub(super) async fn write_aside<T, F>(&self, work: F) -> Result<T, ServiceError>
     where
         T: Send + 'static,

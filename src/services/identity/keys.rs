@@ -1,8 +1,8 @@
-//! The keys that seal tokens, and secrets that must not be stored in the clear: a file of Fernet keys, one per line.
+//! The keys that seal tokens, and secrets that must not be stored in clear text: a file of Fernet keys, one per line.
 //!
-//! Each line is a key and its state: one `primary` seals, and all open. `staged` is the next primary: whoever shares the file, or
-//! gets copies of it, knows it before anything is sealed with it. `retired` keys open what was sealed before a rotation. A line
-//! without a state, as an older release or a hand wrote it, is the primary key when it is the first, else a retired one.
+//! Each line is a key and its state. The `primary` key seals; all keys open. The `staged` key is the next primary, so processes that share
+//! or copy the file know it before it seals. `retired` keys open older texts. Without a state, the first line is primary and the others are
+//! retired.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
@@ -20,17 +20,17 @@ use zeroize::Zeroizing;
 use crate::env::Env;
 use crate::env::sealer::Sealer;
 
-/// How often a running process looks whether the file has changed.
+/// The time between two checks of a running process whether the file has changed.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How long a retired key is kept: longer than any token lives, because a secret of an operation that waits for an operator
-/// is sealed with it, too.
+/// The time for which a retired key is kept: longer than any token's lifetime, because it also seals secrets of operations that wait for an
+/// operator.
 const RETIRED_KEPT: TimeDelta = TimeDelta::days(30);
 
-/// Keys that a file holds at most: each garbage token is tried with all of them.
+/// The maximum number of keys in a file, because each garbage token is tried with all of them.
 const KEYS_MAX: usize = 64;
 
-/// Why the keys' file cannot be used.
+/// The reason why the file of keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyFileError {
     #[error("the token keys in {} cannot be used: {reason}", path.display())]
@@ -58,7 +58,7 @@ impl KeySet {
         fernets.filter(|fernets| !fernets.is_empty()).map(|fernets| KeySet { fernet: MultiFernet::new(fernets) })
     }
 
-    /// Seals bytes for a purpose, a word that [`KeySet::open`] must name again, so that one kind of secret is never taken for another.
+    /// Seals bytes for a purpose. [`KeySet::open`] must name the same purpose, so that one kind of secret never passes for another.
     pub fn seal(&self, purpose: &str, bytes: &[u8]) -> String {
         let mut plain = Vec::with_capacity(purpose.len() + 1 + bytes.len());
         plain.extend_from_slice(purpose.as_bytes());
@@ -67,14 +67,14 @@ impl KeySet {
         self.fernet.encrypt(&plain)
     }
 
-    /// The bytes that were sealed for this purpose with any of the keys; none when nothing was.
+    /// Opens bytes that any of the keys sealed for this purpose. None if the text is not sealed for it.
     pub fn open(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
         let plain = self.fernet.decrypt(sealed).ok()?;
         let bytes = plain.strip_prefix(purpose.as_bytes())?.strip_prefix(&[0])?;
         Some(bytes.to_vec())
     }
 
-    /// A token's text, which an older release sealed as it is.
+    /// Seals a token's text without a purpose, as older releases did.
     pub(super) fn seal_token(&self, text: &[u8]) -> String {
         self.fernet.encrypt(text)
     }
@@ -84,13 +84,13 @@ impl KeySet {
     }
 }
 
-/// The keys of a file, read again when it changes. Share it as `Arc`.
+/// The keys of a file, which are read again when the file changes. Share it as `Arc`.
 pub struct KeyRing {
     env: Env,
     kept: Arc<Kept>,
 }
 
-/// A file and what is known of it: what seals for an environment, so it does not hold that itself.
+/// The file and its last known keys. This part is the environment's sealer, so it must not hold the environment.
 struct Kept {
     file: PathBuf,
     known: Mutex<Known>,
@@ -102,7 +102,7 @@ struct Known {
     looked_at: Instant,
 }
 
-/// Tells one version of the file from another.
+/// Distinguishes versions of the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -111,7 +111,7 @@ struct Stamp {
 }
 
 impl KeyRing {
-    /// Reads the file; makes it with one key when there is none. A file that others may read is tightened.
+    /// Reads the file, or makes it with its first keys. Restricts the permissions of a file that others can read.
     pub async fn open(env: &Env, file: &Path) -> Result<KeyRing, KeyFileError> {
         let path = file.to_owned();
         let (keys, stamp) = env.run_blocking(move || first_look(&path)).await?;
@@ -120,8 +120,8 @@ impl KeyRing {
         Ok(KeyRing { env: env.clone(), kept: Arc::new(kept) })
     }
 
-    /// The keys as the file has them, or had them half a second ago. A file that cannot be used any more is an error in the log, once
-    /// per version of it, and the keys of before stay.
+    /// Returns the file's keys, at most half a second old. If the file becomes unusable, logs one error per version of the file and keeps
+    /// the former keys.
     pub async fn current(&self) -> Arc<KeySet> {
         let before = match self.kept.due(LOOK_EVERY) {
             Ok(keys) => return keys,
@@ -132,24 +132,23 @@ impl KeyRing {
         self.kept.take(seen)
     }
 
-    /// Seals bytes with the present primary key: [`KeySet::seal`]. For callers that cannot wait; it looks at the file itself, which is
-    /// small, when that has not been done for a while.
+    /// Seals bytes with the primary key, as [`KeySet::seal`] does. Blocks to read the small file if the last check was a while ago.
     pub fn seal(&self, purpose: &str, bytes: &[u8]) -> String {
         self.kept.look(LOOK_EVERY).seal(purpose, bytes)
     }
 
-    /// Opens what [`KeyRing::seal`] sealed, here or in another process, before a rotation or after: [`KeySet::open`].
+    /// Opens text from [`KeyRing::seal`], sealed here or in another process, before or after a rotation.
     pub fn unseal(&self, purpose: &str, sealed: &str) -> Option<Vec<u8>> {
         self.kept.open(purpose, sealed)
     }
 
-    /// Seals secrets that wait in a record or travel to a host.
+    /// Returns the sealer of secrets that are stored in a record or sent to a host.
     pub fn sealer(&self) -> Arc<dyn Sealer> {
         self.kept.clone()
     }
 }
 
-/// The word that [`KeySet::seal`] is given for secrets.
+/// The purpose of secrets for [`KeySet::seal`].
 const SECRET: &str = "secret";
 
 impl Sealer for Kept {
@@ -175,7 +174,7 @@ impl Kept {
         }
     }
 
-    /// The keys, when the file has been looked at within this time. Otherwise the version that was seen last; who gets it looks.
+    /// Returns the keys if the file was checked recently. Otherwise returns the version seen last, and the caller must check the file.
     fn due(&self, every: Duration) -> Result<Arc<KeySet>, Option<Stamp>> {
         let mut known = self.known();
         if known.looked_at.elapsed() < every {
@@ -207,14 +206,14 @@ impl Kept {
 /// The result of a rotation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rotated {
-    /// Older keys that still open.
+    /// The number of older keys that still open.
     pub retired: usize,
-    /// Keys that nothing opens any more.
+    /// The number of dropped keys.
     pub forgotten: usize,
 }
 
-/// Makes the staged key the primary one and stages a new one, in one change of the file. With `forget_old`, none of the keys of
-/// before is kept. One rotation of a file runs at a time; the next one waits for it.
+/// Makes the staged key primary and stages a new one, in one change of the file. `forget_old` drops all former keys. Rotations of one file
+/// run one after the other.
 pub fn rotate(file: &Path, now: DateTime<Utc>, forget_old: bool) -> Result<Rotated, KeyFileError> {
     if !file.is_file() {
         return Err(KeyFileError::Missing { path: file.to_owned() });
@@ -235,8 +234,8 @@ pub fn rotate(file: &Path, now: DateTime<Utc>, forget_old: bool) -> Result<Rotat
     Ok(Rotated { retired: keys.len() - 2, forgotten: held.len() - kept })
 }
 
-/// The keys of before in their next states: the staged one (or a new one) becomes primary, the primary one retires, and those
-/// that retired long ago are dropped.
+/// Returns the former keys in their next states: the staged key (or a new one) becomes primary, the primary key retires, and long-retired
+/// keys are dropped.
 fn aged(before: Vec<Key>, now: DateTime<Utc>) -> Vec<Key> {
     let mut promoted = false;
     let mut keys: Vec<Key> = before
@@ -270,7 +269,7 @@ struct Key {
 enum State {
     Primary,
     Staged,
-    /// Since when, unless a hand wrote the line.
+    /// The moment of retirement, unless the line was written by hand.
     Retired(Option<DateTime<Utc>>),
 }
 
@@ -337,7 +336,7 @@ fn first_look(file: &Path) -> Result<(KeySet, Option<Stamp>), KeyFileError> {
         let folder = folder_of(file);
         fs::create_dir_all(folder).map_err(|error| unusable(file, &error))?;
         let _turn = lock(file)?;
-        // Another process may have made it while this one waited for its turn.
+        // Another process may have made the file while this one waited for the lock.
         if !file.exists() {
             let first = [State::Primary, State::Staged].map(|state| Key { text: Fernet::generate_key(), state });
             replace(file, &render(&first)).map_err(|error| unusable(file, &error))?;
@@ -348,7 +347,7 @@ fn first_look(file: &Path) -> Result<(KeySet, Option<Stamp>), KeyFileError> {
     Ok((load(file)?, stamp))
 }
 
-/// The file's version, and the keys when it is another than that of before.
+/// The file's version, and the keys if the version changed.
 type Seen = (Option<Stamp>, Option<Result<KeySet, KeyFileError>>);
 
 fn look_again(file: &Path, before: Option<Stamp>) -> Seen {
@@ -380,7 +379,7 @@ fn tighten(file: &Path) {
     }
 }
 
-/// Waits for the turn to change the file; it ends when this is dropped.
+/// Waits for the lock on changes of the file. Dropping the returned file releases it.
 fn lock(file: &Path) -> Result<File, KeyFileError> {
     let mut name = file.as_os_str().to_owned();
     name.push(".lock");
@@ -390,10 +389,10 @@ fn lock(file: &Path) -> Result<File, KeyFileError> {
     Ok(lock)
 }
 
-/// Writes the file whole or not at all, for the owner that it had.
+/// Replaces the file atomically and keeps its owner.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let folder = folder_of(file);
-    // tempfile makes it readable for its owner only.
+    // tempfile restricts the permissions to the owner.
     let mut fresh = tempfile::NamedTempFile::new_in(folder)?;
     fresh.write_all(text.as_bytes())?;
     if let Ok(before) = fs::metadata(file) {
@@ -404,7 +403,7 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// An administrator who rotates the keys of a service that runs as another user must not take the file from it.
+/// Keeps the file's owner: an administrator may rotate the keys of a service that runs as another user.
 fn keep_owner(before: &Metadata, fresh: &tempfile::NamedTempFile) -> std::io::Result<()> {
     let made = fresh.as_file().metadata()?;
     if (made.uid(), made.gid()) == (before.uid(), before.gid()) {

@@ -1,7 +1,7 @@
-//! The identity service: who a token speaks for.
+//! The identity service: it says whose a token is.
 //!
-//! `embedded` keeps projects, users and roles and issues tokens; `authentication` is how one is asked for and judged,
-//! `records` what administrators change, `catalog` where the services are.
+//! `embedded` stores projects, users and roles, `authentication` issues and validates tokens, `records` has the administrators' changes,
+//! and `catalog` the services' URLs.
 
 mod authentication;
 pub mod catalog;
@@ -23,23 +23,23 @@ pub use password::Cost;
 pub use records::{NewUser, UserUpdate};
 pub use tokens::{IssuedToken, Scope, Token};
 
-/// Says who a token speaks for.
+/// Validates tokens.
 #[async_trait]
 pub trait Authenticator: Send + Sync {
-    /// The caller behind `token`, with an empty request id. `NotFound` for a token that is unknown, expired or revoked;
-    /// `Unavailable` when nobody can say.
+    /// Returns the caller of `token`, with an empty request id. `NotFound` if the token is unknown, expired or revoked; `Unavailable` if
+    /// the service cannot judge it.
     async fn validate(&self, token: &str) -> Result<RequestContext, ServiceError>;
-    /// True when there is a project of this id.
+    /// True if a project with this id exists.
     async fn knows_project(&self, id: &str) -> Result<bool, ServiceError>;
 }
 
-/// Why nobody was authenticated.
+/// The reason why an authentication failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum AuthenticationError {
-    /// Wrong credentials, a disabled user or project, no role in the scope: which one is not said to the caller.
+    /// Wrong credentials, a disabled user or project, or no role in the scope. Callers are not told which.
     #[error("The request you have made requires authentication.")]
     Unauthorized,
-    /// The service could not judge.
+    /// The service could not judge the credentials.
     #[error(transparent)]
     Service(#[from] ServiceError),
 }

@@ -1,4 +1,4 @@
-//! Passwords: hashed with argon2id, a bounded number at a time and off the threads that answer requests.
+//! Passwords are hashed with argon2id, a bounded number at a time, on blocking threads.
 
 use argon2::password_hash::{PasswordHasher, PasswordVerifier, phc::PasswordHash};
 use argon2::{Algorithm, Argon2, Params, Version};
@@ -16,10 +16,10 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// The least that OWASP recommends for argon2id with one lane.
+    /// The minimum that OWASP recommends for argon2id with one lane.
     pub const OWASP: Cost = Cost { memory_kib: 19_456, passes: 2 };
 
-    /// For tests and simulations, whose accounts guard nothing.
+    /// The cost for tests and simulations, whose accounts protect nothing.
     pub const CHEAP: Cost = Cost { memory_kib: 64, passes: 1 };
 }
 
@@ -41,24 +41,24 @@ pub(super) struct Passwords {
 /// How a comparison ended.
 pub(super) enum Fit {
     No,
-    /// The password fits. When its hash costs less than one made today, here is a new one.
+    /// The password matches. Contains a new hash if the old one costs less than a hash made today.
     Yes(Option<String>),
 }
 
 impl Passwords {
-    /// `at_once` hashes at most are computed at a time.
+    /// Makes a hasher that computes at most `at_once` hashes concurrently.
     pub(super) fn new(env: &Env, cost: Cost, at_once: usize) -> Result<Passwords, ServiceError> {
         let nobodys_hash = placeholder(cost).map_err(unavailable)?;
         Ok(Passwords { env: env.clone(), cost, turns: Turns::new(at_once), nobodys_hash })
     }
 
-    /// Waits for a turn; `Unavailable` when too many wait already, or after a while.
+    /// Waits for a turn. `Unavailable` if too many logins wait already, or the wait takes too long.
     pub(super) async fn turn(&self) -> Result<Turn, ServiceError> {
         let reason = "too many passwords are being checked, try again shortly";
         self.turns.take().await.ok_or_else(|| ServiceError::Unavailable { service: "identity", reason: reason.to_owned() })
     }
 
-    /// A new hash of a password.
+    /// Hashes a password.
     pub(super) async fn hash(&self, password: &str) -> Result<String, ServiceError> {
         let turn = self.turn().await?;
         let (salt, cost, password) = (*self.env.uuid().as_bytes(), self.cost, password.to_owned());
@@ -69,7 +69,7 @@ impl Passwords {
         hashed.await.map_err(unavailable)
     }
 
-    /// Compares a password with a user's hash, or with nobody's; it takes as long in both cases.
+    /// Compares a password with the user's hash, or with the placeholder. Both take equally long.
     pub(super) async fn compare(&self, turn: &Turn, password: &str, known: Option<String>) -> Result<Fit, ServiceError> {
         let (salt, cost, password) = (*self.env.uuid().as_bytes(), self.cost, password.to_owned());
         let (turn, nobodys) = (turn.clone(), self.nobodys_hash.clone());
@@ -83,7 +83,8 @@ impl Passwords {
             if !is_outdated(&known, cost) {
                 return Ok(if fit { Fit::Yes(None) } else { Fit::No });
             }
-            // An older hash takes less time. A new one is computed in any case, so that its user is not told from nobody by that.
+            // An older hash takes less time to check. Compute a new hash in any case, so that the time does not reveal whether the user
+            // exists.
             let newer = hash(&password, &salt, cost)?;
             Ok(if fit { Fit::Yes(Some(newer)) } else { Fit::No })
         });
@@ -99,7 +100,7 @@ fn hash(password: &str, salt: &[u8; 16], cost: Cost) -> Result<String, String> {
     Ok(hash.to_string())
 }
 
-/// A hash of this cost that no password is behind. Its bytes are made up: computing them would delay each start.
+/// Returns a hash of this cost that no password matches. Its bytes are made up, because computing them would delay each start.
 fn placeholder(cost: Cost) -> Result<String, String> {
     let Cost { memory_kib, passes } = cost;
     let text = format!("$argon2id$v=19$m={memory_kib},t={passes},p=1$AAAAAAAAAAAAAAAAAAAAAA$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA");
@@ -107,12 +108,12 @@ fn placeholder(cost: Cost) -> Result<String, String> {
     Ok(text)
 }
 
-/// True when `password` is the one behind `hash`. A hash that cannot be read fits no password.
+/// True if `password` matches `hash`. A malformed hash matches no password.
 fn fits(password: &str, hash: &str) -> bool {
     PasswordHash::new(hash).is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
 }
 
-/// True for a hash that costs less than `cost`, or is of another kind.
+/// True if the hash costs less than `cost`, or is of another kind.
 fn is_outdated(hash: &str, cost: Cost) -> bool {
     let Ok(hash) = PasswordHash::new(hash) else { return true };
     let number = |name: &str| hash.params.get_decimal(name).unwrap_or(0);

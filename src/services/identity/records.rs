@@ -1,4 +1,4 @@
-//! What administrators see and change: projects, users, roles and who has which.
+//! The administrators' view and changes of projects, users, roles and assignments.
 
 use chrono::{NaiveDateTime, TimeDelta};
 
@@ -10,14 +10,14 @@ use super::{
 use crate::db::services::identity::{UserChanges, assignments, failures, projects, revocations, roles, users};
 use crate::db::{Conn, DbError};
 
-/// The difference that the clocks of several processes may have.
+/// The largest accepted difference between the clocks of processes.
 const CLOCKS: TimeDelta = TimeDelta::hours(1);
 
 /// A user to make.
 #[derive(Clone, Default, Debug)]
 pub struct NewUser {
     pub name: String,
-    /// Without one nobody can log in as this user.
+    /// Without a password nobody can log in as this user.
     pub password: Option<String>,
     pub description: String,
     pub email: Option<String>,
@@ -25,7 +25,7 @@ pub struct NewUser {
     pub default_project_id: Option<String>,
 }
 
-/// What to change of a user; `None` leaves it, `Some(None)` clears it.
+/// A change of a user. `None` leaves a field unchanged; `Some(None)` clears it.
 #[derive(Clone, Default, Debug)]
 pub struct UserUpdate {
     pub name: Option<String>,
@@ -33,12 +33,12 @@ pub struct UserUpdate {
     pub email: Option<Option<String>>,
     pub enabled: Option<bool>,
     pub default_project_id: Option<Option<String>>,
-    /// A new one voids the user's tokens.
+    /// A new password voids the user's tokens.
     pub password: Option<String>,
 }
 
 impl EmbeddedIdentity {
-    /// Makes a project; a conflict when the name is taken.
+    /// Makes a project. Conflict if the name is taken.
     pub async fn create_project(&self, name: &str, description: &str, enabled: bool) -> Result<Project, ServiceError> {
         let project = Project {
             id: self.new_id(),
@@ -55,12 +55,12 @@ impl EmbeddedIdentity {
         self.read(move |conn| projects::find(conn, &id)).await
     }
 
-    /// All projects by name.
+    /// Returns all projects, ordered by name.
     pub async fn projects(&self) -> Result<Vec<Project>, ServiceError> {
         self.read(projects::list).await
     }
 
-    /// Changes a project. Disabling it ends the tokens that are scoped to it.
+    /// Changes a project. Disabling it revokes the tokens that are scoped to it.
     pub async fn update_project(&self, id: &str, mut changes: ProjectChanges) -> Result<Project, ServiceError> {
         changes.name = changes.name.map(|name| words::name("project", &name)).transpose()?;
         changes.description = changes.description.map(|text| words::text("description", &text)).transpose()?;
@@ -80,7 +80,7 @@ impl EmbeddedIdentity {
         self.write(move |conn| projects::delete(conn, &id)).await
     }
 
-    /// Makes a user; a conflict when the name is taken.
+    /// Makes a user. Conflict if the name is taken.
     pub async fn create_user(&self, user: NewUser) -> Result<User, ServiceError> {
         let name = words::name("user", &user.name)?;
         let description = words::text("description", &user.description)?;
@@ -88,7 +88,7 @@ impl EmbeddedIdentity {
         let default_project_id = user.default_project_id.map(|id| words::id("default_project_id", &id)).transpose()?;
         let password = match user.password {
             Some(password) => words::password(password)?,
-            // A password that nobody knows is as good as none.
+            // A random password that nobody knows has the same effect as none.
             None => self.new_id(),
         };
         let mut record = self.new_user(&name, &password, default_project_id.as_deref()).await?;
@@ -103,12 +103,12 @@ impl EmbeddedIdentity {
         self.read(move |conn| users::find(conn, &id)).await
     }
 
-    /// All users by name.
+    /// Returns all users, ordered by name.
     pub async fn users(&self) -> Result<Vec<User>, ServiceError> {
         self.read(users::list).await
     }
 
-    /// Changes a user. Disabling the user, or giving a password, ends the tokens of before.
+    /// Changes a user. Disabling the user or setting a password revokes the user's tokens.
     pub async fn update_user(&self, id: &str, update: UserUpdate) -> Result<User, ServiceError> {
         let password_hash = match update.password {
             Some(password) => Some(self.passwords.hash(&words::password(password)?).await?),
@@ -140,7 +140,7 @@ impl EmbeddedIdentity {
         .await
     }
 
-    /// Changes one's own password, and ends the tokens of before; unauthorized when `original` is not the present one.
+    /// Changes the caller's own password and revokes the caller's tokens. Unauthorized if `original` is not the present password.
     pub async fn change_password(&self, id: &str, original: &str, new: String) -> Result<(), AuthenticationError> {
         let new = words::password(new)?;
         self.check_password(UserRef::Id(id.to_owned()), original).await?;
@@ -154,7 +154,7 @@ impl EmbeddedIdentity {
         self.write(move |conn| users::delete(conn, &id)).await
     }
 
-    /// All roles by name.
+    /// Returns all roles, ordered by name.
     pub async fn roles(&self) -> Result<Vec<Role>, ServiceError> {
         self.read(roles::list).await
     }
@@ -164,13 +164,13 @@ impl EmbeddedIdentity {
         self.read(move |conn| roles::find(conn, &id)).await
     }
 
-    /// Makes a role; a conflict when the name is taken.
+    /// Makes a role. Conflict if the name is taken.
     pub async fn create_role(&self, name: &str, description: &str) -> Result<Role, ServiceError> {
         let role = Role { id: self.new_id(), name: words::name("role", name)?, description: words::text("description", description)? };
         self.write(move |conn| roles::insert(conn, &role).map(|()| role)).await
     }
 
-    /// Changes a role; forbidden for those of [`ROLES`].
+    /// Changes a role. Forbidden for the roles of [`ROLES`].
     pub async fn update_role(&self, id: &str, mut changes: RoleChanges) -> Result<Role, ServiceError> {
         changes.name = changes.name.map(|name| words::name("role", &name)).transpose()?;
         changes.description = changes.description.map(|text| words::text("description", &text)).transpose()?;
@@ -179,7 +179,7 @@ impl EmbeddedIdentity {
         self.write(move |conn| roles::update(conn, &id, &changes)).await
     }
 
-    /// Deletes a role, and ends the tokens of whoever had it where they had it; forbidden for those of [`ROLES`].
+    /// Deletes a role, and revokes the tokens of its assignments. Forbidden for the roles of [`ROLES`].
     pub async fn delete_role(&self, id: &str) -> Result<(), ServiceError> {
         self.refuse_built_in(id, "delete").await?;
         let (id, until) = (id.to_owned(), self.last_expiry());
@@ -190,7 +190,7 @@ impl EmbeddedIdentity {
         .await
     }
 
-    /// A role never becomes one of the built-in ones, so that looking before the change is enough.
+    /// Checks before the change: this suffices, because no role becomes a built-in one.
     async fn refuse_built_in(&self, id: &str, what: &str) -> Result<(), ServiceError> {
         let role = self.role(id).await?;
         match ROLES.contains(&role.name.as_str()) {
@@ -199,7 +199,7 @@ impl EmbeddedIdentity {
         }
     }
 
-    /// Changes accounts as by `write`, and forgets the revocations that are of no use any more.
+    /// Changes accounts as `write` does, and removes revocations that have become useless.
     async fn revise<T, F>(&self, work: F) -> Result<T, ServiceError>
     where
         T: Send + 'static,
@@ -213,12 +213,12 @@ impl EmbeddedIdentity {
         .await
     }
 
-    /// When the last token that is good now has expired, by any process's clock.
+    /// Returns the moment when the last token that is valid now has expired by any process's clock.
     fn last_expiry(&self) -> NaiveDateTime {
         (self.env.now() + TOKEN_LIFETIME + CLOCKS).naive_utc()
     }
 
-    /// Gives a user a role; not found when any of the three is unknown.
+    /// Gives a user a role. NotFound if the user, role or project is unknown.
     pub async fn grant(&self, assignment: Assignment) -> Result<(), ServiceError> {
         self.write(move |conn| {
             users::find(conn, &assignment.user_id)?;
@@ -235,7 +235,7 @@ impl EmbeddedIdentity {
         self.read(move |conn| assignments::is_granted(conn, &assignment)).await
     }
 
-    /// Takes a role away, and ends the user's tokens there; not found when the user does not have it.
+    /// Takes a role away, and revokes the user's tokens for that scope. NotFound if the user does not have it.
     pub async fn revoke(&self, assignment: Assignment) -> Result<(), ServiceError> {
         let until = self.last_expiry();
         self.revise(move |conn| {
@@ -245,12 +245,12 @@ impl EmbeddedIdentity {
         .await
     }
 
-    /// Every assignment.
+    /// Returns all assignments.
     pub async fn assignments(&self) -> Result<Vec<Assignment>, ServiceError> {
         self.read(assignments::list).await
     }
 
-    /// A user's roles at a place; with `effective`, the implied ones too.
+    /// Returns a user's roles in a scope; `effective` adds the implied roles.
     pub async fn roles_of(&self, user_id: &str, target: Target, effective: bool) -> Result<Vec<Role>, ServiceError> {
         let user_id = user_id.to_owned();
         self.read(
@@ -261,7 +261,7 @@ impl EmbeddedIdentity {
         .await
     }
 
-    /// The enabled projects in which the user has a role, by name.
+    /// Returns the enabled projects in which the user has a role, ordered by name.
     pub async fn projects_of(&self, user_id: &str) -> Result<Vec<Project>, ServiceError> {
         let user_id = user_id.to_owned();
         self.read(move |conn| {

@@ -1,4 +1,4 @@
-//! The embedded identity service, judged by what its tokens open.
+//! Tests of the embedded identity service, by the rights that its tokens give.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -34,7 +34,7 @@ struct World {
     user: User,
 }
 
-/// Project demo; user demo, member there, password `secret`.
+/// Makes the project demo and its member, the user demo with password `secret`.
 async fn world() -> World {
     world_with(Settings::cheap()).await
 }
@@ -113,7 +113,7 @@ async fn what_is_taken_away_is_gone_at_once() {
 }
 
 impl World {
-    /// Another process over the same database and keys.
+    /// Opens a second process's service over the same database and keys.
     async fn another(&self) -> EmbeddedIdentity {
         let file = self.folder.path().join("keys");
         EmbeddedIdentity::open(self.db.clone(), self.env.clone(), &file, Settings::cheap()).await.unwrap()
@@ -135,7 +135,7 @@ impl World {
     }
 }
 
-/// Each way to take a user's token away, and the way to give back the ground that it rested on.
+/// The ways to revoke a user's token and to restore its basis.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     User,
@@ -148,7 +148,7 @@ enum Way {
 const WAYS: [Way; 5] = [Way::User, Way::Project, Way::Assignment, Way::Role, Way::Password];
 
 impl World {
-    /// Takes away in one way and gives back: a role that is deleted comes back under its name.
+    /// Revokes in one way and restores. A deleted role comes back under its name.
     async fn take_and_give_back(&self, way: Way) {
         match way {
             Way::User => {
@@ -184,7 +184,7 @@ async fn what_was_taken_away_stays_gone_when_it_is_given_back() {
         let unscoped = world.identity.authenticate_password(&named_user(), "secret", ScopeRequest::Unscoped).await.unwrap();
         let other = world.another().await;
         other.validate(&token.id).await.unwrap();
-        // No clock tells before from after: all of this happens in one instant.
+        // All of this happens in one instant, so that no clock tells before from after.
         world.take_and_give_back(way).await;
         assert!(world.identity.validate(&token.id).await.is_err(), "{way:?}");
         assert!(world.identity.authenticate_token(&token.id, demo_scope()).await.is_err(), "{way:?}: it is worth no other");
@@ -204,7 +204,7 @@ async fn another_process_sees_a_revocation_within_a_second() {
         let other = world.another().await;
         other.validate(&token.id).await.unwrap();
         world.take_and_give_back(way).await;
-        // Ten seconds are how long a judged token would be remembered; the clock of records stands still.
+        // The cache keeps a judged token for ten seconds, but the records' clock stands still.
         tokio::time::advance(std::time::Duration::from_millis(900)).await;
         assert!(other.validate(&token.id).await.is_err(), "{way:?}");
         let fresh = world.token().await;

@@ -1,7 +1,7 @@
-//! Tokens: Fernet-sealed, so that any process with the keys can judge them without a record of each.
+//! Tokens: sealed with Fernet, so that any process with the keys can validate them without a record of each.
 //!
-//! A token holds ids and times only; names and roles are looked up when it is judged, so what an administrator takes away
-//! is gone at once. It stays gone: what is taken away also revokes the tokens of before, which giving it back does not revive.
+//! A token contains ids and times only. Names and roles are looked up at validation, so a change by an administrator works at once. A right
+//! that is taken away also revokes the former tokens, and giving it back does not revive them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -16,10 +16,10 @@ use super::{Role, ServiceError, Target};
 use crate::db::services::identity::Project;
 use crate::domain::inside;
 
-/// What a token is good for.
+/// The scope of a valid token.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// Only to ask for another.
+    /// Only usable to request another token.
     Unscoped,
     /// One project.
     Project(Project),
@@ -29,35 +29,35 @@ pub enum Scope {
     System,
 }
 
-/// A valid token, read.
+/// A validated token.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Token {
     pub user_id: String,
     pub user_name: String,
     pub scope: Scope,
-    /// With implied ones, by name.
+    /// Includes implied roles, ordered by name.
     pub roles: Vec<Role>,
     /// `password`, `token`.
     pub methods: Vec<String>,
     pub issued_at: DateTime<Utc>,
     pub expires_at: DateTime<Utc>,
-    /// Its own id, then that of the first token it was made from.
+    /// The token's own id, then the id of the first token in its chain.
     pub audit_ids: Vec<String>,
 }
 
-/// A token and the string that carries it.
+/// A token and its string form.
 #[derive(Clone, PartialEq, Debug)]
 pub struct IssuedToken {
     pub id: String,
     pub token: Token,
 }
 
-/// What is sealed. Short names: it travels with every request.
+/// The sealed contents of a token. Names are short because they travel with each request.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(super) struct Payload {
     #[serde(rename = "u")]
     pub user_id: String,
-    /// [`Target::as_text`], empty when unscoped.
+    /// The text of [`Target::as_text`]; empty if unscoped.
     #[serde(rename = "s")]
     pub scope: String,
     #[serde(rename = "m")]
@@ -69,14 +69,14 @@ pub(super) struct Payload {
     pub expires_at: i64,
     #[serde(rename = "a")]
     pub audit_ids: Vec<String>,
-    /// The accounts' revision when its user was last authenticated: a revocation at a later one ends it, whatever clocks say. 0 in
-    /// tokens of older releases.
+    /// The accounts' revision when the user last authenticated. A revocation at a later revision voids the token, independent of clocks. 0
+    /// in tokens of older releases.
     #[serde(rename = "r", default)]
     pub revision: i64,
 }
 
 impl Payload {
-    /// Where the token is good; none when unscoped.
+    /// Returns the token's scope; none if unscoped.
     pub(super) fn target(&self) -> Option<Target> {
         Target::parse(&self.scope)
     }
@@ -86,39 +86,39 @@ impl Payload {
         Ok(keys.seal_token(&text))
     }
 
-    /// Reads what was sealed by any of the keys; the time is not judged here.
+    /// Opens a token that any of the keys sealed. Does not check its expiry.
     pub(super) fn open(token: &str, keys: &KeySet) -> Option<Payload> {
         serde_json::from_slice(&keys.open_token(token)?).ok()
     }
 }
 
-/// Judged tokens, remembered as long as nothing changes that they depend on, so that a client's requests cost one look-up.
+/// A cache of judged tokens, valid while their basis is unchanged, so that a client's requests cost one look-up.
 ///
-/// Every change of accounts, in any process, raises their revision in the database. It is asked for once in [`ASK_EVERY`] at most; the
-/// tokens that were judged at another revision are forgotten then.
+/// Each change of accounts, in any process, raises their revision in the database. The revision is read at most once per [`ASK_EVERY`]; a
+/// new revision clears the cache.
 #[derive(Default)]
 pub(super) struct TokenCache {
     known: BTreeMap<String, (DateTime<Utc>, Token)>,
-    /// At which revision all of them were judged.
+    /// The revision at which all cached tokens were judged.
     revision: i64,
     asked_at: Option<Instant>,
-    /// How often something was changed here.
+    /// The number of changes made in this process.
     doubts: u64,
-    /// With which keys they were opened.
+    /// The keys that opened the cached tokens.
     keys: Weak<KeySet>,
 }
 
-/// A question for the revision, on its way.
+/// A pending read of the revision.
 pub(super) struct Question {
     asked_at: Instant,
     doubts: u64,
 }
 
-/// How long the revision is believed: what another process takes away is gone within this time.
+/// The time for which the revision is trusted: a revocation by another process takes effect within it.
 const ASK_EVERY: Duration = Duration::from_millis(500);
-/// Seconds that a judged token is believed although no revision says otherwise, for what is changed past this program.
+/// The seconds for which a judged token is trusted even at the same revision, in case the database was changed outside this program.
 const CACHE_SECONDS: i64 = 10;
-/// Tokens remembered at most.
+/// The maximum number of cached tokens.
 const CACHE_MAX: usize = 4096;
 
 impl TokenCache {
@@ -127,17 +127,17 @@ impl TokenCache {
         (now < *until && now < known.expires_at).then(|| known.clone())
     }
 
-    /// True while the revision is believed, and the keys are still those.
+    /// True while the revision is trusted and the keys are unchanged.
     pub(super) fn is_fresh(&self, keys: &Arc<KeySet>) -> bool {
         self.asked_at.is_some_and(|asked| asked.elapsed() < ASK_EVERY) && Weak::ptr_eq(&self.keys, &Arc::downgrade(keys))
     }
 
-    /// Begins to ask for the revision.
+    /// Begins a read of the revision.
     pub(super) fn ask(&self) -> Question {
         Question { asked_at: Instant::now(), doubts: self.doubts }
     }
 
-    /// Takes in what the answer was. It is not believed for long when something was changed while the question was on its way.
+    /// Takes in the revision that was read. It is not trusted further if a change was made during the read.
     pub(super) fn learn(&mut self, revision: i64, question: Question, keys: &Arc<KeySet>) {
         let keys = Arc::downgrade(keys);
         if revision != self.revision || !Weak::ptr_eq(&self.keys, &keys) {
@@ -147,7 +147,7 @@ impl TokenCache {
         self.asked_at = (question.doubts == self.doubts).then_some(question.asked_at);
     }
 
-    /// Remembers a token that these keys opened, and that was judged after this revision had been read.
+    /// Caches a token that these keys opened and that was judged after this revision was read.
     pub(super) fn put(&mut self, token: &str, value: &Token, now: DateTime<Utc>, (revision, keys): (i64, &Arc<KeySet>)) {
         if revision != self.revision || !Weak::ptr_eq(&self.keys, &Arc::downgrade(keys)) {
             return;
@@ -158,7 +158,7 @@ impl TokenCache {
         self.known.insert(token.to_owned(), (now + chrono::TimeDelta::seconds(CACHE_SECONDS), value.clone()));
     }
 
-    /// Something was changed: the next request asks for the revision.
+    /// Notes a change: the next request reads the revision.
     pub(super) fn doubt(&mut self) {
         self.doubts += 1;
         self.asked_at = None;

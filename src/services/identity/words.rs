@@ -1,15 +1,15 @@
-//! The forms of names, ids and other texts of accounts, whoever gives them and whether they are made or changed.
+//! The permitted forms of accounts' names, ids and other texts, for creation and change alike.
 
 use super::ServiceError;
 
-/// Characters of a name at most.
+/// The maximum length of a name in characters.
 const NAME_MAX: usize = 255;
-/// Characters of an id at most.
+/// The maximum length of an id in characters.
 const ID_MAX: usize = 64;
-/// Bytes of a password at most.
+/// The maximum length of a password in bytes.
 const PASSWORD_MAX: usize = 4096;
 
-/// A name, without the white space around it.
+/// Checks a name, and trims the white space around it.
 pub(super) fn name(of: &str, text: &str) -> Result<String, ServiceError> {
     let trimmed = text.trim();
     match trimmed.chars().count() {
@@ -19,7 +19,7 @@ pub(super) fn name(of: &str, text: &str) -> Result<String, ServiceError> {
     }
 }
 
-/// An electronic mail's address, or whatever stands for one.
+/// Checks an e-mail address for length and control characters only.
 pub(super) fn email(text: &str) -> Result<String, ServiceError> {
     match text.chars().count() > NAME_MAX {
         true => Err(invalid("email", &format!("it has at most {NAME_MAX} characters"))),
@@ -27,7 +27,7 @@ pub(super) fn email(text: &str) -> Result<String, ServiceError> {
     }
 }
 
-/// An id that something else has.
+/// Checks a reference to another record's id.
 pub(super) fn id(field: &str, text: &str) -> Result<String, ServiceError> {
     let fits = (1..=ID_MAX).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
     match fits {
@@ -36,7 +36,7 @@ pub(super) fn id(field: &str, text: &str) -> Result<String, ServiceError> {
     }
 }
 
-/// Text of several lines, which a database can store.
+/// Checks a text of several lines, which a database can store.
 pub(super) fn text(field: &str, text: &str) -> Result<String, ServiceError> {
     match text.contains('\0') {
         true => Err(invalid(field, "it must not contain the character NUL")),
@@ -44,7 +44,7 @@ pub(super) fn text(field: &str, text: &str) -> Result<String, ServiceError> {
     }
 }
 
-/// A password that can be typed again.
+/// Checks a password.
 pub(super) fn password(text: String) -> Result<String, ServiceError> {
     match text.len() {
         0 => Err(invalid("password", "it must not be empty")),

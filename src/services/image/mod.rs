@@ -16,7 +16,7 @@ use super::stored_bytes::StoredBytes;
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 
-/// An image's bytes on their way.
+/// A stream of an image's bytes.
 pub type ImageData = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
 /// An image.
@@ -36,7 +36,7 @@ pub struct Image {
     pub min_disk: i32,
     /// In MiB.
     pub min_ram: i32,
-    /// Bytes; none before the upload.
+    /// In bytes; none before the upload.
     pub size: Option<i64>,
     /// SHA-256 in hex (`os_hash_algo` = sha256); none before the upload.
     pub os_hash_value: Option<String>,
@@ -44,19 +44,19 @@ pub struct Image {
     /// Custom properties (`image_type`, `instance_uuid`, …).
     pub properties: BTreeMap<String, String>,
     pub tags: Vec<String>,
-    /// Projects that a shared image is shared with.
+    /// The projects with which a shared image is shared.
     pub members: Vec<String>,
     pub created_at: chrono::DateTime<chrono::Utc>,
     pub updated_at: chrono::DateTime<chrono::Utc>,
 }
 
 impl Image {
-    /// True when the image is the caller's project's own, or the caller an administrator.
+    /// True if the caller's project owns the image, or the caller is an administrator.
     pub fn is_own_of(&self, caller: &RequestContext) -> bool {
         caller.is_admin() || (!caller.project_id.is_empty() && self.owner == caller.project_id)
     }
 
-    /// True when the caller may see the image, and so read its bytes and boot from it.
+    /// True if the caller may see the image, and so read its bytes and boot from it.
     pub fn is_visible_to(&self, caller: &RequestContext) -> bool {
         self.is_own_of(caller)
             || matches!(self.visibility.as_str(), "public" | "community")
@@ -64,30 +64,31 @@ impl Image {
     }
 }
 
-/// What a saga or a host needs of the image service.
+/// The image service's interface for sagas and hosts.
 #[async_trait]
 pub trait ImageService: Send + Sync {
-    /// The image, whoever asks.
+    /// Returns the image without a check of rights.
     async fn image(&self, id: Uuid) -> Result<Image, ServiceError>;
-    /// The image, when the caller may see it; otherwise the same error as for one that does not exist.
+    /// Returns the image if the caller may see it. Otherwise fails as for an image that does not exist.
     async fn visible_image(&self, caller: &RequestContext, id: Uuid) -> Result<Image, ServiceError> {
         let image = self.image(id).await?;
         if image.is_visible_to(caller) { Ok(image) } else { Err(no_image(id)) }
     }
-    /// Creates a queued image under the caller's id; fine when it exists already.
+    /// Creates a queued image with the given id. Succeeds if it exists already.
     async fn create_image(&self, fence: Fence, image: Image) -> Result<(), ServiceError>;
-    /// Deletes an image and its bytes; fine when there is none.
+    /// Deletes an image and its bytes. Succeeds if there is none.
     async fn delete_image(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
-    /// Stores the bytes of an image that has none yet (or replaces a broken-off upload) and makes it active. Gives the bytes'
-    /// SHA-256 in hex.
+    /// Stores the bytes of an image that has none yet (or replaces an interrupted upload) and makes it active. Returns the bytes' SHA-256
+    /// in hex.
     async fn upload(&self, id: Uuid, data: ImageData) -> Result<String, ServiceError>;
-    /// The same for bytes that their sender keeps until their receiver has verified them: a power cut may take them.
+    /// Stores bytes as [`ImageService::upload`] does, but a power cut may lose them: the sender keeps them until the receiver has verified
+    /// them.
     async fn upload_in_passing(&self, id: Uuid, data: ImageData) -> Result<String, ServiceError>;
-    /// The bytes of an active image.
+    /// Reads the bytes of an active image.
     async fn download(&self, id: Uuid) -> Result<(Image, ImageData), ServiceError>;
-    /// All images that carry this property value; the audit looks for temporary ones.
+    /// Returns all images with this property value. The audit looks for temporary images.
     async fn images_with_property(&self, key: &str, value: &str) -> Result<Vec<Image>, ServiceError>;
-    /// The files of all active images, for the audit.
+    /// Returns the files of all active images, for the audit.
     async fn stored_bytes(&self) -> Result<Vec<StoredBytes>, ServiceError>;
 }
 

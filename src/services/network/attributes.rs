@@ -1,5 +1,5 @@
-//! The attributes that requests may set on each resource: a table each, with an attribute's form, and when it may be given. Bodies are checked
-//! against the table before anything else looks at them, so what follows meets values of the right form and of bounded size.
+//! The attributes that requests may set: a table per resource, with each attribute's form and whether it may be given at creation or at
+//! change. Bodies are checked against the table first, so later code meets values of the right form and of bounded size.
 
 use serde_json::Value;
 
@@ -7,23 +7,23 @@ use super::records::Attributes;
 use super::values::{self, Checked};
 use crate::services::ServiceError;
 
-/// The longest name, description and other text of one line.
+/// The maximum length of a name, a description or another text of one line.
 const TEXT_MAX: usize = 255;
 const MTU_MIN: i64 = 68;
 const MTU_MAX: i64 = 9000;
 
 /// The form of a value.
 enum Form {
-    /// Text of at most so many characters.
+    /// Text with at most this many characters.
     Text(usize),
-    /// As text, and not blank.
+    /// Text that is not blank.
     Name,
     Flag,
-    /// A number between two, or its digits.
+    /// A number in this range, or its digits as text.
     Number(i64, i64),
     Id,
     OneOf(&'static [&'static str]),
-    /// Nothing but null: of an extension that is not there.
+    /// Null only: the attribute of an extension that this service lacks.
     Nothing,
     Other(fn(&Value) -> Checked),
 }
@@ -98,7 +98,7 @@ pub(super) const SUBNET: &[Attribute] = &[
     attribute("host_routes", Form::Other(values::routes)),
     attribute("enable_dhcp", Form::Flag),
     TAGS,
-    // Values that openstack clients send when nobody asked for it.
+    // openstack clients send these attributes unasked.
     attribute("subnetpool_id", Form::Nothing).or_null().at_creation(),
     attribute("segment_id", Form::Nothing).or_null().at_creation(),
 ];
@@ -122,7 +122,7 @@ pub(super) const PORT: &[Attribute] = &[
     attribute("binding:profile", Form::Other(values::profile)).or_null(),
 ];
 
-/// A binding to a host; its host stands in the path when it is changed.
+/// A binding to a host. When a binding is changed, its path names the host.
 pub(super) const BINDING: &[Attribute] = &[
     attribute("host", Form::Name).at_creation(),
     attribute("vnic_type", Form::OneOf(VNIC_TYPES)),
@@ -153,8 +153,8 @@ pub(super) const QOS_RULE: &[Attribute] = &[
     attribute("burst", Form::Number(0, i32::MAX as i64)).or_null(),
 ];
 
-/// The request's attributes in their stored form. Invalid, with the attribute's name, for one that the resource does not have,
-/// that cannot be given now, or whose value has the wrong form.
+/// Returns the request's attributes in their stored form. Invalid, with the attribute's name, if the resource does not have the attribute,
+/// if it cannot be set now, or if its value has the wrong form.
 pub(super) fn checked(of: &[Attribute], given: Attributes, creating: bool) -> Result<Attributes, ServiceError> {
     let invalid = |text: String| Err(ServiceError::Invalid(text));
     let mut checked = Attributes::new();
@@ -173,7 +173,7 @@ pub(super) fn checked(of: &[Attribute], given: Attributes, creating: bool) -> Re
     Ok(checked)
 }
 
-/// 0 leaves it to the service.
+/// 0 means the service's default.
 fn mtu(value: &Value) -> Checked {
     match values::number(value, 0, i64::from(i32::MAX))?.as_i64() {
         Some(0) => Ok(Value::from(super::DEFAULT_MTU)),

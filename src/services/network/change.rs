@@ -1,4 +1,4 @@
-//! A change of a thing: attributes as they shall be, or one tag more or less than the thing has when the change is made.
+//! A change of a resource: new values of attributes, or one tag more or less than the resource has at that moment.
 
 use serde_json::Value;
 
@@ -7,14 +7,14 @@ use super::records::Attributes;
 use super::values;
 use crate::services::ServiceError;
 
-/// See the file.
+/// A change of a resource.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Change {
-    /// These attributes get these values; the others stay.
+    /// Sets these attributes and leaves the others.
     Attributes(Attributes),
-    /// Adds this tag to the present ones.
+    /// Adds this tag.
     AddTag(String),
-    /// Removes this tag. Not found when it has none.
+    /// Removes this tag. NotFound if the resource does not have it.
     RemoveTag(String),
 }
 
@@ -25,7 +25,7 @@ impl From<Attributes> for Change {
 }
 
 impl Change {
-    /// Refuses attributes that such a thing has not, that cannot be changed, or whose values have not their form.
+    /// Refuses attributes that the resource does not have, that cannot be changed, or whose values have the wrong form.
     pub(super) fn checked(self, of: &[Attribute]) -> Result<Change, ServiceError> {
         match self {
             Change::Attributes(attributes) => Ok(Change::Attributes(checked(of, attributes, false)?)),
@@ -33,7 +33,7 @@ impl Change {
         }
     }
 
-    /// The attributes to set on a thing that has these tags. Its row must be held until they are set.
+    /// Returns the attributes to set on a resource with these tags. The caller locks the resource's row until they are set.
     pub(super) fn on(self, tags: &[String]) -> Result<Attributes, ServiceError> {
         let tags = match self {
             Change::Attributes(attributes) => return Ok(attributes),

@@ -1,8 +1,8 @@
-//! Address ranges of subnets, IPv4 and IPv6 alike: an address is a number, a range two of them.
+//! Address ranges of subnets, for IPv4 and IPv6 alike: an address is a number, and a range is two numbers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address block in canonical form: no host bits.
+/// An address block in canonical form, without host bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cidr {
     v6: bool,
@@ -12,7 +12,7 @@ pub struct Cidr {
 }
 
 impl Cidr {
-    /// Reads `10.0.0.0/24` or `fd00::/64`; host bits are dropped. None when it is neither.
+    /// Parses `10.0.0.0/24` or `fd00::/64`, and drops host bits. None for other texts.
     pub fn parse(text: &str) -> Option<Cidr> {
         let (address, prefix) = text.split_once('/')?;
         let address: IpAddr = address.parse().ok()?;
@@ -32,38 +32,38 @@ impl Cidr {
         if self.v6 { 6 } else { 4 }
     }
 
-    /// True when the block as it is written, `10.0.0.0/24`, has no host bits.
+    /// True if the written block, `10.0.0.0/24`, has no host bits.
     pub fn starts_at(&self, text: &str) -> bool {
         text.split_once('/').and_then(|(first, _)| first.parse().ok()).is_some_and(|first| number(first) == self.first)
     }
 
-    /// True when the address is of this block, the network and broadcast addresses included.
+    /// True if the block contains the address. Network and broadcast addresses count.
     pub fn contains(&self, address: IpAddr) -> bool {
         address.is_ipv6() == self.v6 && (self.first..=self.last).contains(&number(address))
     }
 
-    /// True when a host may have the address.
+    /// True if a host may have the address.
     pub fn is_usable(&self, address: IpAddr) -> bool {
         self.contains(address) && self.usable().is_some_and(|(low, high)| (low..=high).contains(&number(address)))
     }
 
-    /// True when the blocks share an address.
+    /// True if the blocks share an address.
     pub fn overlaps(&self, other: &Cidr) -> bool {
         self.v6 == other.v6 && self.first <= other.last && other.first <= self.last
     }
 
-    /// The first and last addresses that hosts may have; none in a block without any.
+    /// Returns the first and last addresses that hosts may have; none if there are none.
     pub fn usable(&self) -> Option<(u128, u128)> {
         let size = self.last - self.first;
         match (self.v6, size) {
-            // Point to point and single addresses have neither network nor broadcast address (RFC 3021).
+            // Point-to-point and single-address blocks have no network or broadcast address (RFC 3021).
             (_, 0 | 1) => Some((self.first, self.last)),
             (false, _) => Some((self.first + 1, self.last - 1)),
             (true, _) => Some((self.first + 1, self.last)),
         }
     }
 
-    /// The address of a number in this block's family.
+    /// Returns the number's address in this block's family.
     pub fn address(&self, number: u128) -> IpAddr {
         if self.v6 { IpAddr::V6(Ipv6Addr::from(number)) } else { IpAddr::V4(Ipv4Addr::from(number as u32)) }
     }
@@ -75,7 +75,7 @@ impl std::fmt::Display for Cidr {
     }
 }
 
-/// An address as a number; IPv4 in the low 32 bits.
+/// Returns an address as a number. IPv4 uses the low 32 bits.
 pub fn number(address: IpAddr) -> u128 {
     match address {
         IpAddr::V4(address) => u128::from(u32::from(address)),

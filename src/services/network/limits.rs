@@ -1,14 +1,14 @@
-//! How much of what a project may have, and a port of addresses.
+//! The default quotas of a project, and the limit of a port's addresses.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Limits that hold unless a project has its own; -1 is no limit.
+/// The limits of projects that have none of their own; -1 means no limit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Fixed IPs of one port at most.
+    /// The maximum number of fixed IPs of one port.
     pub max_fixed_ips_per_port: usize,
     pub quota_network: i64,
     pub quota_subnet: i64,
@@ -30,11 +30,11 @@ impl Default for Limits {
     }
 }
 
-/// Quotas that clients know of things which this service cannot make.
+/// Quotas of resources that clients know but this service cannot create.
 const OF_NOTHING: [(&str, i64); 4] = [("router", 10), ("floatingip", 50), ("rbac_policy", 10), ("subnetpool", -1)];
 
 impl Limits {
-    /// By the resources' names.
+    /// Returns the limits by resource name.
     pub fn by_resource(&self) -> BTreeMap<String, i64> {
         let own = [
             ("network", self.quota_network),
@@ -46,7 +46,7 @@ impl Limits {
         own.into_iter().chain(OF_NOTHING).map(|(resource, limit)| (resource.to_owned(), limit)).collect()
     }
 
-    /// True when the resource has a quota.
+    /// True if the resource has a quota.
     pub fn knows(&self, resource: &str) -> bool {
         self.by_resource().contains_key(resource)
     }

@@ -1,4 +1,4 @@
-//! The network service: networks, subnets, ports, and a binding of each port per host ("binding-extended").
+//! The network service: networks, subnets, ports, and a binding per port and host ("binding-extended").
 
 mod attributes;
 pub mod change;
@@ -19,10 +19,10 @@ use super::ServiceError;
 use crate::domain::fence::Fence;
 pub use embedded::{EmbeddedNetwork, PortFilter, QUOTA_EXCEEDED};
 
-/// The MTU of a network whose request leaves it open.
+/// The MTU of a network if the request names none.
 const DEFAULT_MTU: i32 = 1450;
 
-/// One address of a port.
+/// An address of a port.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FixedIp {
     pub subnet_id: Uuid,
@@ -38,7 +38,7 @@ pub struct PortBinding {
     pub vnic_type: String,
     pub vif_type: String,
     pub profile: serde_json::Value,
-    /// The host's agent has plugged it.
+    /// True if the host's agent has plugged the binding.
     pub plugged: bool,
 }
 
@@ -52,19 +52,19 @@ pub struct Port {
     pub network_name: String,
     pub mac_address: String,
     pub fixed_ips: Vec<FixedIp>,
-    /// The server's id, or empty; what the port's owner last wrote, which need not be true.
+    /// The server's id, or empty. The port's owner may write any text here.
     pub device_id: String,
     /// `compute:ZONE`, or empty.
     pub device_owner: String,
-    /// The server that took the port, and no one can name another. Operations on servers go by this alone.
+    /// The server that took the port. Users cannot write it, so operations on servers use only this field.
     #[serde(default)]
     pub server: Option<Uuid>,
-    /// `ACTIVE` once its active binding is plugged, else `DOWN`.
+    /// `ACTIVE` if the active binding is plugged, else `DOWN`.
     pub status: String,
     pub admin_state_up: bool,
     pub security_groups: Vec<Uuid>,
     pub bindings: Vec<PortBinding>,
-    /// What the port's QoS policy asks of the host's network; none for an ordinary port.
+    /// The resources that the port's QoS policy requests from the host's network; none for an ordinary port.
     pub resource_request: Option<serde_json::Value>,
     pub tags: Vec<String>,
 }
@@ -72,16 +72,16 @@ pub struct Port {
 /// A port to make for a server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct NewPort {
-    /// Chosen before, so that a retry makes no second port.
+    /// Chosen in an earlier step, so that a retry makes no second port.
     pub id: Uuid,
     pub network_id: Uuid,
     pub project_id: String,
-    /// A wanted address; any free one when none.
+    /// The wanted address; none means any free address.
     pub fixed_ip: Option<String>,
     pub security_groups: Vec<Uuid>,
 }
 
-/// A network as the compute API needs it.
+/// A network's fields for the compute API.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Network {
     pub id: Uuid,
@@ -90,43 +90,43 @@ pub struct Network {
     pub shared: bool,
 }
 
-/// What sagas, hosts and the compute API need of the network service.
+/// The network service's interface for sagas, hosts and the compute API.
 #[async_trait]
 pub trait NetworkService: Send + Sync {
-    /// Networks that a project may use: its own and shared ones.
+    /// Returns the networks that a project may use: its own and shared ones.
     async fn networks_for(&self, project_id: &str) -> Result<Vec<Network>, ServiceError>;
     async fn network(&self, id: Uuid) -> Result<Network, ServiceError>;
     async fn port(&self, id: Uuid) -> Result<Port, ServiceError>;
-    /// The ports that the server took, in order of creation; not those that merely name it as their device.
+    /// Returns the ports that the server took, oldest first. Leaves out ports that only name the server as their device.
     async fn ports_of(&self, server: Uuid) -> Result<Vec<Port>, ServiceError>;
-    /// The names of the security groups that the ports of these servers are in, each once, in the order of the ports. A server
-    /// without ports has no entry.
+    /// Returns the names of the security groups of these servers' ports, each once, in the order of the ports. A server without ports has
+    /// no entry.
     async fn security_group_names(&self, servers: Vec<Uuid>) -> Result<BTreeMap<Uuid, Vec<String>>, ServiceError>;
-    /// The project's security groups: ids and names, in order of creation. The default group is not among them before it is needed.
+    /// Returns ids and names of the project's security groups, oldest first. The default group appears once it is needed.
     async fn security_groups_for(&self, project_id: &str) -> Result<Vec<(Uuid, String)>, ServiceError>;
-    /// The security groups of a port from now on.
+    /// Replaces the security groups of a port.
     async fn set_security_groups(&self, port: Uuid, groups: Vec<Uuid>) -> Result<(), ServiceError>;
-    /// How many more ports the project may have; none when there is no limit.
+    /// Returns how many more ports the project may have; none if there is no limit.
     async fn room_for_ports(&self, project_id: &str) -> Result<Option<i64>, ServiceError>;
-    /// True when several bindings per port are supported; a cross-cell move needs it.
+    /// True if a port may have several bindings, which a cross-cell move needs.
     async fn supports_extended_bindings(&self) -> Result<bool, ServiceError>;
-    /// Makes a port for the server; fine when that id exists already. Conflict when the address is taken or none is left.
+    /// Makes a port for the server. Succeeds if the id exists already. Conflict if the address is taken or none is free.
     async fn create_port(&self, fence: Fence, port: NewPort) -> Result<Port, ServiceError>;
-    /// Gives an existing port to the server. Conflict when another server or device has it.
+    /// Gives an existing port to the server. Conflict if another server or device has it.
     async fn claim_port(&self, fence: Fence, port: Uuid) -> Result<Port, ServiceError>;
-    /// Takes the server off a port that it did not make: device and bindings are cleared. Fine when there is no such port.
+    /// Releases a port that the server did not make: clears device and bindings. Succeeds if there is no such port.
     async fn release_port(&self, fence: Fence, port: Uuid) -> Result<(), ServiceError>;
-    /// Deletes a port that was made for the server. Fine when there is none.
+    /// Deletes a port that was made for the server. Succeeds if there is none.
     async fn delete_port(&self, fence: Fence, port: Uuid) -> Result<(), ServiceError>;
-    /// A binding on the host; INACTIVE when the port has an active one elsewhere, else ACTIVE. Fine when it exists.
+    /// Creates a binding on the host: INACTIVE if another host's binding is active, else ACTIVE. Succeeds if it exists.
     async fn create_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError>;
-    /// Makes the host's binding the active one and all others inactive. Fine when it is.
+    /// Makes the host's binding active and all others inactive. Succeeds if that is so already.
     async fn activate_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError>;
-    /// Removes the host's binding. Fine when there is none.
+    /// Removes the host's binding. Succeeds if there is none.
     async fn delete_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError>;
-    /// The host's agent has plugged (or unplugged) the port: the `network-vif-plugged` event. Only the active binding's
-    /// plug makes the port ACTIVE.
+    /// Records that the host's agent has plugged or unplugged the port: the `network-vif-plugged` event. Only plugging the active binding
+    /// makes the port ACTIVE.
     async fn set_plugged(&self, port: Uuid, host: &str, plugged: bool) -> Result<(), ServiceError>;
-    /// Every port that a server took or that has a binding; for the audit.
+    /// Returns all ports that a server took or that have a binding, for the audit.
     async fn ports_in_use(&self) -> Result<Vec<Port>, ServiceError>;
 }

@@ -1,4 +1,4 @@
-//! IP protocols as security-group rules name them, and what of ports, types and ethertypes goes with each.
+//! The IP protocols of security group rules, and the ports, types and ethertypes that fit each.
 
 use super::cidr::Cidr;
 use super::records::SecurityGroupRule;
@@ -31,19 +31,19 @@ const NAMES: &[(&str, u8)] = &[
     ("udplite", 136),
     ("vrrp", 112),
 ];
-/// Protocols of IPv6 alone.
+/// Protocols that exist only in IPv6.
 const OF_IPV6: &[u8] = &[41, 43, 44, 58, 59, 60];
-/// Protocols that have ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
+/// Protocols with ports: TCP, UDP, DCCP, SCTP, UDP-Lite.
 const WITH_PORTS: &[u8] = &[6, 17, 33, 132, 136];
 const ICMP: &[u8] = &[1, 58];
 
-/// The number of a protocol's name or digits.
+/// Returns the number for a protocol's name or digits.
 pub(super) fn number(protocol: &str) -> Option<u8> {
     let named = NAMES.iter().find(|(name, _)| *name == protocol).map(|(_, number)| *number);
     named.or_else(|| protocol.bytes().all(|b| b.is_ascii_digit()).then(|| protocol.parse().ok()).flatten())
 }
 
-/// Refuses a rule whose parts do not go together; each part has its form already. Spells ICMP as the rule's IP version does.
+/// Refuses a rule whose parts do not fit together; the form of each part has been checked. Spells ICMP as the rule's IP version does.
 pub(super) fn check(rule: &mut SecurityGroupRule) -> Result<(), ServiceError> {
     if rule.ethertype == "IPv6" {
         match rule.protocol.as_deref() {

@@ -1,5 +1,5 @@
-//! The network service's things as its API speaks of them: serde gives the API's attribute names. Requests are maps of
-//! attributes that are laid over a thing and read back, so a wrong type is refused with the attribute's name.
+//! The network service's resources in its API's terms: serde uses the API's attribute names. A request is a map of attributes that is laid
+//! over a resource and parsed, so that an error names the attribute of wrong type.
 
 use chrono::{DateTime, Utc};
 use serde::de::DeserializeOwned;
@@ -11,30 +11,30 @@ use super::{Port, ServiceError};
 
 const PROJECT_ID_MAX: usize = 255;
 
-/// Attributes of a request body.
+/// The attributes of a request body.
 pub type Attributes = serde_json::Map<String, Value>;
 
-/// For whom something is done.
+/// The caller's project and rights.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Scope {
     pub project_id: String,
     pub admin: bool,
-    /// Has the role manager in the project.
+    /// True if the caller has the role manager in the project.
     pub manager: bool,
 }
 
 impl Scope {
-    /// An administrator, in this project.
+    /// Returns the scope of an administrator in this project.
     pub fn admin(project_id: &str) -> Scope {
         Scope { project_id: project_id.to_owned(), admin: true, manager: true }
     }
 
-    /// True for what the project owns, what is shared, and for an administrator.
+    /// True if the project owns it, if it is shared, or if the caller is an administrator.
     pub fn may_see(&self, owner: &str, shared: bool) -> bool {
         self.admin || shared || self.project_id == owner
     }
 
-    /// True for what the project owns, and for an administrator.
+    /// True if the project owns it, or if the caller is an administrator.
     pub fn may_change(&self, owner: &str) -> bool {
         self.may_see(owner, false)
     }
@@ -61,13 +61,13 @@ pub struct NetworkRecord {
     pub qos_policy_id: Option<Uuid>,
     pub port_security_enabled: bool,
     pub tags: Vec<String>,
-    /// Ids of its subnets, in order of creation.
+    /// The ids of its subnets, oldest first.
     pub subnets: Vec<Uuid>,
     pub created_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
 }
 
-/// First and last address of a range from which ports get theirs.
+/// The first and last address of a range that ports get addresses from.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AllocationPool {
@@ -95,12 +95,12 @@ pub struct SubnetRecord {
     pub updated_at: DateTime<Utc>,
 }
 
-/// A port with what only its own API shows.
+/// A port, with the fields that only its own API shows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PortRecord {
     pub port: Port,
     pub description: String,
-    /// What a binding is made with.
+    /// The VNIC type of new bindings.
     pub vnic_type: String,
     pub profile: Value,
     pub allowed_address_pairs: Vec<Value>,
@@ -113,7 +113,7 @@ pub struct PortRecord {
     pub updated_at: DateTime<Utc>,
 }
 
-/// An address that a request wants for a port: exact, or any of a subnet.
+/// An address that a request wants for a port: an exact one, or any in a subnet.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WantedAddress {
@@ -171,7 +171,7 @@ pub struct QosPolicy {
     pub updated_at: DateTime<Utc>,
 }
 
-/// What a rule of a QoS policy is about.
+/// The kind of a QoS rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QosRuleKind {
@@ -182,11 +182,11 @@ pub enum QosRuleKind {
 }
 
 impl QosRuleKind {
-    /// All kinds, with the API's names.
+    /// All kinds.
     pub const ALL: [QosRuleKind; 4] =
         [QosRuleKind::BandwidthLimit, QosRuleKind::MinimumBandwidth, QosRuleKind::PacketRateLimit, QosRuleKind::MinimumPacketRate];
 
-    /// The API's name; its collection is this and `_rules`.
+    /// Returns the API's name. The API's collection is this name and `_rules`.
     pub fn name(self) -> &'static str {
         match self {
             QosRuleKind::BandwidthLimit => "bandwidth_limit",
@@ -196,12 +196,12 @@ impl QosRuleKind {
         }
     }
 
-    /// The kind of an API name.
+    /// Parses an API name.
     pub fn parse(name: &str) -> Option<QosRuleKind> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The attributes of its amount and, where there is one, its burst.
+    /// Returns the attributes' names for the amount and, if the kind has one, the burst.
     pub fn attributes(self) -> (&'static str, Option<&'static str>) {
         match self {
             QosRuleKind::BandwidthLimit => ("max_kbps", Some("max_burst_kbps")),
@@ -220,7 +220,7 @@ pub struct QosRule {
     pub kind: QosRuleKind,
     /// `egress`, `ingress` or, for packet rates, `any`.
     pub direction: String,
-    /// Kilobit or kilopacket per second.
+    /// In kilobits or kilopackets per second.
     pub amount: i64,
     pub burst: Option<i64>,
 }
@@ -238,7 +238,7 @@ pub(super) fn patched<T: Serialize + DeserializeOwned>(current: &T, changes: &At
     serde_json::from_value(value).map_err(|e| ServiceError::Invalid(e.to_string()))
 }
 
-/// Refuses when someone who is not an administrator would change one of `names`.
+/// Refuses a change of one of `names` by a caller who is no administrator.
 pub(super) fn guard<T: Serialize>(scope: &Scope, before: &T, after: &T, names: &[&str]) -> Result<(), ServiceError> {
     if scope.admin {
         return Ok(());
@@ -251,7 +251,7 @@ pub(super) fn guard<T: Serialize>(scope: &Scope, before: &T, after: &T, names: &
     }
 }
 
-/// Takes the owner out of a creation's attributes: the caller's project, or another one that an administrator names.
+/// Takes the owner out of a creation's attributes: the caller's project, or another project if an administrator names it.
 pub(super) fn take_owner(scope: &Scope, attributes: &mut Attributes) -> Result<String, ServiceError> {
     let named = [attributes.remove("project_id"), attributes.remove("tenant_id")].into_iter().flatten().next();
     match named {
@@ -265,7 +265,7 @@ pub(super) fn take_owner(scope: &Scope, attributes: &mut Attributes) -> Result<S
     }
 }
 
-/// Takes an id that a creation must name.
+/// Takes an id that a creation must contain.
 pub(super) fn take_id(attributes: &mut Attributes, name: &str) -> Result<Uuid, ServiceError> {
     match attributes.remove(name) {
         Some(Value::String(text)) => Uuid::parse_str(&text)

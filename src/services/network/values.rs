@@ -1,5 +1,5 @@
-//! The forms of values in requests: each check gives the value as it is stored, or says what is wrong with it. Every list has a
-//! bound, and duplicates are found with sets, so that no check grows faster than its list.
+//! The forms of values in requests. Each check returns the value in its stored form, or an error text. Each list has a bound, and sets find
+//! duplicates, so that no check takes quadratic time.
 
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -9,12 +9,12 @@ use uuid::Uuid;
 
 use super::cidr::Cidr;
 
-/// A value as it is stored, or what is wrong with the one given.
+/// A value in its stored form, or an error text.
 pub(super) type Checked = Result<Value, String>;
 
-/// The longest tag, in characters.
+/// The maximum length of a tag in characters.
 pub const TAG_MAX: usize = 60;
-/// The most tags of one thing.
+/// The maximum number of a resource's tags.
 pub const TAGS_MAX: usize = 50;
 const NAMESERVERS_MAX: usize = 5;
 const ROUTES_MAX: usize = 20;
@@ -22,16 +22,16 @@ const POOLS_MAX: usize = 100;
 const ADDRESS_PAIRS_MAX: usize = 10;
 const DHCP_OPTIONS_MAX: usize = 50;
 const SECURITY_GROUPS_MAX: usize = 100;
-/// Far above what a port may be configured to have: a longer list is refused before anything looks at it.
+/// Far above any configured limit: refuses a longer list before other code handles it.
 const FIXED_IPS_MAX: usize = 1000;
 const TEXT_MAX: usize = 255;
-/// The longest profile of a binding, as JSON in bytes.
+/// The maximum size of a binding's profile, as JSON in bytes.
 const PROFILE_MAX: usize = 4095;
 /// DHCP options whose value may be empty.
 const MAY_BE_EMPTY: &[&str] = &["router", "classless-static-route"];
 const SHOWN_MAX: usize = 100;
 
-/// A text as errors quote it.
+/// Shortens a text for error messages.
 pub(super) fn shortened(text: &str) -> String {
     match text.char_indices().nth(SHOWN_MAX) {
         Some((end, _)) => format!("{}...", &text[..end]),
@@ -75,7 +75,7 @@ pub(super) fn flag(value: &Value) -> Checked {
     known.map(Value::Bool).ok_or_else(|| format!("'{}' cannot be converted to boolean", shown(value)))
 }
 
-/// A flag as texts spell it.
+/// Parses a flag.
 pub fn as_flag(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "1" => Some(true),
@@ -109,18 +109,18 @@ pub(super) fn id(value: &Value) -> Checked {
     uuid(value).map(|id| Value::from(id.to_string()))
 }
 
-/// Clients send an empty text for "none".
+/// An empty text means none, because clients send it.
 pub(super) fn id_or_empty(value: &Value) -> Checked {
     if value.as_str() == Some("") { Ok(Value::Null) } else { id(value) }
 }
 
-/// The elements of a list that is not too long.
+/// Returns the elements of a list, if it is not too long.
 fn list<'a>(value: &'a Value, what: &str, most: usize) -> Result<&'a [Value], String> {
     let list = value.as_array().ok_or_else(|| format!("'{}' is not a list of {what}", shown(value)))?;
     if list.len() > most { Err(format!("{} {what} are more than the {most} that are allowed", list.len())) } else { Ok(list) }
 }
 
-/// Every element in its stored form, none of them twice.
+/// Checks each element, and refuses duplicates.
 fn distinct(list: &[Value], check: impl Fn(&Value) -> Checked) -> Checked {
     let (mut seen, mut kept) = (HashSet::new(), Vec::with_capacity(list.len()));
     for element in list {
@@ -133,7 +133,7 @@ fn distinct(list: &[Value], check: impl Fn(&Value) -> Checked) -> Checked {
     Ok(Value::Array(kept))
 }
 
-/// An object of these keys and no others.
+/// Returns an object that has these keys and no others.
 fn object<'a>(value: &'a Value, required: &[&str], optional: &[&str]) -> Result<&'a Map<String, Value>, String> {
     let map = value.as_object().ok_or_else(|| format!("'{}' is not a dictionary", shown(value)))?;
     if let Some(missing) = required.iter().find(|key| !map.contains_key(**key)) {
@@ -178,7 +178,7 @@ pub(super) fn fixed_ips(value: &Value) -> Checked {
     distinct_addresses(list(value, "fixed IPs", FIXED_IPS_MAX)?)
 }
 
-/// Several addresses of one subnet are fine, one address twice is not.
+/// Allows several addresses in one subnet, but no address twice.
 fn distinct_addresses(list: &[Value]) -> Checked {
     let (mut seen, mut kept) = (HashSet::new(), Vec::with_capacity(list.len()));
     for wanted in list {
@@ -249,7 +249,7 @@ pub(super) fn dhcp_options(value: &Value) -> Checked {
     })
 }
 
-/// 4 or 6.
+/// Checks an IP version: 4 or 6.
 fn ip_version(value: &Value) -> Checked {
     number(value, 4, 6).ok().filter(|version| version.as_i64() != Some(5)).ok_or_else(|| format!("'{}' is not 4 or 6", shown(value)))
 }
@@ -279,7 +279,7 @@ pub(super) fn routes(value: &Value) -> Checked {
         let (destination, next) = (string(&map["destination"])?, ip(&map["nexthop"])?);
         let wrong = || format!("'{}' is not a valid CIDR", shortened(destination));
         let block = Cidr::parse(destination).ok_or_else(wrong)?;
-        // With host bits it is no network.
+        // A destination with host bits is not a network.
         if !block.starts_at(destination) {
             return Err(wrong());
         }
@@ -316,7 +316,7 @@ pub(super) fn ethertype(value: &Value) -> Checked {
     }
 }
 
-/// A name that the service knows or a number of 0 to 255; "any" and an empty text are no protocol.
+/// Checks a protocol: a known name or a number from 0 to 255. "any" and an empty text mean none.
 pub(super) fn protocol(value: &Value) -> Checked {
     let given = match value {
         Value::String(text) => text.to_ascii_lowercase(),
@@ -326,7 +326,7 @@ pub(super) fn protocol(value: &Value) -> Checked {
         return Ok(Value::Null);
     }
     match super::protocols::number(&given) {
-        // 0 is no protocol either.
+        // 0 means none too.
         Some(0) if given == "0" => Ok(Value::Null),
         Some(_) => Ok(Value::from(given)),
         None => Err(format!("'{}' is not a known protocol, nor an integer of 0 to 255", shown(value))),
@@ -337,7 +337,7 @@ pub(super) fn port_number(value: &Value) -> Checked {
     if value.as_str() == Some("") { Ok(Value::Null) } else { number(value, 0, 65_535) }
 }
 
-/// A block, or one address, which is kept as a block of it alone.
+/// Checks a block. A single address becomes a block of one address.
 pub(super) fn prefix(value: &Value) -> Checked {
     let text = string(value)?;
     if text.is_empty() {
@@ -345,7 +345,7 @@ pub(super) fn prefix(value: &Value) -> Checked {
     }
     let whole = |address: IpAddr| format!("{address}/{}", if address.is_ipv6() { 128 } else { 32 });
     match (Cidr::parse(text), text.parse::<IpAddr>()) {
-        // With the host bits that the request has, as Neutron keeps it.
+        // Keeps the request's host bits, as Neutron does.
         (Some(_), _) => Ok(value.clone()),
         (None, Ok(address)) => Ok(Value::from(whole(address))),
         (None, Err(_)) => Err(format!("'{}' is not a valid CIDR", shortened(text))),

@@ -1,10 +1,10 @@
-//! The id of an aggregate, which is kept as its writer spelt it.
+//! An aggregate's id, which keeps its writer's spelling.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// A uuid with its spelling: with capitals or without, with dashes or without. Two spellings of one uuid are two aggregates of a
-/// provider, as in Placement; whoever searches by a uuid finds both.
+/// A uuid with its spelling: upper or lower case, with or without dashes. Two spellings of one uuid are two aggregates of a provider, as in
+/// Placement; a search for the uuid finds both.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct AggregateId {
@@ -13,7 +13,7 @@ pub struct AggregateId {
 }
 
 impl AggregateId {
-    /// Gives back a text that is no uuid.
+    /// Parses a uuid. Returns the text if it is none.
     pub fn read(text: String) -> Result<AggregateId, String> {
         match Uuid::parse_str(&text) {
             Ok(id) => Ok(AggregateId { text, id }),
@@ -21,12 +21,12 @@ impl AggregateId {
         }
     }
 
-    /// The uuid, however it is spelt.
+    /// Returns the uuid, without its spelling.
     pub fn id(&self) -> Uuid {
         self.id
     }
 
-    /// As it was written.
+    /// Returns the text as it was written.
     pub fn text(&self) -> &str {
         &self.text
     }

@@ -1,5 +1,5 @@
-//! The names that exist without anyone defining them: standard resource classes, and the standard traits that hosts and
-//! networks of this control plane use. Everything else is `CUSTOM_…`.
+//! The built-in names: standard resource classes, and the standard traits that this control plane's hosts and networks use. All other names
+//! are `CUSTOM_…`.
 
 /// Standard resource classes.
 pub const RESOURCE_CLASSES: &[&str] = &[
@@ -64,7 +64,7 @@ pub const TRAITS: &[&str] = &[
     "STORAGE_DISK_SSD",
 ];
 
-/// True for `CUSTOM_` and at least one of A-Z, 0-9 and `_`, at most 255 characters in all.
+/// True for `CUSTOM_` and at least one of A-Z, 0-9 and `_`, with at most 255 characters in all.
 pub fn is_custom(name: &str) -> bool {
     name.len() <= 255
         && name

@@ -28,9 +28,9 @@ pub struct Volume {
     pub multiattach: bool,
     pub availability_zone: String,
     pub volume_type: Option<String>,
-    /// The image that fills it.
+    /// The image that the volume was made from.
     pub image_id: Option<Uuid>,
-    /// That image as it was when its bytes were copied; empty before.
+    /// The image's metadata at the time of the copy; empty before it.
     pub image_metadata: BTreeMap<String, String>,
     pub metadata: BTreeMap<String, String>,
     pub attachments: Vec<Attachment>,
@@ -39,7 +39,7 @@ pub struct Volume {
     pub updated_at: Option<chrono::DateTime<chrono::Utc>>,
 }
 
-/// A server's hold on a volume. Without a connector it only reserves the volume ("empty", INVARIANTS D5).
+/// An attachment of a volume to a server. Without a connector it only reserves the volume ("empty", INVARIANTS D5).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Attachment {
     pub id: Uuid,
@@ -50,7 +50,7 @@ pub struct Attachment {
     /// `reserved`, `attaching` (has a connector) or `attached` (completed).
     pub status: String,
     pub mountpoint: Option<String>,
-    /// How the host reaches the volume; the embedded service gives `{"driver_volume_type":"local","data":{"path":…}}`.
+    /// The host's way to the volume. The embedded service gives `{"driver_volume_type":"local","data":{"path":…}}`.
     pub connection_info: serde_json::Value,
     pub attached_at: Option<chrono::DateTime<chrono::Utc>>,
 }
@@ -58,32 +58,32 @@ pub struct Attachment {
 /// A volume to make.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NewVolume {
-    /// Chosen before, so that a retry makes no second volume.
+    /// Chosen in an earlier step, so that a retry makes no second volume.
     pub id: Uuid,
     pub name: Option<String>,
-    /// Whose it will be, and with whose rights the image is read.
+    /// The future owner, whose rights also allow reading the image.
     pub caller: RequestContext,
     pub size_gb: i32,
-    /// Filled from this image's bytes.
+    /// The image that fills the volume.
     pub image_id: Option<Uuid>,
     pub volume_type: Option<String>,
 }
 
-/// What sagas and the compute API need of the volume service.
+/// The volume service's interface for sagas and the compute API.
 #[async_trait]
 pub trait VolumeService: Send + Sync {
     async fn volume(&self, id: Uuid) -> Result<Volume, ServiceError>;
-    /// The name of the volume type that an id or a name means.
+    /// Returns the name of the volume type with this id or name.
     async fn volume_type(&self, id_or_name: &str) -> Result<String, ServiceError>;
-    /// Makes a volume; fine when that id exists already.
+    /// Makes a volume. Succeeds if the id exists already.
     async fn create_volume(&self, fence: Fence, volume: NewVolume) -> Result<(), ServiceError>;
-    /// Replaces all bytes of a volume, which the fence's server alone holds, by an image's, read with the caller's rights. The old
-    /// bytes stay when it fails. Done again, it copies again.
+    /// Replaces all bytes of a volume with an image's. Only the fence's server may have the volume attached, and the caller must have the
+    /// right to the image. The old bytes stay if the call fails. A repetition copies again.
     async fn reimage_volume(&self, fence: Fence, caller: &RequestContext, id: Uuid, image: Uuid) -> Result<(), ServiceError>;
-    /// Deletes a volume that has no attachment. Fine when there is none.
+    /// Deletes a volume without attachments. Succeeds if there is none.
     async fn delete_volume(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
-    /// A new attachment under the caller's id; empty without a host. Fine when that id exists. Conflict when another server
-    /// holds the volume and it is not multi-attach; two attachments of the same server are allowed (a move needs them).
+    /// Makes an attachment with the given id, empty without a host. Succeeds if the id exists. Conflict if another server has the volume
+    /// and it is not multi-attach; a server may have two attachments, because a move needs them.
     async fn create_attachment(
         &self,
         fence: Fence,
@@ -92,16 +92,16 @@ pub trait VolumeService: Send + Sync {
         host: Option<&str>,
         mountpoint: Option<&str>,
     ) -> Result<Attachment, ServiceError>;
-    /// Gives the attachment its connector: the answer's connection info is for that host.
+    /// Gives the attachment its connector. The connection info in the answer is for that host.
     async fn update_attachment(&self, fence: Fence, id: Uuid, host: &str, mountpoint: Option<&str>) -> Result<Attachment, ServiceError>;
-    /// The host has connected: the volume is in use.
+    /// Records that the host has connected: the volume is in use.
     async fn complete_attachment(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
-    /// Removes the attachment; the volume is available when it was the last. Fine when there is none.
+    /// Removes the attachment. After its last attachment the volume is available. Succeeds if there is none.
     async fn delete_attachment(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError>;
-    /// The attachments of a server.
+    /// Returns the attachments of a server.
     async fn attachments_of(&self, server: Uuid) -> Result<Vec<Attachment>, ServiceError>;
-    /// Every attachment; for the audit.
+    /// Returns all attachments, for the audit.
     async fn all_attachments(&self) -> Result<Vec<Attachment>, ServiceError>;
-    /// The files of all volumes that were made, for the audit.
+    /// Returns the files of all volumes that were made, for the audit.
     async fn stored_bytes(&self) -> Result<Vec<StoredBytes>, ServiceError>;
 }

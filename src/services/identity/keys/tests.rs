@@ -1,4 +1,4 @@
-//! The keys that a rotation keeps, and the processes that notice it.
+//! Tests of the keys that a rotation keeps, and of the processes that notice it.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn mode(file: &Path) -> u32 {
     fs::metadata(file).unwrap().permissions().mode() & 0o777
 }
 
-/// The key that has this state.
+/// Returns the key with this state.
 fn key(file: &Path, state: &str) -> String {
     let lines = lines(file);
     let line = lines.iter().find(|line| line.split(' ').nth(1) == Some(state)).unwrap();

@@ -1,16 +1,16 @@
-//! How much an image may carry: Glance's own limits.
+//! Glance's limits of an image's names, tags, properties and members.
 
 use std::collections::BTreeMap;
 
 use super::Image;
 use crate::services::ServiceError;
 
-/// The most properties, tags and members of an image, each.
+/// The maximum number of properties, of tags and of members of an image.
 pub const MOST: usize = 128;
-/// The longest value of a property, in bytes.
+/// The maximum length of a property's value in bytes.
 const LONGEST_VALUE: usize = 65_535;
 
-/// Refuses an image that carries too much; one that an older release let carry more may carry less.
+/// Refuses an image that exceeds a limit. An image that exceeded it in an older release may become smaller.
 pub(super) fn check(image: &Image, before: Option<&Image>) -> Result<(), ServiceError> {
     within("properties", image.properties.len(), before.map_or(0, |before| before.properties.len()))?;
     within("tags", image.tags.len(), before.map_or(0, |before| before.tags.len()))?;
@@ -22,7 +22,7 @@ pub(super) fn check(image: &Image, before: Option<&Image>) -> Result<(), Service
     check_values(&image.properties)
 }
 
-/// Refuses one thing more than [`MOST`].
+/// Refuses more than [`MOST`] things.
 pub(super) fn within(what: &str, attempted: usize, before: usize) -> Result<(), ServiceError> {
     if attempted <= MOST || attempted <= before {
         return Ok(());
@@ -32,7 +32,7 @@ pub(super) fn within(what: &str, attempted: usize, before: usize) -> Result<(), 
     )))
 }
 
-/// Refuses what cannot be a project's id.
+/// Refuses a text that cannot be a project's id.
 pub(super) fn project(what: &str, id: &str) -> Result<(), ServiceError> {
     check_text(what, id, 1)?;
     match id.chars().any(char::is_control) {

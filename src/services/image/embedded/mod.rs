@@ -1,4 +1,4 @@
-//! The embedded image service: records in the services database, bytes in a folder, one file per image under its id.
+//! The embedded image service: records in the services database, and a file per image in a folder, named by its id.
 
 pub mod limits;
 mod records;
@@ -24,10 +24,10 @@ use crate::services::transaction::{Refusal, Transactions};
 pub use records::{ImageFilter, NewImage};
 
 const SERVICE: &str = "image";
-/// The property of images that carry the disks of a move, which names it.
+/// The property that names the move whose disks an image carries.
 const MADE_FOR_A_MOVE: &str = "cellshift_migration";
 
-/// The image service that lives in this process. Share it as `Arc` or `web::Data`.
+/// The image service in this process. Share it as `Arc` or `web::Data`.
 pub struct EmbeddedImage {
     db: Db,
     env: Env,
@@ -43,15 +43,15 @@ impl Transactions for EmbeddedImage {
 }
 
 impl EmbeddedImage {
-    /// Opens the service over the services database and the folder of the bytes, which is made when there is none. Uploads
-    /// that a crash broke off are as if they had never begun.
+    /// Opens the service over the services database and the folder of the files, which is made if missing. Resets uploads that a crash
+    /// interrupted.
     pub async fn open(db: Db, env: Env, folder: &Path) -> Result<EmbeddedImage, ServiceError> {
         let now = env.now().naive_utc();
         let known = db.read(|conn| rows::list(conn, &ImageQuery::default()));
         let known = known.await.map_err(|e| ServiceError::from_db(SERVICE, e))?;
         let broken_off: Vec<String> = known.iter().filter(|image| image.status == "saving").map(|image| image.id.clone()).collect();
-        // The power failed before a file was durable whose sender keeps the bytes until they have arrived. Any other active image was
-        // durable before its upload was answered: when its file is gone, that stays visible.
+        // A power cut lost a file that was not durable yet; its sender still has the bytes. Other active images were durable before their
+        // upload was acknowledged, so a missing file stays visible.
         let passing = known.iter().filter(|image| image.status == "active" && is_in_passing(image));
         let active = passing.map(|image| image.id.clone()).collect();
         let lost = bytes_on_disk::missing(&env, folder, active).await;
@@ -69,7 +69,7 @@ impl EmbeddedImage {
         Ok(EmbeddedImage::over(db, env, folder))
     }
 
-    /// The service over what is there, for a look: nothing is mended, moved or removed.
+    /// Makes a read-only view of the service: it repairs, moves and removes nothing.
     pub fn over(db: Db, env: Env, folder: &Path) -> EmbeddedImage {
         EmbeddedImage { db, env, folder: folder.to_owned() }
     }
@@ -78,14 +78,14 @@ impl EmbeddedImage {
         self.folder.join(id.to_string())
     }
 
-    /// At most `length` bytes of an active image, from the byte `first` on.
+    /// Reads at most `length` bytes of an active image, from byte `first` on.
     pub async fn download_part(&self, id: Uuid, first: u64, length: u64) -> Result<ImageData, ServiceError> {
         bytes_on_disk::read_part(&self.env, SERVICE, self.path(id), first, length).await
     }
 
     async fn delete(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
         self.write(fence, move |conn| Ok(rows::delete(conn, &id.to_string())?)).await?;
-        // After the commit: a start moves bytes without a record to lost+found/, a record without bytes would lie.
+        // After the commit: a file without a record goes to lost+found/ at a start, but a record without a file would be false.
         bytes_on_disk::remove(&self.env, SERVICE, self.path(id)).await
     }
 
@@ -96,15 +96,15 @@ impl EmbeddedImage {
             if !rows::activate(conn, &id.to_string(), unplaced.size, &unplaced.sha256, now)? {
                 return Err(ServiceError::Conflict(format!("Image {id} was deleted or got other bytes during the upload.")).into());
             }
-            // Inside the transaction, under the row's lock: only the upload that wins touches the place, and before its commit
-            // nobody reads it.
+            // Inside the transaction, under the row's lock: only the winning upload replaces the file, and nobody reads it before the
+            // commit.
             place(unplaced, &path, keep)
         })
         .await?;
         Ok(hash)
     }
 
-    /// The bytes of an active image again: a retry whose first answer was lost, or a file that has been lost since, which is put back.
+    /// Takes the bytes of an active image again: a retry after a lost answer, or the replacement of a lost file.
     async fn take_again(&self, image: &Image, data: ImageData, keep: Keep) -> Result<String, ServiceError> {
         let (id, path) = (image.id, self.path(image.id));
         let other = || ServiceError::Conflict(format!("Image {id} has other bytes already."));
@@ -120,7 +120,7 @@ impl EmbeddedImage {
         }
         let now = self.env.now().naive_utc();
         self.write(None, move |conn| {
-            // Under the row's lock, so that no delete comes between.
+            // Under the row's lock, so that the image is not deleted meanwhile.
             if !rows::set_status(conn, &id.to_string(), &["active"], "active", now)? {
                 return Err(ServiceError::Conflict(format!("Image {id} was deleted during the upload.")).into());
             }
@@ -139,7 +139,7 @@ impl EmbeddedImage {
         self.write(None, move |conn| Ok(rows::set_status(conn, &id.to_string(), &["queued"], "saving", now)?)).await?;
         let stored = self.store(id, data, keep).await;
         if stored.is_err() {
-            // Best effort: an image left as `saving` takes a new upload just as well.
+            // Best effort: an image left in `saving` accepts a new upload too.
             let now = self.env.now().naive_utc();
             let undone = self.write(None, move |conn| Ok(rows::set_status(conn, &id.to_string(), &["saving"], "queued", now)?));
             if let Err(error) = undone.await {
@@ -168,7 +168,7 @@ impl ImageService for EmbeddedImage {
     }
 
     async fn delete_image(&self, fence: Fence, id: Uuid) -> Result<(), ServiceError> {
-        // `protected` guards against users; a saga deletes only what it made.
+        // `protected` guards against users; a saga deletes only images that it made.
         self.delete(Some(fence), id).await
     }
 
@@ -224,7 +224,7 @@ fn load(conn: &mut Conn, id: Uuid) -> Result<Image, Refusal> {
     Ok(from_row(row, members.into_iter().map(|member| member.member_id).collect())?)
 }
 
-/// The images that match, newest first.
+/// Returns the selected images, newest first.
 fn load_list(conn: &mut Conn, query: &ImageQuery) -> Result<Vec<Image>, Refusal> {
     let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for member in rows::all_members(conn)? {
@@ -237,7 +237,7 @@ fn load_list(conn: &mut Conn, query: &ImageQuery) -> Result<Vec<Image>, Refusal>
     Ok(images.collect::<Result<_, DbError>>()?)
 }
 
-/// The image carries the disks of a move.
+/// True if the image carries the disks of a move.
 fn is_in_passing(image: &ImageRow) -> bool {
     serde_json::from_str::<BTreeMap<String, String>>(&image.properties).is_ok_and(|properties| properties.contains_key(MADE_FOR_A_MOVE))
 }

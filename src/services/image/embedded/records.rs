@@ -1,5 +1,5 @@
-//! Image records as users of the API see and change them. The caller's rights are judged here: what one may not see does
-//! not exist for one.
+//! Image records as users of the API see and change them. Checks the caller's rights: an image that the caller may not see is reported as
+//! missing.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::services::transaction::{Refusal, Transactions};
 /// An image to make for a user.
 #[derive(Clone, Default, Debug)]
 pub struct NewImage {
-    /// The user's choice; a new one when none.
+    /// The user's choice; none makes a new id.
     pub id: Option<Uuid>,
     pub name: Option<String>,
-    /// `shared` when none.
+    /// None means `shared`.
     pub visibility: Option<String>,
-    /// The caller's project when none; only an administrator may name another.
+    /// None means the caller's project. Only an administrator may name another.
     pub owner: Option<String>,
     pub disk_format: Option<String>,
     pub container_format: Option<String>,
@@ -31,13 +31,13 @@ pub struct NewImage {
     pub properties: BTreeMap<String, String>,
 }
 
-/// Which of the visible images to list.
+/// Selects images among those visible to the caller.
 #[derive(Clone, Default, Debug)]
 pub struct ImageFilter {
     pub query: ImageQuery,
     /// `public`, `private`, `shared`, `community` or `all`.
     pub visibility: Option<String>,
-    /// `accepted` (when none), `pending`, `rejected` or `all`: of the images that others share.
+    /// `accepted`, `pending`, `rejected` or `all`, for images that others share. None means `accepted`.
     pub member_status: Option<String>,
     pub tags: Vec<String>,
     pub protected: Option<bool>,
@@ -51,7 +51,7 @@ pub struct ImageFilter {
 
 const DISK_FORMATS: [&str; 11] = ["ami", "ari", "aki", "vhd", "vhdx", "vmdk", "raw", "qcow2", "vdi", "iso", "ploop"];
 const CONTAINER_FORMATS: [&str; 7] = ["ami", "ari", "aki", "bare", "ovf", "ova", "docker"];
-/// Who may see an image, from the whole world to one project.
+/// From visible to everyone to visible to one project.
 const VISIBILITIES: [&str; 4] = ["public", "community", "shared", "private"];
 
 impl EmbeddedImage {
@@ -90,14 +90,14 @@ impl EmbeddedImage {
         Ok(image)
     }
 
-    /// The image, when the caller may change it; forbidden when the caller may only see it.
+    /// Returns the image if the caller may change it. Forbidden if the caller may only see it.
     pub async fn own_image(&self, caller: &RequestContext, id: Uuid) -> Result<Image, ServiceError> {
         let image = self.image(id).await?;
         may_change(caller, &image)?;
         Ok(image)
     }
 
-    /// The images that the caller may see and that match, newest first.
+    /// Returns the selected images that the caller may see, newest first.
     pub async fn list(&self, caller: &RequestContext, filter: ImageFilter) -> Result<Vec<Image>, ServiceError> {
         let (query, project) = (filter.query.clone(), caller.project_id.clone());
         let (mut images, memberships) = self
@@ -111,7 +111,7 @@ impl EmbeddedImage {
         Ok(images)
     }
 
-    /// Changes an image by `change`, in one transaction; what it may not be afterwards is refused.
+    /// Changes an image with `change`, in one transaction, and checks the result.
     pub async fn update<F>(&self, caller: &RequestContext, id: Uuid, change: F) -> Result<Image, ServiceError>
     where
         F: FnOnce(&mut Image) -> Result<(), ServiceError> + Send + 'static,
@@ -130,7 +130,7 @@ impl EmbeddedImage {
         .await
     }
 
-    /// Deletes an image for the caller; forbidden while it is protected.
+    /// Deletes an image for the caller. Forbidden while it is protected.
     pub async fn delete_own(&self, caller: &RequestContext, id: Uuid) -> Result<(), ServiceError> {
         let image = self.own_image(caller, id).await?;
         if image.protected {
@@ -139,7 +139,7 @@ impl EmbeddedImage {
         self.delete(None, id).await
     }
 
-    /// An image's members: all for its owner, oneself for a member.
+    /// Returns all members of an image for its owner; for a member, only the member itself.
     pub async fn members(&self, caller: &RequestContext, id: Uuid) -> Result<Vec<ImageMember>, ServiceError> {
         let image = self.visible_image(caller, id).await?;
         let mut members = self.read(move |conn| Ok(rows::members(conn, &id.to_string())?)).await?;
@@ -149,7 +149,7 @@ impl EmbeddedImage {
         Ok(members)
     }
 
-    /// Shares a shared image with a project; pending until that project accepts.
+    /// Shares a shared image with a project. The project must accept it.
     pub async fn add_member(&self, caller: &RequestContext, id: Uuid, project: &str) -> Result<ImageMember, ServiceError> {
         let image = self.own_image(caller, id).await?;
         if image.visibility != "shared" {
@@ -172,7 +172,7 @@ impl EmbeddedImage {
         .await
     }
 
-    /// A member takes or refuses the image; its owner may not decide that for it.
+    /// Accepts or rejects the image for a member. The owner may not decide this.
     pub async fn set_member_status(
         &self,
         caller: &RequestContext,
@@ -224,7 +224,7 @@ fn may_change(caller: &RequestContext, image: &Image) -> Result<(), ServiceError
     }
 }
 
-/// What an image must be to be stored; `before` is what it was.
+/// Checks an image before it is stored. `before` is its former state.
 fn check(caller: &RequestContext, image: &Image, before: Option<&Image>) -> Result<(), ServiceError> {
     let invalid = |what: String| Err(ServiceError::Invalid(what));
     if !VISIBILITIES.contains(&image.visibility.as_str()) {
@@ -250,7 +250,7 @@ fn check(caller: &RequestContext, image: &Image, before: Option<&Image>) -> Resu
     Ok(())
 }
 
-/// What a list shows of all that one may see: not everybody's community images, and of shared ones those that were accepted.
+/// True if a list shows the visible image: it hides others' community images and shared images that were not accepted.
 fn is_listed(caller: &RequestContext, image: &Image, filter: &ImageFilter, membership: Option<&String>) -> bool {
     let visibility = filter.visibility.as_deref();
     if visibility.is_some_and(|wanted| wanted != "all" && wanted != image.visibility) {

@@ -1,4 +1,4 @@
-//! The embedded image service, judged by the files in its folder and by what it gives back.
+//! Tests of the embedded image service, by the files in its folder and the bytes that it returns.
 
 use std::sync::Arc;
 
@@ -248,7 +248,7 @@ async fn a_lost_file_comes_back_with_the_same_bytes_alone() {
     assert_eq!(world.files(), Vec::<String>::new(), "nothing of the others is left");
     assert_eq!(world.images.upload(image.id, bytes("content")).await.unwrap(), hash);
     assert_eq!(bytes_of(&world.images, image.id).await, b"content");
-    // While the file is there, it stays as it is.
+    // While the file exists, it stays unchanged.
     std::fs::write(&path, "changed").unwrap();
     assert_eq!(world.images.upload(image.id, bytes("content")).await.unwrap(), hash);
     assert_eq!(std::fs::read(&path).unwrap(), b"changed");

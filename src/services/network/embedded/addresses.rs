@@ -1,4 +1,4 @@
-//! Which addresses a port gets, and its MAC address.
+//! Chooses ports' addresses and MAC addresses.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,10 +18,10 @@ use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
 use crate::services::transaction::Refusal;
 
-/// Neighbours of the last address given out that are tried before all addresses in use are read.
+/// The number of addresses after the last assigned one that are tried before all used addresses are read.
 const TRIES: usize = 16;
 
-/// Refuses more addresses than one port may have.
+/// Refuses more addresses than a port may have.
 pub(super) fn check_count(limits: &Limits, wanted: Option<&[WantedAddress]>) -> Result<(), ServiceError> {
     match wanted {
         Some(wanted) if wanted.len() > limits.max_fixed_ips_per_port => {
@@ -31,7 +31,7 @@ pub(super) fn check_count(limits: &Limits, wanted: Option<&[WantedAddress]>) -> 
     }
 }
 
-/// Gives a port its addresses: the wanted ones or, when the request leaves it open, one per IP version that the network has.
+/// Assigns a port its addresses: the wanted ones or, if the request names none, one per IP version of the network.
 pub(super) fn assign(conn: &mut Conn, port: Uuid, network: Uuid, wanted: Option<&[WantedAddress]>) -> Result<Vec<FixedIp>, Refusal> {
     let mut available = Vec::new();
     for row in table::list(conn, Of::These(&[network.to_string()]))? {
@@ -59,14 +59,14 @@ pub(super) fn assign(conn: &mut Conn, port: Uuid, network: Uuid, wanted: Option<
     Ok(chosen)
 }
 
-/// The addresses of a port, in order.
+/// Returns the addresses of a port, in order.
 pub(super) fn fixed_ips(rows: Vec<AddressRow>) -> Result<Vec<FixedIp>, DbError> {
     rows.into_iter()
         .map(|row| Ok(FixedIp { subnet_id: read_id("port_addresses.subnet_id", &row.subnet_id)?, ip_address: row.ip_address }))
         .collect()
 }
 
-/// A MAC address that no port has, made from the port's id so that a replay makes the same.
+/// Returns an unused MAC address, derived from the port's id so that a replay makes the same address.
 pub(super) fn mac_address(conn: &mut Conn, port: Uuid) -> Result<String, DbError> {
     let mut salt = 0u32;
     loop {
@@ -131,7 +131,7 @@ fn one(conn: &mut Conn, port: Uuid, network: Uuid, available: &[SubnetRecord], w
     }
 }
 
-/// The next free address after the last one given out, so that one just released is not at once somebody else's.
+/// Returns the next free address after the last assigned one, so that a released address is not reused at once.
 fn next_free(conn: &mut Conn, subnet: &SubnetRecord) -> Result<Option<FixedIp>, Refusal> {
     let id = subnet.id.to_string();
     let Some(held) = table::hold(conn, &id)? else { return Ok(None) };
@@ -158,7 +158,7 @@ fn take(conn: &mut Conn, subnet: &SubnetRecord, block: &Cidr, pools: &[(u128, u1
     Ok(FixedIp { subnet_id: subnet.id, ip_address: block.address(chosen).to_string() })
 }
 
-/// The address after `n` in the pools; after the last one comes the first.
+/// Returns the address after `n` in the pools. After the last address comes the first.
 fn following(pools: &[(u128, u128)], n: u128) -> u128 {
     let at = pools.iter().position(|(start, end)| (*start..=*end).contains(&n)).unwrap_or(0);
     if n < pools[at].1 { n + 1 } else { pools[(at + 1) % pools.len()].0 }

@@ -1,4 +1,4 @@
-//! Ports from their rows: addresses, bindings, the network's name, and what the QoS policy asks of a host.
+//! Builds ports from their rows: addresses, bindings, the network's name, and the resource request of the QoS policy.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,16 +15,16 @@ use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::transaction::Refusal;
 
-/// Past this many ports their parts are read whole instead of by id.
+/// For more ports than this, their parts are read whole instead of by id.
 const BY_ID_MAX: usize = 500;
 
-/// One port.
+/// Returns the port with this id.
 pub(super) fn port(conn: &mut Conn, id: Uuid) -> Result<PortRecord, Refusal> {
     let row = ports::find(conn, &id.to_string())?.ok_or_else(|| absent("Port", id))?;
     records(conn, vec![row])?.pop().ok_or_else(|| absent("Port", id))
 }
 
-/// Ports in the order of `rows`.
+/// Returns ports in the order of `rows`.
 pub(super) fn records(conn: &mut Conn, rows: Vec<PortRow>) -> Result<Vec<PortRecord>, DbError> {
     let ids: Vec<String> = rows.iter().map(|row| row.id.clone()).collect();
     let of = if ids.len() > BY_ID_MAX { Of::All } else { Of::These(&ids) };
@@ -113,7 +113,7 @@ impl Parts {
     }
 }
 
-/// A binding as callers see it.
+/// Converts a row into a binding for callers.
 pub(super) fn binding(row: BindingRow) -> Result<PortBinding, DbError> {
     Ok(PortBinding {
         host: row.host,

@@ -1,4 +1,4 @@
-//! Bindings of ports to hosts: their one state machine, used under fences by `effects` and here by the API.
+//! Bindings of ports to hosts: one state machine, which `effects` uses under fences and the API uses here.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -13,16 +13,16 @@ use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
 
-/// The virtual interface that hosts of this control plane plug.
+/// The type of virtual interface that hosts of this control plane plug.
 const VIF_TYPE: &str = "ovs";
 
 impl EmbeddedNetwork {
-    /// The bindings of a port.
+    /// Returns the bindings of a port.
     pub async fn bindings(&self, port: Uuid) -> Result<Vec<PortBinding>, ServiceError> {
         self.read(move |conn| Ok(assemble::port(conn, port)?.port.bindings)).await
     }
 
-    /// Adds a binding for an API caller; what is left out is the port's. Conflict when the host has one.
+    /// Adds a binding for an API caller, with the port's values for omitted attributes. Conflict if the host has a binding.
     pub async fn add_binding(&self, port: Uuid, attributes: Attributes) -> Result<PortBinding, ServiceError> {
         let wanted = checked(BINDING, attributes, true)?;
         let host = text(&wanted, "host").filter(|host| !host.is_empty());
@@ -38,7 +38,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Changes what a binding asks of its host's network.
+    /// Changes the VNIC type and profile of a binding.
     pub async fn update_binding(&self, port: Uuid, host: String, attributes: Attributes) -> Result<PortBinding, ServiceError> {
         let changes = checked(BINDING, attributes, false)?;
         self.write(None, move |conn| {
@@ -51,7 +51,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Makes a binding the active one for an API caller. Conflict when it is.
+    /// Makes a binding active for an API caller. Conflict if it is active already.
     pub async fn switch_binding(&self, port: Uuid, host: String) -> Result<PortBinding, ServiceError> {
         self.write(None, move |conn| {
             let row = hold(conn, port)?;
@@ -64,7 +64,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Removes a binding for an API caller. Not found when there is none.
+    /// Removes a binding for an API caller. NotFound if there is none.
     pub async fn remove_binding(&self, port: Uuid, host: String) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
             hold(conn, port)?;
@@ -76,13 +76,13 @@ impl EmbeddedNetwork {
     }
 }
 
-/// The port, held until the transaction ends.
+/// Locks the port's row until the transaction ends, and returns it.
 pub(super) fn hold(conn: &mut Conn, port: Uuid) -> Result<PortRow, Refusal> {
     ports::hold(conn, &port.to_string())?.ok_or_else(|| absent("Port", port))
 }
 
-/// A binding on the host: INACTIVE when the port has an active one, else ACTIVE. What is not given is as in the active
-/// binding, else as in the port.
+/// Creates a binding on the host: INACTIVE if the port has an active one, else ACTIVE. Omitted values come from the active binding, else
+/// from the port.
 pub(super) fn create(
     conn: &mut Conn,
     port: &PortRow,
@@ -108,7 +108,7 @@ pub(super) fn create(
     table::insert(conn, &row)
 }
 
-/// Binds the port to this one host, or to none: what `binding:host_id` of a port means. Inactive bindings elsewhere stay.
+/// Binds the port to this host, or to none: the meaning of a port's `binding:host_id`. Inactive bindings of other hosts stay.
 pub(super) fn rebind(conn: &mut Conn, port: &PortRow, host: &str) -> Result<(), DbError> {
     if let Some(active) = table::active(conn, &port.id)? {
         if active.host == host {

@@ -1,4 +1,4 @@
-//! What sagas, hosts and the compute API do with ports: each effect under its server's fence, and fine when repeated.
+//! The calls of sagas, hosts and the compute API on ports. Each effect carries its server's fence and may be repeated.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::domain::fence::Fence;
 use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
 
-/// The owner that a port of a server names. The zone in it is informative; a port is bound before its zone is public.
+/// The device owner of a server's port. Nova appends the zone, which is not known yet when a port is bound.
 const DEVICE_OWNER: &str = "compute:nova";
 
 #[async_trait]
@@ -100,7 +100,7 @@ impl NetworkService for EmbeddedNetwork {
     }
 
     async fn supports_extended_bindings(&self) -> Result<bool, ServiceError> {
-        // Asked of the store all the same: a service that is down does not say what it can do.
+        // Reads the database in any case, because a service that is down cannot say which extensions it has.
         let supported = self.extended_bindings;
         self.read(move |_| Ok(supported)).await
     }
@@ -147,7 +147,7 @@ impl NetworkService for EmbeddedNetwork {
     async fn release_port(&self, fence: Fence, port: Uuid) -> Result<(), ServiceError> {
         let now = self.now();
         self.write(Some(fence), move |conn| {
-            // A port that another server has was never ours, or is no longer: nothing to take back.
+            // Another server's port was never this server's, or no longer is, so there is nothing to release.
             let held = ports::hold(conn, &port.to_string())?;
             let Some(mut row) = held.filter(|row| row.server_id == Some(fence.server.to_string())) else { return Ok(()) };
             bound::clear(conn, &row.id)?;
@@ -203,7 +203,7 @@ impl NetworkService for EmbeddedNetwork {
     async fn delete_binding(&self, fence: Fence, port: Uuid, host: &str) -> Result<(), ServiceError> {
         let host = host.to_owned();
         self.write(Some(fence), move |conn| {
-            // Released and taken by another server or device meanwhile: its binding is not ours to remove.
+            // Another server or device may have taken the released port; then its binding must stay.
             let held = ports::hold(conn, &port.to_string())?;
             if let Some(row) = held.filter(|row| is_free_for(row, fence.server)) {
                 bound::delete(conn, &row.id, &host)?;
@@ -217,7 +217,7 @@ impl NetworkService for EmbeddedNetwork {
         let host = host.to_owned();
         self.write(None, move |conn| {
             let known = bound::set_plugged(conn, &port.to_string(), &host, plugged)?;
-            // What is gone is unplugged.
+            // A missing binding counts as unplugged.
             if plugged && !known {
                 return Err(absent("Binding", format!("for port {port} on host {host}")));
             }
@@ -243,14 +243,14 @@ fn plain(conn: &mut Conn, rows: Vec<PortRow>) -> Result<Vec<Port>, DbError> {
     Ok(assemble::records(conn, rows)?.into_iter().map(|record| record.port).collect())
 }
 
-/// The server has the port from now on, and the port says so.
+/// Gives the port to the server.
 fn give_to(row: &mut PortRow, server: Uuid) {
     row.server_id = Some(server.to_string());
     row.device_id = server.to_string();
     row.device_owner = DEVICE_OWNER.to_owned();
 }
 
-/// True when no other server has the port. A port that no server has is free unless its owner gave it to another device.
+/// True if no other server has the port, and its owner has not given it to another device.
 fn is_free_for(row: &PortRow, server: Uuid) -> bool {
     let server = server.to_string();
     match &row.server_id {

@@ -1,5 +1,5 @@
-//! The network service over the services database, one file per subject. `effects` is what sagas and hosts use, under
-//! fences; the others are the API's.
+//! The network service over the services database, one file per subject. Sagas and hosts use `effects`, under fences; the API uses the
+//! other files.
 
 mod addresses;
 mod assemble;
@@ -28,7 +28,7 @@ use super::limits::Limits;
 
 const SERVICE: &str = "network";
 
-/// The network service of this program. Cheap to clone.
+/// The network service in this process. Cheap to clone.
 #[derive(Clone)]
 pub struct EmbeddedNetwork {
     db: Db,
@@ -45,26 +45,26 @@ impl Transactions for EmbeddedNetwork {
 }
 
 impl EmbeddedNetwork {
-    /// The network service over the services database.
+    /// Makes the network service over the services database.
     pub fn new(db: Db) -> EmbeddedNetwork {
         EmbeddedNetwork { db, extended_bindings: true, limits: Limits::default() }
     }
 
-    /// The same without the extension "Port Bindings Extended", as an old deployment has it: a cross-cell move is refused.
+    /// Removes the extension "Port Bindings Extended", as in an old deployment: a cross-cell move is refused.
     #[must_use]
     pub fn without_extended_bindings(mut self) -> EmbeddedNetwork {
         self.extended_bindings = false;
         self
     }
 
-    /// This service with other limits.
+    /// Sets other limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> EmbeddedNetwork {
         self.limits = limits;
         self
     }
 
-    /// True when a port may have a binding per host.
+    /// True if a port may have a binding per host.
     pub fn has_extended_bindings(&self) -> bool {
         self.extended_bindings
     }

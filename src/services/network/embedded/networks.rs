@@ -20,7 +20,7 @@ const ADMIN_ONLY: &[&str] =
     &["shared", "router:external", "provider:network_type", "provider:physical_network", "provider:segmentation_id"];
 
 impl EmbeddedNetwork {
-    /// Networks that the caller may use, in order of creation.
+    /// Returns the networks that the caller may use, oldest first.
     pub async fn networks(&self, scope: Scope) -> Result<Vec<NetworkRecord>, ServiceError> {
         self.read(move |conn| {
             let rows = table::list(conn)?;
@@ -30,7 +30,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// One network.
+    /// Returns a network that the caller may use.
     pub async fn network_record(&self, scope: Scope, id: Uuid) -> Result<NetworkRecord, ServiceError> {
         self.read(move |conn| visible(conn, &scope, id)).await
     }
@@ -107,14 +107,14 @@ impl EmbeddedNetwork {
     }
 }
 
-/// A network that the caller may use.
+/// Returns a network that the caller may use.
 pub(super) fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<NetworkRecord, Refusal> {
     let rows: Vec<NetworkRow> = table::find(conn, &id.to_string())?.into_iter().collect();
     let network = records(conn, rows, Of::These(&[id.to_string()]))?.pop();
     network.filter(|n| scope.may_see(&n.project_id, n.shared || n.external)).ok_or_else(|| absent("Network", id))
 }
 
-/// The project of a network, whoever asks.
+/// Returns the project of a network without a check of rights.
 pub(super) fn owner(conn: &mut Conn, id: Uuid) -> Result<String, Refusal> {
     Ok(table::find(conn, &id.to_string())?.ok_or_else(|| absent("Network", id))?.project_id)
 }

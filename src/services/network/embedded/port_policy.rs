@@ -1,15 +1,15 @@
-//! The rights to set a port's attributes, as Neutron's default policy has it. A network that is shared is used by many: only who owns it
-//! decides about addresses on it, and about protection against false ones.
+//! The rights to set a port's attributes, as in Neutron's default policy. Many projects use a shared network, so only its owner decides
+//! about addresses on it and about protection against spoofed ones.
 
 use serde_json::Value;
 
 use super::super::records::{Attributes, NetworkRecord, Scope};
 use crate::services::ServiceError;
 
-/// Attributes for the network's owner, whoever owns the port.
+/// The attributes that only the network's owner may set, even on another's port.
 const OWNERS: &[&str] = &["mac_address", "port_security_enabled", "allowed_address_pairs"];
 
-/// Refuses a port on the network, or what only the network's owner may say of it.
+/// Refuses a port on a network that is not shared with the caller, or attributes that only the network's owner may set.
 pub(super) fn may_create(scope: &Scope, network: &NetworkRecord, attributes: &Attributes) -> Result<(), ServiceError> {
     if scope.may_change(&network.project_id) {
         return Ok(());
@@ -23,7 +23,7 @@ pub(super) fn may_create(scope: &Scope, network: &NetworkRecord, attributes: &At
     of_owners("create_port", attributes)
 }
 
-/// Refuses changes that only the owner of the port's network may make. A new MAC address is for those who manage the network.
+/// Refuses changes that only the owner of the port's network may make. A new MAC address needs the role manager in the network's project.
 pub(super) fn may_update(scope: &Scope, network_owner: &str, attributes: &Attributes) -> Result<(), ServiceError> {
     let owns = scope.may_change(network_owner);
     if attributes.contains_key("mac_address") && !(scope.admin || owns && scope.manager) {
@@ -42,7 +42,7 @@ fn of_owners(action: &str, attributes: &Attributes) -> Result<(), ServiceError> 
     if let Some(name) = OWNERS.iter().find(|name| attributes.contains_key(**name)) {
         return refused(&format!("{action}:{name}"));
     }
-    // Routers and DHCP servers have such ports; who takes one stands in for them.
+    // Such ports belong to routers and DHCP servers; a user's port of this kind could impersonate one.
     match attributes.get("device_owner").and_then(Value::as_str) {
         Some(owner) if owner.starts_with("network:") => refused(&format!("{action}:device_owner")),
         _ => Ok(()),

@@ -1,4 +1,4 @@
-//! Ports as the API makes, changes and deletes them.
+//! Creation, change and deletion of ports through the API.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
 
-/// What a request may say of a port.
+/// The attributes of a port that a request may set.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 struct Settable {
     name: String,
@@ -42,7 +42,7 @@ struct Settable {
 
 const ADMIN_ONLY: &[&str] = &["binding:host_id", "binding:profile"];
 impl EmbeddedNetwork {
-    /// Ports that the caller may see, in order of creation.
+    /// Returns the ports that the caller may see, oldest first.
     pub async fn ports(&self, scope: Scope, wanted: Wanted) -> Result<Vec<PortRecord>, ServiceError> {
         let mut wanted = wanted;
         if !scope.admin {
@@ -58,7 +58,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// One port.
+    /// Returns a port that the caller may see.
     pub async fn port_record(&self, scope: Scope, id: Uuid) -> Result<PortRecord, ServiceError> {
         self.read(move |conn| visible(conn, &scope, id)).await
     }
@@ -139,7 +139,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Deletes a port. Conflict when a router has it.
+    /// Deletes a port. Conflict if a router has it.
     pub async fn remove_port(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
             let record = visible(conn, &scope, id)?;
@@ -154,7 +154,7 @@ impl EmbeddedNetwork {
     }
 }
 
-/// What every new port needs.
+/// The values that each new port needs.
 pub(super) struct Blank {
     pub(super) id: Uuid,
     pub(super) network: Uuid,
@@ -163,7 +163,7 @@ pub(super) struct Blank {
     pub(super) now: DateTime<Utc>,
 }
 
-/// An ordinary port without a device.
+/// Makes the row of an ordinary port without a device.
 pub(super) fn blank_row(blank: Blank, security_groups: &[Uuid]) -> Result<PortRow, DbError> {
     let empty_list = json!([]).to_string();
     Ok(PortRow {
@@ -263,7 +263,7 @@ fn write_attributes(row: &mut PortRow, wanted: &Settable, now: DateTime<Utc>) ->
 
 fn move_addresses(conn: &mut Conn, record: &PortRecord, wanted: Vec<WantedAddress>) -> Result<(), Refusal> {
     let port = &record.port;
-    // An address of a subnet that the port is on already stays the one it has.
+    // If the request names only a subnet, the port keeps its present address in that subnet.
     let keep = |address: WantedAddress| match (&address.ip_address, address.subnet_id) {
         (None, Some(subnet)) => {
             let held = port.fixed_ips.iter().find(|fixed| fixed.subnet_id == subnet).map(|fixed| fixed.ip_address.clone());

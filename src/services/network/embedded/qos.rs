@@ -1,4 +1,4 @@
-//! QoS policies, their rules, and what they make a port ask of its host.
+//! QoS policies, their rules, and the resources that they request for ports.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
 
 impl EmbeddedNetwork {
-    /// Policies that the caller may use, with rules, in order of creation.
+    /// Returns the policies that the caller may use, with their rules, oldest first.
     pub async fn qos_policies(&self, scope: Scope) -> Result<Vec<QosPolicy>, ServiceError> {
         self.read(move |conn| {
             let rows = table::list(conn)?.into_iter().filter(|row| scope.may_see(&row.project_id, row.shared)).collect();
@@ -26,12 +26,12 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// One policy.
+    /// Returns a policy that the caller may use.
     pub async fn qos_policy(&self, scope: Scope, id: Uuid) -> Result<QosPolicy, ServiceError> {
         self.read(move |conn| visible(conn, &scope, id)).await
     }
 
-    /// Makes a policy without rules; administrators only.
+    /// Makes a policy without rules. Only administrators may.
     pub async fn create_qos_policy(&self, scope: Scope, mut attributes: Attributes) -> Result<QosPolicy, ServiceError> {
         administrators_only(&scope)?;
         let project_id = take_owner(&scope, &mut attributes)?;
@@ -56,7 +56,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Changes a policy; administrators only.
+    /// Changes a policy. Only administrators may.
     pub async fn update_qos_policy(&self, scope: Scope, id: Uuid, change: impl Into<Change>) -> Result<QosPolicy, ServiceError> {
         administrators_only(&scope)?;
         let (now, change) = (self.now(), change.into().checked(QOS_POLICY_ITSELF)?);
@@ -71,7 +71,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Deletes a policy. Conflict while a port or a network has it.
+    /// Deletes a policy. Conflict while a port or a network names it.
     pub async fn delete_qos_policy(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
         administrators_only(&scope)?;
         self.write(None, move |conn| {
@@ -86,7 +86,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Adds a rule; administrators only. Conflict when the policy has one of that kind and direction.
+    /// Adds a rule. Only administrators may. Conflict if the policy has a rule of this kind and direction.
     pub async fn create_qos_rule(
         &self,
         scope: Scope,
@@ -109,7 +109,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Changes a rule; administrators only.
+    /// Changes a rule. Only administrators may.
     pub async fn update_qos_rule(&self, scope: Scope, policy: Uuid, id: Uuid, attributes: Attributes) -> Result<QosRule, ServiceError> {
         administrators_only(&scope)?;
         self.write(None, move |conn| {
@@ -120,7 +120,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Removes a rule; administrators only.
+    /// Removes a rule. Only administrators may.
     pub async fn delete_qos_rule(&self, scope: Scope, policy: Uuid, id: Uuid) -> Result<(), ServiceError> {
         administrators_only(&scope)?;
         self.write(None, move |conn| {
@@ -137,7 +137,7 @@ pub(super) fn check_policy(conn: &mut Conn, scope: &Scope, policy: Option<Uuid>)
     policy.map_or(Ok(()), |id| visible(conn, scope, id).map(|_| ()))
 }
 
-/// A rule as callers see it.
+/// Converts a row into a rule for callers.
 pub(super) fn rule(row: RuleRow) -> Result<QosRule, DbError> {
     Ok(QosRule {
         id: read_id("qos_rules.id", &row.id)?,
@@ -149,8 +149,8 @@ pub(super) fn rule(row: RuleRow) -> Result<QosRule, DbError> {
     })
 }
 
-/// What a port with these rules asks of its host's network: one group for bandwidth, one for packet rates, each with an id
-/// made of the port's and its rules'. None when no rule guarantees anything.
+/// Returns the resource request of a port with these rules: one group for bandwidth and one for packet rates, each with an id derived from
+/// the port and the rules. None if no rule guarantees a minimum.
 pub(super) fn resource_request(port: Uuid, vnic_type: &str, physical_network: Option<&str>, rules: &[QosRule]) -> Option<Value> {
     let vnic = format!("CUSTOM_VNIC_TYPE_{}", custom(vnic_type));
     let mut groups = Vec::new();
@@ -183,7 +183,7 @@ fn resource_class(kind: QosRuleKind, direction: &str) -> &'static str {
     }
 }
 
-/// A name as traits spell it.
+/// Spells a name as traits do.
 fn custom(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' }).collect()
 }

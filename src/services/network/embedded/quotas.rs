@@ -1,5 +1,5 @@
-//! Quotas: how many networks, subnets, ports, security groups and rules a project may have. Who makes one takes the project's
-//! turn in the same transaction, before it counts: so the second of two makers counts what the first made.
+//! Quotas: the maximum numbers of a project's networks, subnets, ports, security groups and rules. Creation takes the project's turn in its
+//! transaction before it counts, so that the second of two creations counts the first.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
 
 const UNLIMITED: i64 = -1;
-/// How errors of a quota begin; the API gives them a type of their own.
+/// The prefix of quota errors. The API gives these errors their own type.
 pub const EXCEEDED: &str = "Quota exceeded for resources: ";
 
-/// A limit and what is used of it.
+/// A limit, and the used amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Room {
     pub limit: i64,
@@ -24,18 +24,18 @@ pub struct Room {
 }
 
 impl EmbeddedNetwork {
-    /// The limits of a project that has none of its own, by resource.
+    /// Returns the default limits, by resource.
     pub fn default_quota(&self) -> BTreeMap<String, i64> {
         self.limits.by_resource()
     }
 
-    /// A project's limits, by resource.
+    /// Returns a project's limits, by resource.
     pub async fn quota(&self, project: String) -> Result<BTreeMap<String, i64>, ServiceError> {
         let limits = self.limits.clone();
         self.read(move |conn| Ok(of(conn, &limits, &project)?)).await
     }
 
-    /// The limits of every project that has some of its own.
+    /// Returns the limits of all projects that have their own.
     pub async fn quotas(&self) -> Result<BTreeMap<String, BTreeMap<String, i64>>, ServiceError> {
         let defaults = self.default_quota();
         self.read(move |conn| {
@@ -48,7 +48,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// A project's limits and what is used of them, by resource.
+    /// Returns a project's limits and usage, by resource.
     pub async fn quota_usage(&self, project: String) -> Result<BTreeMap<String, Room>, ServiceError> {
         let limits = self.limits.clone();
         self.read(move |conn| {
@@ -62,7 +62,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Sets some of a project's limits. Invalid for one below what is used, unless the request has `force`.
+    /// Sets some limits of a project. Invalid if a limit is below the usage, unless the request has `force`.
     pub async fn set_quota(&self, project: String, mut wanted: Attributes) -> Result<BTreeMap<String, i64>, ServiceError> {
         let limits = self.limits.clone();
         let mut option = |name: &str| wanted.remove(name).map(|value| values::flag(&value)).transpose();
@@ -79,7 +79,7 @@ impl EmbeddedNetwork {
         }
         self.make_turn(&project).await?;
         self.write(None, move |conn| {
-            // Nobody makes anything between this count and the new limit.
+            // The turn keeps others from creating anything between this count and the new limit.
             table::take_turn(conn, &project)?;
             for (resource, limit) in &changes {
                 let used = used(conn, &project, resource)?;
@@ -99,27 +99,27 @@ impl EmbeddedNetwork {
         self.write(None, move |conn| Ok(table::clear(conn, &project)?)).await
     }
 
-    /// Makes sure that the project has a turn to take. Called before the transaction that takes it: two that make it at once are
-    /// a conflict, which ends a transaction.
+    /// Makes the project's row of turns if it is missing. A separate transaction must do this first: two that insert the row concurrently
+    /// conflict, and a conflict ends the transaction.
     pub(super) async fn make_turn(&self, project: &str) -> Result<(), ServiceError> {
         let (asked, made) = (project.to_owned(), project.to_owned());
         if self.read(move |conn| Ok(table::has_turn(conn, &asked)?)).await? {
             return Ok(());
         }
         match self.write(None, move |conn| Ok(table::make_turn(conn, &made)?)).await {
-            // Somebody else made it meanwhile.
+            // Another transaction inserted the row meanwhile.
             Err(ServiceError::Conflict(_)) => Ok(()),
             other => other,
         }
     }
 }
 
-/// Takes the project's turn, which others wait for until the transaction ends.
+/// Takes the project's turn: other transactions wait for it until this one ends.
 pub(super) fn take_turn(conn: &mut Conn, project: &str) -> Result<(), DbError> {
     table::take_turn(conn, project).map(|_| ())
 }
 
-/// Takes room for so much more, in the project's turn; conflict when there is none.
+/// Checks, in the project's turn, that there is room for `more`. Conflict if there is not.
 pub(super) fn take(conn: &mut Conn, limits: &Limits, project: &str, resource: &str, more: i64) -> Result<(), Refusal> {
     table::take_turn(conn, project)?;
     let limit = of(conn, limits, project)?.get(resource).copied().unwrap_or(UNLIMITED);
@@ -142,7 +142,7 @@ fn used(conn: &mut Conn, project: &str, resource: &str) -> Result<i64, DbError> 
         "port" => table::ports(conn, project),
         "security_group" => table::security_groups(conn, project),
         "security_group_rule" => table::security_group_rules(conn, project),
-        // Of what this service cannot make there is nothing.
+        // This service cannot create the other resources, so there are none.
         _ => Ok(0),
     }
 }

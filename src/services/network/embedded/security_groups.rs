@@ -1,4 +1,4 @@
-//! Security groups and rules. Every project has a group named `default`, made when it is first needed.
+//! Security groups and rules. Each project has a group named `default`, which is made when it is first needed.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,7 +19,7 @@ use crate::services::transaction::{Refusal, Transactions};
 
 const DEFAULT: &str = "default";
 impl EmbeddedNetwork {
-    /// The project's default group; made with its rules when there is none.
+    /// Returns the project's default group. Makes it with its rules if there is none.
     pub async fn default_security_group(&self, project: String) -> Result<Uuid, ServiceError> {
         let of = project.clone();
         if let Some(id) = self.read(move |conn| default_id(conn, &of)).await? {
@@ -30,16 +30,16 @@ impl EmbeddedNetwork {
         self.write(None, move |conn| default.ensure(conn)).await
     }
 
-    /// A default group for the project, to be made where it has none.
+    /// Prepares a default group for the project, in case it has none.
     pub(super) fn new_default(&self, project: String) -> DefaultGroup {
         let group = self.new_group(DEFAULT, project, "Default security group");
         let rules = self.rules_of_new_group(&group, true);
         DefaultGroup { group, rules }
     }
 
-    /// Groups that the caller may see, with rules, in order of creation.
+    /// Returns the groups that the caller may see, with their rules, oldest first.
     pub async fn security_groups(&self, scope: Scope) -> Result<Vec<SecurityGroup>, ServiceError> {
-        // A caller without a project (system scope) has no default group either.
+        // A caller without a project (system scope) has no default group.
         if !scope.project_id.is_empty() {
             self.default_security_group(scope.project_id.clone()).await?;
         }
@@ -50,12 +50,12 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// One group.
+    /// Returns a group that the caller may see.
     pub async fn security_group(&self, scope: Scope, id: Uuid) -> Result<SecurityGroup, ServiceError> {
         self.read(move |conn| Ok(visible(conn, &scope, id)?.0)).await
     }
 
-    /// Makes a group that lets everything out and nothing in.
+    /// Makes a group that allows all outgoing and no incoming traffic.
     pub async fn create_security_group(&self, scope: Scope, mut attributes: Attributes) -> Result<SecurityGroup, ServiceError> {
         let project = take_owner(&scope, &mut attributes)?;
         let default = self.new_default(project.clone());
@@ -96,7 +96,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Deletes a group. Conflict when a port names it or it is a project's default.
+    /// Deletes a group. Conflict if a port names it. Only administrators may delete a default group.
     pub async fn delete_security_group(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
             let (_, is_default) = visible(conn, &scope, id)?;
@@ -112,7 +112,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Adds a rule. Conflict when the group has the same one.
+    /// Adds a rule. Conflict if the group has an equal rule.
     pub async fn create_security_group_rule(&self, scope: Scope, mut attributes: Attributes) -> Result<SecurityGroupRule, ServiceError> {
         let project_id = take_owner(&scope, &mut attributes)?;
         let group = take_id(&mut attributes, "security_group_id")?;
@@ -120,7 +120,7 @@ impl EmbeddedNetwork {
             return Err(ServiceError::Invalid("Failed to parse request. Required attribute 'direction' not specified".into()));
         }
         let mut attributes = checked(SECURITY_GROUP_RULE, attributes, true)?;
-        // Null is "any", or the default.
+        // Null means "any", or the default.
         attributes.retain(|_, value| !value.is_null());
         let blank = new_rule(self.new_id(), group, &project_id, ("ingress", "IPv4"), None, self.now());
         let mut rule = patched(&blank, &attributes)?;
@@ -174,7 +174,7 @@ impl EmbeddedNetwork {
         }
     }
 
-    /// Everything may leave; into a default group comes what its members send.
+    /// Allows all outgoing traffic. A default group also allows traffic from its own members.
     fn rules_of_new_group(&self, group: &SecurityGroup, is_default: bool) -> Vec<SecurityGroupRule> {
         let mut kinds = vec![(("egress", "IPv4"), None), (("egress", "IPv6"), None)];
         if is_default {
@@ -185,15 +185,15 @@ impl EmbeddedNetwork {
     }
 }
 
-/// A project's default group before it is known whether the project has one.
+/// A prepared default group, in case the project has none.
 pub(super) struct DefaultGroup {
     group: SecurityGroup,
     rules: Vec<SecurityGroupRule>,
 }
 
 impl DefaultGroup {
-    /// The id of the project's default group, which is made when there is none: in the transaction of what needs it, so that a
-    /// request that is refused leaves none. The project must have a turn ([`EmbeddedNetwork::make_turn`]).
+    /// Returns the id of the project's default group, or makes the group. This happens in the transaction of the request that needs the
+    /// group, so that a refused request leaves none. The project must have a row of turns ([`EmbeddedNetwork::make_turn`]).
     pub(super) fn ensure(&self, conn: &mut Conn) -> Result<Uuid, Refusal> {
         quotas::take_turn(conn, &self.group.project_id)?;
         match default_id(conn, &self.group.project_id)? {

@@ -19,7 +19,7 @@ use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
 
 impl EmbeddedNetwork {
-    /// Subnets of the networks that the caller may use, in order of creation.
+    /// Returns the subnets of the networks that the caller may use, oldest first.
     pub async fn subnets(&self, scope: Scope) -> Result<Vec<SubnetRecord>, ServiceError> {
         self.read(move |conn| {
             let usable: Vec<String> =
@@ -30,12 +30,12 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// One subnet.
+    /// Returns a subnet of a network that the caller may use.
     pub async fn subnet(&self, scope: Scope, id: Uuid) -> Result<SubnetRecord, ServiceError> {
         self.read(move |conn| find(conn, &scope, id)).await
     }
 
-    /// Makes a subnet; what the request leaves out follows from the block: the first address is the gateway's, the rest the pool.
+    /// Makes a subnet. By default the block's first address is the gateway's, and the rest is the pool.
     pub async fn create_subnet(&self, scope: Scope, mut attributes: Attributes) -> Result<SubnetRecord, ServiceError> {
         let project_id = take_owner(&scope, &mut attributes)?;
         let network_id = take_id(&mut attributes, "network_id")?;
@@ -101,7 +101,7 @@ impl EmbeddedNetwork {
         .await
     }
 
-    /// Deletes a subnet. Conflict while ports have addresses of it.
+    /// Deletes a subnet. Conflict while ports have addresses in it.
     pub async fn delete_subnet(&self, scope: Scope, id: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
             changeable(conn, &scope, id)?;
@@ -194,13 +194,13 @@ fn check(block: &Cidr, subnet: &SubnetRecord) -> Result<(), ServiceError> {
     }
 }
 
-/// A subnet's pools as numbers; none when one is not made of addresses.
+/// Returns a subnet's pools as numbers; none if a pool is not made of addresses.
 pub(super) fn pools(subnet: &SubnetRecord) -> Option<Vec<(u128, u128)>> {
     let read = |text: &str| text.parse::<IpAddr>().ok().map(number);
     subnet.allocation_pools.iter().map(|pool| Some((read(&pool.start)?, read(&pool.end)?))).collect()
 }
 
-/// A row as callers see it.
+/// Converts a row into a subnet for callers.
 pub(super) fn record(row: SubnetRow) -> Result<SubnetRecord, DbError> {
     Ok(SubnetRecord {
         id: read_id("subnets.id", &row.id)?,

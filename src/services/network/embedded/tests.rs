@@ -1,4 +1,5 @@
-//! An address and a MAC belong to one port, a port has at most one active binding, effects may come twice or late.
+//! Tests that an address and a MAC belong to one port, that a port has at most one active binding, and that effects may repeat or come
+//! late.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -84,7 +85,7 @@ async fn a_cross_cell_move_binds_at_the_target_switches_and_leaves_the_source() 
     }
     let confirmed = network.port(port).await.unwrap();
     assert_eq!((hosts(&confirmed), confirmed.status.as_str()), (vec![("cell2-host1", "ACTIVE")], "ACTIVE"));
-    // A late effect of the past does nothing, and says so.
+    // A late effect is refused.
     let late = network.create_binding(fence(server, 4), port, "cell1-host1").await;
     assert!(matches!(late, Err(ServiceError::Stale(_))), "{late:?}");
     assert_eq!(network.port(port).await.unwrap(), confirmed);
@@ -94,7 +95,7 @@ async fn a_cross_cell_move_binds_at_the_target_switches_and_leaves_the_source() 
         network.delete_port(fence(server, 6), port).await.unwrap();
     }
     assert!(matches!(network.port(port).await, Err(ServiceError::NotFound(_))));
-    // What is gone is unplugged; it cannot be plugged.
+    // A missing port counts as unplugged, and cannot be plugged.
     network.set_plugged(port, "cell2-host1", false).await.unwrap();
     assert!(matches!(network.set_plugged(port, "cell2-host1", true).await, Err(ServiceError::NotFound(_))));
 }
@@ -137,7 +138,7 @@ async fn only_taking_makes_a_port_a_servers_and_none_can_deny_it() {
     let groups = network.security_group_names(vec![server]).await.unwrap();
     assert_eq!(groups, BTreeMap::from([(server, vec!["default".to_owned()])]));
 
-    // The owner writes another device into the server's port: the server has it all the same, until it lets go.
+    // The owner writes another device into the server's port. The server still has the port until it releases it.
     for device in [String::new(), network.new_id().to_string()] {
         network.update_port(member("demo"), made, attributes(json!({"device_id": device, "device_owner": ""}))).await.unwrap();
         assert_eq!(of_server(network.ports_of(server).await.unwrap()), [made]);
@@ -222,7 +223,7 @@ async fn projects_see_their_own_and_what_is_shared_and_change_only_their_own() {
     assert!(matches!(network.delete_security_group(member("a"), default[0].id).await, Err(ServiceError::Conflict(_))));
 }
 
-/// One random effect on the bindings of two ports over three hosts.
+/// A random effect on the bindings of two ports over three hosts.
 #[derive(Clone, Debug)]
 enum Effect {
     Bind(usize, usize),
@@ -274,7 +275,7 @@ proptest! {
     }
 }
 
-/// Many ports at once: every address and MAC once, and a first default group that all share.
+/// Makes many ports concurrently: no address or MAC repeats, and all share the project's first default group.
 async fn race(url: &str) {
     let network = EmbeddedNetwork::new(Db::open("services", url, Schema::Services, &Env::system()).unwrap());
     let on = network_with(&network, &["10.9.0.0/24"]).await;
@@ -307,7 +308,7 @@ fn with_little_room(url: &str) -> EmbeddedNetwork {
     EmbeddedNetwork::new(Db::open("services", url, Schema::Services, &Env::system()).unwrap()).with_limits(limits)
 }
 
-/// Many at once, through two services, make more of everything than the project may have.
+/// Makes more of each resource than the project may have, concurrently through two services.
 async fn race_for_room(two: [EmbeddedNetwork; 2]) {
     let on = network_with(&two[0], &["10.9.0.0/24"]).await;
     let makers = (0..40).map(|n| {
@@ -333,7 +334,7 @@ async fn race_for_room(two: [EmbeddedNetwork; 2]) {
 #[tokio::test]
 async fn quotas_hold_when_many_make_at_once_on_sqlite() {
     let dir = tempfile::tempdir().unwrap();
-    // A SQLite file belongs to one process.
+    // A SQLite file belongs to one process, so both writers are one service.
     let network = with_little_room(dir.path().join("services.db").to_str().unwrap());
     race_for_room([network.clone(), network]).await;
 }

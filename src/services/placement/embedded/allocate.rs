@@ -1,4 +1,4 @@
-//! What consumers take: replaced as a whole, within capacity, under generations.
+//! Allocations of consumers: replaced as a whole, within capacity, under generations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,20 +15,20 @@ use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::services::transaction::Refusal;
 
-/// What a change means that finds the world as it wants it, under a generation that has moved on.
+/// The answer to a change with a stale generation that would change nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
-    /// The same effect delivered twice: done already.
+    /// Success: the same effect was delivered twice.
     Fine,
-    /// An API caller's stale view: a conflict.
+    /// Conflict: an API caller's view is stale.
     Refused,
 }
 
-/// Amounts by provider and class, as the records spell them.
+/// Amounts by provider and class, with ids as text.
 type Taken = BTreeMap<Key, i64>;
 /// Provider and class.
 type Key = (String, String);
-/// The inventories of the providers concerned.
+/// The inventories of the affected providers.
 type Stock = BTreeMap<Key, InventoryRow>;
 
 struct Before {
@@ -68,7 +68,7 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
             add(&mut deltas, key, *amount)?;
         }
     }
-    // In one order for everyone, so that two writers never wait for each other.
+    // All writers lock the providers in one order, so that two writers never deadlock.
     for provider in &providers {
         if !offered::bump(conn, provider, None)? {
             return Err(ServiceError::Invalid(format!("Allocation for resource provider '{provider}' that does not exist.")).into());
@@ -91,7 +91,7 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
     Ok(())
 }
 
-/// Removes what a consumer has. Not found when it has nothing.
+/// Removes a consumer's allocations. NotFound if it has none.
 pub(super) fn remove(conn: &mut Conn, consumer: Uuid) -> Result<(), Refusal> {
     let Some(mut now) = of_consumer(conn, consumer)? else {
         return Err(ServiceError::NotFound(format!("No allocations for consumer '{consumer}'")).into());
@@ -100,7 +100,7 @@ pub(super) fn remove(conn: &mut Conn, consumer: Uuid) -> Result<(), Refusal> {
     replace(conn, &[now], Repeat::Refused)
 }
 
-/// A consumer and what it has.
+/// Returns a consumer and its allocations.
 pub(super) fn of_consumer(conn: &mut Conn, consumer: Uuid) -> Result<Option<Allocations>, DbError> {
     let id = consumer.to_string();
     match consumption::consumer(conn, &id)? {
@@ -112,7 +112,7 @@ pub(super) fn of_consumer(conn: &mut Conn, consumer: Uuid) -> Result<Option<Allo
     }
 }
 
-/// Records as callers see them.
+/// Converts rows into allocations for callers.
 pub(super) fn from_rows(consumer: ConsumerRow, rows: Vec<AllocationRow>) -> Result<Allocations, DbError> {
     let mut allocations: BTreeMap<Uuid, BTreeMap<String, i64>> = BTreeMap::new();
     for row in rows {
@@ -147,7 +147,7 @@ fn check_form(changes: &[Allocations]) -> Result<(), ServiceError> {
     Ok(())
 }
 
-/// Bounded amounts cannot overflow a sum; stored ones may be of a release that had no bound.
+/// Adds with a check for overflow: amounts stored by an older release had no bound.
 fn add(deltas: &mut Taken, key: &Key, amount: i64) -> Result<(), ServiceError> {
     let sum = deltas.entry(key.clone()).or_insert(0);
     *sum = sum.checked_add(amount).ok_or_else(|| {
@@ -195,8 +195,8 @@ fn check_generation(change: &Allocations, stored: Option<&ConsumerRow>) -> Resul
     )))
 }
 
-/// The amounts of one consumer against the units of the inventories. Only where more is taken than before: what is held may
-/// always be kept, moved to another consumer or given back, also when the inventory has changed meanwhile.
+/// Checks a consumer's amounts against the inventories' units, but only amounts that grow: a held amount may always be kept, moved to
+/// another consumer or returned, even if the inventory has changed.
 fn check_units(change: &Allocations, deltas: &Taken, stock: &Stock) -> Result<(), ServiceError> {
     for (key, amount) in wanted(change) {
         let grows = deltas.get(&key).is_some_and(|delta| *delta > 0);

@@ -1,4 +1,4 @@
-//! Which traits and resource classes exist: the standard ones and those that someone has defined.
+//! The existing traits and resource classes: standard and custom ones.
 
 use super::super::names;
 use super::EmbeddedPlacement;
@@ -7,7 +7,7 @@ use crate::services::ServiceError;
 use crate::services::transaction::Transactions;
 
 impl EmbeddedPlacement {
-    /// All traits, standard ones first.
+    /// Returns all traits, standard ones first.
     pub async fn traits(&self) -> Result<Vec<String>, ServiceError> {
         self.read(|conn| {
             let custom = defined::traits(conn)?;
@@ -16,7 +16,7 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// Defines a custom trait; false when it existed.
+    /// Defines a custom trait. False if it exists.
     pub async fn create_trait(&self, name: String) -> Result<bool, ServiceError> {
         if !names::is_custom(&name) {
             return Err(ServiceError::Invalid(format!(
@@ -43,7 +43,7 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// All resource classes, standard ones first.
+    /// Returns all resource classes, standard ones first.
     pub async fn resource_classes(&self) -> Result<Vec<String>, ServiceError> {
         self.read(|conn| {
             let custom = defined::classes(conn)?;
@@ -52,7 +52,7 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// Defines a custom resource class; false when it existed.
+    /// Defines a custom resource class. False if it exists.
     pub async fn create_resource_class(&self, name: String) -> Result<bool, ServiceError> {
         if !names::is_custom(&name) {
             return Err(ServiceError::Invalid(format!(

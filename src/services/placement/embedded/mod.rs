@@ -1,8 +1,7 @@
-//! Placement over the services database. `providers` writes what is offered, `allocate` what is taken, `catalogue` the names.
+//! Placement over the services database. `providers` writes inventories, `allocate` allocations, `catalogue` names.
 //!
-//! A provider's generation is raised by every change of the provider or of what is taken from it, and the raise comes first
-//! in its transaction: on PostgreSQL it makes writers of one provider wait for each other, on SQLite there is one writer.
-//! So capacity is always checked against what is committed.
+//! Each change of a provider or of its allocations raises the provider's generation first in its transaction. On PostgreSQL this makes
+//! writers of one provider wait for each other; SQLite has a single writer. Capacity is therefore always checked against committed rows.
 
 mod allocate;
 mod catalogue;
@@ -27,7 +26,7 @@ pub use providers::Identity;
 
 const SERVICE: &str = "placement";
 
-/// The placement service of this program. Cheap to clone.
+/// The placement service in this process. Cheap to clone.
 #[derive(Clone)]
 pub struct EmbeddedPlacement {
     db: Db,
@@ -42,23 +41,23 @@ impl Transactions for EmbeddedPlacement {
 }
 
 impl EmbeddedPlacement {
-    /// Placement over the services database.
+    /// Makes placement over the services database.
     pub fn new(db: Db) -> EmbeddedPlacement {
         EmbeddedPlacement { db }
     }
 
-    /// Replaces the allocations of several consumers at once or not at all, for an API caller: each generation must be the
-    /// stored one, also when nothing would change.
+    /// Replaces the allocations of several consumers together or not at all, for an API caller. Each generation must be the stored one,
+    /// even if nothing would change.
     pub async fn put_allocations(&self, changes: Vec<Allocations>) -> Result<(), ServiceError> {
         self.write(None, move |conn| allocate::replace(conn, &changes, allocate::Repeat::Refused)).await
     }
 
-    /// Removes what a consumer has, whatever its generation.
+    /// Removes a consumer's allocations, at any generation.
     pub async fn delete_allocations(&self, consumer: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| allocate::remove(conn, consumer)).await
     }
 
-    /// The amounts taken from a provider, by consumer.
+    /// Returns the allocations from a provider, by consumer.
     pub async fn allocations_on(&self, provider: Uuid) -> Result<BTreeMap<Uuid, HeldOfProvider>, ServiceError> {
         self.read(move |conn| {
             let mut by_consumer: BTreeMap<Uuid, HeldOfProvider> = BTreeMap::new();
@@ -73,7 +72,7 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// What a project (and in it a user) has taken in all: by consumer type, the number of consumers and the sums by class.
+    /// Returns the usage of a project, or of one of its users: by consumer type, the number of consumers and the sums by class.
     pub async fn usages(&self, project: String, user: Option<String>) -> Result<BTreeMap<String, Usage>, ServiceError> {
         self.read(move |conn| {
             let mut usages: BTreeMap<String, Usage> = BTreeMap::new();
@@ -95,16 +94,16 @@ impl EmbeddedPlacement {
     }
 }
 
-/// The amounts that a consumer has of one provider.
+/// A consumer's amounts from one provider.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct HeldOfProvider {
-    /// The consumer's.
+    /// The consumer's generation.
     pub generation: i64,
     /// By class.
     pub amounts: BTreeMap<String, i64>,
 }
 
-/// What the consumers of one type have taken.
+/// The usage of all consumers of one type.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Usage {
     pub consumers: usize,
@@ -125,7 +124,7 @@ impl PlacementService for EmbeddedPlacement {
             let (name, inventories, traits) = (name.clone(), inventories.clone(), traits.clone());
             self.read(move |conn| Ok(providers::is_as_reported(conn, uuid, &name, &inventories, &traits)?)).await?
         };
-        // Hosts report again and again: what has not changed costs no write and no generation.
+        // Hosts report repeatedly; an unchanged report costs no write and no generation.
         if same {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What providers offer: identity, inventories, traits, aggregates, and which of them have room for a request.
+//! Providers: identity, inventories, traits, aggregates, and the choice of providers with room for a request.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
 
-/// A provider's place: its name and the provider above it.
+/// A provider's name and parent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identity {
     pub uuid: Uuid,
@@ -22,7 +22,7 @@ pub struct Identity {
 }
 
 impl EmbeddedPlacement {
-    /// All providers by name, each with its parent.
+    /// Returns all providers with their parents, ordered by name.
     pub async fn provider_tree(&self) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
         self.read(|conn| {
             let rows = offered::list(conn, Of::All)?;
@@ -31,12 +31,12 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// One provider with its parent.
+    /// Returns a provider with its parent.
     pub async fn provider(&self, uuid: Uuid) -> Result<(Provider, Option<Uuid>), ServiceError> {
         self.read(move |conn| one(conn, uuid)).await
     }
 
-    /// Adds a provider without inventories. Conflict when id or name is taken.
+    /// Adds a provider without inventories. Conflict if the id or name is taken.
     pub async fn create_provider(&self, identity: Identity) -> Result<(Provider, Option<Uuid>), ServiceError> {
         self.write(None, move |conn| {
             check_parent(conn, &identity)?;
@@ -50,7 +50,7 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// Renames a provider or gives it a parent.
+    /// Renames a provider or sets its parent.
     pub async fn update_provider(&self, identity: Identity) -> Result<(Provider, Option<Uuid>), ServiceError> {
         self.write(None, move |conn| {
             check_parent(conn, &identity)?;
@@ -65,7 +65,7 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// Removes a provider. Conflict while something is taken from it or a provider below it exists.
+    /// Removes a provider. Conflict while it has allocations or children.
     pub async fn delete_provider(&self, uuid: Uuid) -> Result<(), ServiceError> {
         self.write(None, move |conn| {
             raise(conn, uuid, None)?;
@@ -88,7 +88,7 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// Replaces all inventories, when the generation is still the one seen.
+    /// Replaces all inventories, if the generation is unchanged.
     pub async fn set_inventories(
         &self,
         uuid: Uuid,
@@ -107,7 +107,7 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// Writes one class's inventory, when the generation is still the one seen.
+    /// Sets one class's inventory, if the generation is unchanged.
     pub async fn set_inventory(
         &self,
         uuid: Uuid,
@@ -139,7 +139,7 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// Replaces the traits, when the generation is still the one seen. Invalid when a trait does not exist.
+    /// Replaces the traits, if the generation is unchanged. Invalid if a trait does not exist.
     pub async fn set_traits(
         &self,
         uuid: Uuid,
@@ -158,8 +158,8 @@ impl EmbeddedPlacement {
         .await
     }
 
-    /// Replaces the aggregates. When the caller names the generation that it has seen, the provider must still be at it, and is at
-    /// the next one then; else the generation stays, as in Placement before 1.19.
+    /// Replaces the aggregates. With a generation, the provider must still have it, and then gets the next one. Without a generation it
+    /// stays, as in Placement before 1.19.
     pub async fn set_aggregates(
         &self,
         uuid: Uuid,
@@ -180,7 +180,7 @@ impl EmbeddedPlacement {
     }
 }
 
-/// True when the provider is stored exactly as its host reports it.
+/// True if the stored provider equals its host's report.
 pub(super) fn is_as_reported(
     conn: &mut Conn,
     uuid: Uuid,
@@ -193,7 +193,7 @@ pub(super) fn is_as_reported(
     Ok(stored.iter().all(|p| p.name == name && p.inventories == *inventories && p.traits == distinct(traits)))
 }
 
-/// Creates a host's provider or makes it as the host reports it.
+/// Creates or changes a host's provider according to the host's report.
 pub(super) fn ensure(
     conn: &mut Conn,
     uuid: Uuid,
@@ -224,7 +224,7 @@ pub(super) fn ensure(
     Ok(())
 }
 
-/// Providers with room for all of `resources` and with all `required` traits, by name.
+/// Returns the providers with room for all `resources` and with all `required` traits, ordered by name.
 pub(super) fn candidates(
     conn: &mut Conn,
     resources: &BTreeMap<String, i64>,
@@ -267,7 +267,7 @@ fn has_room(row: &InventoryRow, amount: i64) -> bool {
         && amount % row.step_size.max(1) == 0
 }
 
-/// Rows with all that hangs on them, in the order of `rows`.
+/// Adds inventories, traits and aggregates to provider rows, and keeps the order of `rows`.
 pub(super) fn assemble(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> Result<Vec<Provider>, DbError> {
     let mut inventories: BTreeMap<String, Vec<InventoryRow>> = BTreeMap::new();
     for row in offered::inventories_of(conn, of)? {
@@ -298,7 +298,7 @@ pub(super) fn assemble(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> R
         .collect()
 }
 
-/// An inventory as callers see it.
+/// Converts a row into an inventory for callers.
 pub(super) fn inventory(row: &InventoryRow) -> Inventory {
     Inventory {
         total: row.total,
@@ -324,7 +324,7 @@ fn inventory_row(provider: &str, class: &str, inventory: &Inventory) -> Inventor
     }
 }
 
-/// Replaces all inventories; usage is kept. Conflict when a class that is used would go.
+/// Replaces all inventories and keeps their usage. Conflict if a used class would be removed.
 fn write_inventories(conn: &mut Conn, provider: &str, inventories: &BTreeMap<String, Inventory>) -> Result<(), Refusal> {
     for old in offered::inventories_of(conn, Of::These(&[provider.to_owned()]))? {
         if inventories.contains_key(&old.resource_class) {

@@ -1,4 +1,4 @@
-//! Capacity is never exceeded, usage equals a recount, generations only grow, a repeated effect is done once.
+//! Tests that capacity is never exceeded, that usage equals a recount, that generations only grow, and that a repeated effect is done once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ async fn assert_sound(placement: &EmbeddedPlacement) {
     }
 }
 
-/// One random step: the consumers it changes, each with a wanted amount per provider (0: nothing there).
+/// A random step: the consumers that it changes, each with a wanted amount per provider (0: none).
 type Step = Vec<(usize, [i64; 2], bool)>;
 
 async fn run(placement: &EmbeddedPlacement, env: &Env, steps: Vec<Step>) {
@@ -107,7 +107,7 @@ async fn a_repeated_effect_is_done_once_and_a_late_one_not_at_all() {
     let (host, server, migration) = (env.uuid(), env.uuid(), env.uuid());
     placement.ensure_provider(host, "host1", stock(2, 1.0), vec![]).await.unwrap();
     placement.replace_allocations(fence(server, 1), vec![claim(server, None, vcpus(host, 2))]).await.unwrap();
-    // The source's allocation moves to the migration although the provider is full: nothing more is taken.
+    // The allocation moves from the server to the migration although the provider is full, because the sum does not grow.
     let hold = vec![claim(server, Some(1), BTreeMap::new()), claim(migration, None, vcpus(host, 2))];
     for _ in 0..2 {
         placement.replace_allocations(fence(server, 3), hold.clone()).await.unwrap();
@@ -117,7 +117,7 @@ async fn a_repeated_effect_is_done_once_and_a_late_one_not_at_all() {
     let late = placement.replace_allocations(fence(server, 2), vec![claim(migration, Some(1), BTreeMap::new())]).await;
     assert!(matches!(late, Err(ServiceError::Stale(_))), "{late:?}");
     assert!(placement.allocations_of(migration).await.unwrap().is_some());
-    // An API caller's stale view stays a conflict, also when nothing would change.
+    // For an API caller, a stale generation is a conflict even if nothing would change.
     let stale = placement.put_allocations(vec![claim(migration, None, vcpus(host, 2))]).await;
     assert!(matches!(stale, Err(ServiceError::Conflict(ref why)) if why.contains("generation conflict")), "{stale:?}");
     assert_sound(&placement).await;
@@ -157,7 +157,7 @@ async fn candidates_have_room_and_traits_in_the_order_of_their_names() {
     assert_eq!(names(placement.candidates(wanted, vec!["CUSTOM_GOLD".into()], 10).await.unwrap()), ["d"]);
 }
 
-/// Many claims at once, on a file or a server: as many succeed as fit, the others are refused for the capacity.
+/// Makes many claims concurrently, on a file or a server: as many succeed as fit, and the others are refused for capacity.
 async fn race(url: &str) {
     let env = Env::system();
     let placement = EmbeddedPlacement::new(Db::open("services", url, Schema::Services, &env).unwrap());

@@ -1,4 +1,4 @@
-//! Who holds a volume: attachments with connectors, and the volume's status, which follows from them.
+//! Attachments of volumes to servers, and the volume's status, which follows from its attachments.
 
 use chrono::NaiveDateTime;
 use serde_json::json;
@@ -12,7 +12,7 @@ use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
 
-/// The statuses that follow from attachments; a volume in any other is not attached.
+/// The statuses that follow from attachments. A volume with another status cannot be attached.
 const ATTACHABLE: [&str; 4] = ["available", "reserved", "attaching", "in-use"];
 
 impl EmbeddedVolume {
@@ -103,17 +103,17 @@ impl EmbeddedVolume {
     }
 }
 
-/// The attachment and its volume, whose row is taken for the rest of the transaction.
+/// Returns the attachment and its volume, and locks the volume's row until the transaction ends.
 fn take_with_volume(conn: &mut Conn, id: Uuid, now: NaiveDateTime) -> Result<(VolumeRow, AttachmentRow), Refusal> {
     let missing = || ServiceError::NotFound(format!("Volume attachment {id} could not be found."));
     let key = id.to_string();
     let volume_id = rows::attachment(conn, &key)?.ok_or_else(missing)?.volume_id;
     let volume = rows::take(conn, &volume_id, now)?.ok_or_else(missing)?;
-    // Read again under the lock.
+    // Reads the attachment again under the lock.
     Ok((volume, rows::attachment(conn, &key)?.ok_or_else(missing)?))
 }
 
-/// May this server hold the volume besides those that do?
+/// Refuses a server that may not attach the volume beside its present attachments.
 fn admit(volume: &VolumeRow, server: &str, others: &[AttachmentRow]) -> Result<(), ServiceError> {
     if !ATTACHABLE.contains(&volume.status.as_str()) {
         return Err(ServiceError::Conflict(format!("Invalid volume: volume {} is {} and cannot be attached.", volume.id, volume.status)));
@@ -126,7 +126,7 @@ fn admit(volume: &VolumeRow, server: &str, others: &[AttachmentRow]) -> Result<(
     }
 }
 
-/// Connects the attachment to a host. One server reaches a volume from one host through one attachment only.
+/// Connects the attachment to a host. A server may have only one attachment of a volume per host.
 fn give_connector(
     attachment: &mut AttachmentRow,
     host: &str,
@@ -156,7 +156,7 @@ fn give_connector(
     Ok(())
 }
 
-/// Gives the volume the status that its attachments make.
+/// Sets the volume's status according to its attachments.
 fn settle(conn: &mut Conn, volume: &VolumeRow, now: NaiveDateTime) -> Result<(), Refusal> {
     let attachments = rows::attachments_of_volume(conn, &volume.id)?;
     let any = |status: &str| attachments.iter().any(|attachment| attachment.status == status);

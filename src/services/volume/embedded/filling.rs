@@ -1,4 +1,4 @@
-//! A volume's bytes: filled when it is made, and filled anew from another image.
+//! Writes a volume's bytes: when it is made, and again for another image.
 
 use uuid::Uuid;
 
@@ -9,14 +9,14 @@ use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, Keep, Unplaced};
 use crate::services::transaction::Transactions;
 
-/// Bytes for a volume, beside its place, and the metadata of the image that they come from.
+/// The bytes for a volume, in an unplaced file, and the metadata of their image.
 struct Filling {
     unplaced: Unplaced,
     image: Option<String>,
 }
 
 impl EmbeddedVolume {
-    /// Makes the bytes of a `creating` volume and makes it available, or leaves it in `error`.
+    /// Makes the bytes of a `creating` volume and sets it available, or sets it to `error`.
     pub(super) async fn fill(&self, fence: Option<Fence>, new: &NewVolume) -> Result<(), ServiceError> {
         let filled = self.fill_and_place(fence, new).await;
         if let Err(error) = &filled {
@@ -37,7 +37,7 @@ impl EmbeddedVolume {
                     rows::set_image(conn, &id.to_string(), image)?;
                 }
                 rows::set_made(conn, &id.to_string(), unplaced.size, &unplaced.sha256)?;
-                // Inside the transaction, under the row's lock: before its commit nobody uses the file.
+                // Inside the transaction, under the row's lock: nobody uses the file before the commit.
                 bytes_on_disk::place(SERVICE, unplaced, &path)?;
             } else if rows::find(conn, &id.to_string())?.status == "error" {
                 return Err(ServiceError::Conflict(format!("Volume {id} was given up while it was made.")).into());
@@ -47,12 +47,12 @@ impl EmbeddedVolume {
         .await
     }
 
-    /// Fills the volume of the fence's server anew. The old bytes stay until all new ones are on the disk.
+    /// Fills the volume of the fence's server again. The old bytes stay until all new bytes are on disk.
     pub(super) async fn reimage(&self, fence: Fence, caller: &RequestContext, id: Uuid, image_id: Uuid) -> Result<(), ServiceError> {
         let size_gb = self.read(move |conn| Ok(rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_volume(id))?.size_gb)).await?;
         let Filling { unplaced, image } = self.filling(caller, id, size_gb, Some(image_id)).await?;
-        // A crash between the new file's rename and its commit would leave the old checksum beside new bytes: until they are in place,
-        // the record knows no checksum.
+        // A crash between the new file's rename and the commit would leave the old checksum beside new bytes. Clear the checksum until the
+        // new bytes are in place.
         self.write(Some(fence), move |conn| Ok(rows::forget_made(conn, &id.to_string())?)).await?;
         let (path, now) = (self.path(id), self.env.now().naive_utc());
         self.write(Some(fence), move |conn| {
@@ -67,18 +67,17 @@ impl EmbeddedVolume {
                 rows::set_image(conn, &key, image)?;
             }
             rows::set_made(conn, &key, unplaced.size, &unplaced.sha256)?;
-            // Under the row's lock and the fence: a late attempt cannot put its bytes below a guest that runs again.
+            // Under the row's lock and the fence: a late attempt cannot replace the bytes under a guest that runs again.
             Ok(bytes_on_disk::place(SERVICE, unplaced, &path)?)
         })
         .await
     }
 
-    /// The bytes that shall fill a volume, from an image or empty.
+    /// Prepares the bytes of a volume, from an image or empty.
     async fn filling(&self, caller: &RequestContext, id: Uuid, size_gb: i32, image_id: Option<Uuid>) -> Result<Filling, ServiceError> {
         let (image, data) = match image_id {
             Some(image_id) => {
-                // Asked again here, where the bytes are copied: whatever door the request came through, nobody gets the bytes of
-                // an image that is not theirs to read.
+                // Checks the rights again where the bytes are copied: no caller of this service can read an image without the right to it.
                 self.images.visible_image(caller, image_id).await?;
                 let (image, data) = self.images.download(image_id).await?;
                 (Some(image), data)

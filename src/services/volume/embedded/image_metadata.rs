@@ -1,4 +1,4 @@
-//! The image that filled a volume, as the volume's record keeps it: the image itself may change or go.
+//! A copy of the image's metadata in the volume's record, because the image itself may change or be deleted.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use crate::db::services::volume::VolumeRow;
 use crate::services::ServiceError;
 use crate::services::image::Image;
 
-/// The image's fields and properties as a JSON object of strings.
+/// Returns the image's fields and properties as a JSON object of strings.
 pub(super) fn of(image: &Image) -> Result<String, ServiceError> {
     let mut metadata = image.properties.clone();
     let mut set = |key: &str, value: Option<String>| value.map(|value| metadata.insert(key.to_owned(), value));
@@ -21,7 +21,7 @@ pub(super) fn of(image: &Image) -> Result<String, ServiceError> {
     serde_json::to_string(&metadata).map_err(|e| ServiceError::Invalid(e.to_string()))
 }
 
-/// The image that is in the volume; nothing while its bytes are not there. Records of an older release know its id alone.
+/// Returns the metadata of the volume's image; empty until its bytes are written. Records of an older release have its id only.
 pub(super) fn read(row: &VolumeRow) -> Result<BTreeMap<String, String>, DbError> {
     match (&row.image_metadata, &row.image_id) {
         (Some(text), _) => Ok(serde_json::from_str(text)?),

@@ -1,7 +1,6 @@
-//! The embedded volume service: records in the services database, bytes in a folder, one file per volume under its id.
+//! The embedded volume service: records in the services database, and a file per volume in a folder, named by its id.
 //!
-//! `attachments` is who holds a volume, `filling` how it gets its bytes, `records` what users of the API see and change, `quotas` how much
-//! they may have.
+//! `attachments` attaches volumes, `filling` writes their bytes, `records` serves users of the API, and `quotas` limits projects.
 
 mod attachments;
 mod filling;
@@ -36,12 +35,12 @@ pub use records::VolumeUpdate;
 pub use volume_types::{DEFAULT_TYPE, MULTIATTACH_TYPE, TYPES, id_of as id_of_type, named as type_named};
 
 const SERVICE: &str = "volume";
-/// The service as a volume's host: `host@backend#pool`.
+/// The volume host's name in the form `host@backend#pool`.
 pub const HOST: &str = "cellshift@local#local";
-/// The one availability zone of this service.
+/// The only availability zone of this service.
 pub const ZONE: &str = "nova";
 
-/// The volume service that lives in this process. Share it as `Arc` or `web::Data`.
+/// The volume service in this process. Share it as `Arc` or `web::Data`.
 pub struct EmbeddedVolume {
     db: Db,
     env: Env,
@@ -58,8 +57,8 @@ impl Transactions for EmbeddedVolume {
 }
 
 impl EmbeddedVolume {
-    /// Opens the service over the services database and the folder of the bytes, which is made when there is none. Volumes
-    /// whose making a crash broke off are in status `error`; making them again under the same id mends them.
+    /// Opens the service over the services database and the folder of the files, which is made if missing. A volume whose creation a crash
+    /// interrupted gets status `error`; creating it again with its id repairs it.
     pub async fn open(db: Db, env: Env, folder: &Path, images: Arc<dyn ImageService>) -> Result<EmbeddedVolume, ServiceError> {
         let now = env.now().naive_utc();
         let known = db.write(move |conn| {
@@ -67,7 +66,7 @@ impl EmbeddedVolume {
             for volume in volumes.iter().filter(|volume| volume.status == "creating") {
                 rows::set_status(conn, &volume.id, &["creating"], "error", now)?;
             }
-            // An unfinished volume's bytes are not to be trusted: they are not counted as known.
+            // The bytes of an unfinished volume cannot be trusted, so their file counts as unknown.
             let made = volumes.into_iter().filter(|volume| volume.status != "creating");
             Ok(made.map(|volume| volume.id).collect::<BTreeSet<_>>())
         });
@@ -76,7 +75,7 @@ impl EmbeddedVolume {
         Ok(EmbeddedVolume::over(db, env, folder, images))
     }
 
-    /// The service over what is there, for a look: nothing is mended, moved or removed.
+    /// Makes a read-only view of the service: it repairs, moves and removes nothing.
     pub fn over(db: Db, env: Env, folder: &Path, images: Arc<dyn ImageService>) -> EmbeddedVolume {
         EmbeddedVolume { db, env, folder: folder.to_owned(), images }
     }
@@ -85,7 +84,7 @@ impl EmbeddedVolume {
         self.folder.join(id.to_string())
     }
 
-    /// Stores the record, `creating`; false when the volume is made already.
+    /// Stores the record as `creating`. False if the volume is made already.
     async fn record(
         &self,
         fence: Option<Fence>,
@@ -125,7 +124,7 @@ impl EmbeddedVolume {
         };
         let path = self.path(new.id);
         self.write(fence, move |conn| match rows::by_id(conn, &row.id)? {
-            // A making that failed or was broken off is begun anew; bytes that were made once are never touched.
+            // A failed or interrupted creation starts again. Existing bytes are never touched.
             Some(known) if known.status == "creating" => Ok(true),
             Some(_) if path.exists() => Ok(false),
             Some(_) => Ok(rows::set_status(conn, &row.id, &["error"], "creating", now)?),
@@ -151,7 +150,7 @@ impl EmbeddedVolume {
             Ok(())
         })
         .await?;
-        // After the commit: a start moves bytes without a record to lost+found/, a record without bytes would lie.
+        // After the commit: a file without a record goes to lost+found/ at a start, but a record without a file would be false.
         bytes_on_disk::remove(&self.env, SERVICE, self.path(id)).await
     }
 }
@@ -242,7 +241,7 @@ fn load(conn: &mut Conn, id: Uuid) -> Result<Volume, Refusal> {
     Ok(from_row(row, attachments)?)
 }
 
-/// The volumes of a project, or all, newest first.
+/// Returns the volumes of a project, or all, newest first.
 fn load_list(conn: &mut Conn, project: Option<&str>) -> Result<Vec<Volume>, Refusal> {
     let mut attachments: BTreeMap<String, Vec<AttachmentRow>> = BTreeMap::new();
     for attachment in rows::all_attachments(conn)? {

@@ -1,4 +1,4 @@
-//! How much a project may have. Nothing is limited until an administrator says so.
+//! Limits of projects. Nothing is limited until an administrator sets a limit.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use crate::db::Conn;
 use crate::services::ServiceError;
 use crate::services::transaction::{Refusal, Transactions};
 
-/// What is limited: volumes and their gibibytes together.
+/// The limited resources: the number of volumes, and the sum of their sizes in GiB.
 pub const QUOTA_RESOURCES: [&str; 2] = ["volumes", "gigabytes"];
 
-/// A limit and how much of it is taken.
+/// A limit, and the used amount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QuotaUsage {
-    /// -1 is without limit.
+    /// -1 means no limit.
     pub limit: i64,
     pub in_use: i64,
 }
 
 impl EmbeddedVolume {
-    /// A project's limits and usage, by resource.
+    /// Returns a project's limits and usage, by resource.
     pub async fn quotas(&self, project: &str) -> Result<BTreeMap<&'static str, QuotaUsage>, ServiceError> {
         let project = project.to_owned();
         self.read(move |conn| usage(conn, &project)).await
     }
 
-    /// Sets limits by resource; those that are not named stay.
+    /// Sets the given limits and leaves the others.
     pub async fn set_quotas(&self, project: &str, limits: BTreeMap<String, i64>) -> Result<(), ServiceError> {
         for (resource, limit) in &limits {
             if !QUOTA_RESOURCES.contains(&resource.as_str()) || *limit < -1 {
@@ -42,14 +42,14 @@ impl EmbeddedVolume {
         .await
     }
 
-    /// Takes a project's own limits back.
+    /// Removes a project's own limits.
     pub async fn reset_quotas(&self, project: &str) -> Result<(), ServiceError> {
         let project = project.to_owned();
         self.write(None, move |conn| Ok(rows::delete_quotas(conn, &project)?)).await
     }
 }
 
-/// Refuses what would go over a limit.
+/// Refuses an amount that would exceed a limit.
 pub(super) fn check(conn: &mut Conn, project: &str, volumes: i64, size_gb: i32) -> Result<(), Refusal> {
     for (resource, usage) in usage(conn, project)? {
         let wanted = if resource == "volumes" { volumes } else { i64::from(size_gb) };

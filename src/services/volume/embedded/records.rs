@@ -1,4 +1,4 @@
-//! Volumes as users of the API see and change them. What one may not see does not exist for one.
+//! Volumes as users of the API see and change them. A volume that the caller may not see is reported as missing.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::services::transaction::{Refusal, Transactions};
 use crate::services::volume::VolumeService;
 use crate::services::{ServiceError, volume::embedded::SERVICE};
 
-/// What to change of a volume; `None` leaves it, `Some(None)` clears it.
+/// A change of a volume. `None` leaves a field unchanged; `Some(None)` clears it.
 #[derive(Clone, Default, Debug)]
 pub struct VolumeUpdate {
     pub name: Option<Option<String>>,
@@ -23,11 +23,11 @@ pub struct VolumeUpdate {
     pub bootable: Option<bool>,
 }
 
-/// Statuses that an administrator may set by hand.
+/// The statuses that an administrator may set.
 const RESETTABLE: [&str; 7] = ["available", "reserved", "attaching", "in-use", "error", "deleting", "creating"];
 
 impl EmbeddedVolume {
-    /// Stores a volume for a user, `creating`; [`EmbeddedVolume::make`] makes its bytes.
+    /// Stores a user's volume as `creating`. [`EmbeddedVolume::make`] makes its bytes.
     pub async fn create(
         &self,
         new: NewVolume,
@@ -58,19 +58,19 @@ impl EmbeddedVolume {
         self.fill(None, new).await
     }
 
-    /// The volume, when it is the caller's project's or the caller an administrator.
+    /// Returns the volume if the caller's project owns it or the caller is an administrator.
     pub async fn own_volume(&self, caller: &RequestContext, id: Uuid) -> Result<Volume, ServiceError> {
         let volume = self.volume(id).await?;
         if caller.is_admin() || volume.project_id == caller.project_id { Ok(volume) } else { Err(no_volume(id)) }
     }
 
-    /// A project's volumes, or all, newest first.
+    /// Returns the volumes of a project, or all, newest first.
     pub async fn list(&self, project: Option<&str>) -> Result<Vec<Volume>, ServiceError> {
         let project = project.map(str::to_owned);
         self.read(move |conn| load_list(conn, project.as_deref())).await
     }
 
-    /// Changes a volume of the caller's.
+    /// Changes one of the caller's volumes.
     pub async fn update(&self, caller: &RequestContext, id: Uuid, update: VolumeUpdate) -> Result<Volume, ServiceError> {
         let now = self.env.now().naive_utc();
         self.change(caller, id, move |_, row| {
@@ -100,7 +100,7 @@ impl EmbeddedVolume {
         .await
     }
 
-    /// Makes a volume larger; its users see the new size at once.
+    /// Enlarges a volume. Its users see the new size at once.
     pub async fn extend(&self, caller: &RequestContext, id: Uuid, size_gb: i32) -> Result<(), ServiceError> {
         bytes_on_disk::check_length(&self.env, SERVICE, &self.folder, gibibytes(size_gb)).await?;
         let path = self.path(id);
@@ -119,7 +119,7 @@ impl EmbeddedVolume {
         .map(|_| ())
     }
 
-    /// Sets the status by hand, as operators do after an accident.
+    /// Sets the status for an operator, after an accident.
     pub async fn reset_status(&self, id: Uuid, status: &str) -> Result<(), ServiceError> {
         if !RESETTABLE.contains(&status) {
             return Err(ServiceError::Invalid(format!("Status {status} is none of {}.", RESETTABLE.join(", "))));
@@ -128,7 +128,7 @@ impl EmbeddedVolume {
         self.write(None, move |conn| Ok(rows::force_status(conn, &id.to_string(), &status, now)?)).await
     }
 
-    /// Deletes a volume of the caller's; a conflict unless it is available or in error (or `force`), and while it is attached.
+    /// Deletes one of the caller's volumes. Conflict while it is attached, or unless it is available or in error (or `force`).
     pub async fn delete_own(&self, caller: &RequestContext, id: Uuid, force: bool) -> Result<(), ServiceError> {
         let volume = self.own_volume(caller, id).await?;
         if !force && !["available", "error"].contains(&volume.status.as_str()) {
@@ -138,7 +138,7 @@ impl EmbeddedVolume {
         self.remove(None, id).await
     }
 
-    /// An attachment that the caller may see.
+    /// Returns an attachment that the caller may see.
     pub async fn own_attachment(&self, caller: &RequestContext, id: Uuid) -> Result<Attachment, ServiceError> {
         let missing = || ServiceError::NotFound(format!("Volume attachment {id} could not be found."));
         let found = self.read(move |conn| from_attachments(rows::attachment(conn, &id.to_string())?.into_iter().collect())).await?;

@@ -1,4 +1,4 @@
-//! The embedded volume service, judged by its records and files.
+//! Tests of the embedded volume service, by its records and files.
 
 use bytes::Bytes;
 
@@ -25,7 +25,7 @@ async fn world() -> World {
     World { volumes, images, db, env, folder }
 }
 
-/// Of server number `server`, which is at this attempt.
+/// Returns the fence of server number `server` at this attempt.
 fn fence(server: u128, attempt: i64) -> Fence {
     Fence { server: Uuid::from_u128(server), epoch: 1, attempt }
 }
@@ -81,7 +81,7 @@ async fn a_volume_is_a_sparse_file_that_holds_its_image() {
     let volume = world.volumes.volume(wanted.id).await.unwrap();
     assert_eq!((volume.status.as_str(), volume.bootable), ("available", true));
 
-    // Written by a guest: a retry must not touch it, nor must one after an operator's reset to error.
+    // A guest wrote these bytes. Neither a retry nor a creation after an operator's reset to error may touch them.
     std::fs::write(&file, "guest data").unwrap();
     world.volumes.create_volume(fence(1, 1), wanted.clone()).await.unwrap();
     world.volumes.reset_status(wanted.id, "error").await.unwrap();
@@ -126,7 +126,7 @@ async fn a_volume_follows_a_server_from_host_to_host() {
     volumes.complete_attachment(fence(1, 1), source).await.unwrap();
     assert_eq!(world.status(id).await, "in-use");
 
-    // The move: a second attachment of the same server, then the first is given up.
+    // A move makes a second attachment of the same server, and then removes the first.
     volumes.create_attachment(fence(1, 2), target, id, None, None).await.unwrap();
     let again = volumes.create_attachment(fence(1, 2), target, id, None, None).await.unwrap();
     assert_eq!(again.id, target, "the same request twice makes one attachment");
