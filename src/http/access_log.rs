@@ -1,4 +1,4 @@
-//! One line in the log per request.
+//! Logs one line per request.
 
 use std::time::Instant;
 
@@ -8,12 +8,12 @@ use actix_web::middleware::Next;
 
 use super::{clients, request_id};
 
-/// Middleware: says who asked what, and how it was answered. A server's fault is a warning.
+/// Middleware: logs the client, the request and its answer. A server error is a warning.
 pub async fn record<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
-    // A duration for operators' eyes; nothing is decided by it.
+    // The duration is for operators only; no decision depends on it.
     let begun = Instant::now();
     let request_id = request_id::of(request.request());
     let method = request.method().clone();

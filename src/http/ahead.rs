@@ -1,5 +1,5 @@
-//! Streamed bodies, read a little ahead of their handlers. What breaks while a handler does something else must be answered at once: the
-//! HTTP library closes a connection as soon as it meets a chunk that is none.
+//! Streamed bodies, read a little ahead of their handlers. The HTTP library closes a connection as soon as it meets a malformed chunk, so a
+//! broken body must be answered at once, even while its handler does something else.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,31 +12,31 @@ use actix_web::error::PayloadError;
 use bytes::Bytes;
 use futures::Stream;
 
-/// How much is read ahead, in bytes, but for the last piece.
+/// The maximum number of bytes read ahead, without the last piece.
 const MOST: usize = 64 * 1024;
 
-/// A body that its handler and a watch over it read together. Cheap to clone; clones are the same body.
+/// A body that its handler reads and a watch observes. Cheap to clone; clones share the body.
 #[derive(Clone)]
 pub struct Ahead(Rc<RefCell<Body>>);
 
 struct Body {
     rest: BoxedPayloadStream,
     ended: bool,
-    /// The body ended by breaking: nobody may take what was read for the whole.
+    /// The body broke off, so its bytes so far must not pass for the whole body.
     broke: bool,
     read: VecDeque<Bytes>,
     bytes: usize,
-    /// The task that waits for more.
+    /// The task that waits for more bytes.
     reader: Option<Waker>,
 }
 
 impl Ahead {
-    /// The body that this stream brings.
+    /// Wraps a stream.
     pub fn new(rest: BoxedPayloadStream) -> Ahead {
         Ahead(Rc::new(RefCell::new(Body { rest, ended: false, broke: false, read: VecDeque::new(), bytes: 0, reader: None })))
     }
 
-    /// Ready when the body breaks before its handler has met that.
+    /// Waits until the body breaks before its handler has met the error.
     pub async fn broken(&self) -> PayloadError {
         std::future::poll_fn(|cx| self.0.borrow_mut().poll_broken(cx)).await
     }
@@ -57,7 +57,7 @@ impl Body {
                 }
                 Poll::Ready(None) => self.ended = true,
             }
-            // The reader may wait in a task of its own.
+            // The reader may wait in another task.
             if let Some(reader) = self.reader.take() {
                 reader.wake();
             }

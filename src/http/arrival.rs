@@ -1,5 +1,5 @@
-//! How a request arrives: its body is read while its sender is authenticated, and only then does it take a place among the requests
-//! in flight. So whoever sends slowly, or never ends, keeps nobody else out.
+//! Receives requests. A request's body is read while its sender is authenticated, and only then does the request count as in flight. A
+//! client that sends slowly or endlessly therefore blocks nobody else.
 
 use std::future::Future;
 use std::io;
@@ -30,45 +30,45 @@ use super::pace::{Meter, Pace};
 use super::{clients, image, limits};
 use crate::domain::context::RequestContext;
 
-/// The part of a body that is read before its sender is known, in bytes, and what a body takes without asking for room.
+/// The number of body bytes that are read before authentication, and that need no reservation of memory.
 const FREELY: usize = 64 * 1024;
 
-/// The bounds on bodies on their way. Cheap to clone; clones count together.
+/// The bounds on arriving bodies. Cheap to clone; clones count together.
 #[derive(Clone)]
 pub struct Arrivals {
-    /// The largest body that is taken whole, in bytes.
+    /// The maximum size in bytes of a body that is read whole.
     pub max_body: usize,
-    /// How long a body that is taken whole may be on its way.
+    /// The maximum time for the arrival of a body that is read whole.
     pub patience: Duration,
-    /// How slowly a client may send.
+    /// The minimum rate at which a client must send.
     pub sends: Pace,
-    /// Requests at once of each client behind a trusted proxy.
+    /// Counts the concurrent requests of each client behind a trusted proxy.
     pub proxied: Peers,
     room: Room,
 }
 
 impl Arrivals {
-    /// Large bodies may take `room` bytes of memory together.
+    /// Makes bounds under which large bodies may use `room` bytes of memory together.
     pub fn new(max_body: usize, patience: Duration, sends: Pace, proxied: Peers, room: usize) -> Arrivals {
         Arrivals { max_body, patience, sends, proxied, room: Room { taken: Arc::default(), most: room } }
     }
 }
 
-/// Memory for the bodies of requests.
+/// The shared memory for request bodies.
 #[derive(Clone)]
 struct Room {
     taken: Arc<AtomicUsize>,
     most: usize,
 }
 
-/// A body's share of the memory; dropped, it is given back.
+/// A body's share of the memory. Dropping it returns the share.
 struct Taken {
     room: Room,
     bytes: usize,
 }
 
 impl Taken {
-    /// Takes more, if it is there.
+    /// Takes more memory. False if there is not enough.
     fn more(&mut self, bytes: usize) -> bool {
         self.bytes += bytes;
         self.room.taken.fetch_add(bytes, Ordering::Relaxed) + bytes <= self.room.most
@@ -81,7 +81,7 @@ impl Drop for Taken {
     }
 }
 
-/// Middleware: puts the [`Caller`] and the body into the request, or refuses it.
+/// Middleware: adds the [`Caller`] and the body to the request, or refuses it.
 pub async fn receive<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
@@ -126,7 +126,7 @@ pub async fn receive<B: MessageBody + 'static>(
     let answer = match streamed {
         None => answer.await,
         Some(body) => tokio::select! {
-            // The handler's own answer first: it may have met the same.
+            // Prefers the handler's own answer, because the handler may have met the same error.
             biased;
             answer = answer => answer,
             error = body.broken() => return Err(broken(&error, form).into()),
@@ -135,7 +135,7 @@ pub async fn receive<B: MessageBody + 'static>(
     Ok(answer?.map_into_boxed_body())
 }
 
-/// Refuses what comes on one connection too many, or from a client behind a proxy that has too much at work already.
+/// Refuses a request on one connection too many, or from a proxied client with too many concurrent requests.
 fn admit_client(
     request: &ServiceRequest,
     arrivals: &Arrivals,
@@ -153,12 +153,12 @@ fn admit_client(
     }
 }
 
-/// The length of its body that the request states.
+/// Returns the body length that the request declares.
 fn declared(request: &ServiceRequest) -> Option<usize> {
     request.headers().get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// The bytes after the head of such a request is no body: it would go on for as long as the connection.
+/// True if the bytes after the request's head are not a body but last as long as the connection.
 fn has_no_end(request: &ServiceRequest) -> bool {
     let headers = request.headers();
     let upgrades = headers.contains_key(UPGRADE) && !headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRANSFER_ENCODING);
@@ -169,7 +169,7 @@ fn too_large(form: ErrorForm) -> ApiError {
     ApiError::new(form, StatusCode::PAYLOAD_TOO_LARGE, "Request is too large.")
 }
 
-/// The answer to a body that did not arrive whole.
+/// Makes the answer to an incomplete body.
 pub fn broken(error: &PayloadError, form: ErrorForm) -> ApiError {
     let (status, message) = match error {
         PayloadError::Overflow => return too_large(form),
@@ -181,10 +181,10 @@ pub fn broken(error: &PayloadError, form: ErrorForm) -> ApiError {
     ApiError::new(form, status, message)
 }
 
-/// A body on its way.
+/// An arriving body.
 struct Body {
     form: ErrorForm,
-    /// The handler reads it: only what comes while the sender is authenticated is read here.
+    /// The handler reads the body, so only the bytes that come during authentication are read here.
     streams: bool,
     most: usize,
     until: Instant,
@@ -193,8 +193,8 @@ struct Body {
 }
 
 impl Body {
-    /// Reads on while the caller is judged, and to the end when the caller may come in. An error of either ends both: what the HTTP
-    /// library finds broken must be answered at once, for it closes the connection.
+    /// Reads during authentication, and then to the end if the caller is admitted. An error of either ends both: a broken body must be
+    /// answered at once, because the HTTP library closes the connection.
     async fn read(
         mut self,
         judged: impl Future<Output = Result<Option<RequestContext>, ApiError>>,
@@ -244,7 +244,7 @@ impl Body {
     }
 }
 
-/// The next piece of a body; one that is to be taken whole has a moment at which it must be there.
+/// Returns the next piece of a body. A body that is read whole has a deadline.
 async fn next(payload: Option<&mut Paced>, until: Instant, streams: bool) -> Option<Result<Bytes, PayloadError>> {
     let payload = payload?;
     match streams {
@@ -257,7 +257,7 @@ fn late() -> PayloadError {
     PayloadError::Io(io::ErrorKind::TimedOut.into())
 }
 
-/// A body whose sender may not be too slow.
+/// A body with a minimum rate of arrival.
 struct Paced {
     payload: Payload,
     meter: Meter,
@@ -278,7 +278,7 @@ impl Stream for Paced {
     }
 }
 
-/// For tests of APIs: bounds that are not met.
+/// Bounds that tests of APIs never reach.
 #[cfg(test)]
 impl Arrivals {
     pub fn generous(max_body: usize) -> Arrivals {

@@ -1,4 +1,4 @@
-//! Authentication at the door: every path needs a valid `X-Auth-Token`, except the few that answer anybody.
+//! Authentication: each path needs a valid `X-Auth-Token`, except for a few open ones.
 
 use std::future::{Ready, ready};
 
@@ -13,7 +13,7 @@ use crate::domain::context::RequestContext;
 use crate::services::ServiceError;
 use crate::services::identity::Authenticator;
 
-/// The caller whom the token names. As a handler's parameter it answers 401, in the form of the path's API, when there is none.
+/// The caller that the token names. As a handler's parameter it answers 401 in the form of the path's API if there is no caller.
 #[derive(Clone, Debug)]
 pub struct Caller(pub RequestContext);
 
@@ -26,7 +26,7 @@ impl FromRequest for Caller {
     }
 }
 
-/// 400 unless there is a project of this id, of which something is to be stored or told; the caller's own needs no look.
+/// Answers 400 unless a project with this id exists, before anything is stored or shown for it. The caller's own project needs no look-up.
 pub async fn known_project(identity: &dyn Authenticator, caller: &Caller, form: ErrorForm, id: &str) -> Result<(), ApiError> {
     if caller.0.project_id == id || identity.knows_project(id).await.map_err(|error| ApiError::from_service(form, error))? {
         return Ok(());
@@ -34,12 +34,12 @@ pub async fn known_project(identity: &dyn Authenticator, caller: &Caller, form: 
     Err(ApiError::new(form, StatusCode::BAD_REQUEST, format!("Project ID {id} is not a valid project.")))
 }
 
-/// What a request without any token may do; absent, such a request is refused.
+/// The rights of a request without a token. Without this such a request is refused.
 #[derive(Clone, Debug)]
 pub struct Anonymous(pub RequestContext);
 
-/// The sender of the request; none on a path that answers anybody. Borrows nothing of the request, whose body is read meanwhile. Looking
-/// a token up is work, so it has a place among the requests in flight.
+/// Authenticates the sender of the request; none on an open path. Borrows nothing from the request, because its body is read meanwhile.
+/// Counts as in flight, because validating a token is work.
 pub fn judge(request: &ServiceRequest) -> impl Future<Output = Result<Option<RequestContext>, ApiError>> + use<> {
     let path = request.path().to_owned();
     let open = is_open(request.method(), &path);
@@ -67,7 +67,7 @@ pub fn judge(request: &ServiceRequest) -> impl Future<Output = Result<Option<Req
     }
 }
 
-/// True for what answers without a token: version documents, issuing tokens, the health check.
+/// True for paths that need no token: version documents, issuing tokens, the health check.
 fn is_open(method: &Method, path: &str) -> bool {
     let path = path.trim_end_matches('/');
     if method == Method::POST {
@@ -91,7 +91,7 @@ fn is_open(method: &Method, path: &str) -> bool {
     (method == Method::GET || method == Method::HEAD) && documents.contains(&path)
 }
 
-/// A token that is not scoped to a project reaches the identity API alone; an administrator's that is scoped to the system reaches all.
+/// Refuses a token without a project, except on the identity API, and except a system-scoped token of an administrator.
 fn require_scope(path: &str, context: &RequestContext) -> Result<(), ApiError> {
     let form = ErrorForm::for_path(path);
     if form == ErrorForm::Identity || !context.project_id.is_empty() || (context.system_scope && context.is_admin()) {

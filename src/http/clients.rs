@@ -1,5 +1,5 @@
-//! Whom a request comes from, and where its sender reached us. Headers that a proxy adds are believed only from proxies that the
-//! configuration trusts: anybody can write them.
+//! The address of a request's client, and the base URL under which the client reached the service. Anybody can write a proxy's headers, so
+//! they are believed only from trusted proxies.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use actix_web::http::header::{HOST, HeaderMap, HeaderName};
 use actix_web::http::uri::Authority;
 use ipnet::IpNet;
 
-/// The longest name of a host (RFC 1035) with a port behind it.
+/// The maximum length of a host name (RFC 1035) with a port.
 const LONGEST_HOST: usize = 253 + ":65535".len();
 
-/// The configured way between clients and the service. Cheap to clone.
+/// The configuration of proxies between clients and the service. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Clients {
     inner: Arc<Inner>,
@@ -26,18 +26,18 @@ struct Inner {
 }
 
 impl Clients {
-    /// With a public endpoint, all links begin with it; `listen` is what they fall back to.
+    /// All links begin with the public endpoint, if there is one. `listen` is the fallback.
     pub fn new(public_endpoint: Option<String>, trusted_proxies: Vec<IpNet>, listen: SocketAddr) -> Clients {
         let public_endpoint = public_endpoint.map(|url| url.trim_end_matches('/').to_owned());
         Clients { inner: Arc::new(Inner { public_endpoint, trusted_proxies, listen: Some(listen) }) }
     }
 
-    /// Whether the address is a trusted proxy's.
+    /// True if the address belongs to a trusted proxy.
     pub fn is_proxy(&self, address: IpAddr) -> bool {
         self.inner.trusted_proxies.iter().any(|network| network.contains(&address.to_canonical()))
     }
 
-    /// The client behind trusted proxies: the last address in `X-Forwarded-For` that is not itself a trusted proxy's.
+    /// Returns the client behind trusted proxies: the last address in `X-Forwarded-For` that is not a trusted proxy's.
     fn behind_proxies(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let lines: Vec<&str> = headers.get_all("X-Forwarded-For").filter_map(|line| line.to_str().ok()).collect();
         let mut client = peer;
@@ -68,7 +68,7 @@ impl Clients {
     }
 }
 
-/// Where the caller reached us, without a trailing slash: `http://127.0.0.1:8774`.
+/// Returns the base URL for the caller, without a trailing slash: `http://127.0.0.1:8774`.
 pub fn base_url(request: &HttpRequest) -> String {
     match request.app_data::<Clients>() {
         Some(clients) => clients.base_url(request),
@@ -76,7 +76,7 @@ pub fn base_url(request: &HttpRequest) -> String {
     }
 }
 
-/// The address that the request comes from, through trusted proxies; none without a socket.
+/// Returns the client's address, seen through trusted proxies; none without a socket.
 pub fn address(request: &HttpRequest) -> Option<IpAddr> {
     let peer = request.peer_addr()?.ip();
     Some(request.app_data::<Clients>().map_or(peer, |clients| clients.behind_proxies(peer, request.headers())))
@@ -86,7 +86,7 @@ fn last_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> 
     headers.get_all(name).last()?.to_str().ok()?.rsplit(',').next().map(str::trim)
 }
 
-/// A host's name or address, with or without a port, and nothing that could lead a link elsewhere.
+/// Accepts a host name or address, with or without a port, and no characters that could redirect a link.
 fn is_host(text: &str) -> bool {
     let Ok(authority) = text.parse::<Authority>() else { return false };
     let port_fits = authority.as_str().rsplit_once(':').is_none_or(|(_, port)| port.ends_with(']') || port.parse::<u16>().is_ok());

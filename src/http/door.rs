@@ -1,4 +1,4 @@
-//! An application behind the real door, for tests of APIs: the token is the caller's project and role, as in `demo:member`.
+//! An application behind the real door, for tests of APIs. The token names the caller's project and role, as in `demo:member`.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body of an answer that must have this status.
+    /// Returns the body, and panics unless the answer has this status.
     #[track_caller]
     pub fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.body);
@@ -82,7 +82,7 @@ impl Door {
         }
     }
 
-    /// Sends one request; `version` goes into `OpenStack-API-Version`.
+    /// Sends one request with `version` as its `OpenStack-API-Version`.
     pub async fn call(&self, method: &str, path: &str, token: &str, version: Option<&str>, body: Option<Value>) -> Answer {
         let service = init_service(app(self.wiring.clone())).await;
         let mut request = TestRequest::default().method(Method::from_bytes(method.as_bytes()).unwrap()).uri(path);

@@ -1,4 +1,4 @@
-//! Errors as each API's clients expect them.
+//! Errors in the form that each API's clients expect.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, ResponseError};
@@ -8,7 +8,7 @@ use super::request_id;
 use crate::domain::inside;
 use crate::services::ServiceError;
 
-/// Whose form an error body takes.
+/// The form of an error body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorForm {
     /// `{"itemNotFound":{"code","message"}}`: compute, volume and `/ops/v1`.
@@ -19,12 +19,12 @@ pub enum ErrorForm {
     Network,
     /// `{"errors":[{"status","title","detail","code","request_id"}]}`.
     Placement,
-    /// `{"code","title","message"}` with the message where image clients look for it.
+    /// `{"code","title","message"}`, with the message where image clients look for it.
     Image,
 }
 
 impl ErrorForm {
-    /// The form of the API that a path belongs to.
+    /// Returns the form of the path's API.
     pub fn for_path(path: &str) -> ErrorForm {
         match path.split('/').nth(1) {
             Some("identity") => ErrorForm::Identity,
@@ -36,47 +36,47 @@ impl ErrorForm {
     }
 }
 
-/// An error on its way to the caller.
+/// An error to send to the caller.
 #[derive(Debug, Clone)]
 pub struct ApiError {
     pub status: StatusCode,
     pub message: String,
     pub form: ErrorForm,
-    /// Seconds for `Retry-After`.
+    /// The seconds for `Retry-After`.
     pub retry_after: Option<u32>,
-    /// A 401 that says how to authenticate (`WWW-Authenticate`).
+    /// A 401 with `WWW-Authenticate`.
     pub challenge: bool,
-    /// The request, for forms whose body names it and for the headers.
+    /// The request's id, for the headers and for bodies that contain it.
     pub request_id: Option<String>,
-    /// What happened, for programs, in the forms that say it (placement's `placement.concurrent_update`).
+    /// The error code for programs, in the forms that have it (such as placement's `placement.concurrent_update`).
     pub code: Option<&'static str>,
-    /// The whole message, when the caller does not get it.
+    /// The whole message, if the caller gets a shortened one.
     inside: Option<Box<str>>,
-    /// Where it leaves; known only to the outermost layer.
+    /// The request's path, which only the outermost layer knows.
     path: Box<str>,
 }
 
 impl ApiError {
-    /// Writes into the log what the caller does not get.
+    /// Logs the part of the message that the caller does not get.
     pub fn log_inside(&self, path: &str, request_id: &str) {
         if let Some(whole) = &self.inside {
             log::warn!(request_id = request_id; "{path} is answered with {}: {whole}", self.status.as_u16());
         }
     }
 
-    /// Says which request it answers.
+    /// Sets the id of the request.
     pub fn for_request(mut self, id: &str) -> ApiError {
         self.request_id = Some(id.to_owned());
         self
     }
 
-    /// Says that the error leaves under this path, for the headers that depend on it.
+    /// Sets the request's path, because some headers depend on it.
     pub fn for_path(mut self, path: &str) -> ApiError {
         self.path = path.into();
         self
     }
 
-    /// The message's part about the inside goes into the log, not to the caller.
+    /// Makes an error. The part of the message about the service's inside goes into the log, not to the caller.
     pub fn new(form: ErrorForm, status: StatusCode, message: impl Into<String>) -> ApiError {
         let message = message.into();
         let (message, inside) = match inside::is_in(&message) {
@@ -86,7 +86,7 @@ impl ApiError {
         ApiError { status, message, inside, form, retry_after: None, challenge: false, request_id: None, code: None, path: Box::default() }
     }
 
-    /// A service's error as its API says it.
+    /// Converts a service's error for its API.
     pub fn from_service(form: ErrorForm, error: ServiceError) -> ApiError {
         let status = match &error {
             ServiceError::NotFound(_) => StatusCode::NOT_FOUND,
@@ -104,7 +104,7 @@ impl ApiError {
     }
 }
 
-/// The name under which a compute error body puts its code and message.
+/// Returns the key of a compute error body, which contains code and message.
 pub fn compute_error_name(status: StatusCode) -> &'static str {
     match status.as_u16() {
         400 => "badRequest",

@@ -1,4 +1,4 @@
-//! Gives errors that the web framework makes (unknown paths, wrong methods, bodies that do not parse) the form of the path's API.
+//! Gives the web framework's errors (unknown paths, wrong methods, malformed bodies) the form of the path's API.
 
 use actix_web::HttpResponse;
 use actix_web::ResponseError;
@@ -8,7 +8,7 @@ use actix_web::http::{StatusCode, header};
 
 use super::error::{ApiError, ErrorForm};
 
-/// The answer, its body replaced when it is an error without the form of the path's API.
+/// Replaces the body of an error that lacks the form of the path's API.
 pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &str) -> ServiceResponse<BoxBody> {
     let status = response.status();
     if !(status.is_client_error() || status.is_server_error()) {
@@ -16,7 +16,7 @@ pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &
     }
     let replacement = match response.response().error() {
         Some(error) => match error.as_error::<ApiError>().inspect(|known| known.log_inside(path, request_id)) {
-            // Only this form's body names the request, which whoever made the error did not know.
+            // Only placement's body contains the request id, which the error's maker did not know.
             Some(known) if known.form == ErrorForm::Placement && known.request_id.is_none() => known.clone(),
             Some(_) => return response,
             None => of_error(error, path, request_id),
@@ -34,7 +34,7 @@ pub fn of_response(response: ServiceResponse<BoxBody>, path: &str, request_id: &
     response.into_response(shaped)
 }
 
-/// Any error as the path's API says it. What a server's fault was stays in the log.
+/// Converts any error for the path's API. The details of a server error go to the log only.
 pub fn of_error(error: &actix_web::Error, path: &str, request_id: &str) -> ApiError {
     if let Some(known) = error.as_error::<ApiError>() {
         known.log_inside(path, request_id);

@@ -27,7 +27,7 @@ use crate::services::image::ImageService;
 use crate::services::image::embedded::{EmbeddedImage, NewImage};
 use crate::services::volume::embedded::EmbeddedVolume;
 
-/// The services; projects `demo` (user demo, member) and `admin` (user admin), each user's password `secret`.
+/// The services, with projects `demo` (user demo, member) and `admin` (user admin). Each user's password is `secret`.
 pub struct World {
     pub env: Env,
     pub identity: Arc<EmbeddedIdentity>,
@@ -51,7 +51,7 @@ pub async fn world() -> World {
     World { env, identity, images, volumes: Arc::new(volumes), folder }
 }
 
-/// The HTTP application over a [`World`]'s services, as `actix_web::test` drives it.
+/// Makes the HTTP application over a [`World`]'s services, for `actix_web::test`.
 macro_rules! app {
     ($world:expr) => {
         actix_web::test::init_service(crate::http::server::app($world.wiring())).await
@@ -68,7 +68,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body, which must be JSON.
+    /// Parses the body as JSON, or panics.
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.bytes).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
@@ -94,14 +94,14 @@ pub async fn send<R, B: MessageBody>(app: &impl Service<R, Response = ServiceRes
     Answer { status: status.as_u16(), headers, bytes: body }
 }
 
-/// A request with a token, and a JSON body unless it is null.
+/// Makes a request with a token, and a JSON body unless it is null.
 pub fn request(method: Method, token: &str, path: &str, body: Value) -> TestRequest {
     let request = TestRequest::default().method(method).uri(path).insert_header(("Host", "cloud:8774"));
     let request = if token.is_empty() { request } else { request.insert_header(("X-Auth-Token", token)) };
     if body.is_null() { request } else { request.set_json(body) }
 }
 
-/// The body with which the client logs in by names, scoped to the project of the user's name.
+/// Returns the body of a login by names, scoped to the project with the user's name.
 pub fn login(name: &str, password: &str) -> Value {
     let domain = json!({"name": "Default"});
     json!({"auth": {
@@ -111,7 +111,7 @@ pub fn login(name: &str, password: &str) -> Value {
 }
 
 impl World {
-    /// The door with the three APIs behind it.
+    /// Wires the three APIs behind the door.
     pub fn wiring(&self) -> Wiring {
         let (identity, images, volumes) = (self.identity.clone(), self.images.clone(), self.volumes.clone());
         let parts: Part = Arc::new(move |config| {
@@ -132,20 +132,20 @@ impl World {
         }
     }
 
-    /// A token of the user of this name in the project of this name.
+    /// Returns a token of the user with this name in the project with this name.
     pub async fn token(&self, name: &str) -> String {
         let user = UserRef::Name { name: name.into(), domain: "default".into() };
         let project = ProjectRef::Name { name: name.into(), domain: "default".into() };
         self.identity.authenticate_password(&user, "secret", ScopeRequest::Project(project)).await.unwrap().id
     }
 
-    /// A member of the project of this name, as the services know callers.
+    /// Returns the context of a member of the project with this name.
     pub async fn caller(&self, name: &str) -> RequestContext {
         let project_id = self.identity.ensure_project(name).await.unwrap().id;
         RequestContext { project_id, roles: vec!["member".into(), "reader".into()], ..RequestContext::default() }
     }
 
-    /// An active image named `tiny` of this project, with these bytes.
+    /// Makes an active image named `tiny` in this project, with these bytes.
     pub async fn image(&self, project: &str, content: &'static [u8]) -> Uuid {
         let new = NewImage { name: Some("tiny".into()), ..NewImage::default() };
         let image = self.images.create(&self.caller(project).await, new).await.unwrap();

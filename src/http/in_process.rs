@@ -1,4 +1,4 @@
-//! The APIs without a socket: requests go through the same door and reach the same handlers, on the caller's thread.
+//! The APIs without a socket: requests pass the same door and reach the same handlers, on the caller's thread.
 
 use std::rc::Rc;
 
@@ -15,14 +15,14 @@ use super::server::{Wiring, app};
 type Answer = (u16, Value);
 type Serve = dyn Fn(TestRequest) -> LocalBoxFuture<'static, Answer>;
 
-/// The door. Cheap to clone, for one thread.
+/// The APIs' application. Cheap to clone, for one thread.
 #[derive(Clone)]
 pub struct InProcess {
     serve: Rc<Serve>,
 }
 
 impl InProcess {
-    /// Over the APIs that are wired up.
+    /// Starts the wired APIs.
     pub async fn new(wiring: Wiring) -> InProcess {
         let service = Rc::new(init_service(app(wiring)).await);
         let serve = move |request: TestRequest| -> LocalBoxFuture<'static, Answer> {
@@ -40,7 +40,7 @@ impl InProcess {
         InProcess { serve: Rc::new(serve) }
     }
 
-    /// Sends a request; gives the status and the JSON body, null when there is none.
+    /// Sends a request, and returns the status and the JSON body, which is null if there is none.
     pub async fn send(&self, method: Method, path: &str, version: &str, body: Option<Value>) -> (u16, Value) {
         let mut request = TestRequest::with_uri(path).method(method);
         request = request.insert_header((HeaderName::from_static("openstack-api-version"), version));

@@ -1,5 +1,5 @@
-//! Request bodies in JSON. A small one is parsed and judged by the worker that read it; a large one on the pool for blocking work, so
-//! that the worker answers other requests meanwhile.
+//! Request bodies in JSON. The worker that read a small body parses and checks it; the pool for blocking work handles a large body, so that
+//! the worker can answer other requests meanwhile.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,27 +18,27 @@ use super::error::{ApiError, ErrorForm};
 use super::{arrival, null_characters};
 use crate::env::Env;
 
-/// The largest body that a worker parses and judges itself, in bytes.
+/// The maximum size in bytes of a body that a worker handles itself.
 const SMALL: usize = 16 * 1024;
 
-/// How many large bodies are worked on at once: databases want threads of the pool, too.
+/// The maximum number of large bodies handled concurrently, because databases need the pool's threads too.
 static AT_ONCE: Semaphore = Semaphore::const_new(4);
 
-/// The longest beginning of a parser's reason that a refusal repeats, in characters: the reason quotes the body.
+/// The maximum length of the beginning of a parser's message that an error repeats, in characters. The message quotes the body.
 const HEAD: usize = 120;
 
-/// The longest end of it, in characters.
+/// The maximum length of the message's end, in characters.
 const TAIL: usize = 160;
 
-/// The bound on a body, in bytes.
+/// The maximum size of a body in bytes.
 #[derive(Clone, Copy)]
 pub struct MaxBody(pub usize);
 
-/// A body that parses as a `T`; 400 in the API's form otherwise, 413 for one that is larger than [`MaxBody`].
+/// A body that parses as a `T`. Otherwise 400 in the API's form, or 413 if it is larger than [`MaxBody`].
 pub struct Json<T>(pub T);
 
 impl<T> Json<T> {
-    /// The value.
+    /// Returns the parsed value.
     pub fn into_inner(self) -> T {
         self.0
     }
@@ -65,7 +65,7 @@ impl<T: DeserializeOwned + Send + 'static> FromRequest for Json<T> {
     }
 }
 
-/// A body that is judged by a schema. Cheap to clone.
+/// A body that a schema checks. Cheap to clone.
 #[derive(Clone)]
 pub struct Document {
     value: Arc<Value>,
@@ -73,7 +73,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// Runs work that takes the longer the larger the body is, where it holds up nobody.
+    /// Runs work whose time grows with the body, on the pool if the body is large.
     pub async fn judge<T: Send + 'static>(&self, work: impl FnOnce(&Value) -> T + Send + 'static) -> T {
         let value = Arc::clone(&self.value);
         self.desk.run(move || work(&value)).await
@@ -102,17 +102,17 @@ impl FromRequest for Document {
     }
 }
 
-/// Where work on one body is done.
+/// The place where work on a body runs.
 #[derive(Clone)]
 struct Desk {
-    /// None for the worker itself.
+    /// None runs the work on the worker itself.
     pool: Option<Env>,
 }
 
 impl Desk {
     async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let Some(env) = &self.pool else { return work() };
-        // The permit goes with the work: a client that hangs up ends the wait for it, not the work.
+        // The work holds the permit: a client that hangs up ends the wait, not the work.
         let permit = AT_ONCE.acquire().await;
         let done = move || {
             let done = work();
@@ -123,7 +123,7 @@ impl Desk {
     }
 }
 
-/// A body on its way to a handler.
+/// A body that is still arriving.
 struct Arriving {
     payload: Payload,
     most: usize,
@@ -163,7 +163,7 @@ async fn parse<T: DeserializeOwned + Send + 'static>(bytes: Bytes, desk: &Desk, 
     parsed.map_err(|reason| ApiError::new(form, StatusCode::BAD_REQUEST, format!("Malformed request body: {reason}.")))
 }
 
-/// Leaves out the middle of a long reason, where it quotes the body: it begins with the kind of error and ends with the place.
+/// Cuts the middle of a long message, which quotes the body. The beginning names the kind of error, the end its place.
 fn shortened(reason: &str) -> String {
     let (head, tail) = (reason.char_indices().nth(HEAD), reason.char_indices().nth_back(TAIL - 1));
     match (head, tail) {

@@ -1,4 +1,4 @@
-//! Bounds at the door: how many requests are in flight, how long each may wait for cells, and how large a body may be.
+//! Bounds at the door: the number of requests in flight, the time that each may wait for cells, and the size of a body.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,10 +16,10 @@ use super::image;
 use super::json::MaxBody;
 use crate::actors::cell::request_clock;
 
-/// Seconds after which a refused client may try again.
+/// The seconds after which a refused client may try again.
 const RETRY_AFTER: u32 = 1;
 
-/// Counts the requests that all workers have in hand. Cheap to clone; clones count together.
+/// Counts the requests in flight of all workers. Cheap to clone; clones count together.
 #[derive(Clone)]
 pub struct InFlight {
     now: Arc<AtomicUsize>,
@@ -27,15 +27,15 @@ pub struct InFlight {
 }
 
 impl InFlight {
-    /// At most `most` requests at once. The sending of an answer's body is not counted.
+    /// Allows at most `most` requests at once. Sending an answer's body does not count.
     pub fn new(most: usize) -> InFlight {
         InFlight { now: Arc::new(AtomicUsize::new(0)), most }
     }
 
-    /// Takes a place until the guard is dropped; refuses with 503, in this form, when there is none.
+    /// Takes a place until the guard is dropped. Refuses with 503, in this form, if there is none.
     pub fn enter(&self, form: ErrorForm) -> Result<Entered, ApiError> {
         let entered = Entered { now: self.now.clone() };
-        // Counted before it is judged, so that two that come at once cannot both be the last.
+        // Counts before it compares, so that two concurrent requests cannot both take the last place.
         match self.now.fetch_add(1, Ordering::Relaxed) < self.most {
             true => Ok(entered),
             false => Err(busy(form, "Too many requests are in flight. Try again shortly.")),
@@ -43,18 +43,18 @@ impl InFlight {
     }
 }
 
-/// 503, for a client that comes back soon.
+/// Makes a 503 that asks the client to come back soon.
 pub fn busy(form: ErrorForm, message: &str) -> ApiError {
     let mut error = ApiError::new(form, StatusCode::SERVICE_UNAVAILABLE, message);
     error.retry_after = Some(RETRY_AFTER);
     error
 }
 
-/// Transfers of images' data, which last as long as their clients take: counted apart, so that they keep no other request out.
+/// Counts transfers of images' data separately. They last as long as their clients need, and must not block other requests.
 #[derive(Clone)]
 pub struct Transfers(pub InFlight);
 
-/// One request in hand; leaving it, however, gives its place back.
+/// A request in flight. Dropping it returns its place.
 pub struct Entered {
     now: Arc<AtomicUsize>,
 }
@@ -65,10 +65,10 @@ impl Drop for Entered {
     }
 }
 
-/// The path that is answered whatever else is at work.
+/// The path that is answered at any load.
 pub const HEALTH_CHECK: &str = "/healthcheck";
 
-/// Middleware: refuses a request past the limit with 503. The health check is never refused.
+/// Middleware: refuses a request over the limit with 503. The health check is never refused.
 pub async fn admit<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let limit = match image::takes_a_stream(request.method(), request.path()) {
         true => request.app_data::<Transfers>().map(|transfers| transfers.0.clone()),
@@ -81,11 +81,11 @@ pub async fn admit<B: MessageBody + 'static>(request: ServiceRequest, next: Next
     Ok(next.call(request).await?.map_into_boxed_body())
 }
 
-/// How long a request may wait for cells.
+/// The maximum time that a request may wait for cells.
 #[derive(Clone, Copy, Debug)]
 pub struct CellTimeout(pub Duration);
 
-/// Middleware: gives each request a clock for its calls on cells.
+/// Middleware: gives each request a clock for its calls to cells.
 pub async fn time<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<B>, actix_web::Error> {
     match request.app_data::<CellTimeout>().copied() {
         Some(CellTimeout(whole)) => request_clock::within(whole, next.call(request)).await,
@@ -93,8 +93,8 @@ pub async fn time<B: MessageBody + 'static>(request: ServiceRequest, next: Next<
     }
 }
 
-/// Registers the bound on bodies that handlers take whole, in bytes, and the errors of bodies, paths and queries that do not
-/// parse. Handlers that take a body as a stream (an image's bytes) are not bound by it.
+/// Registers the maximum size of bodies that handlers read whole, and the errors for malformed bodies, paths and queries. Handlers that
+/// stream a body (an image's bytes) have no maximum.
 pub fn configure_bodies(config: &mut web::ServiceConfig, max_body: usize) {
     config
         .app_data(web::PayloadConfig::new(max_body))
@@ -103,7 +103,7 @@ pub fn configure_bodies(config: &mut web::ServiceConfig, max_body: usize) {
         .app_data(web::QueryConfig::default().error_handler(|e, r| query_error(&e, r).into()));
 }
 
-/// A path whose parts do not parse names nothing that exists.
+/// A path with a malformed part names nothing that exists.
 fn path_error(_: &PathError, request: &HttpRequest) -> ApiError {
     ApiError::new(ErrorForm::for_path(request.path()), StatusCode::NOT_FOUND, "The resource could not be found.")
 }

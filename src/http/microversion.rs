@@ -1,4 +1,4 @@
-//! Microversions at the door: the version agreed on, for the handlers; echoed in every answer.
+//! Microversions: negotiates the version for the handlers, and names it in each answer.
 
 use std::future::{Ready, ready};
 
@@ -12,18 +12,17 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use super::error::{ApiError, ErrorForm};
 use crate::domain::microversion::{COMPUTE, Microversion, PLACEMENT, VOLUME, VersionError, VersionedApi};
 
-/// The version of the API that the request speaks. As a handler's parameter it is the API's minimum where no API of the path
-/// has microversions.
+/// The API version of the request. As a handler's parameter it is the API's minimum if the path's API has no microversions.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ApiVersion(pub Microversion);
 
 impl ApiVersion {
-    /// True from this minor version on.
+    /// True for this minor version and later ones.
     pub fn at_least(self, minor: u16) -> bool {
         self.0.minor >= minor
     }
 
-    /// True up to and including this minor version.
+    /// True for this minor version and earlier ones.
     pub fn at_most(self, minor: u16) -> bool {
         self.0.minor <= minor
     }
@@ -38,11 +37,11 @@ impl FromRequest for ApiVersion {
     }
 }
 
-/// The API with microversions that serves this path.
+/// Returns the API with microversions that serves this path.
 fn versioned_api(path: &str) -> Option<&'static VersionedApi> {
     let mut segments = path.split('/').skip(1);
     match (segments.next(), segments.next()) {
-        // v2 is the API of before microversions: it has one version and ignores the header.
+        // v2 is the API before microversions: it has one version and ignores the header.
         (Some("compute"), Some("v2")) => None,
         (Some("compute"), _) => Some(&COMPUTE),
         (Some("volume"), _) => Some(&VOLUME),
@@ -51,7 +50,7 @@ fn versioned_api(path: &str) -> Option<&'static VersionedApi> {
     }
 }
 
-/// Middleware: agrees on the version or refuses the request.
+/// Middleware: negotiates the version or refuses the request.
 pub async fn negotiate<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,

@@ -1,4 +1,4 @@
-//! The APIs over HTTP: one folder per service; `error` is the form of every error, `auth` the door.
+//! The APIs over HTTP, one folder per service. `error` gives all errors their form, and `auth` authenticates.
 
 pub mod access_log;
 mod ahead;

@@ -1,5 +1,4 @@
-//! No null characters: no API has a name with one, and PostgreSQL does not store them. They are refused at the door, before anything
-//! is looked up by them.
+//! Refuses null characters before any look-up: no API has a name with one, and PostgreSQL cannot store them.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -16,11 +15,10 @@ use futures::Stream;
 use super::error::{ApiError, ErrorForm};
 use super::image;
 
-/// The error with which a body is refused.
+/// The error message for a refused body.
 pub const IN_BODY: &str = "Malformed request body: a text in it holds a null character.";
 
-/// Middleware: a path with a null character names nothing (404), a query with one is malformed (400), and a JSON body with one
-/// breaks off where it stands (400).
+/// Middleware: answers 404 for a null character in the path, and 400 for one in the query or in a JSON body.
 pub async fn refuse<B: MessageBody + 'static>(
     mut request: ServiceRequest,
     next: Next<B>,
@@ -34,7 +32,7 @@ pub async fn refuse<B: MessageBody + 'static>(
         let refusal = refusal(StatusCode::BAD_REQUEST, "Invalid query: a value in it holds a null character.");
         return Ok(request.error_response(refusal));
     }
-    // Any bytes may be uploaded; every other body is JSON, or the file of an experiment.
+    // An image's data may be any bytes; every other body is JSON, or the file of an experiment.
     if !image::takes_a_stream(request.method(), request.path()) {
         match request.take_payload() {
             Payload::None => {}
@@ -44,7 +42,7 @@ pub async fn refuse<B: MessageBody + 'static>(
     Ok(next.call(request).await?.map_into_boxed_body())
 }
 
-/// True for the error with which a [`Watched`] body breaks off.
+/// True for the error of a [`Watched`] body with a null character.
 pub fn is_refusal(error: &PayloadError) -> bool {
     matches!(error, PayloadError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<NullCharacter>()))
 }
@@ -53,17 +51,17 @@ pub fn is_refusal(error: &PayloadError) -> bool {
 #[error("a text holds a null character")]
 struct NullCharacter;
 
-/// A body that is looked at as it arrives. In JSON a null character can only be written as an escape: parsers refuse the byte.
+/// A body that is checked as it arrives. In JSON a null character can only be written as an escape, because parsers refuse the byte.
 struct Watched<S> {
     arriving: S,
     escape: Escape,
-    /// Bytes that arrived and were not looked at.
+    /// Arrived bytes that are not checked yet.
     rest: Bytes,
-    /// Others come first, before more of the rest is looked at.
+    /// Lets other requests run before more of the rest is checked.
     gives_way: bool,
 }
 
-/// How much of a body is looked at before other requests of the worker have their turn, in bytes.
+/// The number of bytes that are checked before the worker's other requests have their turn.
 const TURN: usize = 16 * 1024;
 
 impl<S> Watched<S> {
@@ -97,7 +95,7 @@ impl<S: Stream<Item = Result<Bytes, PayloadError>> + Unpin> Stream for Watched<S
     }
 }
 
-/// How much of the escape of a null character has been seen: pieces of a body may end within one.
+/// The number of matched characters of a null character's escape: a piece of the body may end within one.
 #[derive(Default)]
 struct Escape(usize);
 
@@ -108,7 +106,7 @@ impl Escape {
         for byte in bytes {
             self.0 = match self.0 {
                 seen if *byte == Escape::WHOLE[seen] => seen + 1,
-                // A second backslash is the first one's escape and begins nothing.
+                // A second backslash ends the first one's escape, so no escape begins here.
                 1 => 0,
                 _ if *byte == b'\\' => 1,
                 _ => 0,

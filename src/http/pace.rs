@@ -1,4 +1,4 @@
-//! How slow a client may be. Only the time in which the service waits for the client counts, not the client's for the service.
+//! The minimum rate of a client. Only the time in which the service waits for the client counts.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,40 +7,40 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep};
 
-/// The least rate.
+/// A minimum rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pace {
-    /// Bytes that must move in each second of waiting.
+    /// The minimum number of bytes per second of waiting.
     pub bytes_per_second: usize,
-    /// How much waiting is judged together: a client may stand still for this long.
+    /// The span over which the rate is measured: a client may stall for this long.
     pub patience: Duration,
 }
 
 impl Pace {
-    /// The bytes that must move in one span of patience.
+    /// Returns the minimum number of bytes in one span.
     fn enough(&self) -> usize {
         (self.patience.as_secs_f64() * self.bytes_per_second as f64) as usize
     }
 }
 
-/// Watches the pace of one stream of bytes.
+/// Measures the rate of one stream of bytes.
 pub struct Meter {
     pace: Pace,
-    /// Bytes and waiting of the span that is being judged.
+    /// The bytes and the waiting in the current span.
     moved: usize,
     waited: Duration,
     since: Option<Instant>,
-    /// Made when the client is waited for the first time; most are not.
+    /// Made at the first wait for the client, because most streams never wait.
     timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl Meter {
-    /// For a stream that has not begun.
+    /// Makes a meter for a new stream.
     pub fn new(pace: Pace) -> Meter {
         Meter { pace, moved: 0, waited: Duration::ZERO, since: None, timer: None }
     }
 
-    /// Bytes moved: the waiting, if there was any, is over.
+    /// Counts moved bytes, which end a wait.
     pub fn moved(&mut self, bytes: usize) {
         if let Some(since) = self.since.take() {
             self.waited += since.elapsed();
@@ -51,12 +51,12 @@ impl Meter {
         }
     }
 
-    /// Whether the client is being waited for.
+    /// True while the service waits for the client.
     pub fn is_waiting(&self) -> bool {
         self.since.is_some()
     }
 
-    /// To be asked when nothing moves: ready when the client was waited for too long.
+    /// Polled while nothing moves: ready once the client has stalled for too long.
     pub fn poll_too_slow(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let since = *self.since.get_or_insert_with(Instant::now);
         let until = since + self.pace.patience.saturating_sub(self.waited);

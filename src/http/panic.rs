@@ -1,4 +1,4 @@
-//! A panic in a handler is a 500 with the request's id, not a dropped connection.
+//! Turns a panic in a handler into a 500 with the request's id, instead of a dropped connection.
 
 use std::panic::AssertUnwindSafe;
 
@@ -11,8 +11,8 @@ use futures::FutureExt;
 use super::error::{ApiError, ErrorForm};
 use super::request_id;
 
-/// Middleware: catches what unwinds out of the handlers. Nothing that they share is trusted to be half changed: state lives
-/// behind databases and actors.
+/// Middleware: catches panics of handlers. A panic cannot leave half-changed shared state, because all state lives behind databases and
+/// actors.
 pub async fn catch<B: MessageBody + 'static>(request: ServiceRequest, next: Next<B>) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let form = ErrorForm::for_path(request.path());
     let id = request_id::of(request.request());

@@ -1,4 +1,4 @@
-//! The policy file: YAML, one `name: rule` per line, laid over the built-in rules and read again when it changes.
+//! The policy file: YAML with one `name: rule` per line. Its rules override the built-in ones, and it is read again when it changes.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use super::error::{ApiError, ErrorForm};
 use crate::domain::context::RequestContext;
 use crate::domain::policy::{Policy, PolicyError, Target};
 
-/// Why the policy file cannot be used.
+/// The reason why the policy file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyFileError {
     #[error("the policy file {} cannot be read: {source}", path.display())]
@@ -22,40 +22,40 @@ pub enum PolicyFileError {
     Refused { path: PathBuf, source: PolicyError },
 }
 
-/// Tells one version of the file from another: times of content and inode, length, inode. None while there is no file.
+/// Distinguishes versions of the file: times of content and inode, length, inode. None while there is no file.
 type Stamp = Option<[i64; 6]>;
 
-/// The rules in force and the version of the file that was read last, usable or not.
+/// The rules in force, and the version of the file that was read last, usable or not.
 struct InForce {
     policy: Arc<Policy>,
     read: Stamp,
 }
 
-/// The rules in force. Share it as `web::Data`.
+/// Enforces the policy. Share it as `web::Data`.
 pub struct PolicyEnforcer {
     path: Option<PathBuf>,
     in_force: RwLock<InForce>,
 }
 
 impl PolicyEnforcer {
-    /// The built-in rules alone.
+    /// Uses the built-in rules only.
     pub fn built_in() -> Result<PolicyEnforcer, PolicyError> {
         let in_force = InForce { policy: Arc::new(Policy::new(&BTreeMap::new())?), read: None };
         Ok(PolicyEnforcer { path: None, in_force: RwLock::new(in_force) })
     }
 
-    /// The built-in rules with those of the file; a file that is not there changes nothing.
+    /// Uses the built-in rules and the file's. A missing file changes nothing.
     pub fn open(path: &Path) -> Result<PolicyEnforcer, PolicyFileError> {
-        // The stamp comes first: a change between the two reads is then seen by the next request.
+        // Takes the stamp first, so that the next request notices a change between the two reads.
         let in_force = InForce { read: stamp(path), policy: Arc::new(read(path)?) };
         Ok(PolicyEnforcer { path: Some(path.to_owned()), in_force: RwLock::new(in_force) })
     }
 
-    /// The rules of this moment. Each call looks at the file's stamp, as oslo.policy does, so a change holds for the next request.
-    /// A file that cannot be used leaves the present rules in force and is an error in the log, once per version of it.
+    /// Returns the present rules. Each call checks the file's stamp, as oslo.policy does, so a change works for the next request. If the
+    /// file is unusable, the present rules stay and the log gets one error per version of the file.
     pub fn current(&self) -> Arc<Policy> {
         let Some(path) = &self.path else { return self.reading().policy.clone() };
-        // A stat of a local file takes a microsecond; handing it to another thread would take longer.
+        // A stat of a local file takes a microsecond, less than handing it to another thread.
         let now = stamp(path);
         {
             let in_force = self.reading();
@@ -77,12 +77,12 @@ impl PolicyEnforcer {
         in_force.policy.clone()
     }
 
-    /// True when the rule allows it.
+    /// True if the rule allows the action.
     pub fn check(&self, rule: &str, context: &RequestContext, target: &Target<'_>) -> bool {
         self.current().check(rule, context, target)
     }
 
-    /// 403 with Nova's message unless the rule allows it.
+    /// Answers 403 with Nova's message unless the rule allows the action.
     pub fn authorize(&self, rule: &str, context: &RequestContext, target: &Target<'_>) -> Result<(), ApiError> {
         match self.check(rule, context, target) {
             true => Ok(()),
@@ -100,7 +100,7 @@ impl PolicyEnforcer {
 
 fn stamp(path: &Path) -> Stamp {
     let seen = std::fs::metadata(path).ok()?;
-    // An editor may replace the file by one of the same length within one tick of the clock: its inode differs.
+    // An editor may replace the file by one of equal length within one tick of the clock; then only its inode differs.
     let (length, inode) = (i64::try_from(seen.size()).ok()?, seen.ino().cast_signed());
     Some([seen.mtime(), seen.mtime_nsec(), seen.ctime(), seen.ctime_nsec(), length, inode])
 }
@@ -153,7 +153,7 @@ mod tests {
             ("\"compute:servers:resize:cross_cell\": \"!\"\n", false),
             ("\"compute:servers:resize:cross_cell\": \"@\"\n", true),
         ] {
-            // Replaced as editors do it: the last two texts have one length and may have one time.
+            // Replaces the file as editors do: the last two texts have equal length and may have equal times.
             std::fs::write(dir.path().join("new"), text).unwrap();
             std::fs::rename(dir.path().join("new"), &path).unwrap();
             assert_eq!(allowed(&enforcer), expected, "{text}");

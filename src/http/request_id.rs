@@ -1,4 +1,4 @@
-//! Request ids: every request gets one; every answer, error and log line carries it.
+//! Request ids: each request gets one, and each answer, error and log line contains it.
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
@@ -10,17 +10,16 @@ use super::error_shape;
 use super::front::talk;
 use crate::env::Env;
 
-/// The id of the request at hand.
+/// The id of the current request.
 #[derive(Clone, Debug)]
 struct RequestId(String);
 
-/// The request's id (`req-` and a UUID); empty outside [`assign`].
+/// Returns the request's id (`req-` and a UUID); empty outside [`assign`].
 pub fn of(request: &HttpRequest) -> String {
     request.extensions().get::<RequestId>().map(|id| id.0.clone()).unwrap_or_default()
 }
 
-/// The outermost middleware: gives the request its id, puts it into the answer's headers, and sees to it that every error
-/// has the form of the path's API, whoever made it.
+/// The outermost middleware: gives the request its id, adds it to the answer's headers, and gives each error the form of the path's API.
 pub async fn assign<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,
@@ -41,12 +40,12 @@ pub async fn assign<B: MessageBody + 'static>(
                 None => response,
             })
         }
-        // A middleware within refused or failed: there is no request left to build an answer on, so the error carries the id.
+        // An inner middleware failed and consumed the request, so there is nothing to build an answer on. The error carries the id.
         Err(error) => Err(error_shape::of_error(&error, &path, &id).for_request(&id).for_path(&path).into()),
     }
 }
 
-/// The headers that name the request: compute's clients look for a second one.
+/// Adds the headers with the request's id. Compute's clients look for a second header.
 pub fn put(headers: &mut HeaderMap, path: &str, id: &str) {
     let Ok(value) = HeaderValue::from_str(id) else { return };
     if path.starts_with("/compute") {

@@ -1,4 +1,4 @@
-//! The roles that the image and the volume API ask for, whatever the path: reading is for readers, writing for members.
+//! The roles for the image and the volume API: readers may read, members may write, on all paths.
 
 use actix_web::HttpMessage;
 use actix_web::body::{BoxBody, MessageBody};
@@ -9,8 +9,8 @@ use actix_web::middleware::Next;
 use super::auth::Caller;
 use super::error::{ApiError, ErrorForm};
 
-/// Middleware of an API: 403 for a caller without the role that the method asks for. A request without a caller is for a version
-/// document: the door lets no other one in.
+/// Middleware: answers 403 to a caller without the role that the method needs. A request without a caller asks for a version document,
+/// because authentication admits no other.
 pub async fn by_method<B: MessageBody + 'static>(
     request: ServiceRequest,
     next: Next<B>,

@@ -21,27 +21,27 @@ use crate::domain::context::RequestContext;
 use crate::env::Env;
 use crate::services::identity::Authenticator;
 
-/// Registers one API: its routes and the data that its handlers ask for. Called once per worker.
+/// Registers one API: its routes and its handlers' data. Called once per worker.
 pub type Part = Arc<dyn Fn(&mut web::ServiceConfig) + Send + Sync>;
 
-/// What the door needs, and the APIs behind it.
+/// The dependencies of the door, and the APIs behind it.
 #[derive(Clone)]
 pub struct Wiring {
     pub env: Env,
     pub authenticator: Arc<dyn Authenticator>,
     pub policy: Arc<PolicyEnforcer>,
-    /// Who a request without a token acts as; none refuses it.
+    /// The identity of requests without a token; none refuses them.
     pub anonymous: Option<RequestContext>,
     pub in_flight: InFlight,
     pub transfers: Transfers,
     pub arrivals: Arrivals,
     pub clients: Clients,
-    /// How long a request may wait for cells.
+    /// The maximum time that a request may wait for cells.
     pub cell_timeout: Duration,
     pub parts: Vec<Part>,
 }
 
-/// Why the service cannot listen.
+/// The reason why the service cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     #[error("{0} is in use by another program: stop that one, or choose another address with --listen")]
@@ -54,7 +54,7 @@ pub enum ListenError {
     Other(SocketAddr, std::io::Error),
 }
 
-/// Takes the address, so that nobody else can, before anything is started behind it.
+/// Binds the address before anything is started behind it, so that no other program can take it.
 pub fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
     TcpListener::bind(address).map_err(|error| match error.kind() {
         std::io::ErrorKind::AddrInUse => ListenError::InUse(address),
@@ -64,8 +64,8 @@ pub fn bind(address: SocketAddr) -> Result<TcpListener, ListenError> {
     })
 }
 
-/// A worker's application. The middlewares, from the outside: id and form of errors, log, panics, authentication and the body,
-/// limits, versions, the clock of its calls on cells, null characters.
+/// Makes a worker's application. The middlewares, from the outside: id and form of errors, log, panics, authentication and body, limits,
+/// versions, the clock for calls to cells, null characters.
 pub fn app(
     wiring: Wiring,
 ) -> App<

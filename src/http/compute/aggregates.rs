@@ -1,4 +1,4 @@
-//! `/os-aggregates`: groups of hosts, and the zones that some of them are.
+//! `/os-aggregates`: groups of hosts, some of which are availability zones.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/os-aggregates").route(web::get().to(list)).route(web::post().to(create)))
@@ -164,7 +164,7 @@ async fn set_metadata(api: &Catalog, id: i32, metadata: &Value) -> Result<Aggreg
     api.api.set_aggregate_metadata(id, values).await.map_err(invalid_action)
 }
 
-/// 400 when hosts of the aggregate have servers whose zone would change under them.
+/// Answers 400 if hosts of the aggregate have servers, because their zone would change.
 async fn rezone(api: &Catalog, aggregate: &Aggregate, zone: Option<&str>) -> Result<(), ApiError> {
     if aggregate.availability_zone() == zone {
         return Ok(());
@@ -189,7 +189,7 @@ async fn has_servers(api: &Catalog, host: &str) -> Result<bool, ApiError> {
     Ok(false)
 }
 
-/// What the API calls an invalid action: 400 where the records only say that two things do not go together.
+/// Answers 400 for an invalid action, which the records report as a conflict.
 fn invalid_action(error: DbError) -> ApiError {
     match error {
         DbError::Conflict(why) => bad_request(why),
@@ -197,7 +197,7 @@ fn invalid_action(error: DbError) -> ApiError {
     }
 }
 
-/// An aggregate's number; to clients who try a name there is no such aggregate.
+/// Parses an aggregate's id. A name is answered as an unknown aggregate.
 fn number(id: &str) -> Result<i32, ApiError> {
     id.parse().map_err(|_| not_found(format!("Aggregate {id} could not be found.")))
 }

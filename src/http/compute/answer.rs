@@ -1,4 +1,4 @@
-//! Answers of the compute API that many resources share: refusals, links and times.
+//! Answers that many resources of the compute API share: refusals, links and times.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse};
@@ -10,55 +10,55 @@ use crate::db::DbError;
 use crate::http::base_url;
 use crate::http::error::{ApiError, ErrorForm};
 
-/// What handlers give.
+/// The result of a handler.
 pub type Answer = Result<HttpResponse, ApiError>;
 
-/// 400.
+/// Makes a 400.
 pub fn bad_request(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::BAD_REQUEST, message)
 }
 
-/// 403.
+/// Makes a 403.
 pub fn forbidden(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, message)
 }
 
-/// 404.
+/// Makes a 404.
 pub fn not_found(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, message)
 }
 
-/// 404 for what a microversion does not have: to its clients the path does not exist.
+/// Makes a 404 for a resource that the microversion lacks: for its clients the path does not exist.
 pub fn no_such_resource() -> ApiError {
     not_found("The resource could not be found.")
 }
 
-/// 409.
+/// Makes a 409.
 pub fn conflict(message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::CONFLICT, message)
 }
 
-/// 503, worth trying again soon.
+/// Makes a 503 that invites another try.
 pub fn unavailable(message: impl Into<String>) -> ApiError {
     let mut error = ApiError::new(ErrorForm::Compute, StatusCode::SERVICE_UNAVAILABLE, message);
     error.retry_after = Some(5);
     error
 }
 
-/// 503 for a list that would lack what these cells have.
+/// Makes a 503 for a list that would lack these cells' entries.
 pub fn incomplete(silent: &[SilentCell]) -> ApiError {
     let reasons: Vec<&str> = silent.iter().map(|cell| cell.reason.as_str()).collect();
     unavailable(format!("The list would be incomplete: {}.", reasons.join("; ")))
 }
 
-/// 500; what went wrong is in the log, under the request's id.
+/// Makes a 500, and logs the error.
 pub fn fault(error: &dyn std::fmt::Display) -> ApiError {
     log::error!("{error}");
     ApiError::new(ErrorForm::Compute, StatusCode::INTERNAL_SERVER_ERROR, "Unexpected API Error. The log has the reason.")
 }
 
 impl From<DbError> for ApiError {
-    /// What a database says, in compute's form.
+    /// Converts a database error for the compute API.
     fn from(error: DbError) -> ApiError {
         match &error {
             DbError::NotFound(what) => not_found(format!("{what} could not be found.")),
@@ -71,33 +71,33 @@ impl From<DbError> for ApiError {
 }
 
 impl From<LookupError> for ApiError {
-    /// 503 for a server whose cell does not answer.
+    /// Answers 503 for a server whose cell does not answer.
     fn from(error: LookupError) -> ApiError {
         DbError::from(error).into()
     }
 }
 
-/// 200 with a body.
+/// Makes a 200 with a body.
 pub fn ok(body: &(impl serde::Serialize + ?Sized)) -> Answer {
     Ok(HttpResponse::Ok().json(body))
 }
 
-/// A status without a body.
+/// Makes an answer without a body.
 pub fn empty(status: StatusCode) -> Answer {
     Ok(HttpResponse::new(status))
 }
 
-/// A moment as most compute resources write it: no zone, six digits.
+/// Formats a moment as most compute resources do: without a zone, with six digits.
 pub fn moment(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()
 }
 
-/// The same of what may never have happened.
+/// Formats a moment as [`moment`] does; null for None.
 pub fn moment_or_null(at: Option<DateTime<Utc>>) -> Value {
     at.map_or(Value::Null, |at| Value::String(moment(at)))
 }
 
-/// A resource's `self` and `bookmark` links.
+/// Returns a resource's `self` and `bookmark` links.
 pub fn links(request: &HttpRequest, collection: &str, id: &str) -> Value {
     let base = base_url::of(request);
     json!([

@@ -1,4 +1,4 @@
-//! `/os-availability-zone`: the zones, and for operators what runs in them.
+//! `/os-availability-zone`: the zones, and for operators the services in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/os-availability-zone").route(web::get().to(list)))
@@ -39,7 +39,7 @@ async fn picture(api: &Catalog) -> Result<Picture, ApiError> {
             picture.available.entry(zone).or_default().push(service);
         }
     }
-    // Of the hosts of a cell that does not answer only the names are known: their zones are there, but not to be had.
+    // For a silent cell only the hosts' names are known, so their zones are listed as unavailable.
     for cell in silent {
         let hosts = api.api.hosts_of_cell(cell.uuid).await?;
         picture.unavailable.extend(hosts.iter().map(|mapping| zones.of_host(&mapping.host).to_owned()));

@@ -1,5 +1,4 @@
-//! What the handlers of everything but servers work with: the definitions in the API database, every cell's records, and
-//! the policy.
+//! The data of all handlers that do not serve `/servers`: the definitions in the API database, the cells' records, and the policy.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,58 +22,58 @@ use crate::http::error::ApiError;
 use crate::http::policy_file::PolicyEnforcer;
 use crate::services::placement::PlacementService;
 
-/// What one cell answered.
+/// The answer of one cell.
 pub struct Heard<'a, T> {
     pub cell: &'a CellHandle,
     pub answer: Result<T, DbError>,
 }
 
-/// What all cells together answered.
+/// The answers of all cells.
 pub struct Gathered<'a, T> {
     /// In the order of the cells.
     pub found: Vec<(&'a CellHandle, T)>,
-    /// Cells whose part is missing.
+    /// The cells whose answer is missing.
     pub silent: Vec<SilentCell>,
 }
 
-/// Share it as `web::Data`.
+/// The handlers' data. Share it as `web::Data`.
 pub struct Catalog {
     pub env: Env,
     pub api: ApiDb,
-    /// In a fixed order; the first is asked first where only one can have the answer.
+    /// In a fixed order.
     pub cells: Vec<CellHandle>,
     pub placement: Arc<dyn PlacementService>,
     pub policy: Arc<PolicyEnforcer>,
-    /// A service that has not reported for longer is down.
+    /// A service that has not reported for this time is down.
     pub service_down_time: Duration,
-    /// How long a cell may take to answer before the answer goes on without it.
+    /// The time after which an answer goes on without a silent cell.
     pub cell_timeout: Duration,
-    /// The zone of hosts that no aggregate puts into one.
+    /// The zone of hosts that no aggregate puts into a zone.
     pub default_zone: String,
-    /// Quotas where nobody has set any.
+    /// The quotas that apply unless someone has set others.
     pub default_limits: Limits,
-    /// How the use of quotas is counted.
+    /// The method of counting quota usage.
     pub counting: Counting,
-    /// The most entries in one page of a list.
+    /// The maximum number of entries in one page of a list.
     pub max_limit: usize,
-    /// A list that cannot say what it lacks goes without the cells that are down; else it is refused.
+    /// If true, a list that cannot name its missing cells leaves them out; otherwise it is refused.
     pub skip_down_cells: bool,
     /// Bounds how many x509 key pairs are made at a time.
     pub key_turns: Turns,
 }
 
 impl Catalog {
-    /// 403 unless the rule allows the caller to do what is about nobody's thing in particular.
+    /// Answers 403 unless the rule allows an action that concerns no particular owner.
     pub fn allow(&self, caller: &Caller, rule: &str) -> Result<(), ApiError> {
         self.policy.authorize(rule, &caller.0, &Target::own(&caller.0))
     }
 
-    /// 403 unless the rule allows the caller to act on what belongs to the project.
+    /// Answers 403 unless the rule allows an action on the project's property.
     pub fn allow_on_project(&self, caller: &Caller, rule: &str, project: &str) -> Result<(), ApiError> {
         self.policy.authorize(rule, &caller.0, &Target { project_id: project, user_id: "" })
     }
 
-    /// True when the rule allows it.
+    /// True if the rule allows the caller.
     pub fn may(&self, caller: &Caller, rule: &str) -> bool {
         self.policy.check(rule, &caller.0, &Target::own(&caller.0))
     }
@@ -84,12 +83,12 @@ impl Catalog {
         self.may(caller, "context_is_admin")
     }
 
-    /// The quotas in force for a project, or for one of its users.
+    /// Returns the quotas of a project, or of one of its users.
     pub async fn limits_of(&self, project: &str, user: Option<&str>) -> Result<Limits, DbError> {
         self.api.quota_limits(&self.default_limits, project, user).await
     }
 
-    /// Asks every cell at once; one that is down, or does not answer in time, is unavailable. In the order of the cells.
+    /// Asks all cells concurrently, and returns their answers in the order of the cells. A cell that is down or too slow is unavailable.
     pub async fn ask_cells<'a, T, F>(&'a self, ask: impl Fn(&'a CellDb) -> F) -> Vec<Heard<'a, T>>
     where
         F: Future<Output = Result<T, DbError>> + 'a,
@@ -101,7 +100,7 @@ impl Catalog {
         join_all(asked).await
     }
 
-    /// Asks one cell; one that is down, or does not answer in time, is unavailable.
+    /// Asks one cell. A cell that is down or too slow is unavailable.
     pub async fn ask<'a, T, F>(&self, cell: &'a CellHandle, ask: impl FnOnce(&'a CellDb) -> F) -> Result<T, DbError>
     where
         F: Future<Output = Result<T, DbError>> + 'a,
@@ -109,7 +108,7 @@ impl Catalog {
         cell.health.call(self.cell_timeout, ask(&cell.db)).await
     }
 
-    /// What every cell that answers has; cells that do not are named, with a line in the log.
+    /// Collects the answers of all cells, and names and logs the silent ones.
     pub async fn gather_named<'a, T, F>(&'a self, ask: impl Fn(&'a CellDb) -> F) -> Gathered<'a, T>
     where
         F: Future<Output = Result<Vec<T>, DbError>> + 'a,
@@ -127,7 +126,7 @@ impl Catalog {
         gathered
     }
 
-    /// As [`Catalog::gather_named`], where nothing can be said of cells that do not answer.
+    /// Collects answers as [`Catalog::gather_named`] does, for answers that cannot name silent cells.
     pub async fn gather<'a, T, F>(&'a self, ask: impl Fn(&'a CellDb) -> F) -> Vec<(&'a CellHandle, T)>
     where
         F: Future<Output = Result<Vec<T>, DbError>> + 'a,
@@ -135,7 +134,7 @@ impl Catalog {
         self.gather_named(ask).await.found
     }
 
-    /// The one cell that has it, with the record. Without one it is the answer of a cell that could not be asked, if any.
+    /// Returns the cell that has the record, with the record. If no cell has it but a cell is silent, returns that cell's error.
     pub async fn find<'a, T, F>(&'a self, ask: impl Fn(&'a CellDb) -> F) -> Result<(&'a CellHandle, T), DbError>
     where
         F: Future<Output = Result<T, DbError>> + 'a,
@@ -152,14 +151,14 @@ impl Catalog {
         Err(failure)
     }
 
-    /// The cell that a host is mapped to; [`DbError::NotFound`] when it is mapped to none.
+    /// Returns the cell of a host. [`DbError::NotFound`] if it is mapped to none.
     pub async fn cell_of_host(&self, host: &str) -> Result<&CellHandle, DbError> {
         let mapping = self.api.host_mapping(host).await?;
         let cell = self.cells.iter().find(|cell| cell.uuid == mapping.cell_uuid);
         cell.ok_or_else(|| DbError::Defect(format!("host {host} is mapped to cell {}, which is not known here", mapping.cell_uuid)))
     }
 
-    /// True when the service reported lately and no operator says that its host is off.
+    /// True if the service reported recently and no operator has forced its host down.
     pub fn is_up(&self, service: &Service) -> bool {
         let seen: DateTime<Utc> = service.last_seen_up.unwrap_or(service.created_at);
         let silent = (self.env.now() - seen).to_std().unwrap_or(Duration::ZERO);

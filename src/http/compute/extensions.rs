@@ -1,4 +1,4 @@
-//! `/extensions`: the list by which old clients learn what is here. Microversions have replaced it, so it never changes.
+//! `/extensions`: old clients learn from this list which features exist. Microversions have replaced it, so it never changes.
 
 use actix_web::web;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 use crate::http::policy_file::PolicyEnforcer;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/extensions").route(web::get().to(list)))
@@ -50,7 +50,7 @@ fn view((alias, name, description): &Extension) -> Value {
     })
 }
 
-/// Alias, name and description, of what is here alone: what Nova removed is not listed, unlike there.
+/// Aliases, names and descriptions of the existing extensions. Unlike Nova's list, leaves out extensions that Nova removed.
 const EXTENSIONS: &[Extension] = &[
     ("OS-DCF", "DiskConfig", "Whether a server's disk grows with its flavor."),
     ("OS-EXT-AZ", "ExtendedAvailabilityZone", "The zone of a server."),

@@ -1,4 +1,4 @@
-//! `/limits`: a project's quotas and what it uses of them, under the names of old.
+//! `/limits`: a project's quotas and usage, under old names.
 
 use actix_web::{HttpRequest, web};
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use super::quota_usage::{self, Counted, tell_missing};
 use crate::http::auth::Caller;
 use crate::http::microversion::ApiVersion;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.service(web::resource("/limits").route(web::get().to(show)));
 }

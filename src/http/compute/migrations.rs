@@ -1,5 +1,5 @@
-//! `/os-migrations`: moves of servers over all cells. A cross-cell move has a record in each of its cells and is listed once:
-//! the newest counts, and only it is filtered (NOVA-DIFFERENCES L21).
+//! `/os-migrations`: moves of servers in all cells. A cross-cell move has a record in each of its cells but is listed once: only the newest
+//! record counts and is filtered (NOVA-DIFFERENCES L21).
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.service(web::resource("/os-migrations").route(web::get().to(list)));
 }
@@ -65,7 +65,7 @@ fn check_parameters(query: &Query, version: ApiVersion) -> Result<(), ApiError> 
     Ok(())
 }
 
-/// The migrations asked for, newest first, and the cells whose records are missing.
+/// Returns the requested migrations, newest first, and the silent cells.
 async fn wanted(api: &Catalog, query: &Query, version: ApiVersion) -> Result<(Vec<Migration>, Vec<SilentCell>), ApiError> {
     let since = query.moment("changes-since").map(|at| at.filter(|_| version.at_least(59)));
     let before = query.moment("changes-before").map(|at| at.filter(|_| version.at_least(66)));
@@ -86,14 +86,14 @@ async fn wanted(api: &Catalog, query: &Query, version: ApiVersion) -> Result<(Ve
             && hidden.is_none_or(|hidden| migration.hidden == hidden)
             && since.is_none_or(|since| migration.last_change() >= since)
             && before.is_none_or(|before| migration.last_change() <= before)
-            // A hidden one is never shown; asking for hidden ones finds none.
+            // Hidden records are never shown; a request for them finds none.
             && !migration.hidden
     });
     found.sort_by(|a, b| b.created_at.cmp(&a.created_at).then(b.uuid.cmp(&a.uuid)));
     Ok((found, silent))
 }
 
-/// What both records of a move have in common may be asked of the cells; none when nothing can fit.
+/// Returns the filter on fields that both records of a move share, so that cells can apply it. None if no record can match.
 fn alike_in_all_cells(query: &Query) -> Option<MigrationFilter> {
     let mut filter = MigrationFilter {
         source_compute: query.get("source_compute").map(str::to_owned),

@@ -1,5 +1,5 @@
-//! The Compute API, v2.1 with microversions: one file per resource, each with its routes. `catalog` is what the handlers of
-//! everything but servers work with.
+//! The Compute API, v2.1 with microversions: one file per resource, each with its routes. All handlers except those of `/servers` share the
+//! data in `catalog`.
 
 pub mod aggregates;
 pub mod answer;
@@ -26,7 +26,7 @@ pub mod zones;
 
 use actix_web::web;
 
-/// Every resource's routes, under one scope: the first scope of a prefix takes all its requests.
+/// Registers all resources' routes in one scope, because the first scope of a prefix takes all its requests.
 pub fn configure(config: &mut web::ServiceConfig) {
     let scope = web::scope("/compute/v2.1")
         .configure(aggregates::routes)

@@ -1,4 +1,4 @@
-//! Query strings: which parameters a microversion knows, and paging.
+//! Query strings: the parameters of each microversion, and paging.
 
 use actix_web::HttpRequest;
 use actix_web::web::Query as Pairs;
@@ -12,19 +12,19 @@ use crate::actors::cell_registry::SilentCell;
 use crate::http::base_url;
 use crate::http::error::ApiError;
 
-/// A request's parameters, in their order.
+/// A request's parameters, in order.
 pub struct Query {
     pairs: Vec<(String, String)>,
 }
 
 impl Query {
-    /// Takes the request's parameters.
+    /// Parses the request's parameters.
     pub fn of(request: &HttpRequest) -> Result<Query, ApiError> {
         let pairs = Pairs::<Vec<(String, String)>>::from_query(request.query_string());
         Ok(Query { pairs: pairs.map_err(|error| bad_request(format!("Invalid query: {error}.")))?.into_inner() })
     }
 
-    /// 400 when a parameter is none of these; for the microversions that refuse unknown ones.
+    /// Answers 400 for a parameter outside `known`, in microversions that refuse unknown ones.
     pub fn only(&self, known: &[&str]) -> Result<(), ApiError> {
         match self.pairs.iter().find(|(key, _)| !known.contains(&key.as_str())) {
             Some((key, _)) => Err(bad_request(format!("Additional properties are not allowed ('{key}' was unexpected)"))),
@@ -32,27 +32,27 @@ impl Query {
         }
     }
 
-    /// The parameters' names, in their order.
+    /// Returns the parameters' names, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.pairs.iter().map(|(key, _)| key.as_str())
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.pairs.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
     }
 
-    /// Every value of a parameter.
+    /// Returns all values of a parameter.
     pub fn all(&self, key: &str) -> Vec<&str> {
         self.pairs.iter().filter(|(known, _)| known == key).map(|(_, value)| value.as_str()).collect()
     }
 
-    /// A flag; false when it is not there.
+    /// Parses a flag; false if it is absent.
     pub fn flag(&self, key: &str) -> Result<bool, ApiError> {
         self.get(key).map_or(Ok(false), strict_bool)
     }
 
-    /// A whole number that is not negative.
+    /// Parses a non-negative integer.
     pub fn number(&self, key: &str) -> Result<Option<usize>, ApiError> {
         let Some(text) = self.get(key) else { return Ok(None) };
         match text.parse() {
@@ -61,7 +61,7 @@ impl Query {
         }
     }
 
-    /// A moment in ISO 8601; without a zone it is in UTC.
+    /// Parses a moment in ISO 8601; without a zone it is in UTC.
     pub fn moment(&self, key: &str) -> Result<Option<DateTime<Utc>>, ApiError> {
         let Some(text) = self.get(key) else { return Ok(None) };
         // In a query a plus sign arrives as a blank unless the client escaped it.
@@ -70,7 +70,7 @@ impl Query {
         })
     }
 
-    /// An id; 400 when it is not a UUID.
+    /// Parses an id. 400 if it is not a UUID.
     pub fn uuid(&self, key: &str) -> Result<Option<Uuid>, ApiError> {
         let Some(text) = self.get(key) else { return Ok(None) };
         match Uuid::parse_str(text) {
@@ -79,18 +79,18 @@ impl Query {
         }
     }
 
-    /// The page that is asked for; it holds `most` entries at most. A limit of 0 asks for an empty page, as in Nova.
+    /// Returns the requested page of at most `most` entries. A limit of 0 requests an empty page, as in Nova.
     pub fn page(&self, most: usize) -> Result<Page, ApiError> {
         Ok(Page { limit: self.number("limit")?.unwrap_or(most).min(most), marker: self.get("marker").map(str::to_owned) })
     }
 
-    /// How many entries a list without markers shows, `most` of them at most. Nova takes a limit of 0 for none there.
+    /// Returns the limit of a list without markers, at most `most`. A limit of 0 means no limit there, as in Nova.
     pub fn limit(&self, most: usize) -> Result<usize, ApiError> {
         Ok(self.number("limit")?.filter(|limit| *limit > 0).unwrap_or(most).min(most))
     }
 }
 
-/// Reads a date and time in ISO 8601, with or without a zone.
+/// Parses a date and time in ISO 8601, with or without a zone.
 pub fn parse_moment(text: &str) -> Option<DateTime<Utc>> {
     if let Ok(at) = DateTime::parse_from_rfc3339(text) {
         return Some(at.with_timezone(&Utc));
@@ -107,14 +107,14 @@ pub fn parse_moment(text: &str) -> Option<DateTime<Utc>> {
 /// A page of a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Page {
-    /// How many at most.
+    /// The maximum number of entries.
     pub limit: usize,
-    /// The page begins after this one.
+    /// The page begins after this entry.
     pub marker: Option<String>,
 }
 
 impl Page {
-    /// The page's part of a whole list in its order; 400 when no element carries the marker.
+    /// Cuts the page out of the whole ordered list. 400 if no element has the marker.
     pub fn cut<T>(&self, mut all: Vec<T>, id: impl Fn(&T) -> String) -> Result<Vec<T>, ApiError> {
         if let Some(marker) = &self.marker {
             let Some(at) = all.iter().position(|element| id(element) == *marker) else {
@@ -126,8 +126,8 @@ impl Page {
         Ok(all)
     }
 
-    /// As [`Page::cut`], of what the cells have that answer: a marker that is not there may be in one of those that do not, which is
-    /// 503.
+    /// Cuts the page as [`Page::cut`] does. If the marker is missing and a cell is silent, answers 503, because the silent cell may have
+    /// it.
     pub fn cut_heard<T>(&self, all: Vec<T>, id: impl Fn(&T) -> String, silent: &[SilentCell]) -> Result<Vec<T>, ApiError> {
         self.cut(all, id).map_err(|unknown| match silent {
             [] => unknown,
@@ -138,7 +138,7 @@ impl Page {
         })
     }
 
-    /// The link to the page after a full one; none after the last.
+    /// Returns the link to the next page if this page is full; none for the last page.
     pub fn next(&self, request: &HttpRequest, query: &Query, collection: &str, held: usize, last: Option<String>) -> Option<Value> {
         let last = last.filter(|_| held == self.limit && held > 0)?;
         let mut pairs: Vec<(&str, &str)> =
@@ -149,7 +149,7 @@ impl Page {
     }
 }
 
-/// Percent-encodes what may not stand in a query.
+/// Percent-encodes the characters that a query may not contain.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {

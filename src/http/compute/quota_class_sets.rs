@@ -1,4 +1,4 @@
-//! `/os-quota-class-sets`: quotas for whoever has none of their own. Only the class `default` has an effect.
+//! `/os-quota-class-sets`: default quotas. Only the class `default` has an effect.
 
 use actix_web::{HttpRequest, web};
 use serde_json::{Map, Value, json};
@@ -13,7 +13,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.service(web::resource("/os-quota-class-sets/{class}").route(web::get().to(show)).route(web::put().to(update)));
 }
@@ -29,7 +29,7 @@ static UPDATE: Schema = Schema::new(&[1, 50, 57], |minor| {
     schema::wrapped("quota_class_set", &settable(without, false))
 });
 
-/// The keys that an answer leaves out. Groups came into answers, and what the network service has went, at 2.50; groups could be set before.
+/// True for keys that an answer leaves out. Version 2.50 added groups to answers and removed network resources; groups could be set before.
 fn unshown(resource: &str, version: ApiVersion) -> bool {
     match version.at_least(50) {
         true => is_gone(resource, version),

@@ -1,4 +1,4 @@
-//! `/os-quota-sets`: the quotas of projects and of users in them.
+//! `/os-quota-sets`: the quotas of projects and of their users.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, web};
@@ -17,7 +17,7 @@ use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::services::identity::Authenticator;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(
@@ -30,17 +30,17 @@ pub fn routes(config: &mut web::ServiceConfig) {
         .service(web::resource("/os-quota-sets/{project}/detail").route(web::get().to(detail)));
 }
 
-/// What the network service has; gone at 2.36.
+/// Resources of the network service; removed in 2.36.
 pub const NETWORK: &[&str] = &["fixed_ips", "floating_ips", "security_group_rules", "security_groups"];
-/// What concerns injected files; gone at 2.57.
+/// Resources of injected files; removed in 2.57.
 pub const INJECTED: &[&str] = &["injected_files", "injected_file_content_bytes", "injected_file_path_bytes"];
 
-/// True when the microversion no longer knows the resource.
+/// True if the microversion no longer has the resource.
 pub fn is_gone(resource: &str, version: ApiVersion) -> bool {
     (version.at_least(36) && NETWORK.contains(&resource)) || (version.at_least(57) && INJECTED.contains(&resource))
 }
 
-/// Which resources a body may name, with or without `force`.
+/// Returns the resources that a body may name, with or without `force`.
 pub fn settable(without: &[&[&str]], force: bool) -> Value {
     let limit = json!({"type": ["integer", "string"], "pattern": "^-?[0-9]+$", "minimum": -1, "maximum": i32::MAX});
     let mut fields = Map::new();
@@ -62,7 +62,7 @@ static UPDATE: Schema = Schema::new(&[1, 36, 57], |minor| {
     schema::wrapped("quota_set", &settable(without, true))
 });
 
-/// The limits in a body; -1 is no limit and nothing is below it.
+/// Parses the limits in a body. -1 means no limit; a lower number is refused.
 pub fn limits_in(body: &Value) -> Result<Limits, ApiError> {
     let mut limits = Limits::new();
     for (resource, value) in body.as_object().into_iter().flatten().filter(|(resource, _)| *resource != "force") {
@@ -75,7 +75,7 @@ pub fn limits_in(body: &Value) -> Result<Limits, ApiError> {
     Ok(limits)
 }
 
-/// The limits that the microversion knows, as an object.
+/// Returns the limits that the microversion has, as an object.
 pub fn visible(limits: &Limits, gone: impl Fn(&str) -> bool) -> Map<String, Value> {
     limits.iter().filter(|(resource, _)| !gone(resource)).map(|(resource, limit)| (resource.clone(), json!(limit))).collect()
 }
@@ -91,8 +91,8 @@ fn query_of(request: &HttpRequest, version: ApiVersion) -> Result<Option<String>
     }
 }
 
-/// 403 when the caller may not do this to the project's quotas, 400 when there is no such project. What was set for a project that
-/// has gone can still be deleted: that asks for the rule alone.
+/// Answers 403 if the caller may not act on the project's quotas, and 400 if the project does not exist. Deleting quotas of a deleted
+/// project stays possible, because it only needs the rule.
 async fn check_project(api: &Catalog, identity: &dyn Authenticator, caller: &Caller, action: &str, project: &str) -> Result<(), ApiError> {
     api.allow_on_project(caller, &format!("os_compute_api:os-quota-sets:{action}"), project)?;
     known_project(identity, caller, ErrorForm::Compute, project).await
@@ -167,7 +167,7 @@ async fn update(
     answer(None, visible(&limits, |resource| is_gone(resource, version)))
 }
 
-/// 400 when a limit is below what is used, or a user's is above the project's.
+/// Answers 400 if a limit is below the usage, or a user's limit is above the project's.
 fn check_bounds(wanted: &Limits, usage: &Usage, most: Option<&Limits>) -> Result<(), ApiError> {
     let endless = |limit: i64| if limit < 0 { i64::MAX } else { limit };
     for (resource, limit) in wanted {

@@ -1,10 +1,11 @@
-//! What a project uses of its quotas.
+//! The quota usage of projects.
 //!
-//! Servers, cores and memory are counted from the mappings and request specs of the API database: no cell is asked, so the figures
-//! are right while one is down. A server counts once, with the flavor that it has, from its acceptance until its delete is accepted.
-//! Where the deployment chose so, cores and memory are what placement holds for the project: a move then holds both sides until it
-//! is confirmed or reverted, and a server that found no host holds nothing. Where an older release left mappings that do not say
-//! enough, servers are counted in each cell; a cell that is silent is then named, if servers of the project may be in it.
+//! Servers, cores and memory are counted from mappings and request specs in the API database. No cell is asked, so the figures are right
+//! while a cell is down. A server counts once, with its present flavor, until its delete is accepted.
+//!
+//! With `from_placement`, cores and memory are the project's allocations: a move then holds both sides until it is confirmed or reverted,
+//! and a server without a host holds nothing. If an older release left incomplete mappings, each cell counts its servers, and the answer
+//! names silent cells that may have servers of the project.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,33 +21,33 @@ use crate::domain::policy::Target;
 use crate::domain::quota::{self, CountedRoom, Limits, Taken};
 use crate::http::error::{ApiError, ErrorForm};
 
-/// Names the cells without which an answer's figures were made: they are too low by what is there. Only on such answers.
+/// The header that lists the cells not counted: the figures are lower bounds. Only such answers have it.
 pub const INCOMPLETE: &str = "x-cellshift-incomplete";
 
-/// May a server be created for a project while a cell that has servers of it cannot be counted (docs/DOWN-CELLS.md)?
+/// The policy rule: may the caller create a server while a cell with servers of the project cannot be counted (docs/DOWN-CELLS.md)?
 const CELL_DOWN: &str = "os_compute_api:servers:create:cell_down";
 
-/// How the use of quotas is counted.
+/// The method of counting quota usage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counting {
-    /// Cores and memory from placement; otherwise from the request specs.
+    /// Counts cores and memory in placement; otherwise from the request specs.
     pub from_placement: bool,
-    /// Again in the commit that takes of the room.
+    /// Counts again in the commit that uses up the quota.
     pub again_when_taken: bool,
 }
 
-/// What is used, by resource; what nobody counts is not in it.
+/// The usage by resource, without resources that nobody counts.
 pub type Usage = BTreeMap<&'static str, i64>;
 
-/// What was counted, and where it could not be.
+/// A count, and the cells that are missing from it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Counted {
     pub usage: Usage,
-    /// Cells that have servers which are not among the figures.
+    /// The cells whose servers are not counted.
     pub missing: Vec<String>,
 }
 
-/// Counts what a project, or one of its users, has. Key pairs are a user's and counted only for one.
+/// Counts the usage of a project, or of one of its users. Key pairs belong to a user, so they are counted for a user only.
 pub async fn count(api: &Catalog, project: &str, user: Option<&str>) -> Result<Counted, ApiError> {
     let ByServers { taken, missing, .. } = count_servers(api, project, user).await?;
     let mut usage = Usage::from(taken.by_resource());
@@ -58,7 +59,7 @@ pub async fn count(api: &Catalog, project: &str, user: Option<&str>) -> Result<C
     Ok(Counted { usage, missing })
 }
 
-/// Says in an answer's headers which cells are missing from its figures.
+/// Names the missing cells in an answer's headers.
 pub fn tell_missing(answer: Answer, missing: &[String]) -> Answer {
     let mut response = answer?;
     if let (false, Ok(cells)) = (missing.is_empty(), missing.join(", ").parse()) {
@@ -67,16 +68,16 @@ pub fn tell_missing(answer: Answer, missing: &[String]) -> Answer {
     Ok(response)
 }
 
-/// What a project's servers take.
+/// The usage of a project's servers.
 struct ByServers {
     taken: Taken,
     missing: Vec<String>,
-    /// The number of the newest mapping among those counted.
+    /// The id of the newest counted mapping.
     newest: i32,
 }
 
 async fn count_servers(api: &Catalog, project: &str, user: Option<&str>) -> Result<ByServers, ApiError> {
-    // First: a server that gets its claim or its record after this is found there, and one that comes after this is left out.
+    // Reads the mappings first: a server whose claim or record comes later is among them, and a server that comes later is left out.
     let known = api.api.project_servers(project, user).await?;
     match known.populated {
         true if api.counting.from_placement => in_placement(api, project, user, &known).await,
@@ -103,7 +104,7 @@ async fn in_placement(api: &Catalog, project: &str, user: Option<&str>, known: &
     Ok(ByServers { taken, missing: Vec::new(), newest: known.newest })
 }
 
-/// Servers once each, whatever cells have records of them, and those that are not in a cell yet.
+/// Counts each server once, even if several cells have records of it, and servers that no cell has yet.
 async fn in_cells(api: &Catalog, project: &str, user: Option<&str>, known: &ProjectServers) -> Result<ByServers, ApiError> {
     let mut servers: BTreeMap<Uuid, Flavor> = known.building.iter().cloned().collect();
     let Gathered { found, mut silent } = api.gather_named(|cell| cell.flavors_in_use(project, user)).await;
@@ -119,7 +120,7 @@ async fn in_cells(api: &Catalog, project: &str, user: Option<&str>, known: &Proj
     Ok(ByServers { taken, missing, newest: known.newest })
 }
 
-/// What a project has and what it may have.
+/// A project's usage and limits.
 pub struct Room {
     limits: Limits,
     servers: ByServers,
@@ -127,14 +128,14 @@ pub struct Room {
 }
 
 impl Room {
-    /// Counted now.
+    /// Counts the usage now.
     pub async fn of(api: &Catalog, project: &str) -> Result<Room, ApiError> {
         let limits = api.limits_of(project, None).await?;
         let servers = count_servers(api, project, None).await?;
         Ok(Room { limits, servers, again_when_taken: api.counting.again_when_taken })
     }
 
-    /// 403 when servers of the project could not be counted and the caller may not go on without knowing.
+    /// Answers 403 if servers of the project could not be counted, unless the caller may proceed without them.
     pub fn check_complete(&self, api: &Catalog, caller: &RequestContext) -> Result<(), ApiError> {
         let missing = &self.servers.missing;
         if missing.is_empty() || api.policy.check(CELL_DOWN, caller, &Target::own(caller)) {
@@ -146,7 +147,7 @@ impl Room {
         )))
     }
 
-    /// 403 in Nova's words unless there is room for so many more servers, virtual CPUs and MiB of memory.
+    /// Answers 403 with Nova's message unless there is room for `more` servers, virtual CPUs and MiB of memory.
     pub fn check(&self, more: &[(&str, i64)]) -> Result<(), ApiError> {
         match quota::refusal(&self.limits, |resource| self.servers.taken.of(resource), more) {
             None => Ok(()),
@@ -154,7 +155,7 @@ impl Room {
         }
     }
 
-    /// What is to be checked again by whoever takes of it; none when nothing is.
+    /// Returns the count that the accepting commit must check again; none if the configuration does not require it.
     pub fn to_be_checked_again(&self) -> Option<CountedRoom> {
         let names = ["instances", "cores", "ram", "server_group_members"];
         let limits: Limits = self

@@ -1,4 +1,4 @@
-//! Resources that Nova had and removed: 410 for everybody who is let in at the door, whatever the body.
+//! Resources that Nova removed: 410 for every authenticated caller and any body.
 
 use actix_web::http::{Method, StatusCode};
 use actix_web::web;
@@ -7,7 +7,7 @@ use super::answer::Answer;
 use crate::http::auth::Caller;
 use crate::http::error::{ApiError, ErrorForm};
 
-/// Paths, the methods that they had, and the release of Nova that dropped them.
+/// The paths, their former methods, and the release of Nova that removed them.
 const REMOVED: &[(&str, &[&str], &str)] = &[
     ("/os-agents", &["GET", "POST"], "22.0.0"),
     ("/os-agents/{id}", &["PUT", "DELETE"], "22.0.0"),
@@ -36,7 +36,7 @@ const REMOVED: &[(&str, &[&str], &str)] = &[
     ("/servers/{id}/os-virtual-interfaces", &["GET"], "18.0.0"),
 ];
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     for (path, methods, release) in REMOVED {
         let resource = methods.iter().fold(web::resource(*path), |resource, method| {

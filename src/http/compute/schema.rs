@@ -1,5 +1,4 @@
-//! Checks request bodies against JSON schemas, compiled once per range of microversions; `fragments` are the parts that many
-//! resources share.
+//! Checks request bodies against JSON schemas, which are compiled once per range of microversions.
 
 mod formats;
 #[cfg(test)]
@@ -19,34 +18,34 @@ use crate::http::microversion::ApiVersion;
 
 pub use words::excerpt;
 
-/// The schema of one kind of request body, and from which microversions it differs.
+/// The schema of one kind of request body, for all microversions.
 pub struct Schema {
-    /// The minor versions at which the schema changes, ascending, the first one included.
+    /// The minor versions at which the schema changes, ascending, with the first one.
     changes: &'static [u16],
     build: fn(u16) -> Value,
-    /// By the minor version at which its range begins.
+    /// Compiled schemas by the minor version at which their range begins.
     compiled: Mutex<BTreeMap<u16, Arc<Validator>>>,
 }
 
 impl Schema {
-    /// Built by minor version, and compiled at the first use in each range.
+    /// Makes a schema that `build` creates for a minor version, compiled at the first use in each range.
     pub const fn new(changes: &'static [u16], build: fn(u16) -> Value) -> Schema {
         Schema { changes, build, compiled: Mutex::new(BTreeMap::new()) }
     }
 
-    /// Of a body that is alike in all microversions.
+    /// Makes a schema that is equal in all microversions.
     pub const fn fixed(build: fn(u16) -> Value) -> Schema {
         Schema::new(&[1], build)
     }
 
-    /// 400 with the place and the first thing that is wrong, unless the body fits. A large body is judged off the worker.
+    /// Answers 400 with the first error and its place, unless the body fits. Checks a large body off the worker.
     pub async fn check(&'static self, version: ApiVersion, body: &Document) -> Result<(), ApiError> {
         let minor = version.0.minor;
         let objection = body.judge(move |body| self.objection(minor, body)).await.map_err(|error| fault(&error))?;
         objection.map_or(Ok(()), |why| Err(bad_request(why)))
     }
 
-    /// The first thing that is wrong: a large body may have as many as it has bytes.
+    /// Returns the first error only, because a large body may have as many as it has bytes.
     fn objection(&self, minor: u16, body: &Value) -> Result<Option<String>, String> {
         let validator = self.compiled(minor).map_err(|why| format!("a request schema is wrong: {why}"))?;
         Ok(validator.validate(body).err().map(|error| words::explain(&error)))
@@ -64,54 +63,54 @@ impl Schema {
     }
 }
 
-/// An object of exactly these properties, of which some must be there.
+/// Describes an object with only these properties, `required` ones included.
 pub fn object(properties: &Value, required: &[&str]) -> Value {
     let mut schema = json!({"type": "object", "properties": properties, "additionalProperties": false});
-    // Draft 4 has no empty list there.
+    // Draft 4 forbids an empty list here.
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
     schema
 }
 
-/// An object whose one property is `key`.
+/// Describes an object whose only property is `key`.
 pub fn wrapped(key: &str, inner: &Value) -> Value {
     object(&json!({ key: inner }), &[key])
 }
 
-/// A name: printable, not blank at either end, at most 255 characters.
+/// Describes a name: printable, not blank at either end, at most 255 characters.
 pub fn name() -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[^\s\p{C}](?:[^\p{C}]*[^\s\p{C}])?$"})
 }
 
-/// A name that may have blanks around it, which its resource strips.
+/// Describes a name with optional blanks around it, which the handler strips.
 pub fn loose_name() -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[^\p{C}]*[^\s\p{C}][^\p{C}]*$"})
 }
 
-/// A flag, as clients write flags.
+/// Describes a flag in all spellings that clients use.
 pub fn boolean() -> Value {
     json!({"enum": [true, "True", "TRUE", "true", "1", "ON", "On", "on", "YES", "Yes", "yes",
                     false, "False", "FALSE", "false", "0", "OFF", "Off", "off", "NO", "No", "no"]})
 }
 
-/// An integer that may be written as text.
+/// Parses an integer that may be written as text.
 pub fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }
 
-/// An integer, or its digits, of at least `minimum` (0 or 1) and at most the largest that is stored.
+/// Describes an integer, or its digits, from `minimum` (0 or 1) to the largest storable one.
 pub fn integer(minimum: u8) -> Value {
     let digits = if minimum == 0 { r"^[0-9]+$" } else { r"^0*[1-9][0-9]*$" };
     json!({"type": ["integer", "string"], "pattern": digits, "minimum": minimum, "maximum": i32::MAX})
 }
 
-/// A host's name.
+/// Describes a host's name.
 pub fn host() -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"^[a-zA-Z0-9._-]*$"})
 }
 
-/// The value of a [`boolean`].
+/// Returns the value of a [`boolean`].
 pub fn as_bool(value: &Value) -> bool {
     match value {
         Value::Bool(flag) => *flag,
@@ -125,7 +124,7 @@ pub fn is_true(text: &str) -> bool {
     matches!(text.to_ascii_lowercase().as_str(), "true" | "1" | "on" | "yes" | "t" | "y")
 }
 
-/// A flag in a query; 400 for other words.
+/// Parses a flag in a query. 400 for other words.
 pub fn strict_bool(text: &str) -> Result<bool, ApiError> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "1" | "on" | "yes" | "t" | "y" => Ok(true),
@@ -134,7 +133,7 @@ pub fn strict_bool(text: &str) -> Result<bool, ApiError> {
     }
 }
 
-/// The value of an [`integer`]; 400 when its digits are more than can be stored.
+/// Returns the value of an [`integer`]. 400 if it is too large to store.
 pub fn as_integer(value: &Value, field: &str) -> Result<i32, ApiError> {
     let number = match value {
         Value::String(text) => text.parse::<i32>().ok(),

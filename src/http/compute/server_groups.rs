@@ -19,7 +19,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/os-server-groups").route(web::get().to(list)).route(web::post().to(create)))
@@ -41,7 +41,7 @@ fn with_policy() -> Value {
     schema::wrapped("server_group", &schema::object(&group, &["name", "policy"]))
 }
 
-/// Below 2.64 the policy is the one element of a list.
+/// Below 2.64 the policy is the only element of a list.
 fn with_policies(names: &[&str]) -> Value {
     let policies = json!({"type": "array", "items": {"enum": names}, "minItems": 1, "maxItems": 1});
     schema::wrapped("server_group", &schema::object(&json!({"name": schema::name(), "policies": policies}), &["name", "policies"]))
@@ -130,7 +130,7 @@ async fn find(api: &Catalog, id: &str) -> Result<ServerGroupRecord, ApiError> {
     Ok(api.api.server_group(uuid).await?)
 }
 
-/// Those of the servers that are not deleted or about to be.
+/// Returns the servers that are neither deleted nor queued for delete.
 async fn living(api: &Catalog, members: Vec<Uuid>) -> Result<BTreeSet<Uuid>, ApiError> {
     let mappings = api.api.instance_mappings_of(members).await?;
     Ok(mappings.into_iter().filter(|mapping| mapping.queued_for_delete != Some(true)).map(|mapping| mapping.instance_uuid).collect())

@@ -1,4 +1,4 @@
-//! `/os-simple-tenant-usage`: what projects used over a time.
+//! `/os-simple-tenant-usage`: the usage of projects over a period.
 
 use std::collections::BTreeMap;
 
@@ -18,35 +18,35 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/os-simple-tenant-usage").route(web::get().to(list)))
         .service(web::resource("/os-simple-tenant-usage/{project}").route(web::get().to(show)));
 }
 
-/// The time a report is about.
+/// The period of a report.
 struct Period {
     start: DateTime<Utc>,
     stop: DateTime<Utc>,
 }
 
 impl Period {
-    /// Both ends are now unless given; the end is never in the future.
+    /// Parses the period. Both ends default to now; the end is never in the future.
     fn of(query: &Query, now: DateTime<Utc>) -> Result<Period, ApiError> {
         let end = |key: &str| match query.get(key) {
             None | Some("") => Ok(now),
             Some(text) => parse_moment(text).ok_or_else(|| bad_request("Datetime is in invalid format")),
         };
         let (start, stop) = (end("start")?, end("end")?);
-        // Without either end the period is empty, which Nova answers with no usage.
+        // Without start and stop the period is empty, which Nova answers with no usage.
         if start > stop || (start == stop && query.get("start").is_some_and(|text| !text.is_empty())) {
             return Err(bad_request("Invalid start time. The start time cannot occur after the end time."));
         }
         Ok(Period { start, stop: stop.min(now) })
     }
 
-    /// For how long of the period a server was there.
+    /// Returns the part of the period in which the server existed.
     fn share(&self, server: &Instance) -> TimeDelta {
         let Some(launched) = server.launched_at else { return TimeDelta::zero() };
         let stop = server.terminated_at.map_or(self.stop, |ended| ended.min(self.stop));
@@ -93,7 +93,7 @@ fn checked(request: &HttpRequest, version: ApiVersion, known: &[&str]) -> Result
     Ok(query)
 }
 
-/// Reports are paged from 2.40, by server.
+/// Reports have pages of servers from 2.40 on.
 fn page_of(api: &Catalog, query: &Query, version: ApiVersion) -> Result<Page, ApiError> {
     if version.at_least(40) { query.page(api.max_limit) } else { Ok(Page { limit: usize::MAX, marker: None }) }
 }
@@ -103,7 +103,7 @@ fn next(page: &Page, request: &HttpRequest, query: &Query, path: &str, servers: 
     page.next(request, query, path, servers.len(), last).filter(|_| version.at_least(40))
 }
 
-/// The servers of the period, once each, by uuid; and the silent cells that may have had more.
+/// Returns the servers of the period, each once, ordered by uuid; and the silent cells that may have more.
 async fn servers(api: &Catalog, period: &Period, project: Option<&str>) -> Result<(Vec<Instance>, Vec<SilentCell>), ApiError> {
     let Gathered { found, mut silent } = api.gather_named(|cell| cell.servers_between(period.start, period.stop, project)).await;
     let mut once: BTreeMap<Uuid, Instance> = BTreeMap::new();
@@ -121,7 +121,7 @@ fn names(cells: Vec<SilentCell>) -> Vec<String> {
     cells.into_iter().map(|cell| cell.name).collect()
 }
 
-/// The page's part. The order is that of the servers' ids, so the page after a server of a silent cell is known, too.
+/// Cuts out the page. Servers are ordered by uuid, so the page after a server of a silent cell is known too.
 async fn cut(
     api: &Catalog,
     page: &Page,
@@ -149,7 +149,7 @@ async fn cut(
     page.cut(servers, |server| server.uuid.to_string())
 }
 
-/// One report per project.
+/// Makes one report per project.
 fn reports(api: &Catalog, period: &Period, servers: &[Instance], detailed: bool) -> BTreeMap<String, Value> {
     let mut by_project: BTreeMap<&str, Vec<&Instance>> = BTreeMap::new();
     for server in servers {

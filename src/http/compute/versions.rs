@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::domain::microversion::COMPUTE;
 use crate::http::base_url;
 
-/// Routes of the version documents, with and without a trailing slash.
+/// Registers the version documents, with and without a trailing slash.
 pub fn configure(config: &mut web::ServiceConfig) {
     config
         .service(web::resource(["/compute", "/compute/"]).route(web::get().to(list)))
@@ -49,7 +49,7 @@ fn summary_v2_1(base: &str) -> Value {
     })
 }
 
-/// A version's own document says more: where it is described, and its media type.
+/// Adds the parts of a version's own document: the link to its description, and its media type.
 fn detailed(mut summary: Value, version: &str) -> Value {
     if let Some(links) = summary["links"].as_array_mut() {
         links.push(json!({"rel": "describedby", "type": "text/html", "href": "http://docs.openstack.org/"}));

@@ -1,16 +1,16 @@
-//! Which availability zone a host is in: that of an aggregate, or the default one.
+//! The availability zone of a host: an aggregate's, or the default zone.
 
 use super::catalog::Catalog;
 use crate::db::DbError;
 use crate::db::api::aggregates::Aggregate;
 use crate::db::cell::services::Service;
 
-/// The zone of services that run no servers; it is no zone to create servers in.
+/// The zone of services that run no servers. No server can be created in it.
 pub const INTERNAL_ZONE: &str = "internal";
 /// The binary of compute services.
 pub const COMPUTE: &str = "nova-compute";
 
-/// The aggregates of this moment.
+/// A snapshot of the aggregates.
 pub struct Zones {
     aggregates: Vec<Aggregate>,
     default: String,
@@ -22,17 +22,17 @@ impl Zones {
         Ok(Zones { aggregates: api.api.aggregates().await?, default: api.default_zone.clone() })
     }
 
-    /// A host's zone.
+    /// Returns a host's zone.
     pub fn of_host(&self, host: &str) -> &str {
         self.zone(host, None)
     }
 
-    /// The zone that a host would have if it left an aggregate.
+    /// Returns the zone that a host would have outside an aggregate.
     pub fn of_host_without(&self, host: &str, aggregate: i32) -> &str {
         self.zone(host, Some(aggregate))
     }
 
-    /// The zone that a service is listed in.
+    /// Returns the zone in which a service is listed.
     pub fn of_service(&self, service: &Service) -> &str {
         if service.binary == COMPUTE { self.of_host(&service.host) } else { INTERNAL_ZONE }
     }

@@ -1,4 +1,4 @@
-//! How many connections there may be, in all and from one address, so that clients cannot use up what the process may open.
+//! Limits the connections in all and per client, so that clients cannot use up the process's file descriptors.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Connections past the limit that are still heard: a health check is answered on them, everything else is told to come back.
+/// The number of connections beyond the limit that are still served: a health check is answered on them, and other requests are told to
+/// come back.
 pub const RESERVE: usize = 32;
 
-/// How often refusals are told of in the log.
+/// The minimum time between two log lines about refusals.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// Counts per client. Cheap to clone; clones count together.
@@ -20,12 +21,12 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// At most `most` from each client at once.
+    /// Allows each client at most `most` at once.
     pub fn new(most: usize) -> Peers {
         Peers { most, now: Arc::default() }
     }
 
-    /// Counts one more, unless there are as many as may be.
+    /// Counts one more. None if the client has reached the limit.
     pub fn enter(&self, address: IpAddr) -> Option<Counted> {
         let client = client_of(address);
         let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
@@ -38,7 +39,7 @@ impl Peers {
     }
 }
 
-/// A whole IPv6 /64 is one client: whoever has one address of it usually has them all.
+/// Treats an IPv6 /64 as one client, because its addresses usually belong to one owner.
 fn client_of(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => IpAddr::V4(address),
@@ -46,7 +47,7 @@ fn client_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// A count of a client's; dropped, it counts no more.
+/// One counted connection or request of a client. Dropping it ends the count.
 pub struct Counted {
     client: IpAddr,
     peers: Peers,
@@ -73,11 +74,11 @@ pub struct Connections {
     refused: Arc<Seldom>,
 }
 
-/// A connection that is counted.
+/// A counted connection.
 pub struct Connected {
     now: Arc<AtomicUsize>,
     _peer: Option<Counted>,
-    /// There are too many: only a health check is answered.
+    /// True if there are too many connections: only a health check is answered on this one.
     pub crowded: bool,
 }
 
@@ -88,19 +89,19 @@ impl Drop for Connected {
 }
 
 impl Connections {
-    /// At most `most` at once, and `most_per_peer` of one client.
+    /// Allows at most `most` connections at once, and `most_per_peer` per client.
     pub fn new(most: usize, most_per_peer: usize) -> Connections {
         Connections { most, now: Arc::default(), peers: Peers::new(most_per_peer), refused: Arc::default() }
     }
 
-    /// Connections at once, in all, those of the reserve included.
+    /// Returns the maximum number of connections, with the reserve.
     pub fn in_all(&self) -> usize {
         self.most + RESERVE
     }
 
-    /// Counts a connection; refused, the reason is in the log. Proxies bring many clients, and are not bounded.
+    /// Counts a connection. If it is refused, logs the reason. A proxy has no limit, because it brings many clients.
     pub fn enter(&self, address: IpAddr, is_proxy: bool) -> Option<Connected> {
-        // Counted before it is judged, so that two that come at once cannot both be the last.
+        // Counts before it compares, so that two concurrent connections cannot both take the last place.
         let before = self.now.fetch_add(1, Ordering::Relaxed);
         let mut connected = Connected { now: self.now.clone(), _peer: None, crowded: before >= self.most };
         if before >= self.in_all() {
@@ -123,10 +124,10 @@ impl Connections {
     }
 }
 
-/// A line in the log that may be called for by whoever sends requests: written now and then, with the number of those left out.
+/// Limits log lines that clients can provoke: writes a line now and then, with the number of suppressed lines.
 struct Seldom {
     begun: Instant,
-    /// Milliseconds after `begun` of the last line; 0 before the first.
+    /// The milliseconds from `begun` to the last line; 0 before the first line.
     last: AtomicU64,
     silent: AtomicU64,
 }

@@ -1,5 +1,5 @@
-//! The layer between the sockets and the APIs: connections are counted, slow ones ended, and what is no request is refused in the
-//! API's form.
+//! The layer between the sockets and the APIs. It counts connections, ends slow ones, and refuses malformed requests in the form of the
+//! API.
 
 pub mod connections;
 mod refusal;
@@ -23,35 +23,35 @@ use super::pace::Pace;
 use super::server::{Wiring, app};
 use crate::env::Env;
 
-/// How long a connection without a request stays open. Longer than clients keep theirs: a connection that the service closes
-/// while the next request is on its way fails that request.
+/// The time for which a connection without a request stays open. Longer than clients keep theirs: if the service closes a connection while
+/// the next request is on its way, that request fails.
 const KEEP_ALIVE: Duration = Duration::from_secs(120);
 
-/// How long the head of a request may take to arrive. A machine that is busy for some seconds must not turn clients away before
-/// their requests are read.
+/// The maximum time for the arrival of a request's head. A machine that is busy for some seconds must not refuse clients before it reads
+/// their requests.
 pub const HEAD_PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long the rest of a body that nobody wants is read, so that its sender gets to read the answer.
+/// The time for which the rest of an unwanted body is read, so that its sender can read the answer.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// How sockets are served.
+/// The settings for serving sockets.
 #[derive(Clone)]
 pub struct Front {
     pub workers: usize,
-    /// Threads for work that blocks, of each worker.
+    /// The number of threads for blocking work per worker.
     pub blocking: usize,
-    /// Seconds that requests at work get when the service stops.
+    /// The seconds that running requests get when the service stops.
     pub grace: u64,
     pub connections: Connections,
     pub head_patience: Duration,
-    /// How slowly a client may take its answers.
+    /// The minimum rate at which a client must read its answers.
     pub takes: Pace,
 }
 
 /// Serves on the listener. The future ends after a graceful stop through the server's handle.
 pub fn serve(wiring: Wiring, listener: TcpListener, front: Front) -> std::io::Result<Server> {
     let address = listener.local_addr()?;
-    // Connections that were taken and not yet judged are bounded as well: the others wait in the system's queue.
+    // Also limits accepted connections that are not counted yet: further ones wait in the system's queue.
     let per_worker = front.connections.in_all().div_ceil(front.workers) + connections::RESERVE;
     let builder = Server::build()
         .workers(front.workers)
@@ -110,10 +110,10 @@ pub fn serve(wiring: Wiring, listener: TcpListener, front: Front) -> std::io::Re
     Ok(builder.run())
 }
 
-/// The head of a request on a connection of the reserve must come at once, for the next health check.
+/// A connection of the reserve must send a request's head quickly, to make room for the next health check.
 const CROWDED_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Says why the connection ends, if the client listens.
+/// Tells the client why the connection ends, if the client reads it.
 async fn turn_away(env: &Env, stream: TcpStream) {
     let (answer, _) = refusal::answer(env, StatusCode::SERVICE_UNAVAILABLE, "");
     if tokio::time::timeout(LINGER, stream.writable()).await.is_ok() && stream.try_write(&answer).is_ok() {

@@ -1,5 +1,5 @@
-//! Answers to what never becomes a request (a line that does not parse, a head that is too long or too slow, one connection too
-//! many): the HTTP library answers such with a bare status, and this module with the API's error and a request id.
+//! Answers to malformed requests (a line that cannot be parsed, a head that is too long or too slow, one connection too many). The HTTP
+//! library answers them with a bare status; this module adds the API's error and a request id.
 
 use actix_web::ResponseError;
 use actix_web::http::StatusCode;
@@ -8,8 +8,8 @@ use super::talk::{TAIL, Talk};
 use crate::env::Env;
 use crate::http::error::{ApiError, ErrorForm};
 
-/// Where in what is about to be written the library's own answer begins, which is the last on its connection, and its status. The
-/// application's answers carry a request id, and the library's none; an application's body that looks like one is told by its end.
+/// Finds the library's own answer in the bytes to write: its start and its status. It is the last answer on its connection. The
+/// application's answers have a request id, the library's do not. An application's body can resemble it, so the body's end is compared.
 pub fn made_by_the_library(bytes: &[u8], talk: &Talk) -> Option<(usize, StatusCode)> {
     const BEGIN: &[u8] = b"HTTP/1.1 ";
     const END: &[u8] = b"\r\n\r\n";
@@ -28,7 +28,7 @@ pub fn made_by_the_library(bytes: &[u8], talk: &Talk) -> Option<(usize, StatusCo
     (bare && is_error && !talk.ended_with(answer)).then_some((start, status))
 }
 
-/// The whole answer, and the id of the request that it refuses.
+/// Returns the whole answer, and its request id.
 pub fn answer(env: &Env, status: StatusCode, path: &str) -> (Vec<u8>, String) {
     let message = match status {
         StatusCode::REQUEST_TIMEOUT => "The request did not arrive in time.",
@@ -43,7 +43,7 @@ pub fn answer(env: &Env, status: StatusCode, path: &str) -> (Vec<u8>, String) {
     (written(&error.for_request(&id).for_path(path), env), id)
 }
 
-/// As HTTP/1.1 writes it; the connection ends with it.
+/// Writes the error as HTTP/1.1. The connection ends with it.
 fn written(error: &ApiError, env: &Env) -> Vec<u8> {
     let response = error.error_response();
     let mut text = format!("HTTP/1.1 {}\r\n", error.status);

@@ -1,4 +1,4 @@
-//! The knowledge that a connection's socket and its requests share.
+//! The state that a connection's socket and its requests share.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -11,55 +11,55 @@ use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::http::StatusCode;
 use bytes::Bytes;
 
-/// Of a request's first line, what is kept in case it is to be refused.
+/// The number of bytes kept of a request's first line, in case the request is refused.
 const LINE: usize = 512;
 
-/// How much of the end of an answer is kept; longer than an answer that the HTTP library makes by itself.
+/// The number of bytes kept of an answer's end; longer than any answer of the HTTP library itself.
 pub const TAIL: usize = 256;
 
 /// Shared by a connection's socket and its requests, which live on one thread.
 #[derive(Default)]
 pub struct Talk {
-    /// The address at the other end.
+    /// The address of the other end.
     pub peer: Option<IpAddr>,
-    /// There are too many connections: only a health check is answered on this one.
+    /// True if there are too many connections: only a health check is answered on this one.
     pub crowded: bool,
-    /// Requests and answers that the application has in hand.
+    /// The number of requests and answers that the application is handling.
     at_work: Cell<usize>,
-    /// How the request begins that is being read.
+    /// The first bytes of the request that is being read.
     line: RefCell<Vec<u8>>,
-    /// How the application's last answer ended.
+    /// The last bytes of the application's last answer.
     tail: RefCell<Vec<u8>>,
-    /// The status of the answer to the request that is being read will be, if not what the library says.
+    /// The status of the answer to the request that is being read, if it differs from the library's.
     verdict: Cell<Option<StatusCode>>,
-    /// Something was answered that the application knows nothing of.
+    /// True if the connection got an answer that the application does not know of.
     refused: Cell<bool>,
 }
 
-/// The request's connection; none without a socket.
+/// Returns the request's connection; none without a socket.
 pub fn of(request: &HttpRequest) -> Option<Rc<Talk>> {
     request.conn_data::<Rc<Talk>>().cloned()
 }
 
 impl Talk {
-    /// For a new connection.
+    /// Makes the state of a new connection.
     pub fn new(peer: Option<IpAddr>, crowded: bool) -> Talk {
         Talk { peer, crowded, ..Talk::default() }
     }
 
-    /// A request was read and is the application's until the guard is dropped.
+    /// Notes that a request was read. The application handles it until the guard is dropped.
     pub fn begin(self: &Rc<Talk>) -> AtWork {
         self.line.borrow_mut().clear();
         self.at_work.set(self.at_work.get() + 1);
         AtWork { talk: self.clone() }
     }
 
-    /// Whether the application has a request or an answer in hand.
+    /// True while the application handles a request or an answer.
     pub fn is_at_work(&self) -> bool {
         self.at_work.get() > 0
     }
 
-    /// Bytes arrived from the client. Those that come between requests begin the next one.
+    /// Notes bytes from the client. Bytes between requests begin the next request.
     pub fn arrived(&self, bytes: &[u8]) {
         if !self.is_at_work() {
             let mut line = self.line.borrow_mut();
@@ -68,12 +68,12 @@ impl Talk {
         }
     }
 
-    /// Whether a request has begun and is not whole.
+    /// True if a request has begun and its head is incomplete.
     pub fn is_reading_a_head(&self) -> bool {
         !self.is_at_work() && !self.line.borrow().is_empty()
     }
 
-    /// The path that the request being read asks for, as far as it can be told.
+    /// Returns the path of the request that is being read, as far as it has arrived.
     pub fn path(&self) -> String {
         let line = self.line.borrow();
         let first = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -81,22 +81,22 @@ impl Talk {
         String::from_utf8_lossy(path).into_owned()
     }
 
-    /// Says how the request that is being read is to be refused.
+    /// Sets the status with which the request that is being read will be refused.
     pub fn condemn(&self, status: StatusCode) {
         self.verdict.set(Some(status));
     }
 
-    /// How it was said to be refused.
+    /// Returns the status set by [`Talk::condemn`].
     pub fn verdict(&self) -> Option<StatusCode> {
         self.verdict.get()
     }
 
-    /// Notes that the connection ends with an answer that the application knows nothing of.
+    /// Notes that the connection ends with an answer that the application does not know of.
     pub fn refuse(&self) {
         self.refused.set(true);
     }
 
-    /// Whether [`Talk::refuse`] was called.
+    /// True if [`Talk::refuse`] was called.
     pub fn was_refused(&self) -> bool {
         self.refused.get()
     }
@@ -113,13 +113,13 @@ impl Talk {
         tail.extend_from_slice(bytes);
     }
 
-    /// Whether the application's last answer ended with these bytes.
+    /// True if the application's last answer ended with these bytes.
     pub fn ended_with(&self, bytes: &[u8]) -> bool {
         self.tail.borrow().ends_with(bytes)
     }
 }
 
-/// A request in the application's hands.
+/// A request that the application is handling.
 pub struct AtWork {
     talk: Rc<Talk>,
 }
@@ -130,7 +130,7 @@ impl Drop for AtWork {
     }
 }
 
-/// The answer's body, its end noted for the connection, and the request over when it was sent.
+/// Wraps the answer's body: notes its end for the connection, and ends the request once it is sent.
 pub fn note(body: BoxBody, at_work: AtWork) -> BoxBody {
     match body.try_into_bytes() {
         Ok(bytes) => {

@@ -1,4 +1,4 @@
-//! Real sockets against the door: what is slow, broken or too much ends in an answer, and keeps nobody else out.
+//! Tests with real sockets: slow, malformed or excessive clients get an answer, and block nobody else.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -104,7 +104,7 @@ fn start(bounds: Bounds) -> SocketAddr {
 
 struct Client(TcpStream);
 
-/// An answer; the body is null when it is not JSON.
+/// An answer. The body is null if it is not JSON.
 #[derive(Debug)]
 struct Answer {
     status: u16,
@@ -128,7 +128,7 @@ impl Client {
         self
     }
 
-    /// The next answer; none when the connection ended.
+    /// Returns the next answer; none if the connection ended.
     async fn try_answer(&mut self) -> Option<Answer> {
         let mut read = Vec::new();
         let head_ends = loop {
@@ -151,7 +151,7 @@ impl Client {
         self.try_answer().await.expect("an answer")
     }
 
-    /// A refusal in an API's form, with a request id, after which nothing follows.
+    /// Checks for a refusal in an API's form with a request id.
     async fn refused(&mut self, status: u16, pointer: &str) -> Answer {
         let answer = self.answer().await;
         assert_eq!(answer.status, status, "{answer:?}");
@@ -208,7 +208,7 @@ async fn a_body_that_drips_ends_with_408_also_as_a_stream() {
             }
         });
         let (mut read, mut reading) = (Vec::new(), reading);
-        // The drip goes on behind the answer, so the connection may end in a reset.
+        // The client still sends behind the answer, so the connection may end in a reset.
         let _ = tokio::time::timeout(Duration::from_secs(5), reading.read_to_end(&mut read)).await.unwrap();
         let text = String::from_utf8(read).unwrap();
         assert!(text.starts_with("HTTP/1.1 408 Request Timeout\r\n"), "{text}");
@@ -256,13 +256,13 @@ async fn broken_chunks_and_lines_have_the_apis_error_and_an_id() {
         client.send(&request).await.refused(status, pointer).await;
         client.is_cut().await;
     }
-    // Before its handler looks for it.
+    // The body breaks before its handler reads it.
     let mut client = Client::new(server).await;
     client.send(upload.replace("/1/", "/busy/")).await.send("3\r\nabc\r\n").await;
     tokio::time::sleep(Duration::from_millis(50)).await;
     client.send("-1\r\n").await.refused(400, "/message").await;
     client.is_cut().await;
-    // In two pieces, and behind a request that is answered.
+    // The chunk comes in two pieces, after a request that was answered.
     let mut client = Client::new(server).await;
     client.send(&chunked).await.send("3\r\n{} \r\n").await;
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -318,7 +318,7 @@ async fn one_address_has_its_bound_and_others_come_in() {
     assert!(answer.head.contains("retry-after: 1"), "{answer:?}");
     assert_eq!(Client::from(server, 9).await.send(NONE).await.answer().await.status, 204);
     held.clear();
-    // The server hears of the closed connections in its own time.
+    // The server notices the closed connections with a delay.
     while Client::new(server).await.send(NONE).await.try_answer().await.is_none_or(|answer| answer.status != 204) {
         tokio::task::yield_now().await;
     }
@@ -350,7 +350,7 @@ async fn a_client_behind_a_proxy_is_bounded_by_its_own_address() {
         client.send(from("198.51.100.1", "{")).await;
         stalled.push(client);
     }
-    // The requests that stall were sent, and may not have been read yet.
+    // The stalling requests are sent but may not have been read yet.
     tokio::time::sleep(Duration::from_millis(100)).await;
     Client::new(server).await.send(from("198.51.100.1", "{}")).await.refused(503, "/serviceUnavailable/message").await;
     assert_eq!(Client::new(server).await.send(from("198.51.100.2", "{}")).await.answer().await.status, 200);

@@ -1,5 +1,5 @@
-//! A connection's socket. It sees to what the HTTP library leaves open: heads that never end on a connection that was used before,
-//! clients that do not take their answers, and answers that the library makes by itself.
+//! A connection's socket. It handles cases that the HTTP library does not: heads that never end on a reused connection, clients that do not
+//! read their answers, and answers that the library makes itself.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -18,34 +18,34 @@ use super::talk::Talk;
 use crate::env::Env;
 use crate::http::pace::{Meter, Pace};
 
-/// How long a refused client gets to read why before its connection is cut.
+/// The time in which a refused client can read the reason before its connection is cut.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// The bytes that a refused client may still send in that time.
+/// The number of bytes that a refused client may still send in this time.
 const FAREWELL_BYTES: usize = 1 << 20;
 
-/// The socket as the HTTP library drives it.
+/// The socket that the HTTP library reads and writes.
 pub struct Wire {
     stream: Rc<TcpStream>,
     pub talk: Rc<Talk>,
     env: Env,
-    /// How long a request's head may take from its first byte on.
+    /// The maximum time of a request's head from its first byte on.
     head_patience: Duration,
     head: Option<Pin<Box<Sleep>>>,
-    /// The head took too long: the library was given a byte that no head may hold, so that it ends the connection.
+    /// The head took too long: the library got a byte that no head may contain, so that it ends the connection.
     ended: bool,
     writing: Meter,
-    /// The answer that is written instead of the library's own.
+    /// The answer to write in place of the library's own.
     instead: Option<Bytes>,
 }
 
 impl Wire {
-    /// `takes` is how slowly the client may take its answers.
+    /// Wraps a socket. `takes` is the minimum rate at which the client must read its answers.
     pub fn new(stream: Rc<TcpStream>, talk: Rc<Talk>, env: Env, head_patience: Duration, takes: Pace) -> Wire {
         Wire { stream, talk, env, head_patience, head: None, ended: false, writing: Meter::new(takes), instead: None }
     }
 
-    /// Ready when a head that has begun did not become whole in time.
+    /// Ready once an incomplete head has taken too long.
     fn poll_head_late(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let expected = self.talk.is_reading_a_head() || (self.talk.crowded && !self.talk.is_at_work());
         if !expected || self.writing.is_waiting() {
@@ -98,7 +98,8 @@ impl AsyncRead for Wire {
                 Ok(count) => {
                     let filled = buf.filled().len();
                     buf.advance(count);
-                    // The library may not have asked since the last request: its clock says nothing of the one that begins here.
+                    // The library may not have polled since the last request, so a timer from then must not count for the head that begins
+                    // here.
                     if !self.talk.is_reading_a_head() {
                         self.head = None;
                     }
@@ -137,7 +138,7 @@ impl AsyncWrite for Wire {
                 }
             }
         }
-        // Nothing comes behind it: it is the last answer on its connection.
+        // Nothing follows it, because it is the last answer on its connection.
         self.instead = Some(instead);
         Poll::Ready(Ok(buf.len()))
     }
@@ -146,13 +147,13 @@ impl AsyncWrite for Wire {
         Poll::Ready(Ok(()))
     }
 
-    /// The socket is closed when the last of its holders goes, and half-closed by [`farewell`] before that.
+    /// Does nothing: [`farewell`] half-closes the socket, and dropping its last holder closes it.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         Poll::Ready(Ok(()))
     }
 }
 
-/// Lets a client read why it was refused: a socket that is closed with unread bytes takes the answer with it.
+/// Lets a client read why it was refused. Closing a socket with unread bytes would discard the answer.
 pub async fn farewell(mut stream: TcpStream) {
     let drain = async {
         stream.shutdown().await?;
@@ -165,7 +166,7 @@ pub async fn farewell(mut stream: TcpStream) {
         }
         Ok::<(), std::io::Error>(())
     };
-    // However it ends, the connection is over.
+    // The connection is over in any case.
     let _ = tokio::time::timeout(FAREWELL, drain).await;
 }
 
@@ -183,7 +184,7 @@ mod tests {
         (client, Wire::new(stream, Rc::new(Talk::new(None, false)), Env::system(), PATIENCE, takes))
     }
 
-    /// Reads what there is until nothing more is, as the library does; whether the head was ended as late.
+    /// Reads as the library does, until no more bytes are there. Also returns whether the head was ended as late.
     async fn read_all(wire: &mut Wire) -> (Vec<u8>, bool) {
         wire.stream.readable().await.unwrap();
         let (mut read, mut room) = (Vec::new(), [0; 64]);
@@ -210,7 +211,7 @@ mod tests {
         client.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
         assert!(!read_all(&mut wire).await.1);
         drop(wire.talk.begin());
-        // Nobody asks the socket while the connection is idle, and the first head's time passes.
+        // Nobody polls the socket while the connection is idle, and the first head's time passes.
         tokio::time::sleep(2 * PATIENCE).await;
         client.write_all(b"GET /again").await.unwrap();
         assert_eq!(read_all(&mut wire).await, (b"GET /again".to_vec(), false));

@@ -1,4 +1,4 @@
-//! Who has which role where.
+//! Role assignments.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ async fn list(
 ) -> Result<HttpResponse, ApiError> {
     require("identity:list_role_assignments", reads_domain(&caller))?;
     let mut known = identity.assignments().await.map_err(failed)?;
-    // A reader of the domain alone sees what is in it.
+    // A reader of the domain sees only assignments in the domain.
     known.retain(|one| one.target != Target::System || reads_system(&caller));
     if is_set(&query, "effective") {
         known = effective(&identity, known).await.map_err(failed)?;
@@ -80,7 +80,7 @@ async fn list(
     Ok(HttpResponse::Ok().json(collection(&request, "role_assignments", known)))
 }
 
-/// Each assignment with those that its role implies.
+/// Returns each assignment together with the assignments that its role implies.
 async fn effective(identity: &EmbeddedIdentity, known: Vec<Assignment>) -> Result<Vec<Assignment>, ServiceError> {
     let holders: BTreeMap<(String, String), Target> =
         known.into_iter().map(|one| ((one.user_id, one.target.as_text()), one.target)).collect();
@@ -93,7 +93,7 @@ async fn effective(identity: &EmbeddedIdentity, known: Vec<Assignment>) -> Resul
     Ok(all)
 }
 
-/// The names behind all ids.
+/// Returns the names for all ids.
 async fn names(identity: &EmbeddedIdentity) -> Result<BTreeMap<String, String>, ServiceError> {
     let projects = identity.projects().await?.into_iter().map(|project| (project.id, project.name));
     let users = identity.users().await?.into_iter().map(|user| (user.id, user.name));
@@ -101,7 +101,7 @@ async fn names(identity: &EmbeddedIdentity) -> Result<BTreeMap<String, String>, 
     Ok(projects.chain(users).chain(roles).collect())
 }
 
-/// Grants on the system are not of the domain.
+/// True if the caller may read the grants of the path. Grants on the system are not in the domain.
 fn reads_grants(request: &HttpRequest, caller: &Caller) -> bool {
     match request.match_info().query("place") {
         "system" => reads_system(caller),

@@ -1,4 +1,4 @@
-//! The one domain.
+//! The only domain.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ async fn list(request: HttpRequest, caller: Caller, query: web::Query<BTreeMap<S
 }
 
 async fn show(request: HttpRequest, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    // Every project is in the one domain, so that whoever has a token in one has a token in the domain.
+    // All projects are in the only domain, so a token for any project is also for the domain.
     let own = *id == DOMAIN_ID && (caller.0.domain_scope || !caller.0.project_id.is_empty());
     require("identity:get_domain", own || reads_system(&caller))?;
     if *id != DOMAIN_ID {

@@ -20,7 +20,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/regions/{id}").route(web::get().to(show_region)));
 }
 
-/// The catalog as a token carries it.
+/// Returns the catalog in a token's form.
 pub(super) fn catalog(request: &HttpRequest) -> Vec<Value> {
     let base = base_url::of(request);
     let endpoint = |entry: &CatalogEntry, interface: &str| json!({"id": entry.endpoint_id(interface), "interface": interface, "region": REGION, "region_id": REGION, "url": entry.url(&base)});

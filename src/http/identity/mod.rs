@@ -38,12 +38,12 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
     );
 }
 
-/// A field that is there, be it null.
+/// Parses a present field, which may be null.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
 
-/// A field that may be left out, but is not null when it is there.
+/// Parses an optional field, which may not be null if it is present.
 fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
@@ -60,7 +60,7 @@ fn not_found(what: &str, id: &str) -> ApiError {
     ApiError::new(ErrorForm::Identity, StatusCode::NOT_FOUND, format!("Could not find {what}: {id}."))
 }
 
-/// Names what is done as Keystone's policies do (`identity:get_user`), and refuses it with 403 unless it is allowed.
+/// Answers 403 unless the action is allowed. The action has the name of Keystone's policy (`identity:get_user`).
 fn require(action: &str, allowed: bool) -> Result<(), ApiError> {
     if allowed {
         return Ok(());
@@ -78,23 +78,23 @@ fn reads_system(caller: &Caller) -> bool {
     caller.0.is_admin() || (caller.0.has_role("reader") && caller.0.system_scope)
 }
 
-/// The check that also lets in a reader whose token is scoped to the domain, in which all accounts are.
+/// True for callers that [`reads_system`] admits, and for a reader whose token is scoped to the domain, which has all accounts.
 fn reads_domain(caller: &Caller) -> bool {
     reads_system(caller) || (caller.0.has_role("reader") && caller.0.domain_scope)
 }
 
-/// The link of an entity of a collection (`projects/…`).
+/// Returns the link of an entity in a collection (`projects/…`).
 fn link(request: &HttpRequest, path: &str) -> Value {
     json!({"self": format!("{}/identity/v3/{path}", base_url::of(request))})
 }
 
-/// A whole collection in its envelope: never paged.
+/// Wraps a whole collection; collections have no pages.
 fn collection(request: &HttpRequest, name: &str, entities: Vec<Value>) -> Value {
     let own = format!("{}{}", base_url::of(request), request.uri());
     json!({name: entities, "links": {"self": own, "previous": null, "next": null}})
 }
 
-/// A query's flag: there, and neither `0` nor `false`.
+/// True if the query has the flag, with a value other than `0` and `false`.
 fn is_set(query: &std::collections::BTreeMap<String, String>, name: &str) -> bool {
     query.get(name).is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
 }

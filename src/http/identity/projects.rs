@@ -96,7 +96,7 @@ async fn delete(identity: web::Data<EmbeddedIdentity>, caller: Caller, id: web::
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Refuses a domain other than the one there is.
+/// Refuses any domain but the only one.
 pub(super) fn in_the_domain(domain_id: Option<&str>) -> Result<(), ApiError> {
     match domain_id {
         None | Some("default") => Ok(()),

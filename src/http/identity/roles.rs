@@ -40,7 +40,7 @@ async fn list(
     let manages_domain = caller.0.has_role("manager") && caller.0.domain_scope;
     require("identity:list_roles", manages_domain || reads_system(&caller))?;
     let mut roles = identity.roles().await.map_err(failed)?;
-    // A role of a domain is another thing; here all are global.
+    // All roles here are global, so none matches a filter by domain.
     roles.retain(|role| query.get("name").is_none_or(|name| *name == role.name) && !query.contains_key("domain_id"));
     let roles = roles.iter().map(|role| render(&request, role)).collect();
     Ok(HttpResponse::Ok().json(collection(&request, "roles", roles)))
@@ -55,7 +55,7 @@ async fn show(
     let allowed = reads_system(&caller);
     require("identity:get_role", allowed || caller.0.has_role("manager"))?;
     let role = identity.role(&id).await.map_err(failed)?;
-    // A manager reads the roles that a manager may give.
+    // A manager may read the roles that a manager may give.
     require("identity:get_role", allowed || ["manager", "member", "reader"].contains(&role.name.as_str()))?;
     Ok(HttpResponse::Ok().json(json!({"role": render(&request, &role)})))
 }

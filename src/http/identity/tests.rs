@@ -1,4 +1,4 @@
-//! The identity API as clients and set-up tools use it.
+//! Tests of the identity API as clients and set-up tools use it.
 
 use actix_web::http::Method;
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ async fn a_password_by_names_gives_a_scoped_token_with_a_catalog() {
     assert_eq!(compute["endpoints"].as_array().unwrap().len(), 3);
     assert_eq!(compute["endpoints"][0]["url"], "http://cloud:8774/compute/v2.1");
 
-    // The token opens doors, is worth another of the same scope, and can be thrown away.
+    // The token is valid, can be exchanged for another with the same scope, and can be revoked.
     let id = answer.header("X-Subject-Token").to_owned();
     let rescope = json!({"auth": {
         "identity": {"methods": ["token"], "token": {"id": id}},
@@ -107,7 +107,7 @@ impl World {
         self.identity.authenticate_password(&user, "secret", scope).await.unwrap().id
     }
 
-    /// A token of a new user who has this role there and nothing else.
+    /// Returns a token of a new user who has only this role in this scope.
     async fn holder(&self, name: &str, role: &str, target: Target) -> String {
         let user = self.identity.ensure_user(name, "secret", None).await.unwrap();
         self.identity.ensure_assignment(&user, target.clone(), role).await.unwrap();
@@ -222,7 +222,7 @@ async fn accounts_are_read_by_whom_keystone_lets_read_them() {
         world.holder("system-reader", "reader", Target::System).await,
         world.token("admin").await,
     ];
-    // A member, the same unscoped, a service, a manager, a reader of the domain, a reader of the system, an administrator.
+    // A member, the same member unscoped, a service, a manager, a reader of the domain, a reader of the system, an administrator.
     let everybody = [200; 7];
     let of_domain = [403, 403, 403, 403, 200, 200, 200];
     let of_system = [403, 403, 403, 403, 403, 200, 200];

@@ -1,4 +1,4 @@
-//! Tokens: issued, shown, revoked; and what the caller's own token could be scoped to.
+//! Tokens are issued, shown and revoked; also lists the scopes that the caller's token could have.
 
 use std::collections::BTreeMap;
 
@@ -64,7 +64,7 @@ struct TokenId {
     id: String,
 }
 
-/// A domain or project, as clients name one.
+/// A domain or project as clients name it.
 #[derive(Deserialize)]
 struct Reference {
     id: Option<String>,
@@ -83,7 +83,7 @@ async fn issue(
     let uses = |method: &str| methods.iter().any(|wanted| wanted == method);
     let missing = |method: &str| bad_request(format!("auth.identity.methods names {method}, and auth.identity.{method} is missing."));
     let mut credentials = Vec::new();
-    // The cheaper one first: who shows a garbage token costs no password's hash.
+    // Checks the cheaper credential first: a garbage token must not cost a password hash.
     if uses("token") {
         credentials.push(Credential::Token(token.ok_or_else(|| missing("token"))?.id));
     }
@@ -91,7 +91,7 @@ async fn issue(
         let Password { user } = password.ok_or_else(|| missing("password"))?;
         credentials.push(Credential::Password { user: read_user(&user)?, password: user.password });
     }
-    // Every method must succeed, and one that is not known never does.
+    // Each method must succeed, so an unknown method fails.
     if methods.iter().any(|method| method != "password" && method != "token") {
         return Err(refused(AuthenticationError::Unauthorized));
     }
@@ -106,7 +106,7 @@ async fn show(
     caller: Caller,
     query: web::Query<BTreeMap<String, String>>,
 ) -> Result<HttpResponse, ApiError> {
-    // Whoever serves users' requests validates their tokens; to look whether one is good is for administrators.
+    // Services may validate their users' tokens. Only administrators may check a token's validity with HEAD.
     let (action, services) = match *request.method() {
         Method::HEAD => ("identity:check_token", false),
         _ => ("identity:validate_token", caller.0.has_role("service")),
@@ -150,7 +150,7 @@ async fn own_system(request: HttpRequest, identity: web::Data<EmbeddedIdentity>,
     Ok(HttpResponse::Ok().json(collection(&request, "system", known)))
 }
 
-/// The token that the request is about.
+/// Returns the token of the request's subject.
 async fn subject(request: &HttpRequest, identity: &EmbeddedIdentity) -> Result<(String, Token), ApiError> {
     let header = request.headers().get("X-Subject-Token").and_then(|value| value.to_str().ok());
     let id = header.ok_or_else(|| bad_request("The header X-Subject-Token is missing."))?;

@@ -1,4 +1,4 @@
-//! The version documents of the identity API: for anybody.
+//! The version documents of the identity API, which need no token.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     for path in ["", "/"] {
         cfg.service(web::resource(path).route(web::get().to(versions)));
     }
-    // A scope takes every path below it, so the one without a slash stands beside the scope.
+    // A scope only takes paths below it, so the path without a slash is registered beside the scope.
     cfg.service(web::resource("/v3").route(web::get().to(v3)));
 }
 

@@ -1,4 +1,4 @@
-//! An image's attributes as JSON: custom properties stand beside the standard ones at the top level.
+//! An image's attributes as JSON. Custom properties stand beside the standard attributes at the top level.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::services::ServiceError;
 use crate::services::image::Image;
 use crate::services::image::embedded::NewImage;
 
-/// One step of a JSON patch (RFC 6902, of which `add`, `replace` and `remove` exist here).
+/// A step of a JSON patch (RFC 6902). Only `add`, `replace` and `remove` are supported.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Operation {
     op: String,
@@ -19,7 +19,7 @@ pub(super) struct Operation {
     value: Value,
 }
 
-/// What only the service sets.
+/// The attributes that only the service sets.
 const READ_ONLY: [&str; 15] = [
     "status",
     "size",
@@ -37,10 +37,10 @@ const READ_ONLY: [&str; 15] = [
     "os_hidden",
     "id",
 ];
-/// What an image always has, and a patch cannot remove.
+/// The attributes that each image has, and that a patch cannot remove.
 const STANDARD: [&str; 9] = ["name", "visibility", "owner", "disk_format", "container_format", "min_disk", "min_ram", "protected", "tags"];
 
-/// An image as the API shows it.
+/// Returns the API's view of an image.
 pub(super) fn render(image: &Image) -> Value {
     let own = format!("/v2/images/{}", image.id);
     let mut body = json!({
@@ -55,7 +55,7 @@ pub(super) fn render(image: &Image) -> Value {
         "min_ram": image.min_ram,
         "size": image.size,
         "virtual_size": null,
-        // The hash below stands for it.
+        // `os_hash_value` replaces it.
         "checksum": null,
         "os_hash_algo": image.os_hash_value.as_ref().map(|_| "sha256"),
         "os_hash_value": image.os_hash_value,
@@ -69,13 +69,13 @@ pub(super) fn render(image: &Image) -> Value {
         "schema": "/v2/schemas/image",
     });
     for (key, value) in &image.properties {
-        // A property never hides a standard attribute: neither way of setting one takes such a name.
+        // No property can hide a standard attribute, because requests cannot set a property of that name.
         body[key] = json!(value);
     }
     body
 }
 
-/// Reads the body of a request that makes an image.
+/// Parses the body of a request that makes an image.
 pub(super) fn read_new(mut body: Map<String, Value>) -> Result<NewImage, ServiceError> {
     let mut new = NewImage::default();
     if let Some(id) = body.remove("id") {
@@ -105,7 +105,7 @@ pub(super) fn read_new(mut body: Map<String, Value>) -> Result<NewImage, Service
     Ok(new)
 }
 
-/// Does one step of a patch.
+/// Applies one step of a patch.
 pub(super) fn apply(operation: Operation, image: &mut Image) -> Result<(), ServiceError> {
     let pointer = operation.path.strip_prefix('/').filter(|rest| !rest.is_empty() && !rest.contains('/'));
     let pointer = pointer.ok_or_else(|| ServiceError::Invalid(format!("Path {} does not name an attribute.", operation.path)))?;

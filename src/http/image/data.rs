@@ -1,4 +1,4 @@
-//! An image's bytes: uploaded and downloaded as streams, so that their size does not matter.
+//! Uploads and downloads of an image's bytes. They are streams, so that the size does not matter.
 
 mod range;
 
@@ -20,14 +20,14 @@ use crate::http::limits::Transfers;
 use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
 
-/// Pieces of an upload that may wait for the disk; past it the client is slowed down.
+/// The number of uploaded pieces that may wait for the disk. Beyond it the client is slowed down.
 const QUEUE: usize = 4;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/v2/images/{id}/file").route(web::put().to(upload)).route(web::get().to(download)));
 }
 
-/// Whether the body of such a request is an image's data, which no memory need hold.
+/// True if the request's body is an image's data, which are streamed and never held in memory as a whole.
 pub fn takes_a_stream(method: &Method, path: &str) -> bool {
     method == Method::PUT && path.starts_with("/image/v2/images/") && path.ends_with("/file")
 }
@@ -51,11 +51,11 @@ async fn upload(
     if image.status == "active" {
         return refuse(StatusCode::CONFLICT, format!("Image {id} has bytes already; its status is active."));
     }
-    // The payload belongs to this thread; the service takes a stream that may travel.
+    // The payload cannot leave this thread, but the service needs a stream that can.
     let (pieces, queued) = mpsc::channel(QUEUE);
-    // A task of its own: it leaves the image as it was also when the client goes, and this handler with it.
+    // A task of its own, so that the upload is undone properly even if the client leaves and this handler is dropped.
     let storing = actix_web::rt::spawn(async move { images.upload(image.id, Box::pin(whole(queued))).await });
-    // Answered at once: the HTTP library closes a connection on which something broken came.
+    // Answers at once, because the HTTP library closes the connection after a broken body.
     forward(payload, pieces).await.map_err(|error| arrival::broken(&error, ErrorForm::Image))?;
     let broke_off = |_| ApiError::new(ErrorForm::Image, StatusCode::INTERNAL_SERVER_ERROR, "The upload broke off.");
     storing.await.map_err(broke_off)?.map_err(failed)?;
@@ -68,19 +68,19 @@ enum Piece {
     End,
 }
 
-/// Passes the request's body on until it ends, breaks off or nobody listens any more.
+/// Forwards the request's body until it ends, breaks off, or the receiver is gone.
 async fn forward(mut payload: web::Payload, mut pieces: mpsc::Sender<Piece>) -> Result<(), PayloadError> {
     while let Some(piece) = payload.next().await {
         if pieces.send(Piece::Bytes(piece?)).await.is_err() {
             return Ok(());
         }
     }
-    // Nobody may be listening: the upload has failed then, and says so itself.
+    // The receiver may be gone: then the upload has failed and reports that itself.
     let _ = pieces.send(Piece::End).await;
     Ok(())
 }
 
-/// The body that is forwarded: without its end it broke off, whoever went.
+/// Returns the forwarded body as a stream. Without an end marker the body broke off.
 fn whole(pieces: mpsc::Receiver<Piece>) -> impl Stream<Item = std::io::Result<Bytes>> + Send {
     unfold(Some(pieces), |pieces| async move {
         let mut pieces = pieces?;
@@ -106,7 +106,7 @@ async fn download(
     let transferring = request.app_data::<Transfers>().map(|transfers| transfers.0.enter(ErrorForm::Image)).transpose()?;
     let (first, length) = part.unwrap_or((0, size));
     let data = images.download_part(image.id, first, length).await.map_err(failed)?;
-    // In the client's hands for as long as it takes.
+    // The transfer counts until the client has read everything.
     let data = data.map(move |piece| {
         let _transferring = &transferring;
         piece
@@ -120,8 +120,8 @@ async fn download(
     Ok(response.content_type("application/octet-stream").body(SizedStream::new(length, data)))
 }
 
-/// First byte and length of the part that is asked for; none for all of it. An image has no validator that `If-Range` could name, so
-/// with one the whole is sent.
+/// Returns the first byte and the length of the requested part; none for the whole. With `If-Range` the whole is sent, because an image has
+/// no validator that `If-Range` could name.
 fn asked_part(headers: &HeaderMap, size: u64) -> Result<Option<(u64, u64)>, ApiError> {
     match headers.get(RANGE) {
         Some(asked) if !headers.contains_key(IF_RANGE) => {

@@ -1,4 +1,4 @@
-//! Images: listed, made, shown, changed by JSON patch, deleted.
+//! Lists, makes, shows, changes (by JSON patch) and deletes images.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -13,7 +13,7 @@ use crate::http::json::Json;
 use crate::services::image::ImageService;
 use crate::services::image::embedded::EmbeddedImage;
 
-/// The one form of patch that is read.
+/// The only supported form of patch.
 const PATCH_TYPE: &str = "application/openstack-images-v2.1-json-patch";
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -79,7 +79,7 @@ async fn delete(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// Tasks belong to imports, and bytes are uploaded here: an image never has one.
+/// Answers with no tasks: tasks belong to imports, and this service only has uploads.
 async fn tasks(images: web::Data<EmbeddedImage>, caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
     images.visible_image(&caller.0, image_id(&id)?).await.map_err(failed)?;
     Ok(HttpResponse::Ok().json(json!({"tasks": []})))

@@ -12,26 +12,26 @@ use crate::services::image::Image;
 use crate::services::image::embedded::ImageFilter;
 use crate::services::image::embedded::limits::MOST;
 
-/// Images on a page at most, and when the query does not say.
+/// The maximum number of images on a page, and the default.
 const LIMIT_MAX: usize = 1000;
-/// Values of one filter at most: each is a value of the query that the database runs.
+/// The maximum number of values of one filter, because each becomes a value in SQL.
 const MOST_CHOICES: usize = 1000;
 const SORT_KEYS: [&str; 8] = ["name", "status", "container_format", "disk_format", "size", "id", "created_at", "updated_at"];
 
-/// A query, read.
+/// A parsed query.
 #[derive(Debug)]
 pub(super) struct Listing {
     pub filter: ImageFilter,
-    /// Keys, each with whether it is descending.
+    /// Sort keys, each with whether it is descending.
     sort: Vec<(String, bool)>,
     limit: usize,
     marker: Option<Uuid>,
-    /// As it came, without the marker: the links carry it on.
+    /// The parameters without the marker, for the links.
     query: Vec<(String, String)>,
 }
 
 impl Listing {
-    /// The path of the first page, or of the one after `marker`; without scheme and host, as clients expect it.
+    /// Returns the path of the first page, or of the page after `marker`, without scheme and host, as clients expect.
     pub(super) fn link(&self, marker: Option<Uuid>) -> String {
         let marker = marker.map(|marker| ("marker".to_owned(), marker.to_string()));
         let pairs: Vec<String> =
@@ -40,7 +40,7 @@ impl Listing {
     }
 }
 
-/// Reads the query; what is neither a standard filter nor an order is a property's value.
+/// Parses the query. Unknown parameters are filters by a property's value.
 pub(super) fn read(query: Vec<(String, String)>) -> Result<Listing, ApiError> {
     let mut listing = Listing { filter: ImageFilter::default(), sort: Vec::new(), limit: LIMIT_MAX, marker: None, query: Vec::new() };
     let (mut sort_keys, mut sort_dirs) = (Vec::new(), Vec::new());
@@ -58,7 +58,7 @@ pub(super) fn read(query: Vec<(String, String)>) -> Result<Listing, ApiError> {
             "member_status" => filter.member_status = Some(value),
             "tag" => filter.tags.push(value),
             "protected" => filter.protected = Some(flag(&key, &value)?),
-            // None is hidden, and every caller sees what is not.
+            // No image is hidden.
             "os_hidden" => {
                 if flag(&key, &value)? {
                     filter.query.ids = Some(Vec::new());
@@ -84,17 +84,17 @@ pub(super) fn read(query: Vec<(String, String)>) -> Result<Listing, ApiError> {
         let direction = sort_dirs.get(at).or(sort_dirs.first()).map_or("desc", String::as_str);
         listing.sort.push(read_sort(&format!("{key}:{direction}"))?);
     }
-    // A key that comes again decides nothing.
+    // A repeated key has no effect.
     let mut seen = BTreeSet::new();
     listing.sort.retain(|(key, _)| seen.insert(key.clone()));
-    // No image has more.
+    // No image has more tags or properties.
     if listing.filter.tags.len() > MOST || listing.filter.properties.len() > MOST {
         return Err(bad(format!("A list takes at most {MOST} tags and {MOST} properties to filter by.")));
     }
     Ok(listing)
 }
 
-/// The page of the images, which come newest first, and the marker of the next one.
+/// Returns the page of the images, which come newest first, and the marker of the next page.
 pub(super) fn page(mut images: Vec<Image>, listing: &Listing) -> Result<(Vec<Image>, Option<Uuid>), ApiError> {
     for (key, descending) in listing.sort.iter().rev() {
         match descending {
@@ -139,7 +139,7 @@ fn read_sort(text: &str) -> Result<(String, bool), ApiError> {
     Ok((key.to_owned(), descending))
 }
 
-/// `in:a,b` is any of them; anything else is one value. A value in double quotes may hold commas.
+/// Parses a filter: `in:a,b` means any of the values, other text is one value. A value in double quotes may contain commas.
 fn choices(key: &str, value: &str) -> Result<Vec<String>, ApiError> {
     let Some(list) = value.strip_prefix("in:") else { return Ok(vec![value.to_owned()]) };
     let (mut all, mut current, mut quoted) = (Vec::new(), String::new(), false);

@@ -1,4 +1,4 @@
-//! The projects that an image is shared with.
+//! The projects with which an image is shared.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};

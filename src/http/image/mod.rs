@@ -38,7 +38,7 @@ fn failed(error: ServiceError) -> ApiError {
     ApiError::from_service(ErrorForm::Image, error)
 }
 
-/// The id of a path; what is no id names no image.
+/// Parses an id in a path. Other text names no image, so the answer is 404.
 fn image_id(text: &str) -> Result<Uuid, ApiError> {
     let id = Uuid::parse_str(text).ok();
     id.ok_or_else(|| ApiError::new(ErrorForm::Image, StatusCode::NOT_FOUND, format!("No image found with ID {text}")))

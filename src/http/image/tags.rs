@@ -1,4 +1,4 @@
-//! An image's tags, one by one.
+//! An image's tags, added and removed singly.
 
 use actix_web::{HttpResponse, web};
 

@@ -1,4 +1,4 @@
-//! The image API as clients use it.
+//! Tests of the image API as clients use it.
 
 use actix_web::http::Method;
 use actix_web::test::TestRequest;

@@ -1,4 +1,4 @@
-//! The version document of the image API: for anybody.
+//! The version document of the image API, which needs no token.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};

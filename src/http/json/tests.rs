@@ -1,4 +1,4 @@
-//! While large bodies are judged, their worker answers others: the only thread of each test is the worker.
+//! Tests that a worker answers other requests while large bodies are checked. The worker is the only thread of each test.
 
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::thread::{self, ThreadId};
@@ -19,7 +19,7 @@ use crate::http::microversion::ApiVersion;
 
 const MOST: usize = 1 << 20;
 
-/// Holds up whoever comes, until it is opened; the worker itself must not come.
+/// Blocks every thread that passes until it is opened. The worker itself must not pass.
 struct Gate {
     worker: OnceLock<ThreadId>,
     open: Mutex<bool>,
@@ -46,7 +46,7 @@ impl Gate {
 static PARSING: Gate = Gate::new();
 static JUDGING: Gate = Gate::new();
 
-/// A body whose parsing is held up.
+/// A body whose parsing blocks.
 struct Held(Value);
 
 impl<'de> Deserialize<'de> for Held {
@@ -56,7 +56,7 @@ impl<'de> Deserialize<'de> for Held {
     }
 }
 
-/// A schema whose first use is held up, and with it every check.
+/// A schema whose first use blocks, and with it every check.
 static SCHEMA: Schema = Schema::fixed(|_| {
     JUDGING.pass();
     json!({"type": "object", "additionalProperties": {"type": "integer"}})
@@ -76,7 +76,7 @@ async fn thread_of(body: Document) -> HttpResponse {
     HttpResponse::Ok().json(by == thread::current().id())
 }
 
-/// Nearly 1 MiB each: many properties, deep arrays, many devices, and one that breaks off at its end.
+/// Returns bodies of nearly 1 MiB: many properties, deep arrays, many devices, and one that breaks off at its end.
 fn bodies() -> Vec<String> {
     let properties: Vec<String> = (0..60_000).map(|at| format!("\"p{at}\": {at}")).collect();
     let deep = format!("{}{}", "[".repeat(100), "]".repeat(100));
@@ -106,7 +106,7 @@ macro_rules! door {
     }};
 }
 
-/// Sends every body twice, and opens the gate when the health check has been answered. The statuses and messages, in order.
+/// Sends each body twice, opens the gate once the health check is answered, and returns statuses and messages in order.
 macro_rules! held_up {
     ($path:expr, $gate:expr) => {{
         let world = world().await;

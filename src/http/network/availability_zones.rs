@@ -1,4 +1,4 @@
-//! Availability zones of network agents, and the agents: this service works without any.
+//! Availability zones of network agents, and the agents. This service has none.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 

@@ -1,4 +1,4 @@
-//! Extensions: what clients ask before they use a feature.
+//! Extensions. Clients read them before they use a feature.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpResponse, web};
@@ -11,7 +11,7 @@ use crate::services::network::EmbeddedNetwork;
 
 const EXTENDED_BINDINGS: &str = "binding-extended";
 
-/// Alias, name and since when.
+/// Alias, name and date of each extension.
 const EXTENSIONS: &[(&str, &str, &str)] = &[
     ("allowed-address-pairs", "Allowed Address Pairs", "2013-07-23T10:00:00-00:00"),
     ("binding", "Port Binding", "2014-02-03T10:00:00-00:00"),

@@ -32,7 +32,7 @@ use crate::services::network::{EmbeddedNetwork, QUOTA_EXCEEDED};
 
 type Service = web::Data<EmbeddedNetwork>;
 
-/// All routes under `/network`. Handlers ask for `web::Data<EmbeddedNetwork>`.
+/// Registers all routes under `/network`. Handlers need `web::Data<EmbeddedNetwork>`.
 pub fn configure(cfg: &mut web::ServiceConfig) {
     versions::configure(cfg);
     extensions::configure(cfg);
@@ -60,12 +60,12 @@ fn error(status: StatusCode, message: impl Into<String>) -> ApiError {
     ApiError::new(ErrorForm::Network, status, message)
 }
 
-/// Whose things the caller may see; nobody's for who has none of the roles that read.
+/// Returns the scope of resources that the caller may see. 403 without a role that may read.
 fn reader(caller: &Caller) -> Result<Scope, ApiError> {
     in_role(caller, "reader", "Reading needs the role reader: disallowed by policy")
 }
 
-/// Whose things the caller may change; a mere reader nobody's.
+/// Returns the scope of resources that the caller may change. 403 for a mere reader.
 fn writer(caller: &Caller) -> Result<Scope, ApiError> {
     in_role(caller, "member", "Changing something needs the role member: disallowed by policy")
 }
@@ -85,12 +85,12 @@ fn administrator(caller: &Caller) -> Result<Scope, ApiError> {
     Err(error(StatusCode::FORBIDDEN, "This is for administrators only: disallowed by policy"))
 }
 
-/// The id in a path. A name there is an id that nothing has: clients look things up this way first.
+/// Parses an id in a path. A name is answered as an unknown id, because clients try a name there first.
 fn id_of(what: &str, text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| error(StatusCode::NOT_FOUND, format!("{what} {text} could not be found.")))
 }
 
-/// The attributes under the resource's name in a request body.
+/// Returns the attributes under the resource's name in a request body.
 fn attributes(body: Value, name: &str) -> Result<Attributes, ApiError> {
     match body {
         Value::Object(mut map) => match map.remove(name) {
@@ -101,7 +101,7 @@ fn attributes(body: Value, name: &str) -> Result<Attributes, ApiError> {
     }
 }
 
-/// A thing's own attributes with more beside them, and the older name of its project.
+/// Returns a resource's attributes with more attributes, and with the old name of its project id.
 fn with(thing: &impl serde::Serialize, more: Value) -> Result<Value, ApiError> {
     let mut value = serde_json::to_value(thing).map_err(|e| error(StatusCode::INTERNAL_SERVER_ERROR, e.to_string()))?;
     if let (Some(own), Value::Object(more)) = (value.as_object_mut(), more) {

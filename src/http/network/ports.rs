@@ -53,7 +53,7 @@ async fn delete(service: Service, caller: Caller, id: web::Path<String>) -> Resu
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// A port as the API shows it. Where it is bound and what it asks of the host is for administrators.
+/// Returns the API's view of a port. Only administrators see its host and its resource request.
 pub(super) fn body(record: &PortRecord, caller: &Caller) -> Value {
     let port = &record.port;
     let active = port.bindings.iter().find(|binding| binding.status == "ACTIVE");

@@ -1,4 +1,4 @@
-//! What the query of a listing asks for: filters, fields, order, pages.
+//! The query of a list: filters, fields, order and pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,12 +11,12 @@ use crate::http::base_url;
 use crate::http::error::ApiError;
 use crate::services::network::values::as_flag;
 
-/// More than any collection has attributes.
+/// More than any resource has attributes.
 const SORT_KEYS_MAX: usize = 32;
-/// Alternatives of the filter by addresses.
+/// The maximum number of alternatives of the filter by addresses.
 const ADDRESSES_MAX: usize = 100;
 
-/// A listing's query.
+/// A parsed query of a list.
 pub(super) struct ListQuery {
     fields: BTreeSet<String>,
     filters: BTreeMap<String, BTreeSet<String>>,
@@ -26,7 +26,7 @@ pub(super) struct ListQuery {
 }
 
 impl ListQuery {
-    /// Reads the query of a request; repeated names are alternatives.
+    /// Parses a request's query. Repeated names are alternatives.
     pub(super) fn of(request: &HttpRequest) -> Result<ListQuery, ApiError> {
         let invalid = |what: &str| error(StatusCode::BAD_REQUEST, format!("Invalid query: {what}"));
         let pairs = web::Query::<Vec<(String, String)>>::from_query(request.query_string()).map_err(|e| invalid(&e.to_string()))?;
@@ -60,12 +60,12 @@ impl ListQuery {
         Ok(query)
     }
 
-    /// The value of a filter that is given once: such a one can go into the store's query.
+    /// Returns the value of a filter with a single value, which the database can apply.
     pub(super) fn only(&self, name: &str) -> Option<String> {
         self.filters.get(name).filter(|values| values.len() == 1).and_then(|values| values.first().cloned())
     }
 
-    /// The answer: what of `items` is asked for, under the collection's name.
+    /// Returns the matching part of `items` under the collection's name.
     pub(super) fn answer(&self, request: &HttpRequest, collection: &str, items: Vec<Value>) -> Result<HttpResponse, ApiError> {
         let mut kept = Vec::new();
         for item in items {
@@ -96,7 +96,7 @@ impl ListQuery {
         Ok(HttpResponse::Ok().json(body))
     }
 
-    /// One thing, with the fields asked for.
+    /// Returns one resource with the requested fields.
     pub(super) fn one(&self, name: &str, item: Value) -> HttpResponse {
         HttpResponse::Ok().json(json!({ name: self.reduced(item) }))
     }
@@ -139,7 +139,7 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// 400 where a filter's value cannot be one of the attribute's: neither a flag nor a number.
+/// Answers 400 if a filter's value cannot be a value of the attribute, which is a flag or a number.
 fn is_one_of(name: &str, value: &Value, wanted: &BTreeSet<String>) -> Result<bool, ApiError> {
     let wrong = |text: &str, what: &str| {
         error(StatusCode::BAD_REQUEST, format!("Invalid input for operation: '{text}' is not {what}, as the filter {name} needs it."))
@@ -157,7 +157,7 @@ fn is_one_of(name: &str, value: &Value, wanted: &BTreeSet<String>) -> Result<boo
     }
 }
 
-/// `ip_address=A`, `subnet_id=S` or `ip_address_substr=A`.
+/// Matches `ip_address=A`, `subnet_id=S` or `ip_address_substr=A`.
 fn has_address(fixed_ips: &Value, wanted: &str) -> bool {
     let Some((key, wanted)) = wanted.split_once('=') else { return false };
     fixed_ips.as_array().into_iter().flatten().any(|fixed| match key {

@@ -1,4 +1,4 @@
-//! Quotas of projects. Everybody reads their own; administrators read and set any.
+//! Quotas of projects. Users may read their own project's quotas; administrators may read and set all.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
         );
 }
 
-/// Projects whose quotas differ from the default.
+/// Lists the projects with quotas of their own.
 async fn list(service: Service, caller: Caller) -> Result<HttpResponse, ApiError> {
     administrator(&caller)?;
     let quotas = service.quotas().await.map_err(refusal)?;
@@ -93,7 +93,7 @@ async fn delete(service: Service, caller: Caller, project: web::Path<String>) ->
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// 403 for another project's quotas, which are for administrators; 400 when there is no such project.
+/// Answers 403 to non-administrators for another project's quotas, and 400 if the project does not exist.
 async fn permitted(identity: &dyn Authenticator, caller: &Caller, project: &str) -> Result<(), ApiError> {
     reader(caller)?;
     if caller.0.is_admin() || caller.0.project_id == project {

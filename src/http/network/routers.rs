@@ -1,4 +1,4 @@
-//! Routers and floating IPs, which this service does not have: there are none, and none can be made.
+//! Routers and floating IPs, which this service does not support: lists are empty, and creation is refused.
 
 use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, web};

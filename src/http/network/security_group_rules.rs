@@ -43,7 +43,7 @@ async fn delete(service: Service, caller: Caller, id: web::Path<String>) -> Resu
     Ok(HttpResponse::NoContent().finish())
 }
 
-/// A rule as the API shows it, also inside its group.
+/// Returns the API's view of a rule, alone or inside its group.
 pub(super) fn body(rule: &SecurityGroupRule) -> Result<Value, ApiError> {
     with(rule, json!({"updated_at": rule.created_at, "remote_address_group_id": null}))
 }

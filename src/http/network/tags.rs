@@ -55,7 +55,7 @@ async fn check(service: Service, caller: Caller, path: web::Path<(String, String
 }
 
 async fn add(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
-    // 404 before 403: who does not see the thing learns nothing of it.
+    // Answers 404 before 403, so that a caller who may not see the resource learns nothing about it.
     read(&service, reader(&caller)?, &path.0, &path.1).await?;
     let change = Change::AddTag(path.2.clone());
     write(&service, writer(&caller)?, &path.0, &path.1, change).await?;
@@ -63,7 +63,7 @@ async fn add(service: Service, caller: Caller, path: web::Path<(String, String, 
 }
 
 async fn remove(service: Service, caller: Caller, path: web::Path<(String, String, String)>) -> Result<HttpResponse, ApiError> {
-    // 404 before 403: who does not see the thing learns nothing of it.
+    // Answers 404 before 403, so that a caller who may not see the resource learns nothing about it.
     read(&service, reader(&caller)?, &path.0, &path.1).await?;
     let change = Change::RemoveTag(path.2.clone());
     write(&service, writer(&caller)?, &path.0, &path.1, change).await?;
@@ -96,7 +96,7 @@ async fn write(service: &EmbeddedNetwork, scope: Scope, collection: &str, id: &s
     .map_err(refusal)
 }
 
-/// These tags and no others.
+/// Sets exactly these tags.
 fn all(tags: &[String]) -> Change {
     Change::Attributes([("tags".to_owned(), json!(tags))].into_iter().collect())
 }

@@ -1,4 +1,4 @@
-//! The requests that the SDK and the command line send for networks, ports and bindings, and their answers.
+//! Tests of the requests that the SDK and the command-line client send for networks, ports and bindings.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ async fn a_network_is_found_by_name_and_gives_a_port_its_address() {
     assert_eq!(subnet["subnet"]["allocation_pools"], json!([{"start": "10.1.0.2", "end": "10.1.0.254"}]));
     assert_eq!(subnet["subnet"]["gateway_ip"], "10.1.0.1");
 
-    // As every command by name: first as an id, then through the list.
+    // Commands look up a name first as an id, then through the list.
     let missing = get(&door, DEMO, "networks/private").await;
     assert_eq!(missing.expect(404)["NeutronError"]["message"], "Network private could not be found.");
     let found = get(&door, DEMO, "networks?name=private").await.expect(200);

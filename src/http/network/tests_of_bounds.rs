@@ -1,11 +1,11 @@
-//! Values that make no sense, values that are for others to set, roles that may not, and more than there is room for.
+//! Tests of invalid values, of attributes reserved to others, of roles without the right, and of limits.
 
 use serde_json::{Value, json};
 
 use super::tests::{ADMIN, DEMO, door, get, id, send};
 use crate::http::door::Door;
 
-/// A network of the administrator's that all may use, with a subnet; gives the ids of both.
+/// Makes a shared network of the administrator's with a subnet, and returns both ids.
 async fn shared_network(door: &Door) -> (String, String) {
     let network = id(&send(door, "POST", ADMIN, "networks", json!({"network": {"shared": true}})).await.expect(201)["network"]);
     let subnet = json!({"subnet": {"network_id": network, "cidr": "10.1.0.0/24"}});
@@ -13,14 +13,14 @@ async fn shared_network(door: &Door) -> (String, String) {
     (network, subnet)
 }
 
-/// `attributes` laid over `base`, as the body that makes a resource.
+/// Lays `attributes` over `base`, as the body that makes a resource.
 fn body(name: &str, base: &Value, attributes: &Value) -> Value {
     let mut merged = base.clone();
     merged.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
     json!({ name: merged })
 }
 
-/// Each of `wrong` is refused with 400 that names what is wrong, at creation and, when it can be given then, later.
+/// Checks that each of `wrong` is refused with 400 and the attribute's name, at creation and at change.
 async fn refuses(door: &Door, (collection, name): (&str, &str), base: Value, wrong: &[Value]) {
     let sound = send(door, "POST", ADMIN, collection, json!({ name: base })).await.expect(201);
     let path = format!("{collection}/{}", id(&sound[name]));
@@ -250,7 +250,7 @@ async fn on_a_shared_network_only_its_owner_decides_of_addresses() {
     assert_eq!(get(&door, DEMO, &path).await.expect(200), before);
     send(&door, "PUT", DEMO, &path, json!({"port": {"name": "mine", "device_owner": "compute:here"}})).await.expect(200);
 
-    // On a network of one's own all of it is allowed, a new MAC address to those who manage the project.
+    // All of it is allowed on the caller's own network; a new MAC address also needs the role manager.
     let own = id(&send(&door, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201)["network"]);
     send(&door, "POST", DEMO, "subnets", json!({"subnet": {"network_id": own, "cidr": "10.1.0.0/24"}})).await.expect(201);
     let base = json!({"network_id": own});
@@ -264,7 +264,7 @@ async fn on_a_shared_network_only_its_owner_decides_of_addresses() {
     let made = format!("ports/{}", id(&send(&door, "POST", DEMO, "ports", json!({"port": base})).await.expect(201)["port"]));
     send(&door, "PUT", DEMO, &made, mac.clone()).await.expect(403);
     send(&door, "PUT", "demo:manager", &made, mac).await.expect(200);
-    // Seen, but neither owned nor shared.
+    // The network is visible, but neither the caller's own nor shared.
     let external = id(&send(&door, "POST", ADMIN, "networks", json!({"network": {"router:external": true}})).await.expect(201)["network"]);
     get(&door, DEMO, &format!("networks/{external}")).await.expect(200);
     send(&door, "POST", DEMO, "ports", json!({"port": {"network_id": external}})).await.expect(403);
@@ -325,7 +325,7 @@ async fn quotas_are_set_hold_and_are_shown() {
     let network = id(&send(&door, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201)["network"]);
     send(&door, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201);
     over(send(&door, "POST", DEMO, "networks", json!({"network": {}})).await, "network");
-    // Ports that an administrator makes for the project count for it.
+    // Networks that an administrator makes for the project count for the project.
     over(send(&door, "POST", ADMIN, "networks", json!({"network": {"project_id": "demo"}})).await, "network");
     send(&door, "POST", ADMIN, "networks", json!({"network": {}})).await.expect(201);
     let subnet = |n: u8| json!({"subnet": {"network_id": network, "cidr": format!("10.{n}.0.0/24")}});
@@ -336,7 +336,7 @@ async fn quotas_are_set_hold_and_are_shown() {
     over(send(&door, "POST", DEMO, "ports", port.clone()).await, "port");
     door.call("DELETE", &format!("/network/v2.0/ports/{made}"), DEMO, None, None).await.expect(204);
     send(&door, "POST", DEMO, "ports", port).await.expect(201);
-    // The default group has 4 rules, each other 2 of its own.
+    // The default group has 4 rules, and each other group has 2.
     let group = |name: &str| json!({"security_group": {"name": name}});
     let web = id(&send(&door, "POST", DEMO, "security-groups", group("web")).await.expect(201)["security_group"]);
     over(send(&door, "POST", DEMO, "security-groups", group("db")).await, "security_group");
@@ -368,7 +368,7 @@ async fn tags_are_bounded_and_may_hold_any_character() {
     let network = id(&send(&door, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201)["network"]);
     let path = format!("networks/{network}/tags");
     let numbers = |count: usize| json!({"tags": (0..count).map(|n| n.to_string()).collect::<Vec<_>>()});
-    // As many as the door lets through: each is looked at once.
+    // As many tags as fit into a body: duplicates are found in one pass.
     for wrong in [numbers(12_000), numbers(51), json!({"tags": ["a", "a"]}), json!({"tags": ["x".repeat(61)]}), json!({"tags": [7]})] {
         send(&door, "PUT", DEMO, &path, wrong).await.expect(400);
     }

@@ -1,5 +1,5 @@
-//! `GET /ops/v1/audit`: which invariants do not hold now. With `deep=true` every byte is read that has a record, which takes its time:
-//! the answer is sent while it is made, and ends when whoever asked has gone.
+//! `GET /ops/v1/audit`: the invariants that do not hold now. `deep=true` also reads all stored bytes, which takes time: the answer is
+//! streamed meanwhile, and the reading ends when the client leaves.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::http::compute::answer::conflict;
 use crate::http::error::ApiError;
 use crate::saga::world::World;
 
-/// How often a deep audit says how far it is; a client that has gone is noticed by then.
+/// The interval at which a deep audit reports its progress, and notices that the client has left.
 const PACE: Duration = Duration::from_secs(1);
 const EVENTS: &str = "text/event-stream";
 
@@ -59,7 +59,7 @@ pub async fn show(
 enum Form {
     /// `progress` events, and a `report`.
     Events,
-    /// The report, behind a line break for each second that it took.
+    /// The report, after a line break for each second of reading.
     Json,
 }
 
@@ -87,7 +87,7 @@ impl Answer {
     }
 }
 
-/// Ends with the report, or without it when the service stops. Dropped, it ends the reading.
+/// Ends with the report, or without it if the service stops. Dropping the stream ends the reading.
 fn chunks(answer: Answer) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
     unfold(Some(answer), |answer| async move {
         let mut answer = answer?;
@@ -107,7 +107,7 @@ fn chunks(answer: Answer) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
 }
 
 async fn stopped(stopping: &mut watch::Receiver<bool>) {
-    // Without its sender the service is stopping too.
+    // A dropped sender also means that the service stops.
     let _ = stopping.wait_for(|stopping| *stopping).await;
 }
 
@@ -124,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// Says when it is dropped.
+    /// Sets its flag when it is dropped.
     struct Reading(Arc<AtomicBool>);
 
     impl Drop for Reading {

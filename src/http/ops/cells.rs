@@ -1,4 +1,4 @@
-//! `GET /ops/v1/cells`: every cell with its health and its hosts.
+//! `GET /ops/v1/cells`: all cells with their health and hosts.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +34,7 @@ pub async fn list(caller: Caller, catalog: Shared<Catalog>) -> Result<HttpRespon
     Ok(HttpResponse::Ok().json(json!({ "cells": cells })))
 }
 
-/// The cell's compute services, each with the number of servers on its host.
+/// Returns the cell's compute services, each with the number of servers on its host.
 async fn hosts_of(db: &CellDb) -> Result<Vec<(Service, usize)>, DbError> {
     let services = db.services().await?;
     let mut hosts = BTreeMap::new();
@@ -45,7 +45,7 @@ async fn hosts_of(db: &CellDb) -> Result<Vec<(Service, usize)>, DbError> {
     Ok(hosts.into_values().collect())
 }
 
-/// A cell that did not answer this question in time is not yet known to be down, but operators should see why.
+/// Describes a cell. A cell that did not answer in time may not count as down yet, but operators should see the reason.
 fn cell(cell: &CellHandle, error: Option<&DbError>, disabled: bool, hosts: Vec<Value>) -> Value {
     let report = cell.health.report();
     json!({
@@ -59,7 +59,7 @@ fn cell(cell: &CellHandle, error: Option<&DbError>, disabled: bool, hosts: Vec<V
     })
 }
 
-/// A cell's standing as these resources write it.
+/// Returns the text for a cell's standing.
 pub(super) fn health(standing: Standing) -> &'static str {
     match standing {
         Standing::Up => "up",
@@ -80,12 +80,12 @@ fn host(catalog: &Catalog, zones: &Zones, cell: &CellHandle, service: &Service, 
     })
 }
 
-/// What is left to say of a host when its cell's records cannot be read.
+/// Describes a host whose cell's records cannot be read.
 fn unknown_host(zones: &Zones, name: &str) -> Value {
     json!({"name": name, "availability_zone": zones.of_host(name), "state": "unknown", "status": null, "forced_down": null, "servers": null})
 }
 
-/// A moment as these resources write it.
+/// Formats a moment for these resources.
 pub(super) fn instant(at: DateTime<Utc>) -> String {
     at.to_rfc3339_opts(SecondsFormat::Micros, true)
 }

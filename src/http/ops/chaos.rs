@@ -1,5 +1,4 @@
-//! `/ops/v1/chaos`: the supervised actors, faults on purpose, and an experiment on this service. To those who have not enabled it
-//! (`[chaos] enabled`), it does not exist.
+//! `/ops/v1/chaos`: the supervised actors, injected faults, and an experiment on this service. Answers 404 unless `[chaos] enabled` is set.
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::CONTENT_TYPE;
@@ -17,7 +16,7 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, no_such_resource, not_found, ok, unavailable};
 use crate::http::error::ApiError;
 
-/// How an experiment's file is sent as it is; anything else is JSON.
+/// The content type of an experiment's file; other bodies are JSON.
 const TOML: &str = "application/toml";
 
 impl From<Refused> for ApiError {
@@ -31,14 +30,14 @@ impl From<Refused> for ApiError {
     }
 }
 
-/// 404 unless it is enabled, 403 unless the caller may.
+/// Answers 404 unless chaos is enabled, and 403 unless the caller has the right.
 fn admitted<'a>(caller: &Caller, catalog: &Catalog, operators: &'a Operators) -> Result<&'a Chaos, ApiError> {
     let chaos = operators.chaos.as_ref().ok_or_else(no_such_resource)?;
     catalog.allow(caller, "ops:chaos")?;
     Ok(chaos)
 }
 
-/// `GET /chaos/actors`.
+/// Answers `GET /chaos/actors`.
 pub async fn actors(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
     let chaos = admitted(&caller, &catalog, &operators)?;
     let actors: Vec<Value> = chaos
@@ -58,7 +57,7 @@ pub async fn actors(caller: Caller, catalog: Shared<Catalog>, operators: Shared<
     ok(&json!({ "actors": actors }))
 }
 
-/// `GET /chaos/faults`.
+/// Answers `GET /chaos/faults`.
 pub async fn faults(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
     let faults = admitted(&caller, &catalog, &operators)?.faults().await?;
     ok(&json!({ "faults": faults }))
@@ -70,7 +69,7 @@ struct NewFault {
     fault: What,
 }
 
-/// `POST /chaos/faults`.
+/// Answers `POST /chaos/faults`.
 pub async fn inject(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>, body: web::Bytes) -> Answer {
     let chaos = admitted(&caller, &catalog, &operators)?;
     let NewFault { fault } = read(&body)?;
@@ -78,13 +77,13 @@ pub async fn inject(caller: Caller, catalog: Shared<Catalog>, operators: Shared<
     Ok(HttpResponse::Accepted().json(json!({ "fault": fault })))
 }
 
-/// `DELETE /chaos/faults/{id}`.
+/// Answers `DELETE /chaos/faults/{id}`.
 pub async fn end(caller: Caller, id: web::Path<Uuid>, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
     admitted(&caller, &catalog, &operators)?.end(*id).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
-/// `GET /chaos/experiment`.
+/// Answers `GET /chaos/experiment`.
 pub async fn show(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
     let experiment = admitted(&caller, &catalog, &operators)?.show().await?;
     ok(&json!({ "experiment": experiment }))
@@ -96,7 +95,7 @@ struct NewExperiment {
     experiment: Scenario,
 }
 
-/// `POST /chaos/experiment`: a file as it is, or the same as JSON.
+/// Answers `POST /chaos/experiment`. The body is an experiment's file, or its contents as JSON.
 pub async fn load(
     request: HttpRequest,
     caller: Caller,
@@ -115,7 +114,7 @@ pub async fn load(
     Ok(HttpResponse::Accepted().json(json!({ "experiment": experiment })))
 }
 
-/// `DELETE /chaos/experiment`.
+/// Answers `DELETE /chaos/experiment`.
 pub async fn stop(caller: Caller, catalog: Shared<Catalog>, operators: Shared<Operators>) -> Answer {
     let experiment = admitted(&caller, &catalog, &operators)?.stop().await?;
     Ok(HttpResponse::Accepted().json(json!({ "experiment": experiment })))
@@ -125,7 +124,7 @@ fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, ApiError> {
     serde_json::from_slice(body).map_err(|error| bad_request(format!("Invalid input: {error}.")))
 }
 
-/// Names that only this service knows are looked at when it is loaded.
+/// Parses an experiment. Names that only this service knows are checked when it is loaded.
 fn parsed(body: &[u8]) -> Result<Scenario, ApiError> {
     let text = std::str::from_utf8(body).map_err(|_| bad_request("The file is not UTF-8."))?;
     check::read(text).map_err(|complaint| bad_request(format!("The experiment is refused: {complaint}.")))

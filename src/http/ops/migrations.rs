@@ -26,7 +26,7 @@ const WAITING_MAX: i64 = 1000;
 /// What a host gets to say how far a copy is; without an answer it counts as nothing.
 const PROGRESS_PATIENCE: Duration = Duration::from_secs(1);
 
-/// What a list may be narrowed by.
+/// The filters of a list.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListQuery {
@@ -54,7 +54,7 @@ pub async fn list(
     let ids: Vec<Uuid> = page.iter().map(|saga| saga.id).collect();
     let views = join_all(page.iter().map(|saga| view(&operators, saga, &debts, false))).await;
     let views = views.into_iter().collect::<Result<Vec<_>, _>>()?;
-    // A saga that needs an operator is in no other state, whatever its record says.
+    // A saga that needs an operator has this state, even if its record has another.
     let views: Vec<_> = views.into_iter().filter(|view| query.status.as_ref().is_none_or(|status| *status == view.state)).collect();
     let mut body = json!({ "migrations": views });
     let narrowed = [("status", query.status.clone()), ("server", query.server.map(|server| server.to_string()))];
@@ -64,7 +64,7 @@ pub async fn list(
     Ok(HttpResponse::Ok().json(body))
 }
 
-/// The records of a page, newest first.
+/// Returns the records of a page, newest first.
 async fn page(operators: &Operators, query: &ListQuery, debts: &[Debt], limit: u32) -> Result<Vec<SagaRecord>, ApiError> {
     let state = query.status.as_deref().and_then(SagaState::parse);
     if state != Some(SagaState::NeedsOperator) {
@@ -120,7 +120,7 @@ async fn view(operators: &Operators, saga: &SagaRecord, debts: &[Debt], steps: b
     Ok(if steps { view.with_steps(&entries) } else { view })
 }
 
-/// Bytes that the hosts of a move have copied for the step at hand, and bytes in all.
+/// Returns the bytes that the hosts of a move have copied in the present step, and all bytes to copy.
 async fn copied(operators: &Operators, context: &Context) -> Option<(u64, u64)> {
     let places = [&context.source, &context.target].into_iter().flatten();
     let asked = places.map(|place| {

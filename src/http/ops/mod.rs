@@ -1,5 +1,5 @@
-//! The operators' API, `/ops/v1`: cells, deletes that wait for one, migrations with their journals, the invariant
-//! audit, notifications as they happen, and chaos experiments where they are enabled.
+//! The operators' API, `/ops/v1`: cells, queued deletes, migrations with their journals, the audit, notifications as they happen, and chaos
+//! experiments if they are enabled.
 
 mod audit;
 mod cells;
@@ -22,29 +22,29 @@ use crate::chaos::experiment::service::Chaos;
 use crate::db::api::operations::Operations;
 use crate::virt::Hosts;
 
-/// What the handlers work with, beside the [`Catalog`]. Share it as `web::Data`.
+/// The handlers' data beside the [`Catalog`]. Share it as `web::Data`.
 pub struct Operators {
     pub operations: Operations,
     pub hosts: Arc<dyn Hosts>,
     pub notifier: NotifierHandle,
     /// Becomes true when the service stops: endless answers end then.
     pub stopping: watch::Receiver<bool>,
-    /// The most entries in one page.
+    /// The maximum number of entries in one page.
     pub max_limit: u32,
-    /// A deep audit takes it: there is one at a time.
+    /// A deep audit takes its only permit, so that one runs at a time.
     pub deep_audits: Arc<Semaphore>,
     /// None unless the configuration enables it.
     pub chaos: Option<Chaos>,
 }
 
 impl Operators {
-    /// How many entries a page has when so many are asked for.
+    /// Returns the page size for a request.
     fn page_size(&self, asked: Option<u32>) -> u32 {
         asked.unwrap_or(self.max_limit).clamp(1, self.max_limit)
     }
 }
 
-/// The link to the page behind one of these ids, which has the same size and is `narrowed` as this one; none behind one that is not full.
+/// Returns the link to the page after these ids, with the same size and filters; none if this page is not full.
 fn next_page(request: &HttpRequest, size: u32, ids: &[Uuid], narrowed: &[(&str, Option<String>)]) -> Option<Value> {
     let marker = ids.last().filter(|_| ids.len() == size as usize)?;
     let mut href = format!("{}{}?limit={size}&marker={marker}", base_url::of(request), request.path());
@@ -54,7 +54,7 @@ fn next_page(request: &HttpRequest, size: u32, ids: &[Uuid], narrowed: &[(&str, 
     Some(json!([{"rel": "next", "href": href}]))
 }
 
-/// Registers the API. It takes [`Operators`], [`Catalog`] and, for the audit, [`crate::saga::world::World`] as `web::Data`.
+/// Registers the API. It needs [`Operators`], [`Catalog`] and, for the audit, [`crate::saga::world::World`] as `web::Data`.
 pub fn configure(config: &mut web::ServiceConfig) {
     config.service(
         web::scope("/ops/v1")

@@ -15,7 +15,7 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::bad_request;
 use crate::http::error::ApiError;
 
-/// How long nothing may be sent: proxies and clients take a silent connection for a dead one.
+/// The maximum silence: proxies and clients take a silent connection for a dead one.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 pub async fn follow(
@@ -36,7 +36,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     number.map(Some).ok_or_else(|| bad_request("Last-Event-ID must be the id of an event: a whole number."))
 }
 
-/// Ends when the service stops, or when the notifier sends a slow reader away; the reader comes back with the last id.
+/// Ends when the service stops, or when the notifier drops a slow reader, which can come back with its last id.
 fn events(subscription: Subscription, stopping: watch::Receiver<bool>) -> impl Stream<Item = Result<Bytes, std::io::Error>> {
     unfold((subscription, stopping), |(mut subscription, mut stopping)| async move {
         let chunk = tokio::select! {
@@ -51,7 +51,7 @@ fn events(subscription: Subscription, stopping: watch::Receiver<bool>) -> impl S
     })
 }
 
-/// The envelope is one line, so one `data:` field holds it.
+/// The envelope is one line, so it fits one `data:` field.
 fn event(record: &Record) -> Bytes {
     Bytes::from(format!("id: {}\ndata: {}\n\n", record.sequence, record.line))
 }

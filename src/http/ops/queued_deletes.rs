@@ -1,4 +1,4 @@
-//! `GET /ops/v1/queued-deletes`: deletes that were accepted and are not carried out yet, with what they wait for.
+//! `GET /ops/v1/queued-deletes`: accepted deletes that have not run yet, and the reasons why they wait.
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::db::api::instance_mappings::InstanceMapping;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 
-/// Which page is wanted.
+/// The requested page.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ListQuery {

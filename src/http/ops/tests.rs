@@ -1,4 +1,4 @@
-//! The document that describes the operators' API. What is served is tested over a running cloud, in `tests/it/operators.rs`.
+//! Tests the document that describes the operators' API. `tests/it/operators.rs` tests the API itself over a running cloud.
 
 use serde_json::Value;
 

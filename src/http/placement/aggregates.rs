@@ -1,4 +1,4 @@
-//! Aggregates of a provider: a bare list below 1.19, with a generation from there on.
+//! Aggregates of a provider: a bare list below 1.19, later with a generation.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::services::placement::{AggregateId, Provider};
 
 const SINCE: u16 = 1;
 const WITH_GENERATION: u16 = 19;
-/// The most aggregates of one provider.
+/// The maximum number of a provider's aggregates.
 const AGGREGATES_MAX: usize = 1000;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -56,7 +56,7 @@ async fn replace(
     }
     let set = service.set_aggregates(id_of("resource provider", &uuid)?, generation, aggregates.clone()).await;
     let (provider, _) = set.map_err(refusal)?;
-    // In the order of the request.
+    // The answer keeps the order of the request.
     Ok(HttpResponse::Ok().json(body(&Provider { aggregates, ..provider }, version)))
 }
 

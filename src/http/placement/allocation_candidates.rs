@@ -1,4 +1,4 @@
-//! Which providers could serve a request: each with the allocation that would be made.
+//! The providers that could serve a request, each with the allocation to make.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/placement/allocation_candidates").route(web::get().to(list)));
 }
 
-/// What the query asks for, in one group without a suffix.
+/// The parsed query, which has one group without a suffix.
 #[derive(Default)]
 struct Wanted {
     resources: Option<String>,
@@ -74,7 +74,7 @@ fn wanted(request: &HttpRequest, version: ApiVersion) -> Result<Wanted, ApiError
             "limit" if version.at_least(LIMIT) => {
                 wanted.limit = Some(value.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| invalid("limit is a number above 0"))?);
             }
-            // With one group they say nothing.
+            // With a single group this parameter has no effect.
             "group_policy" if version.at_least(25) => {}
             other => {
                 return Err(invalid(format!(

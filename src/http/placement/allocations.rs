@@ -1,4 +1,4 @@
-//! Allocations: of a consumer, of several at once, and from a provider.
+//! Allocations of one consumer, of several together, and from a provider.
 
 use std::collections::BTreeMap;
 
@@ -14,15 +14,15 @@ use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
 use crate::services::placement::{Allocations, EmbeddedPlacement, PlacementService};
 
-/// From here on a consumer belongs to a project and a user, and its allocations stand by provider.
+/// The minor version from which a consumer has a project and a user, and its allocations are keyed by provider.
 const BY_PROVIDER: u16 = 12;
 const SEVERAL: u16 = 13;
 const CONSUMER_GENERATIONS: u16 = 28;
 const MAPPINGS: u16 = 34;
 const CONSUMER_TYPES: u16 = 38;
-/// The longest id of a project or user, and the longest consumer type.
+/// The maximum length of a project's or user's id and of a consumer type.
 const LENGTH_MAX: usize = 255;
-/// What consumers that do not say more are.
+/// The default consumer type.
 const USUAL_TYPE: &str = "INSTANCE";
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -36,7 +36,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
         .service(web::resource("/placement/resource_providers/{uuid}/allocations").route(web::get().to(of_provider)));
 }
 
-/// What a request wants a consumer to have.
+/// The allocations that a request wants for a consumer.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -45,12 +45,12 @@ struct Wanted {
     project_id: Option<String>,
     #[serde(default)]
     user_id: Option<String>,
-    /// Absent is not null: null says "new".
+    /// Distinguishes an absent generation from null: null means a new consumer.
     #[serde(default, deserialize_with = "present")]
     consumer_generation: Option<Option<i64>>,
     #[serde(default)]
     consumer_type: Option<String>,
-    /// The provider that serves each group of the request; only checked to be allowed, since nothing is kept of it.
+    /// The provider for each group of the request. Only checked, not stored.
     #[serde(default)]
     mappings: Option<Map<String, Value>>,
 }
@@ -65,7 +65,7 @@ enum Amounts {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OfProvider {
-    /// Of the provider, as shown; placement has always taken no notice of it.
+    /// The provider's generation, as in answers. Placement ignores it.
     #[serde(default, rename = "generation")]
     _generation: Option<i64>,
     resources: BTreeMap<String, i64>,
@@ -171,7 +171,7 @@ async fn of_provider(service: Service, caller: Caller, version: ApiVersion, uuid
     Ok(HttpResponse::Ok().json(json!({"allocations": consumers, "resource_provider_generation": provider.generation})))
 }
 
-/// The request in the service's terms. Below 1.28 a caller knows no generations and replaces whatever is there.
+/// Converts the request for the service. Below 1.28 a caller has no generations and replaces any present allocations.
 async fn change(service: &EmbeddedPlacement, consumer: Uuid, wanted: Wanted, version: ApiVersion) -> Result<Allocations, ApiError> {
     check_words(&wanted, version)?;
     let stored = service.allocations_of(consumer).await.map_err(refusal)?;
@@ -185,7 +185,7 @@ async fn change(service: &EmbeddedPlacement, consumer: Uuid, wanted: Wanted, ver
         (Amounts::Listed(list), false) => list.into_iter().map(|listed| (listed.resource_provider.uuid, listed.resources)).collect(),
         _ => return Err(invalid("'allocations' is a list below 1.12 and an object by provider from there on")),
     };
-    // Before 1.8 a consumer belonged to nobody; what it belongs to already stays.
+    // Before 1.8 a consumer had no owner; an owner that it has already stays.
     let owner = |given: Option<String>, held: Option<&String>, name: &str| match (given, held) {
         (Some(given), _) => Ok(given),
         (None, Some(held)) => Ok(held.clone()),

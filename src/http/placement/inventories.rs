@@ -14,7 +14,7 @@ use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
 use crate::services::placement::{Inventory, Provider};
 
-/// What "no limit" means for the amounts of an inventory.
+/// The maximum amount, which stands for "no limit".
 const UNBOUNDED: i64 = i32::MAX as i64;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -33,7 +33,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     );
 }
 
-/// One class's amounts; what is left out is unlimited or nothing.
+/// The amounts of one class, with defaults.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Amounts {
@@ -57,7 +57,7 @@ struct All {
     inventories: BTreeMap<String, Amounts>,
 }
 
-/// One class's inventory: its amounts beside the generation and, when it is made, its class.
+/// One class's inventory: its amounts, the generation and, at creation, its class.
 #[derive(Deserialize)]
 struct One {
     resource_provider_generation: Option<i64>,

@@ -1,5 +1,5 @@
-//! The Placement API, microversions 1.0 to 1.39, over the embedded placement service: one file per resource. It is for
-//! administrators and services alone.
+//! The Placement API, microversions 1.0 to 1.39, over the embedded placement service: one file per resource. Only administrators and
+//! services may use it.
 
 mod aggregates;
 mod allocation_candidates;
@@ -28,7 +28,7 @@ use crate::services::placement::EmbeddedPlacement;
 
 type Service = web::Data<EmbeddedPlacement>;
 
-/// All routes under `/placement`. Handlers ask for `web::Data<EmbeddedPlacement>`.
+/// Registers all routes under `/placement`. Handlers need `web::Data<EmbeddedPlacement>`.
 pub fn configure(cfg: &mut web::ServiceConfig) {
     versions::configure(cfg);
     resource_providers::configure(cfg);
@@ -42,7 +42,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
 }
 
 fn refusal(error: ServiceError) -> ApiError {
-    // Clients tell a lost race, which they try again, from a refusal by this code.
+    // By this code clients tell a lost race, which they retry, from a refusal.
     let code = match &error {
         ServiceError::Conflict(why) if why.contains("generation conflict") => Some("placement.concurrent_update"),
         ServiceError::Conflict(why) if why.ends_with("in use.") => Some("placement.inventory.inuse"),
@@ -61,7 +61,7 @@ fn invalid(message: impl Into<String>) -> ApiError {
     error(StatusCode::BAD_REQUEST, message)
 }
 
-/// Refuses everyone but administrators and services, and a resource that came with a later microversion.
+/// Refuses callers who are neither administrators nor services, and resources of a later microversion.
 fn admit(caller: &Caller, version: ApiVersion, since: u16) -> Result<(), ApiError> {
     if !caller.0.is_admin() && !caller.0.has_role("service") {
         return Err(error(StatusCode::FORBIDDEN, "Access to placement is for administrators and services: disallowed by policy"));
@@ -76,12 +76,12 @@ fn id_of(what: &str, text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| error(StatusCode::NOT_FOUND, format!("No {what} with uuid {text} found")))
 }
 
-/// All providers with their places.
+/// Returns all providers with their places in the trees.
 async fn tree(service: &EmbeddedPlacement) -> Result<tree::Tree, ApiError> {
     service.provider_tree().await.map(tree::Tree::of).map_err(refusal)
 }
 
-/// `VCPU:1,MEMORY_MB:512`.
+/// Parses `VCPU:1,MEMORY_MB:512`.
 fn amounts(text: &str) -> Result<BTreeMap<String, i64>, ApiError> {
     let pair = |part: &str| {
         let (class, amount) = part.split_once(':')?;
@@ -90,7 +90,7 @@ fn amounts(text: &str) -> Result<BTreeMap<String, i64>, ApiError> {
     text.split(',').map(|part| pair(part).ok_or_else(|| invalid(format!("Badly formed resources parameter: {part}")))).collect()
 }
 
-/// `A,B`; what is forbidden (`!A`) or a choice (`in:A,B`) is refused rather than overlooked.
+/// Parses `A,B`. Refuses forbidden traits (`!A`) and choices (`in:A,B`) instead of ignoring them.
 fn required_traits(text: &str) -> Result<Vec<String>, ApiError> {
     if text.starts_with("in:") || text.split(',').any(|name| name.starts_with('!')) {
         return Err(invalid(format!("Only traits that must all be there can be required here, not {text}")));

@@ -13,7 +13,7 @@ use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
 
 const SINCE: u16 = 2;
-/// From here on PUT makes a class instead of renaming one.
+/// The minor version from which PUT makes a class instead of renaming one.
 const PUT_MAKES: u16 = 7;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {

@@ -17,7 +17,7 @@ use crate::http::json::Json;
 use crate::http::microversion::ApiVersion;
 use crate::services::placement::{Identity, Provider};
 
-/// From here on a provider has a place in a tree.
+/// The minor version from which providers form trees.
 const TREES: u16 = 14;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {
@@ -138,7 +138,7 @@ fn has_room(provider: &Provider, resources: &BTreeMap<String, i64>) -> bool {
     })
 }
 
-/// `UUID` or `in:UUID,UUID`.
+/// Parses `UUID` or `in:UUID,UUID`.
 pub(super) fn aggregates(text: &str) -> Result<BTreeSet<Uuid>, ApiError> {
     let list = text.strip_prefix("in:").unwrap_or(text);
     list.split(',')

@@ -1,4 +1,4 @@
-//! The requests that placement's command-line client and control planes send, and their answers per microversion.
+//! Tests of the requests that placement's command-line client and control planes send, per microversion.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ async fn call(door: &Door, minor: u16, method: &str, path: &str, body: Option<Va
     door.call(method, &format!("/placement/{path}"), ADMIN, Some(&format!("placement 1.{minor}")), body).await
 }
 
-/// A provider with VCPUs and memory; gives its id.
+/// Makes a provider with VCPUs and memory, and returns its id.
 async fn provider(door: &Door, name: &str, vcpus: i64) -> String {
     let made = call(door, 29, "POST", "resource_providers", Some(json!({"name": name}))).await.expect(200);
     let uuid = made["uuid"].as_str().unwrap().to_owned();
@@ -140,7 +140,7 @@ async fn amounts_beyond_placements_bound_are_400_and_store_nothing() {
     let door = door();
     let host = provider(&door, "host1", 4).await;
     let consumer = |n: u32| format!("00000000-0000-0000-0000-{n:012}");
-    // Together these three once wrapped around to 1, which fits.
+    // The sum of these three would overflow to 1, which fits.
     let wrapping: serde_json::Map<String, Value> =
         [(1, i64::MAX), (2, i64::MAX), (3, 3)].into_iter().map(|(n, amount)| (consumer(n), claim(&host, amount, None))).collect();
     let refused = call(&door, 29, "POST", "allocations", Some(Value::Object(wrapping))).await.expect(400);
@@ -230,7 +230,7 @@ async fn aggregates_keep_the_spelling_of_their_ids() {
     let short = "42896e0d205d4fe3bd1e100924931787";
     let shown = |version: u16| call(&door, version, "GET", &path, None);
     let before = shown(19).await.expect(200)["resource_provider_generation"].clone();
-    // Below 1.19 the generation is neither asked for nor raised.
+    // Below 1.19 the generation is neither checked nor raised.
     let sent = json!([short, loud, plain]);
     let set = call(&door, 18, "PUT", &path, Some(sent.clone())).await.expect(200);
     assert_eq!(set, json!({"aggregates": sent}), "as they were sent, in their order");

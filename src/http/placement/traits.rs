@@ -1,4 +1,4 @@
-//! Traits: all of them, and those of a provider.
+//! All traits, and the traits of a provider.
 
 use std::collections::BTreeSet;
 

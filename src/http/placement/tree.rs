@@ -1,4 +1,4 @@
-//! The providers with their places: who is above whom, looked up by id.
+//! The trees of providers: parents and roots by id.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::services::placement::Provider;
 
-/// All providers by name.
+/// All providers, ordered by name.
 pub(super) struct Tree {
     pub(super) providers: Vec<Provider>,
     parents: BTreeMap<Uuid, Uuid>,
@@ -15,14 +15,14 @@ pub(super) struct Tree {
 }
 
 impl Tree {
-    /// Of all providers, each with its parent. A provider's way up ends where another's has been walked before, so the work
-    /// grows with the number of providers and not with the height of their trees.
+    /// Builds the trees from all providers with their parents. Walks each path only once, so the work grows with the number of providers
+    /// and not with the height of the trees.
     pub(super) fn of(all: Vec<(Provider, Option<Uuid>)>) -> Tree {
         let parents: BTreeMap<Uuid, Uuid> = all.iter().filter_map(|(provider, parent)| Some((provider.uuid, (*parent)?))).collect();
         let mut roots = BTreeMap::new();
         for (provider, _) in &all {
             let (mut way, mut at) = (Vec::new(), provider.uuid);
-            // A circle cannot be stored; the bound keeps one that was from being walked for ever.
+            // A circle cannot be stored; the bound prevents an endless walk in case one was.
             while !roots.contains_key(&at) && way.len() <= all.len() {
                 way.push(at);
                 match parents.get(&at) {
@@ -37,17 +37,17 @@ impl Tree {
         Tree { providers: all.into_iter().map(|(provider, _)| provider).collect(), parents, roots, places }
     }
 
-    /// A provider.
+    /// Returns the provider with this id.
     pub(super) fn provider(&self, uuid: Uuid) -> Option<&Provider> {
         self.places.get(&uuid).map(|place| &self.providers[*place])
     }
 
-    /// The provider above.
+    /// Returns the provider's parent.
     pub(super) fn parent(&self, uuid: Uuid) -> Option<Uuid> {
         self.parents.get(&uuid).copied()
     }
 
-    /// The provider at the top of a provider's tree; one that is not known stands alone.
+    /// Returns the root of a provider's tree. An unknown provider is its own root.
     pub(super) fn root(&self, uuid: Uuid) -> Uuid {
         self.roots.get(&uuid).copied().unwrap_or(uuid)
     }

@@ -1,4 +1,4 @@
-//! What is used: of a provider, and by a project.
+//! The usage of a provider and of a project.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
-/// From here on usages are told apart by the type of their consumers.
+/// The minor version from which usages are separated by consumer type.
 const CONSUMER_TYPES: u16 = 38;
 
 pub(super) fn configure(cfg: &mut web::ServiceConfig) {

@@ -1,4 +1,4 @@
-//! The door: who gets in, and what refusals and failures look like.
+//! Tests of the door: authentication, refusals and failures.
 
 use actix_web::test::{TestRequest, call_service, init_service, read_body};
 use async_trait::async_trait;
@@ -62,7 +62,7 @@ fn get(path: &str) -> TestRequest {
     TestRequest::get().uri(path).insert_header(("X-Auth-Token", "good"))
 }
 
-/// Status, headers and JSON body of the answer, an error that reached the outermost layer included, as a client sees them.
+/// Returns status, headers and JSON body as a client sees them, also for an error that reached the outermost layer.
 async fn answer(wiring: &Wiring, request: TestRequest) -> (u16, Vec<(String, String)>, Value) {
     let service = init_service(app(wiring.clone())).await;
     let (status, headers, bytes) = match actix_web::test::try_call_service(&service, request.to_request()).await {

@@ -1,4 +1,4 @@
-//! Attachments, to look at: who holds which volume from where. Servers make and end them through the compute API.
+//! Read-only attachments of volumes. Servers make and remove them through the compute API.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ async fn list_details(
     Ok(HttpResponse::Ok().json(json!({"attachments": known})))
 }
 
-/// The attachments of volumes that the caller may see, as the query wants them.
+/// Returns the matching attachments of volumes that the caller may see.
 async fn matching(volumes: &EmbeddedVolume, caller: &Caller, query: &BTreeMap<String, String>) -> Result<Vec<Attachment>, ApiError> {
     let all = caller.0.is_admin() && query.get("all_tenants").is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"));
     let project = Some(caller.0.project_id.as_str()).filter(|_| !all);
@@ -67,11 +67,11 @@ fn summary(attachment: &Attachment) -> Value {
     })
 }
 
-/// The connection tells paths on hosts: it is empty for everybody but administrators.
+/// Describes an attachment. Only administrators see the connection, because it contains paths on hosts.
 fn detail(attachment: &Attachment, with_connection: bool) -> Value {
     let mut body = summary(attachment);
     body["attach_mode"] = json!("rw");
-    // A time that has not come is an empty text in Cinder's answers.
+    // In Cinder's answers an unset time is an empty text.
     body["attached_at"] = json!(attachment.attached_at.map(time).unwrap_or_default());
     body["detached_at"] = json!("");
     body["connection_info"] = if with_connection { attachment.connection_info.clone() } else { json!({}) };

@@ -1,4 +1,4 @@
-//! The values that the fields of a volume may hold, as Cinder judges them.
+//! Checks the values of a volume's fields as Cinder does.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use super::bad_request;
 use crate::http::compute::schema::{excerpt, number};
 use crate::http::error::ApiError;
 
-/// The longest name, description, metadata key or value, in characters.
+/// The maximum length of a name, a description, a metadata key or value, in characters.
 const LONGEST: usize = 255;
-/// The most metadata items of a volume.
+/// The maximum number of a volume's metadata items.
 const MOST_ITEMS: usize = 128;
 
-/// A name or description, without the blanks around it.
+/// Checks a name or description, and trims the blanks around it.
 pub(super) fn text(field: &str, text: Option<String>) -> Result<Option<String>, ApiError> {
     let text = text.map(|text| text.trim().to_owned());
     match text.as_deref().is_some_and(|text| is_longer(text, LONGEST)) {
@@ -22,7 +22,7 @@ pub(super) fn text(field: &str, text: Option<String>) -> Result<Option<String>, 
     }
 }
 
-/// Refuses metadata with keys or values that are too long, or with too many of them.
+/// Refuses metadata with too long keys or values, or too many items.
 pub(super) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), ApiError> {
     if metadata.len() > MOST_ITEMS {
         return Err(invalid("metadata", &format!("it has {} items", metadata.len()), &format!("at most {MOST_ITEMS}")));
@@ -38,13 +38,13 @@ pub(super) fn check_metadata(metadata: &BTreeMap<String, String>) -> Result<(), 
     Ok(())
 }
 
-/// A size in GiB: a number, or one in a string.
+/// Parses a size in GiB: a number, or digits in a string.
 pub(super) fn size(field: &str, value: &Value) -> Result<i32, ApiError> {
     let size = number(value).and_then(|size| i32::try_from(size).ok()).filter(|size| *size >= 1);
     size.ok_or_else(|| invalid(field, &excerpt(&value.to_string()), "an integer greater than zero"))
 }
 
-/// A flag, as clients write flags.
+/// Parses a flag in all spellings that clients use.
 pub(super) fn flag(field: &str, value: &Value) -> Result<bool, ApiError> {
     let word = match value {
         Value::Bool(flag) => return Ok(*flag),

@@ -1,4 +1,4 @@
-//! A volume's metadata, whole and key by key.
+//! A volume's metadata, as a whole and by key.
 
 use std::collections::BTreeMap;
 
@@ -47,7 +47,7 @@ async fn merge(
     fields::check_metadata(&body.metadata)?;
     let change = move |metadata: &mut BTreeMap<String, String>| {
         metadata.extend(body.metadata);
-        // The metadata that was there and the new, together.
+        // Checks the old and new metadata together.
         fields::check_metadata(metadata).map_err(|error| ServiceError::Invalid(error.message))
     };
     let volume = volumes.change_metadata(&caller.0, volume_id(&id)?, change).await.map_err(failed)?;

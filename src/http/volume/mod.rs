@@ -25,7 +25,7 @@ use super::error::{ApiError, ErrorForm};
 use super::roles;
 use crate::services::ServiceError;
 
-/// Registers the volume API. It takes [`crate::services::volume::embedded::EmbeddedVolume`] as `web::Data`.
+/// Registers the volume API. It needs [`crate::services::volume::embedded::EmbeddedVolume`] as `web::Data`.
 pub fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(
         web::scope("/volume").configure(versions::configure).service(
@@ -43,7 +43,7 @@ pub fn configure(cfg: &mut web::ServiceConfig) {
     );
 }
 
-/// A refusal of the service for a volume's state is a bad request in this API.
+/// Converts a service's error. In this API a conflict with a volume's state is a 400.
 fn failed(error: ServiceError) -> ApiError {
     let status = matches!(error, ServiceError::Conflict(_)).then_some(StatusCode::BAD_REQUEST);
     let mut api = ApiError::from_service(ErrorForm::Compute, error);
@@ -59,7 +59,7 @@ fn not_found(what: &str, id: &str) -> ApiError {
     ApiError::new(ErrorForm::Compute, StatusCode::NOT_FOUND, format!("{what} {id} could not be found."))
 }
 
-/// The id of a path; what is no id names no volume.
+/// Parses an id in a path. Other text names no volume, so the answer is 404.
 fn volume_id(text: &str) -> Result<Uuid, ApiError> {
     Uuid::parse_str(text).map_err(|_| not_found("Volume", text))
 }

@@ -1,4 +1,4 @@
-//! Quotas and limits: numbers come as strings and go as integers.
+//! Quotas and limits. Numbers arrive as strings and leave as integers.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/limits").route(web::get().to(limits)));
 }
 
-/// What the API knows and this service does not have: without limit, and nothing of it in use.
+/// Resources that the API knows but this service lacks: without limit and unused.
 const ABSENT: [&str; 5] = ["snapshots", "backups", "backup_gigabytes", "groups", "per_volume_gigabytes"];
 const UNLIMITED: QuotaUsage = QuotaUsage { limit: -1, in_use: 0 };
 
@@ -44,7 +44,7 @@ async fn defaults(identity: web::Data<dyn Authenticator>, caller: Caller, projec
     Ok(HttpResponse::Ok().json(json!({"quota_set": render(Some(&project), &BTreeMap::new(), false)})))
 }
 
-/// 403 for another project's quotas, which are for administrators.
+/// Answers 403 to non-administrators for another project's quotas.
 fn permitted(caller: &Caller, project: &str) -> Result<(), ApiError> {
     if project == caller.0.project_id { Ok(()) } else { require(caller, "admin") }
 }

@@ -1,4 +1,4 @@
-//! The volume API as clients use it.
+//! Tests of the volume API as clients use it.
 
 use actix_web::http::Method;
 use serde_json::{Value, json};
@@ -73,7 +73,7 @@ async fn a_volume_is_made_shown_changed_and_deleted() {
     let extend = request(Method::POST, &demo, &format!("{path}/action"), json!({"os-extend": {"new_size": 2}})).to_request();
     assert_eq!(send(&app, extend).await.status, 202);
 
-    // While a server holds it, it stays.
+    // A server holds the volume, so it cannot be deleted.
     let (uuid, attachment) = (Uuid::parse_str(&id).unwrap(), Uuid::from_u128(7));
     let fence = Fence { server: Uuid::from_u128(1), epoch: 1, attempt: 1 };
     world.volumes.create_attachment(fence, attachment, uuid, Some("h1"), Some("/dev/vdb")).await.unwrap();

@@ -1,4 +1,4 @@
-//! The bodies that describe volumes. Cinder's microversions add keys; none takes one away.
+//! The bodies that describe volumes. Cinder's microversions add keys and remove none.
 
 use actix_web::HttpRequest;
 use serde_json::{Value, json};
@@ -15,13 +15,13 @@ use crate::services::volume::{Attachment, Volume};
 pub(super) struct Page {
     /// In the order of the list.
     pub volumes: Vec<Volume>,
-    /// Whether more volumes follow.
+    /// True if more volumes follow.
     pub more: bool,
-    /// How many match on all pages, where the caller asked for it.
+    /// The number of matches on all pages, if the caller asked for it.
     pub count: Option<usize>,
 }
 
-/// The body of a list with these entries. The link to the next page stands only where more volumes follow.
+/// Returns a list's body with these entries. It has a link to the next page only if more volumes follow.
 pub(super) fn list(request: &HttpRequest, version: ApiVersion, page: &Page, entries: Vec<Value>) -> Value {
     let mut body = json!({"volumes": entries});
     if let Some(last) = page.volumes.last().filter(|_| page.more) {
@@ -40,12 +40,12 @@ pub(super) fn list(request: &HttpRequest, version: ApiVersion, page: &Page, entr
     body
 }
 
-/// A volume in a list without details.
+/// Returns a volume's entry in a list without details.
 pub(super) fn summary(request: &HttpRequest, volume: &Volume) -> Value {
     json!({"id": volume.id, "name": volume.name, "links": links(request, volume)})
 }
 
-/// A volume in the answers to create and update.
+/// Returns a volume for the answers to create and update.
 pub(super) fn detail(request: &HttpRequest, version: ApiVersion, caller: &Caller, volume: &Volume) -> Value {
     let mut body = json!({
         "id": volume.id,
@@ -77,7 +77,7 @@ pub(super) fn detail(request: &HttpRequest, version: ApiVersion, caller: &Caller
     body
 }
 
-/// Keys that a microversion brought, or that are for administrators: the minor version, for administrators alone, key, value.
+/// Returns the keys that a microversion added or that only administrators see: minor version, for administrators only, key, value.
 fn later_keys(volume: &Volume) -> [(u16, bool, &'static str, Value); 8] {
     [
         (0, true, "migration_status", Value::Null),
@@ -91,8 +91,7 @@ fn later_keys(volume: &Volume) -> [(u16, bool, &'static str, Value); 8] {
     ]
 }
 
-/// A volume as it is shown, alone or in a list with details: also whose it is, the image in it and, for administrators, where
-/// its bytes are.
+/// Returns a volume for itself or for a list with details: also its owner, its image and, for administrators, its host.
 pub(super) fn whole(request: &HttpRequest, version: ApiVersion, caller: &Caller, volume: &Volume) -> Value {
     let mut body = detail(request, version, caller, volume);
     body["os-vol-tenant-attr:tenant_id"] = json!(volume.project_id);
@@ -120,7 +119,7 @@ fn attachments(volume: &Volume, with_host: bool) -> Vec<Value> {
     volume.attachments.iter().filter(|one| one.status == "attached").map(|one| attachment(one, with_host)).collect()
 }
 
-/// Where a server runs is for administrators to know.
+/// Describes an attachment. Only administrators see the server's host.
 fn attachment(attachment: &Attachment, with_host: bool) -> Value {
     json!({
         "id": attachment.volume_id,

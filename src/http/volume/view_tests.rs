@@ -1,4 +1,4 @@
-//! The bodies that describe volumes, key by key, as Cinder's microversions have them.
+//! Tests of the bodies that describe volumes, key by key, per microversion of Cinder.
 
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ fn all(parts: &[&[&str]]) -> BTreeSet<String> {
     parts.concat().into_iter().map(str::to_owned).collect()
 }
 
-/// A volume of the project demo, with this image's bytes.
+/// Makes a volume of the project demo, with this image's bytes.
 async fn made(world: &World, image: Option<Uuid>) -> Uuid {
     let caller = world.caller("demo").await;
     let new = NewVolume { id: world.env.uuid(), name: Some("data".into()), caller, size_gb: 1, image_id: image, volume_type: None };

@@ -1,4 +1,4 @@
-//! Volume types: one for one server, one for several.
+//! Volume types: one for single servers, one for shared volumes.
 
 use actix_web::{HttpResponse, web};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn list(caller: Caller) -> HttpResponse {
 }
 
 async fn show(caller: Caller, id: web::Path<String>) -> Result<HttpResponse, ApiError> {
-    // By id only: clients try a name first and expect a 404.
+    // Accepts ids only, because clients try a name first and expect a 404.
     let name = type_named(&id).map_err(super::failed)?;
     if *id == name {
         return Err(super::not_found("Volume type", &id));

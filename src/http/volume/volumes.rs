@@ -1,4 +1,4 @@
-//! Volumes: listed, made, shown, changed, deleted.
+//! Lists, makes, shows, changes and deletes volumes.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(one.route(web::delete().to(delete)));
 }
 
-/// The most volumes in one answer.
+/// The maximum number of volumes in one answer.
 const LARGEST_PAGE: usize = 1000;
 
 #[derive(Deserialize)]
@@ -32,7 +32,7 @@ struct CreateBody {
 
 #[derive(Deserialize)]
 struct NewFields {
-    /// A number, or one in a string.
+    /// A number, or digits in a string.
     size: Value,
     #[serde(alias = "display_name")]
     name: Option<String>,
@@ -43,7 +43,7 @@ struct NewFields {
     volume_type: Option<String>,
     availability_zone: Option<String>,
     metadata: Option<BTreeMap<String, String>>,
-    /// Obsolete: whether several servers may share a volume is said by its type.
+    /// Obsolete: the volume's type says whether several servers may share it.
     multiattach: Option<Value>,
     snapshot_id: Option<String>,
     source_volid: Option<String>,
@@ -64,7 +64,7 @@ struct ChangedFields {
     metadata: Option<BTreeMap<String, String>>,
 }
 
-/// A field that is there, be it null.
+/// Parses a present field, which may be null.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
@@ -93,7 +93,7 @@ async fn list_details(
     Ok(HttpResponse::Ok().json(view::list(&request, version, &page, shown)))
 }
 
-/// The volumes that the caller may see and that match, one page of them.
+/// Returns one page of the matching volumes that the caller may see.
 async fn page(volumes: &EmbeddedVolume, caller: &Caller, query: &BTreeMap<String, String>) -> Result<Page, ApiError> {
     let all = caller.0.is_admin() && query.get("all_tenants").is_some_and(|value| value != "0" && !value.eq_ignore_ascii_case("false"));
     let project = query.get("project_id").filter(|_| all).map(String::as_str);
@@ -135,7 +135,7 @@ async fn create(
     let new = read_new(wanted, &caller, env.uuid())?;
     let volume = volumes.create(new.clone(), description, metadata).await.map_err(failed)?;
     let body = json!({"volume": view::detail(&request, version, &caller, &volume)});
-    // The bytes follow: the client waits for the status available or error, which `make` sets.
+    // The bytes follow later: the client waits for the status available or error, which `make` sets.
     actix_web::rt::spawn(async move { volumes.make(&new).await });
     Ok(HttpResponse::Accepted().json(body))
 }

@@ -1,4 +1,4 @@
-//! The availability zone, and the extensions, of which there are none.
+//! The availability zone, and the empty list of extensions.
 
 use actix_web::{HttpResponse, web};
 use serde_json::json;

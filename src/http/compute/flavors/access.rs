@@ -1,4 +1,4 @@
-//! Which projects may use a flavor that is not public.
+//! The projects that may use a private flavor.
 
 use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ fn tenant() -> Value {
     schema::wrapped("tenant", &json!({"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[a-zA-Z0-9-_]*$"}))
 }
 
-/// `GET /flavors/{id}/os-flavor-access`.
+/// Answers `GET /flavors/{id}/os-flavor-access`.
 pub async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, id: web::Path<String>) -> Answer {
     api.allow(&caller, "os_compute_api:os-flavor-access")?;
     if version.at_least(102) {
@@ -32,7 +32,7 @@ pub async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, 
     answer(&api, &id).await
 }
 
-/// `POST /flavors/{id}/action`.
+/// Answers `POST /flavors/{id}/action`.
 pub async fn action(
     caller: Caller,
     version: ApiVersion,
@@ -58,7 +58,7 @@ pub async fn action(
 }
 
 async fn add(api: &Catalog, version: ApiVersion, id: &str, project: &str) -> Result<(), ApiError> {
-    // Below 2.7 a public flavor is not refused; everybody may use it anyway.
+    // Below 2.7 a public flavor is accepted without effect, because every project may use it anyway.
     if api.api.flavor(id).await?.flavor.is_public {
         return if version.at_least(7) { Err(conflict("Can not add access to a public flavor.")) } else { Ok(()) };
     }

@@ -1,4 +1,4 @@
-//! `/flavors/{id}/os-extra_specs`: what a flavor asks of hosts.
+//! `/flavors/{id}/os-extra_specs`: a flavor's demands on hosts.
 
 use std::collections::BTreeMap;
 
@@ -20,9 +20,9 @@ use crate::http::microversion::ApiVersion;
 static CREATE: Schema = Schema::fixed(|_| schema::wrapped("extra_specs", &specs(None)));
 static UPDATE: Schema = Schema::fixed(|_| specs(Some(1)));
 
-/// The most extra specs of a flavor.
+/// The maximum number of a flavor's extra specs.
 const MOST: usize = 128;
-/// The longest value, in characters; a key is as long at most.
+/// The maximum length of a key and of a value, in characters.
 const LONGEST: usize = 255;
 
 fn specs(most: Option<usize>) -> Value {
@@ -35,11 +35,11 @@ fn specs(most: Option<usize>) -> Value {
     schema
 }
 
-/// Values as they are stored: numbers as their digits.
+/// Returns the values in their stored form, numbers as digits.
 fn values(body: &Value) -> Result<BTreeMap<String, String>, ApiError> {
     let given = body.as_object().ok_or_else(|| bad_request("Extra specs must be an object."))?;
     let text = |(key, value): (&String, &Value)| match value.as_str().map_or_else(|| value.to_string(), str::to_owned) {
-        // The form bounds texts, not the digits of numbers.
+        // The schema limits the length of texts but not of numbers.
         digits if digits.chars().nth(LONGEST).is_some() => {
             Err(bad_request(format!("The value of {key} has more than {LONGEST} characters.")))
         }
@@ -48,7 +48,7 @@ fn values(body: &Value) -> Result<BTreeMap<String, String>, ApiError> {
     given.iter().map(text).collect()
 }
 
-/// `GET`.
+/// Answers `GET`.
 pub async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest, id: web::Path<String>) -> Answer {
     api.allow(&caller, "os_compute_api:os-flavor-extra-specs:index")?;
     if version.at_least(102) {
@@ -57,7 +57,7 @@ pub async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, 
     ok(&json!({"extra_specs": api.visible_flavor(&caller, &id).await?.flavor.extra_specs}))
 }
 
-/// `GET …/{key}`.
+/// Answers `GET …/{key}`.
 pub async fn show(caller: Caller, api: web::Data<Catalog>, path: web::Path<(String, String)>) -> Answer {
     api.allow(&caller, "os_compute_api:os-flavor-extra-specs:show")?;
     let (id, key) = path.into_inner();
@@ -68,7 +68,7 @@ pub async fn show(caller: Caller, api: web::Data<Catalog>, path: web::Path<(Stri
     }
 }
 
-/// `POST`: adds and changes; what is not named stays.
+/// Answers `POST`: sets the given specs and leaves the others.
 pub async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-flavor-extra-specs:create")?;
     CREATE.check(version, &body).await?;
@@ -76,7 +76,7 @@ pub async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>
     ok(&*body)
 }
 
-/// `PUT …/{key}`.
+/// Answers `PUT …/{key}`.
 pub async fn update(
     caller: Caller,
     version: ApiVersion,
@@ -112,7 +112,7 @@ async fn merge(api: &Catalog, id: &str, new: BTreeMap<String, String>) -> Result
     }
 }
 
-/// `DELETE …/{key}`.
+/// Answers `DELETE …/{key}`.
 pub async fn delete(caller: Caller, api: web::Data<Catalog>, path: web::Path<(String, String)>) -> Answer {
     api.allow(&caller, "os_compute_api:os-flavor-extra-specs:delete")?;
     let (id, key) = path.into_inner();

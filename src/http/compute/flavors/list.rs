@@ -15,12 +15,12 @@ use crate::http::compute::schema::strict_bool;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
-/// `GET /flavors`.
+/// Answers `GET /flavors`.
 pub async fn brief(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {
     answer(caller, version, &api, &request, false).await
 }
 
-/// `GET /flavors/detail`.
+/// Answers `GET /flavors/detail`.
 pub async fn detailed(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, request: HttpRequest) -> Answer {
     answer(caller, version, &api, &request, true).await
 }
@@ -106,7 +106,7 @@ async fn wanted(api: &Catalog, caller: &Caller, version: ApiVersion, query: &Que
     Ok(records)
 }
 
-/// Only operators may ask for others than those they may use; `none` means all.
+/// Selects the flavors that the caller may use. Operators may select others; `none` selects all.
 fn scope(caller: &Caller, query: &Query, admin: bool) -> Result<FlavorScope, ApiError> {
     let usable = FlavorScope::OfProject(caller.0.project_id.clone());
     match query.get("is_public").filter(|_| admin) {
@@ -137,7 +137,7 @@ fn compare(key: &str, a: &FlavorRecord, b: &FlavorRecord) -> Ordering {
         "vcpus" => x.vcpus.cmp(&y.vcpus),
         "id" => a.id.cmp(&b.id),
         "flavorid" => x.id.cmp(&y.id),
-        // `vcpu_weight` is a key that clients may name and no flavor has.
+        // Clients may name `vcpu_weight`, but no flavor has it.
         _ => Ordering::Equal,
     }
 }

@@ -1,4 +1,4 @@
-//! `/flavors`: what sizes of servers there are, and who may use which.
+//! `/flavors`: the sizes of servers, and the projects that may use them.
 
 mod access;
 mod extra_specs;
@@ -23,7 +23,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/flavors").route(web::get().to(list::brief)).route(web::post().to(create)))
@@ -45,7 +45,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
 }
 
 impl Catalog {
-    /// The flavor, if the caller may know of it.
+    /// Returns the flavor if the caller may know of it, else 404.
     async fn visible_flavor(&self, caller: &Caller, id: &str) -> Result<FlavorRecord, ApiError> {
         let record = self.api.flavor(id).await?;
         let known = record.flavor.is_public || self.is_admin(caller) || self.api.may_use_flavor(id, &caller.0.project_id).await?;
@@ -152,7 +152,7 @@ async fn delete(caller: Caller, api: web::Data<Catalog>, id: web::Path<String>) 
     empty(StatusCode::ACCEPTED)
 }
 
-/// The flavor's extra specs without a key; [`DbError::NotFound`] in Nova's words when it has none of that name.
+/// Returns the extra specs without `key`. [`DbError::NotFound`] with Nova's message if the flavor does not have it.
 fn without(mut specs: BTreeMap<String, String>, flavor: &str, key: &str) -> Result<BTreeMap<String, String>, DbError> {
     match specs.remove(key) {
         Some(_) => Ok(specs),

@@ -9,12 +9,12 @@ use crate::http::compute::answer::links;
 use crate::http::compute::catalog::Catalog;
 use crate::http::microversion::ApiVersion;
 
-/// True when the answer carries extra specs: from 2.61, for those who may read them.
+/// True if the answer has extra specs: from 2.61 on, for callers who may read them.
 pub fn shows_extra_specs(api: &Catalog, caller: &Caller, version: ApiVersion) -> bool {
     version.at_least(61) && api.may(caller, "os_compute_api:os-flavor-extra-specs:index")
 }
 
-/// In a brief list.
+/// Returns a flavor's entry in a brief list.
 pub fn brief(request: &HttpRequest, version: ApiVersion, record: &FlavorRecord) -> Value {
     let flavor = &record.flavor;
     let mut view = json!({"id": flavor.id, "name": flavor.name, "links": links(request, "flavors", &flavor.id)});
@@ -24,7 +24,7 @@ pub fn brief(request: &HttpRequest, version: ApiVersion, record: &FlavorRecord) 
     view
 }
 
-/// Whole.
+/// Returns the whole flavor.
 pub fn full(request: &HttpRequest, version: ApiVersion, record: &FlavorRecord, extra_specs: bool) -> Value {
     let flavor = &record.flavor;
     let mut view = brief(request, version, record);

@@ -1,4 +1,4 @@
-//! `/os-hypervisors`: what each host has, what servers use of it, and which servers they are.
+//! `/os-hypervisors`: each host's resources, their usage, and the servers on the host.
 
 mod view;
 
@@ -25,10 +25,10 @@ use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
 use view::{detailed, summary};
 
-/// How long a host may take to tell what it has claimed.
+/// The time after which an answer goes on without a host's claims.
 const HOST_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/os-hypervisors").route(web::get().to(list)))
@@ -48,22 +48,22 @@ struct Hypervisor<'a> {
 }
 
 impl Hypervisor<'_> {
-    /// What clients of this version call its id.
+    /// Returns the id that clients of this version see.
     fn id(&self, version: ApiVersion) -> Value {
         if version.at_least(53) { json!(self.node.uuid) } else { json!(self.node.id) }
     }
 }
 
-/// What is known of them all.
+/// All hypervisors that the cells reported.
 struct Known<'a> {
-    /// In the order of cells and numbers.
+    /// Ordered by cell and id.
     found: Vec<Hypervisor<'a>>,
-    /// Cells whose compute nodes are missing.
+    /// The cells whose compute nodes are missing.
     silent: Vec<SilentCell>,
 }
 
 impl Known<'_> {
-    /// 404; 503 when it may be in a cell that does not answer.
+    /// Makes a 404, or a 503 if a silent cell may have the hypervisor.
     fn not_found(&self, message: String) -> ApiError {
         match self.silent.first() {
             None => not_found(message),
@@ -72,8 +72,8 @@ impl Known<'_> {
     }
 }
 
-/// Every compute node that has a service, with what its host has claimed now; of a host that does not answer, what was counted
-/// last.
+/// Returns all compute nodes that have a service, with their host's present claims, or with the last counted usage if the host does not
+/// answer.
 async fn all(api: &Catalog) -> Known<'_> {
     let asked = api.gather_named(async |cell| Ok(vec![(cell.compute_nodes().await?, cell.services().await?)])).await;
     let mut found = Vec::new();
@@ -92,7 +92,7 @@ async fn all(api: &Catalog) -> Known<'_> {
     Known { found, silent: asked.silent }
 }
 
-/// A host's claims know of the room that a move keeps at its source, which the records of one cell cannot tell
+/// Takes the usage from the host's claims, because they include the room that a move keeps at its source. One cell's records do not
 /// (INVARIANTS D4).
 async fn take_claims(hypervisor: &mut Hypervisor<'_>) {
     let asked = HostQuery::Report;
@@ -165,7 +165,7 @@ fn text(id: &Value) -> String {
     id.as_str().map_or_else(|| id.to_string(), str::to_owned)
 }
 
-/// Those whose name has the pattern in it; 404 when there are none.
+/// Returns the hypervisors whose name contains the pattern. 404 if there are none.
 fn matching<'a>(mut known: Known<'a>, pattern: &str) -> Result<Vec<Hypervisor<'a>>, ApiError> {
     let wanted = pattern.to_lowercase();
     known.found.retain(|hypervisor| hypervisor.node.hypervisor_hostname.to_lowercase().contains(&wanted));
@@ -175,7 +175,7 @@ fn matching<'a>(mut known: Known<'a>, pattern: &str) -> Result<Vec<Hypervisor<'a
     Ok(known.found)
 }
 
-/// The servers that are on it; the hidden half of a move is not one of them.
+/// Adds the servers on the hypervisor, without hidden copies.
 async fn add_servers(api: &Catalog, view: &mut Value, hypervisor: &Hypervisor<'_>, version: ApiVersion) -> Result<(), ApiError> {
     let servers = api.ask(hypervisor.cell, |db| db.instances_on_host(&hypervisor.node.host)).await?;
     let servers: Vec<Value> =
@@ -214,7 +214,7 @@ async fn show(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     ok(&json!({"hypervisor": view}))
 }
 
-/// Below 2.88. No driver here reports how long its machine has run.
+/// Below 2.88. No driver reports its machine's uptime.
 async fn uptime(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>) -> Answer {
     if version.at_least(88) {
         return Err(no_such_resource());
@@ -253,7 +253,7 @@ async fn servers(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, p
     ok(&json!({"hypervisors": views}))
 }
 
-/// Below 2.88: sums over the enabled hosts.
+/// Below 2.88. Answers with sums over the enabled hosts.
 async fn statistics(caller: Caller, version: ApiVersion, api: web::Data<Catalog>) -> Answer {
     if version.at_least(88) {
         return Err(no_such_resource());

@@ -7,7 +7,7 @@ use crate::db::cell::compute_nodes::ComputeNode;
 use crate::http::compute::catalog::Catalog;
 use crate::http::microversion::ApiVersion;
 
-/// In a brief list.
+/// Returns a hypervisor's entry in a brief list.
 pub fn summary(api: &Catalog, hypervisor: &Hypervisor<'_>, version: ApiVersion) -> Value {
     json!({
         "id": hypervisor.id(version),
@@ -17,7 +17,7 @@ pub fn summary(api: &Catalog, hypervisor: &Hypervisor<'_>, version: ApiVersion) 
     })
 }
 
-/// Whole, but for its servers.
+/// Returns the whole hypervisor without its servers.
 pub fn detailed(api: &Catalog, hypervisor: &Hypervisor<'_>, version: ApiVersion) -> Value {
     let (node, service) = (&hypervisor.node, &hypervisor.service);
     let mut view = summary(api, hypervisor, version);
@@ -43,7 +43,7 @@ pub fn detailed(api: &Catalog, hypervisor: &Hypervisor<'_>, version: ApiVersion)
     view
 }
 
-/// What there is of each resource, what is used and what is left.
+/// Returns the total, used and free amounts of each resource.
 fn amounts(node: &ComputeNode) -> [(&'static str, i64); 11] {
     let free_disk = i64::from(node.local_gb) - i64::from(node.local_gb_used);
     [
@@ -61,7 +61,7 @@ fn amounts(node: &ComputeNode) -> [(&'static str, i64); 11] {
     ]
 }
 
-/// The sums of all amounts, and the number of hypervisors.
+/// Returns the sums of all amounts, and the number of hypervisors.
 pub fn sums(hypervisors: &[Hypervisor<'_>]) -> Value {
     let mut sums = json!({"count": hypervisors.len()});
     for name in amount_names() {

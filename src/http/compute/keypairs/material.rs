@@ -6,14 +6,14 @@ use ssh_key::private::{Ed25519Keypair, KeypairData};
 use ssh_key::{LineEnding, PrivateKey, PublicKey};
 use uuid::Uuid;
 
-/// A pair that was made here.
+/// A generated key pair.
 pub struct Generated {
     pub public_key: String,
     /// Given to the client and kept nowhere.
     pub private_key: String,
 }
 
-/// The fingerprint of a public key in OpenSSH's form, as the compute API has always shown it: MD5 in pairs of digits.
+/// Returns the fingerprint of an OpenSSH public key as the compute API shows it: MD5 in pairs of digits.
 pub fn ssh_fingerprint(public_key: &str) -> Result<String, String> {
     let key = PublicKey::from_openssh(public_key.trim()).map_err(|error| format!("it is not an SSH public key: {error}"))?;
     let blob = key.to_bytes().map_err(|error| format!("it cannot be encoded: {error}"))?;
@@ -45,7 +45,7 @@ pub fn pairs(digest: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// The fingerprint is what `ssh-keygen -l -E md5` says of this key.
+    /// `ssh-keygen -l -E md5` prints this fingerprint for the key.
     #[test]
     fn a_public_key_has_its_known_fingerprint() {
         let key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti user@example.com\n";

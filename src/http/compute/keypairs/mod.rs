@@ -23,7 +23,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/os-keypairs").route(web::get().to(list)).route(web::post().to(create)))
@@ -46,7 +46,7 @@ fn create_schema(minor: u16) -> Value {
     schema::wrapped("keypair", &schema::object(&pair, required))
 }
 
-/// Whose key pairs: the caller's own, or from 2.10 those of the user in the query. 403 unless the rule allows it.
+/// Returns the owner of the key pairs: the caller, or from 2.10 on the user in the query. 403 unless the rule allows it.
 fn owner(caller: &Caller, version: ApiVersion, api: &Catalog, named: Option<&str>, rule: &str) -> Result<String, ApiError> {
     let user = named.filter(|_| version.at_least(10)).unwrap_or(&caller.0.user_id);
     api.policy.authorize(rule, &caller.0, &Target { project_id: "", user_id: user })?;
@@ -83,7 +83,7 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     Ok(HttpResponse::build(status).json(json!({"keypair": view})))
 }
 
-/// How many key pairs the user may have, if there is a limit; 403 when they are as many already.
+/// Returns the limit of the user's key pairs, if there is one. 403 if the user has reached it.
 async fn has_room(api: &Catalog, project: &str, user: &str) -> Result<Option<i64>, ApiError> {
     let limits = api.limits_of(project, None).await?;
     let used = api.api.key_pairs(user, None, None).await?.len() as i64;

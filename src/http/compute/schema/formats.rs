@@ -1,4 +1,4 @@
-//! The formats that schemas name, beside those that the JSON schema library knows.
+//! The formats that schemas name, beyond those of the JSON schema library.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,7 +7,7 @@ use jsonschema::{Draft, Validator};
 use serde_json::Value;
 use uuid::Uuid;
 
-/// A schema made ready for checks; why not, when it is wrong.
+/// Compiles a schema, or says why it is wrong.
 pub fn compile(schema: &Value) -> Result<Validator, String> {
     jsonschema::options()
         .with_draft(Draft::Draft4)
@@ -22,7 +22,7 @@ pub fn compile(schema: &Value) -> Result<Validator, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Printable, and no space at either end.
+/// True for printable text without space at either end.
 fn is_name(text: &str) -> bool {
     is_printable(text) && text.trim() == text
 }

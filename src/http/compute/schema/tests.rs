@@ -1,4 +1,4 @@
-//! Objections in Nova's words, whatever the length of the value.
+//! Tests that errors use Nova's words for values of any length.
 
 use serde_json::{Value, json};
 

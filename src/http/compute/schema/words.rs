@@ -1,5 +1,5 @@
-//! The sentence that says why a body does not fit its schema, in Nova's words: the field, its value and the reason. A long value is
-//! cut, the reason never; secrets are not repeated.
+//! The error sentence for a body that does not fit its schema, in Nova's words: the field, its value and the reason. Long values are
+//! shortened, reasons are not, and secrets are not repeated.
 
 use std::fmt::Write;
 
@@ -7,19 +7,19 @@ use jsonschema::ValidationError;
 use jsonschema::error::{TypeKind, ValidationErrorKind};
 use serde_json::Value;
 
-/// The longest excerpt of a value, in characters.
+/// The maximum length of a value's excerpt, in characters.
 const EXCERPT: usize = 200;
 
-/// The longest excerpt of a value within the reason, which follows the value itself.
+/// The maximum length of a value's excerpt within the reason, which follows the value itself.
 const SHORT: usize = 60;
 
-/// The most names of properties that a reason lists.
+/// The maximum number of property names in a reason.
 const NAMES: usize = 5;
 
-/// Stands for a secret.
+/// Replaces a secret.
 const MASK: &str = "***";
 
-/// The whole sentence.
+/// Returns the whole sentence.
 pub fn explain(error: &ValidationError<'_>) -> String {
     let pointer = error.instance_path().to_string();
     let path: Vec<String> = pointer.split('/').skip(1).map(|part| part.replace("~1", "/").replace("~0", "~")).collect();
@@ -42,7 +42,7 @@ pub fn explain(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// The beginning of a text, for messages.
+/// Shortens a text for messages.
 pub fn excerpt(text: &str) -> String {
     cut(text, EXCERPT)
 }
@@ -105,26 +105,26 @@ fn kind_of(value: &Value) -> &'static str {
     }
 }
 
-/// The names under which a body has secrets of the guest or the user.
+/// True for the names of fields with secrets of the guest or the user.
 fn is_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     matches!(name.as_str(), "user_data" | "personality" | "contents" | "private_key") || name.contains("pass") || name.contains("secret")
 }
 
-/// A value as Python writes it, which Nova's clients are used to, but no longer than so many characters and without secrets.
+/// Writes a value as Python does, because Nova's clients expect it, in at most `most` characters and without secrets.
 fn written(value: &Value, most: usize) -> String {
     let mut text = String::new();
     write(&mut text, value, most);
     if value.is_string() { text } else { cut(&text, most) }
 }
 
-/// Ends soon after the text has become long enough, however much of the value is left.
+/// Stops soon after the text is long enough, so that a large value costs no more.
 fn write(text: &mut String, value: &Value, most: usize) {
     match value {
         Value::Null => text.push_str("None"),
         Value::Bool(true) => text.push_str("True"),
         Value::Bool(false) => text.push_str("False"),
-        // Writing to a text cannot fail.
+        // Writing to a String cannot fail.
         Value::Number(number) => drop(write!(text, "{number}")),
         Value::String(string) => text.push_str(&quoted(string, most)),
         Value::Array(items) => {
@@ -157,7 +157,7 @@ fn write(text: &mut String, value: &Value, most: usize) {
     }
 }
 
-/// In single quotes, cut within them.
+/// Returns the shortened text in single quotes.
 fn quoted(text: &str, most: usize) -> String {
     format!("'{}'", cut(text, most))
 }

@@ -1,4 +1,4 @@
-//! Which server a request is about, and whether its caller may: what every handler on one server does first.
+//! Finds the server of a request and checks the caller's rights. All handlers on one server begin with this.
 
 use uuid::Uuid;
 
@@ -14,12 +14,12 @@ use crate::http::error::ApiError;
 use crate::saga::context::{Context, Kind, Request};
 use crate::saga::refusal::Refusal;
 
-/// 404 for a server that does not exist or is not the caller's to know of.
+/// Makes a 404 for a server that does not exist or that the caller may not know of.
 pub fn no_such_server(id: &str) -> ApiError {
     not_found(format!("Instance {id} could not be found."))
 }
 
-/// What an operation's refusal is over HTTP.
+/// Converts an operation's refusal into an HTTP error.
 pub fn refused(refusal: Refusal) -> ApiError {
     use crate::http::compute::answer::{bad_request, forbidden, unavailable};
     match refusal {
@@ -32,26 +32,25 @@ pub fn refused(refusal: Refusal) -> ApiError {
     }
 }
 
-/// Whose the server is, for policy.
+/// Returns the server's owner for policy checks.
 pub fn target(instance: &Instance) -> Target<'_> {
     Target { project_id: &instance.project_id, user_id: &instance.user_id }
 }
 
 impl ComputeApi {
-    /// The server, from the cell that its mapping names; 404 when there is none that the caller may know of, 503 when its cell
-    /// does not answer.
+    /// Returns the server from the cell of its mapping. 404 if there is none that the caller may know of; 503 if its cell does not answer.
     pub async fn locate(&self, caller: &RequestContext, id: &str) -> Result<Located, ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
         known(caller, id, self.registry.find_server(uuid).await, |found| &found.instance)
     }
 
-    /// The server with all that is shown of it, if the rule allows the caller to see it.
+    /// Returns the server with its details, if the rule allows the caller to see it.
     pub async fn load(&self, caller: &RequestContext, id: &str, rule: &str) -> Result<ServerRecord, ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
         self.may_see(caller, id, rule, self.registry.server(uuid).await)
     }
 
-    /// What a look-up of the server gave, if the rule allows the caller to see it.
+    /// Checks whether the rule allows the caller to see a found server.
     pub fn may_see(
         &self,
         caller: &RequestContext,
@@ -64,14 +63,14 @@ impl ComputeApi {
         Ok(server)
     }
 
-    /// The server, if the rule allows the caller to act on it.
+    /// Returns the server, if the rule allows the caller to act on it.
     pub async fn locate_for(&self, caller: &RequestContext, id: &str, rule: &str) -> Result<Located, ApiError> {
         let located = self.locate(caller, id).await?;
         self.policy.authorize(rule, caller, &target(&located.instance))?;
         Ok(located)
     }
 
-    /// As [`ComputeApi::locate_for`]; 409 when the server is locked and the caller may not pass a lock.
+    /// Finds the server as [`ComputeApi::locate_for`] does. 409 if the server is locked and the caller is no administrator.
     pub async fn locate_unlocked(&self, caller: &RequestContext, id: &str, rule: &str) -> Result<Located, ApiError> {
         let located = self.locate_for(caller, id, rule).await?;
         if located.instance.locked && !caller.is_admin() {
@@ -80,7 +79,7 @@ impl ComputeApi {
         Ok(located)
     }
 
-    /// What the caller may see of a server.
+    /// Returns which fields of a server the caller may see.
     pub fn visible(&self, caller: &RequestContext, target: &Target<'_>) -> Visible {
         let may = |rule: &str| self.policy.check(rule, caller, target);
         Visible {
@@ -92,7 +91,7 @@ impl ComputeApi {
         }
     }
 
-    /// Starts an operation on the server; its id is also a migration's.
+    /// Starts an operation on the server. Its id is also the id of the move's migration.
     pub async fn begin(&self, caller: &RequestContext, kind: Kind, server: &Instance, request: Request) -> Result<Uuid, ApiError> {
         let mut context = Context::new(self.env.uuid(), kind, caller.clone(), server.uuid, request);
         context.project_id = server.project_id.clone();
@@ -102,18 +101,18 @@ impl ComputeApi {
     }
 }
 
-/// Administrators know of every server, others of their project's.
+/// True if the caller may know of the server: administrators know all, others those of their project.
 pub fn may_know(caller: &RequestContext, instance: &Instance) -> bool {
     knows_project(caller, &instance.project_id)
 }
 
-/// The same of a server of which only the project can be read.
+/// True if the caller may know of the project's servers.
 pub fn knows_project(caller: &RequestContext, project_id: &str) -> bool {
     caller.is_admin() || caller.project_id == project_id
 }
 
-/// What a look-up of a server found, for a caller who may know of it: else 404, as for one that does not exist; 503 when its cell
-/// does not answer.
+/// Returns a found server to a caller who may know of it. Otherwise 404, as for a server that does not exist; 503 if its cell does not
+/// answer.
 pub fn known<T>(
     caller: &RequestContext,
     id: &str,
@@ -130,7 +129,7 @@ pub fn known<T>(
     }
 }
 
-/// 409 unless the server is at rest, in Nova's words.
+/// Answers 409 with Nova's message if the server has a task.
 pub fn require_no_task(instance: &Instance, action: &str) -> Result<(), ApiError> {
     match instance.task_state {
         None => Ok(()),
@@ -138,7 +137,7 @@ pub fn require_no_task(instance: &Instance, action: &str) -> Result<(), ApiError
     }
 }
 
-/// 409 in Nova's words.
+/// Makes a 409 with Nova's message.
 pub fn wrong_state(instance: &Instance, action: &str, attribute: &str, value: &str) -> ApiError {
     conflict(format!("Cannot '{action}' instance {} while it is in {attribute} {value}", instance.uuid))
 }

@@ -17,16 +17,16 @@ use crate::http::compute::answer::{Answer, empty};
 use crate::http::error::ApiError;
 use crate::saga::context::{Kind, Request};
 
-/// The handler.
+/// Answers `DELETE /servers/{id}`.
 pub async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path<String>) -> Answer {
     api.delete(caller, &id, "os_compute_api:servers:delete").await?;
     empty(StatusCode::NO_CONTENT)
 }
 
 impl ComputeApi {
-    /// Deletes a server for whom `rule` lets, whatever is being done to it: an operation that has it makes room. What cannot be begun
-    /// now because the server's cell does not answer, or the one that a server in VERIFY_RESIZE came from, is queued: it is gone for its
-    /// users at once, and deleted as soon as it can be reached.
+    /// Deletes a server, if `rule` allows it, in any state: an operation that holds it makes room. If the server's cell, or the source cell
+    /// of a server in VERIFY_RESIZE, does not answer, the delete is queued: users no longer see the server, and it is deleted once the cell
+    /// answers.
     pub(super) async fn delete(&self, caller: RequestContext, id: &str, rule: &str) -> Result<(), ApiError> {
         match self.locate_unlocked(&caller, id, rule).await {
             Ok(located) => self.delete_found(caller, &located).await,
@@ -35,12 +35,12 @@ impl ComputeApi {
         }
     }
 
-    /// Begins the delete of a server whose cell answers, or queues it while the other cell that it ends in does not.
+    /// Begins the delete of a server whose cell answers, or queues it while the move's other cell does not answer.
     async fn delete_found(&self, caller: RequestContext, located: &Located) -> Result<(), ApiError> {
         let server = &located.instance;
         if !self.source_is_silent(located).await? {
             match self.begin(&caller, Kind::Delete, server, Request::Delete).await {
-                // It may have gone down in between.
+                // The cell may have gone down meanwhile.
                 Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE && self.source_is_silent(located).await? => {}
                 begun => return begun.map(drop),
             }
@@ -48,7 +48,7 @@ impl ComputeApi {
         Ok(self.registry.api().queue_delete(server.uuid, caller).await?)
     }
 
-    /// Whether a server that waits for confirm came from a cell that does not answer: its delete confirms the move on the way.
+    /// True if the server waits for confirm and its source cell does not answer. Its delete must confirm the move, which needs that cell.
     async fn source_is_silent(&self, located: &Located) -> Result<bool, ApiError> {
         let (Some(here), VmState::Resized | VmState::Error) = (&located.cell, located.instance.vm_state) else { return Ok(false) };
         let server = located.instance.uuid;
@@ -63,7 +63,7 @@ impl ComputeApi {
         }
     }
 
-    /// Queues the delete of a server of which only the mapping can be read. Whether it is locked is found out when its cell is back.
+    /// Queues the delete of a server whose cell is silent. Its lock is checked once the cell answers.
     async fn queue_out_of_sight(&self, caller: RequestContext, id: &str, rule: &str) -> Result<(), ApiError> {
         let uuid = Uuid::parse_str(id).map_err(|_| no_such_server(id))?;
         let mapping = match self.registry.api().instance_mapping(uuid).await {

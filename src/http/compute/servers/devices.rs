@@ -1,22 +1,22 @@
-//! Device names inside a guest: the root is `/dev/vda`, local disks follow, then volumes in the order of attachment.
+//! Device names inside a guest: the root is `/dev/vda`, then local disks, then volumes in the order of attachment.
 
 use crate::domain::flavor::Flavor;
 
-/// The disk that a guest boots from.
+/// The name of the root disk.
 pub const ROOT: &str = "/dev/vda";
 
-/// The names that a flavor's local disks take, the root's included.
+/// Returns the names of a flavor's local disks, with the root disk.
 pub fn of_local_disks(flavor: &Flavor) -> Vec<String> {
     let extra = usize::from(flavor.ephemeral_gb > 0) + usize::from(flavor.swap_mb > 0);
     (0..=extra).filter_map(nth).collect()
 }
 
-/// The first name that is not taken; none when all are.
+/// Returns the first free name; none if all are taken.
 pub fn free<'a>(taken: impl Iterator<Item = &'a str> + Clone) -> Option<String> {
     (0..26).filter_map(nth).find(|name| !taken.clone().any(|other| other == name))
 }
 
-/// With `/dev/` before it.
+/// Adds a missing `/dev/`.
 pub fn full(name: &str) -> String {
     if name.starts_with("/dev/") { name.to_owned() } else { format!("/dev/{name}") }
 }

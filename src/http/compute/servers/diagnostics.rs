@@ -1,4 +1,4 @@
-//! `GET /servers/{id}/diagnostics`: what the records say of a guest; no driver reports counters yet.
+//! `GET /servers/{id}/diagnostics`: a guest's fields from the records, because no driver reports counters yet.
 
 use actix_web::http::StatusCode;
 use actix_web::web;
@@ -12,7 +12,7 @@ use crate::http::compute::answer::{Answer, conflict, ok};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
 
-/// The handler.
+/// Answers `GET /servers/{id}/diagnostics`.
 pub async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
     let server = api.load(&caller, &id, "os_compute_api:os-server-diagnostics").await?;
     if server.instance.host.is_none() {
@@ -22,14 +22,14 @@ pub async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: A
         return Err(access::wrong_state(&server.instance, "get_diagnostics", "vm_state", server.instance.vm_state.as_str()));
     }
     if version.at_least(48) {
-        // The standard form is made of counters and names of a driver that reports them.
+        // The standard form consists of counters and names that no driver reports.
         let message = "Unable to get diagnostics, functionality not implemented";
         return Err(ApiError::new(ErrorForm::Compute, StatusCode::NOT_IMPLEMENTED, message));
     }
     ok(&free_form(&server))
 }
 
-/// The form of before 2.48, in which every driver says what it knows.
+/// Returns the form before 2.48, in which each driver chooses its fields.
 fn free_form(server: &ServerRecord) -> Value {
     let flavor = &server.instance.flavor;
     json!({"memory": i64::from(flavor.memory_mb) * 1024, "vcpus": flavor.vcpus, "vnics": server.network.0.len()})

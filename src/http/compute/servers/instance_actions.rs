@@ -1,4 +1,4 @@
-//! `/servers/{id}/os-instance-actions`: what was asked of a server and what was done for it.
+//! `/servers/{id}/os-instance-actions`: the actions on a server and their events.
 
 use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
@@ -16,14 +16,14 @@ use crate::http::compute::query::Query;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
-/// Routes under the compute API's scope.
+/// Registers this resource's routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/servers/{id}/os-instance-actions").route(web::get().to(index)))
         .service(web::resource("/servers/{id}/os-instance-actions/{request}").route(web::get().to(show)));
 }
 
-/// The server; from 2.21 on also a deleted one, whose history is kept.
+/// Returns the server; from 2.21 on also a deleted server, whose history is kept.
 async fn find(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, id: &str, rule: &str) -> Result<Located, ApiError> {
     if !version.at_least(21) {
         return api.locate_for(caller, id, rule).await;
@@ -118,7 +118,7 @@ fn history_view(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, 
     let all = api.policy.check("os_compute_api:os-instance-actions:events", caller, &target);
     let details = api.policy.check("os_compute_api:os-instance-actions:events:details", caller, &target);
     let mut view = action_view(&history.action, version);
-    // Owners see events from 2.51 on, without what only operators should.
+    // Owners see events from 2.51 on, without the fields for operators.
     if all || version.at_least(51) {
         let one = |event: &Event| event_view(event, version, &history.action.project_id, all, details);
         view["events"] = history.events.iter().map(one).collect();

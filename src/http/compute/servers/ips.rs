@@ -1,4 +1,4 @@
-//! `GET /servers/{id}/ips`: a server's addresses alone.
+//! `GET /servers/{id}/ips`: a server's addresses.
 
 use actix_web::web;
 use serde_json::json;
@@ -7,7 +7,7 @@ use super::{ComputeApi, view};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, not_found, ok};
 
-/// Routes under the compute API's scope.
+/// Registers this resource's routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/servers/{id}/ips").route(web::get().to(index)))

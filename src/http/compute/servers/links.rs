@@ -1,21 +1,21 @@
-//! Links to things, in the two forms that clients know, and to the next page of a list.
+//! Links to resources, in the two forms that clients know, and to the next page of a list.
 
 use actix_web::HttpRequest;
 use serde_json::{Value, json};
 
 use crate::http::base_url;
 
-/// `self` and `bookmark`.
+/// Returns the links `self` and `bookmark`.
 pub fn of(base: &str, collection: &str, id: &str) -> Value {
     json!([{"rel": "self", "href": format!("{base}/compute/v2.1/{collection}/{id}")}, bookmark(base, collection, id)])
 }
 
-/// Only the `bookmark`.
+/// Returns the link `bookmark`.
 pub fn bookmark(base: &str, collection: &str, id: &str) -> Value {
     json!({"rel": "bookmark", "href": format!("{base}/compute/{collection}/{id}")})
 }
 
-/// The `next` link after a page that ends with `last`: the same request, its marker changed and its limit kept.
+/// Returns the `next` link after a page that ends with `last`: the request's URL with another marker.
 pub fn next(request: &HttpRequest, last: &str) -> Value {
     let kept: Vec<&str> = request.query_string().split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("marker=")).collect();
     let mut query = kept.join("&");

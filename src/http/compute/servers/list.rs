@@ -1,5 +1,5 @@
-//! `GET /servers` and `GET /servers/detail`: filters, order and pages over all cells. Servers of cells that do not answer come
-//! first, as far as they are known, where nothing was asked that only their cell could judge (docs/DOWN-CELLS.md).
+//! `GET /servers` and `GET /servers/detail`: filters, order and pages over all cells. Partial entries of silent cells come first, unless
+//! the request has a filter or an order that only their cell can apply (docs/DOWN-CELLS.md).
 
 mod silent;
 
@@ -27,12 +27,12 @@ use crate::http::compute::schema::{is_true, strict_bool};
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
-/// Names and links.
+/// Lists names and links.
 pub async fn index(request: HttpRequest, api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion) -> Answer {
     list(&request, &api, &caller, version, false).await
 }
 
-/// In full.
+/// Lists full servers.
 pub async fn detail(request: HttpRequest, api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion) -> Answer {
     list(&request, &api, &caller, version, true).await
 }
@@ -45,7 +45,7 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
     let page = query.page(api.options.max_limit)?;
     let filter = match asked.filter(word)? {
         Some(filter) => filter,
-        // A status that no server can have.
+        // No server can have this status.
         None => return ok(&json!({"servers": []})),
     };
     let marker = match page.marker.as_deref() {
@@ -67,7 +67,7 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
         views.extend(list.servers.iter().map(|server| view::brief(&base, &server.instance)));
     }
     let collection = if details { "servers/detail" } else { "servers" };
-    // Moved, not copied: views are most of what a long list costs.
+    // Moves the views instead of copying them, because they dominate the cost of a long list.
     let mut body = serde_json::Map::from_iter([("servers".to_owned(), Value::Array(views))]);
     if let Some(next) = page.next(request, &query, collection, page.limit, list.marker.map(|marker| marker.to_string())) {
         body.insert("servers_links".to_owned(), next);
@@ -85,23 +85,23 @@ impl From<ListError> for ApiError {
     }
 }
 
-/// A list as its caller asks for it.
+/// A requested list.
 struct Asked<'a> {
     api: &'a ComputeApi,
     caller: &'a RequestContext,
     version: ApiVersion,
     query: &'a Query,
-    /// Old records will do for servers in cells that do not answer.
+    /// True if the caller accepts last known records of servers in silent cells.
     last_known: bool,
 }
 
-/// What says which page, and in which order.
+/// The parameters of page and order.
 const PAGING: &[&str] = &["limit", "marker", "sort_key", "sort_dir"];
 
-/// How large the program of a pattern may become, in bytes: a short text can ask for a lot.
+/// The maximum size of a compiled pattern in bytes, because a short pattern can compile to a large program.
 const LARGEST_PATTERN: usize = 1 << 20;
 
-/// Filters that everybody may use, with the microversion from which on.
+/// Filters for all callers, with their first microversion.
 const OPEN: &[(&str, u16)] = &[
     ("reservation_id", 1),
     ("name", 1),
@@ -132,7 +132,7 @@ const OPEN: &[(&str, u16)] = &[
     ("hostname", 90),
 ];
 
-/// Filters for operators (by policy); from 2.75 on these, the open ones and those of paging are all that a query may hold.
+/// Filters for operators (by policy). From 2.75 on a query may contain only these, the open filters and the paging parameters.
 const OPERATORS: &[&str] = &[
     "project_id",
     "tenant_id",
@@ -167,7 +167,7 @@ const OPERATORS: &[&str] = &[
     "user_id",
 ];
 
-/// Sort keys that nothing is sorted by; older microversions ignore them, 2.75 refuses them.
+/// Sort keys without effect. Older microversions ignore them, 2.75 refuses them.
 const IGNORED_SORT_KEYS: &[&str] = &[
     "architecture",
     "cell_name",
@@ -193,12 +193,12 @@ const IGNORED_SORT_KEYS: &[&str] = &[
     "vm_mode",
 ];
 
-/// Names of what is stored beside servers, by which nothing can be filtered.
+/// Names of records beside servers, which no filter can use.
 const JOINED: &[&str] =
     &["block_device_mapping", "services", "metadata", "system_metadata", "info_cache", "security_groups", "pci_devices"];
 
 impl Asked<'_> {
-    /// What is asked for, or none when nothing can be found by it.
+    /// Builds the filter; none if no server can match.
     fn filter(&self, word: &str) -> Result<Option<InstanceFilter>, ApiError> {
         self.check_names()?;
         let mut filter = InstanceFilter::default();
@@ -225,7 +225,7 @@ impl Asked<'_> {
         self.query.only(&known)
     }
 
-    /// True when everybody may use the filter in this microversion.
+    /// True if all callers may use the filter in this microversion.
     fn may_filter(&self, name: &str) -> bool {
         OPEN.iter().any(|(known, since)| *known == name && self.version.at_least(*since))
     }
@@ -234,7 +234,7 @@ impl Asked<'_> {
         self.api.policy.check("os_compute_api:servers:allow_all_filters", self.caller, &Target::own(self.caller))
     }
 
-    /// A filter's value, when this caller's filters are looked at and this microversion has it.
+    /// Returns a filter's value, if the caller may use the filter and this microversion has it.
     fn get(&self, name: &str) -> Option<&str> {
         let allowed = self.may_filter(name) || (OPERATORS.contains(&name) && self.may_use_all_filters());
         self.query.get(name).filter(|_| allowed)
@@ -244,7 +244,7 @@ impl Asked<'_> {
         self.get(name).map(str::to_owned)
     }
 
-    /// Whose servers: the caller's project's, unless an operator asks for all or for another's.
+    /// Limits the list to the caller's project, unless an operator requests all projects or another one.
     fn scope(&self, filter: &mut InstanceFilter, word: &str) -> Result<(), ApiError> {
         let all = match self.query.get("all_tenants") {
             Some("") => true,
@@ -262,7 +262,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// False when the status asked for is none that servers have.
+    /// Sets the states to filter by. False if no server can have the requested status.
     fn status(&self, filter: &mut InstanceFilter) -> Result<bool, ApiError> {
         let changes = self.get("changes-since").is_some() || self.get("changes-before").is_some();
         filter.deleted = match self.get("deleted") {
@@ -299,7 +299,7 @@ impl Asked<'_> {
         {
             return Err(bad_request("The value of changes-since must be less than or equal to changes-before."));
         }
-        // Other times are compared as they stand; what is no time equals none.
+        // Other times are compared for equality; a malformed time equals none.
         let exact = |name: &str| self.get(name).map(|text| parse_moment(text).unwrap_or(chrono::DateTime::<chrono::Utc>::MIN_UTC));
         filter.created_at = exact("created_at");
         filter.launched_at = exact("launched_at");
@@ -329,7 +329,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Each tag is a condition of the statement: no more are taken than a server may have.
+    /// Parses tags. Each becomes a condition in SQL, so their number is limited to a server's maximum.
     fn tags(&self, name: &str) -> Result<Vec<String>, ApiError> {
         let Some(text) = self.get(name) else { return Ok(Vec::new()) };
         let tags: BTreeSet<&str> = text.split(',').collect();
@@ -390,9 +390,9 @@ impl Asked<'_> {
             if matches!(key, "host" | "node") && !self.caller.is_admin() {
                 return Err(forbidden(format!("Only administrators can sort servers by {key}")));
             }
-            // Kernel and ramdisk are known keys that no server here has.
+            // Kernel and ramdisk are valid keys that no server here has.
             match SortKey::parse(key).filter(|_| !ignored) {
-                // A key that comes again decides nothing.
+                // A repeated key has no effect.
                 Some(key) if order.iter().any(|(known, _)| *known == key) => {}
                 Some(key) => order.push((key, last)),
                 None if matches!(key, "kernel_id" | "ramdisk_id") => {}
@@ -410,7 +410,7 @@ impl Asked<'_> {
         Ok(SortSpec::new(order))
     }
 
-    /// The servers in full; what they need beside their records is loaded for all together.
+    /// Returns full views. Loads the additional records for all servers together.
     async fn details(&self, base: &str, servers: &[ServerRecord]) -> Result<Vec<Value>, ApiError> {
         let visible = self.api.visible(self.caller, &Target::own(self.caller));
         let uuids: Vec<Uuid> = servers.iter().map(|server| server.instance.uuid).collect();

@@ -1,4 +1,4 @@
-//! `/servers/{id}/metadata`: what users write on their servers.
+//! `/servers/{id}/metadata`: users' metadata of their servers.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-/// Routes under the compute API's scope.
+/// Registers this resource's routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(
@@ -114,14 +114,14 @@ async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::P
     empty(StatusCode::NO_CONTENT)
 }
 
-/// 403 when what is added to the server's metadata makes it more than allowed.
+/// Answers 403 if the addition would exceed the limit of the server's metadata.
 async fn check_more(api: &ComputeApi, catalog: &Catalog, located: &Located, given: &BTreeMap<String, String>) -> Result<(), ApiError> {
     let mut all = api.registry.server(located.instance.uuid).await?.metadata;
     all.extend(given.clone());
     quota::check_metadata(catalog, &located.instance.project_id, &all).await
 }
 
-/// Writes metadata or tags, unless the server's state forbids it: in VERIFY_RESIZE and in error they stay.
+/// Changes metadata or tags, unless the server is in VERIFY_RESIZE or ERROR.
 pub async fn write(api: &ComputeApi, located: &Located, action: &str, change: impl Fn() -> CellTxn + Send + Sync) -> Result<(), ApiError> {
     check_state(&located.instance, action)?;
     Ok(api.registry.edit(located, change).await?)

@@ -1,4 +1,4 @@
-//! `/servers/{id}/migrations`, from 2.23: live migrations only, of which there are none yet; a resize is not among them.
+//! `/servers/{id}/migrations`, from 2.23: live migrations only, which do not exist yet. A resize is not listed.
 
 use actix_web::web;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, no_such_resource, not_found, ok};
 use crate::http::microversion::ApiVersion;
 
-/// Routes under the compute API's scope.
+/// Registers this resource's routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/servers/{id}/migrations").route(web::get().to(index)))

@@ -1,5 +1,5 @@
-//! Servers: `access` finds the one a request is about and judges its caller, `view` writes it, `schemas` are the bodies;
-//! the other files are the resources under `/servers`.
+//! Servers: `access` finds the request's server and checks the caller's rights, `view` writes it, and `schemas` describes bodies. The other
+//! files are the resources under `/servers`.
 
 mod access;
 mod action;
@@ -35,10 +35,10 @@ use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
 use crate::services::volume::VolumeService;
 
-/// What the handlers need. Share it as `web::Data`.
+/// The handlers' data. Share it as `web::Data`.
 pub struct ComputeApi {
     pub registry: CellRegistry,
-    /// Starts operations: the conductor.
+    /// The conductor, which starts operations.
     pub operations: Arc<dyn BeginOperation>,
     pub images: Arc<dyn ImageService>,
     pub network: Arc<dyn NetworkService>,
@@ -48,22 +48,22 @@ pub struct ComputeApi {
     pub options: Options,
 }
 
-/// How the API behaves, from the configuration.
+/// The API's options from the configuration.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The zone of hosts that no aggregate puts into one.
+    /// The zone of hosts that no aggregate puts into a zone.
     pub default_availability_zone: String,
-    /// Answers to create and rebuild carry `adminPass`.
+    /// If true, answers to create and rebuild have `adminPass`.
     pub enable_instance_password: bool,
-    /// The most entries in one page of a list.
+    /// The maximum number of entries in one page of a list.
     pub max_limit: usize,
-    /// A list that cannot say what it lacks goes without the cells that are down; else it is refused.
+    /// If true, a list that cannot name its missing cells leaves them out; otherwise it is refused.
     pub skip_down_cells: bool,
-    /// The scheduler's filters: a hint whose filter is not among them is refused.
+    /// The scheduler's filters. A hint for another filter is refused.
     pub scheduler_filters: Vec<String>,
 }
 
-/// Routes under the compute API's scope.
+/// Registers this resource's routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/servers").route(web::get().to(list::index)).route(web::post().to(create::create)))

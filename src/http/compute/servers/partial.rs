@@ -1,6 +1,5 @@
-//! A server whose cell does not answer, as far as it is known without the cell: from 2.69 on it is shown with the status
-//! UNKNOWN; every key that is not known is absent (docs/DOWN-CELLS.md). Callers who ask for it with a header of our own see what it was
-//! when it was last read, if that is remembered, and how long ago that was.
+//! Partial entries of servers in silent cells: from 2.69 on they have the status UNKNOWN, and unknown keys are absent (docs/DOWN-CELLS.md).
+//! A request with the header `X-Cellshift-Last-Known` gets the last known server, if it is remembered, and its age.
 
 use actix_web::HttpRequest;
 use chrono::{DateTime, SecondsFormat, Utc};
@@ -12,31 +11,31 @@ use crate::db::api::instance_mappings::InstanceMapping;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::PowerState;
 
-/// What stands where something is not known.
+/// Replaces an unknown value.
 const UNKNOWN: &str = "UNKNOWN";
 
-/// The header, with the value `true`, of a request that takes old records for want of present ones.
+/// The header, with value `true`, of a request that accepts last known servers.
 const LAST_KNOWN: &str = "X-Cellshift-Last-Known";
 
-/// True when the request takes old records.
+/// True if the request accepts last known servers.
 pub fn takes_last_known(request: &HttpRequest) -> bool {
     request.headers().get(LAST_KNOWN).and_then(|value| value.to_str().ok()).is_some_and(|value| value.eq_ignore_ascii_case("true"))
 }
 
-/// Says in a server's view that it shows how the server was, when that was read, and how many seconds ago.
+/// Adds to a last known server's view when it was read, and how many seconds ago.
 pub fn dated(mut view: Value, at: DateTime<Utc>, now: DateTime<Utc>) -> Value {
     view["cellshift:last_known_at"] = json!(at.to_rfc3339_opts(SecondsFormat::Secs, true));
     view["cellshift:last_known_age"] = json!((now - at).num_seconds().max(0));
     view
 }
 
-/// One entry of `GET /servers`.
+/// Returns a partial entry of `GET /servers`.
 pub fn brief(base: &str, mapping: &InstanceMapping) -> Value {
     let id = mapping.instance_uuid.to_string();
     json!({"id": id, "status": UNKNOWN, "links": links::of(base, "servers", &id)})
 }
 
-/// One entry of `GET /servers/detail`, with the names of the security groups that the network service knows it is in.
+/// Returns a partial entry of `GET /servers/detail`, with the names of security groups from the network service.
 pub fn detailed(base: &str, mapping: &InstanceMapping, security_groups: Option<&[String]>) -> Value {
     let mut view = brief(base, mapping);
     view["tenant_id"] = json!(mapping.project_id);
@@ -47,7 +46,7 @@ pub fn detailed(base: &str, mapping: &InstanceMapping, security_groups: Option<&
     view
 }
 
-/// The answer to `GET /servers/{id}`; `groups` are the server groups it is in.
+/// Returns the partial answer to `GET /servers/{id}`. `groups` are the server's server groups.
 pub fn shown(frame: Frame<'_>, mapping: &InstanceMapping, spec: &RequestSpec, groups: &[uuid::Uuid]) -> Value {
     let mut view = detailed(frame.base, mapping, None);
     view["user_id"] = json!(if spec.user_id.is_empty() { UNKNOWN } else { &spec.user_id });

@@ -1,4 +1,4 @@
-//! Quotas of servers: room for them in their project, and what one of them may carry.
+//! Quotas of servers: the project's room for them, and the limits of one server's contents.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use crate::http::compute::catalog::Catalog;
 use crate::http::compute::quota_usage::Room;
 use crate::http::error::ApiError;
 
-/// The most servers of one request: each is an operation with a journal of its own, begun while the caller waits.
+/// The maximum number of servers in one request: each is an operation with its own journal, begun while the caller waits.
 pub const MOST_AT_ONCE: i64 = 1000;
 
-/// How many of the servers asked for the caller's project has room for, and the room; 403 when it has none for the fewest.
+/// Returns how many of the requested servers have room, and the project's room. 403 if `min_count` servers have no room.
 pub async fn servers_with_room(
     catalog: &Catalog,
     caller: &RequestContext,
@@ -33,7 +33,7 @@ pub async fn servers_with_room(
     Ok((count, room.to_be_checked_again()))
 }
 
-/// The largest count of the range that fits, found by halving it; the smallest when none does.
+/// Returns the largest fitting count of the range by bisection; the smallest count if none fits.
 fn most_that_fit(least: i64, most: i64, fits: impl Fn(i64) -> bool) -> i64 {
     let (mut low, mut high) = (least, most);
     while low < high {
@@ -43,8 +43,8 @@ fn most_that_fit(least: i64, most: i64, fits: impl Fn(i64) -> bool) -> i64 {
     low
 }
 
-/// 403 unless the project has room for what a server grows by when its resize is reverted. What placement holds is held for both
-/// sides until then, so there it has room.
+/// Answers 403 unless the project has room for a server that grows when its resize is reverted. With usage from placement it has room,
+/// because placement holds both sides until then.
 pub async fn check_regrowth(catalog: &Catalog, caller: &RequestContext, project: &str, new: &Flavor, old: &Flavor) -> Result<(), ApiError> {
     match catalog.counting.from_placement {
         true => Ok(()),
@@ -52,7 +52,7 @@ pub async fn check_regrowth(catalog: &Catalog, caller: &RequestContext, project:
     }
 }
 
-/// 403 unless the project has room for what a server grows by.
+/// Answers 403 unless the project has room for the server's growth.
 pub async fn check_growth(catalog: &Catalog, caller: &RequestContext, project: &str, old: &Flavor, new: &Flavor) -> Result<(), ApiError> {
     let growth = [("cores", new.vcpus - old.vcpus), ("ram", new.memory_mb - old.memory_mb)];
     let more: Vec<(&str, i64)> = growth.into_iter().filter(|(_, by)| *by > 0).map(|(resource, by)| (resource, i64::from(by))).collect();
@@ -64,7 +64,7 @@ pub async fn check_growth(catalog: &Catalog, caller: &RequestContext, project: &
     room.check(&more)
 }
 
-/// 403 when a new server would carry more than servers of its project may.
+/// Answers 403 if a new server's contents would exceed the project's limits.
 pub async fn check_contents(catalog: &Catalog, project: &str, wanted: &NewServerRequest) -> Result<(), ApiError> {
     let limits = catalog.limits_of(project, None).await?;
     within(&limits, "metadata_items", wanted.metadata.len(), "too many metadata items")?;
@@ -76,12 +76,12 @@ pub async fn check_contents(catalog: &Catalog, project: &str, wanted: &NewServer
     Ok(())
 }
 
-/// 403 when a server's metadata would be more than its project allows.
+/// Answers 403 if a server's metadata would exceed the project's limit.
 pub async fn check_metadata(catalog: &Catalog, project: &str, metadata: &BTreeMap<String, String>) -> Result<(), ApiError> {
     within(&catalog.limits_of(project, None).await?, "metadata_items", metadata.len(), "too many metadata items")
 }
 
-/// 403 when a rebuild would give a server more than servers of its project may carry.
+/// Answers 403 if a rebuild would exceed the project's limits of a server's contents.
 pub async fn check_rebuild(catalog: &Catalog, project: &str, wanted: &Value) -> Result<(), ApiError> {
     let limits = catalog.limits_of(project, None).await?;
     within(&limits, "metadata_items", wanted["metadata"].as_object().map_or(0, Map::len), "too many metadata items")?;
@@ -95,7 +95,7 @@ pub async fn check_rebuild(catalog: &Catalog, project: &str, wanted: &Value) -> 
     Ok(())
 }
 
-/// 403 when the group has no room for so many more members of the caller's: those of others and deleted ones do not count.
+/// Answers 403 if the group has no room for `more` members of the caller's. Other users' and deleted members do not count.
 pub async fn check_group(catalog: &Catalog, caller: &RequestContext, group: Uuid, more: i64) -> Result<(), ApiError> {
     let members = catalog.api.members_of_user(group, &caller.user_id).await?;
     match fits(&catalog.limits_of(&caller.project_id, None).await?, "server_group_members", members, more) {
@@ -112,7 +112,7 @@ fn within(limits: &Limits, resource: &str, amount: usize, otherwise: &str) -> Re
     Err(forbidden(format!("Quota exceeded for {resource}: {otherwise}: {amount}, and {limit} are allowed")))
 }
 
-/// The length of what stands in base64.
+/// Returns the decoded length of base64.
 fn decoded_len(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }

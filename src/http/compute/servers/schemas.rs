@@ -1,4 +1,4 @@
-//! The bodies of requests on servers, per microversion.
+//! The schemas of request bodies on servers, per microversion.
 
 use serde_json::{Map, Value, json};
 
@@ -37,10 +37,11 @@ pub static ATTACH_VOLUME: Schema = Schema::new(&[1, 49, 79], attach_volume);
 /// `PUT /servers/{id}/os-volume_attachments/{volume}`.
 pub static UPDATE_VOLUME: Schema = Schema::new(&[1, 85], update_volume);
 
-/// The most tags a server may have.
+/// The maximum number of a server's tags.
 pub const MAX_TAGS: usize = 50;
 
-/// The most interfaces, block devices, security groups or files that a request may name, and servers in a hint: each is looked up.
+/// The maximum number of interfaces, block devices, security groups or files in a request, and of servers in a hint, because each is looked
+/// up.
 pub const MAX_ENTRIES: usize = 128;
 
 fn name() -> Value {
@@ -280,7 +281,7 @@ fn resize(_: u16) -> Value {
 
 fn migrate(minor: u16) -> Value {
     let body = if minor < 56 {
-        // What older clients put there has no meaning.
+        // Older clients may send any value here; it has no effect.
         json!({})
     } else {
         json!({

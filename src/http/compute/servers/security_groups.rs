@@ -1,4 +1,4 @@
-//! Security groups of servers: which one a name means, and `/servers/{id}/os-security-groups`.
+//! Security groups of servers: looks up groups by name, and serves `/servers/{id}/os-security-groups`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,16 +13,16 @@ use crate::http::compute::answer::{Answer, conflict, ok};
 use crate::http::error::ApiError;
 use crate::services::network::NetworkService;
 
-/// Routes under the compute API's scope.
+/// Registers this resource's routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.service(web::resource("/servers/{id}/os-security-groups").route(web::get().to(index)));
 }
 
-/// A project's groups by every word that means one: its id and its name.
+/// A project's groups by id and by name.
 pub struct Known(BTreeMap<String, Vec<(Uuid, String)>>);
 
 impl Known {
-    /// Reads them once, however many are looked up.
+    /// Reads the groups once for many look-ups.
     pub async fn of(network: &dyn NetworkService, project: &str) -> Result<Known, ApiError> {
         let mut known: BTreeMap<String, Vec<(Uuid, String)>> = BTreeMap::new();
         for (id, name) in network.security_groups_for(project).await.map_err(service_error)? {
@@ -34,7 +34,7 @@ impl Known {
         Ok(Known(known))
     }
 
-    /// The group of this id or name, if there is one; 409 when a name means several.
+    /// Returns the group with this id or name. 409 if several groups have the name.
     pub fn named(&self, name: &str) -> Result<Option<&(Uuid, String)>, ApiError> {
         match self.0.get(name).map(Vec::as_slice) {
             Some([_, _, ..]) => Err(conflict(format!("Multiple security groups found matching '{name}'. Use an ID to be more specific."))),
@@ -44,12 +44,12 @@ impl Known {
     }
 }
 
-/// The project's group of this id or name, if there is one; 409 when a name means several.
+/// Returns the project's group with this id or name. 409 if several groups have the name.
 pub async fn named(network: &dyn NetworkService, project: &str, name: &str) -> Result<Option<(Uuid, String)>, ApiError> {
     Ok(Known::of(network, project).await?.named(name)?.cloned())
 }
 
-/// The names of the groups of a server's ports, each once, in the order of the ports.
+/// Returns the names of the groups of a server's ports, each once, in the order of the ports.
 pub async fn names(network: &dyn NetworkService, server: Uuid, project: &str) -> Result<Vec<String>, ApiError> {
     let known: BTreeMap<Uuid, String> = network.security_groups_for(project).await.map_err(service_error)?.into_iter().collect();
     let (mut names, mut told): (Vec<String>, BTreeSet<&str>) = Default::default();
@@ -63,7 +63,7 @@ pub async fn names(network: &dyn NetworkService, server: Uuid, project: &str) ->
     Ok(names)
 }
 
-/// The groups of the server's ports.
+/// Lists the groups of the server's ports.
 async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path<String>) -> Answer {
     let located = api.locate_for(&caller, &id, "os_compute_api:os-security-groups:list").await?;
     let project = &located.instance.project_id;

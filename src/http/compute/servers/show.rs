@@ -18,7 +18,7 @@ use crate::http::compute::query::Query;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
-/// The handler.
+/// Answers `GET /servers/{id}`.
 pub async fn show(
     request: HttpRequest,
     api: web::Data<ComputeApi>,
@@ -51,7 +51,7 @@ impl ComputeApi {
         self.registry.last_known(&silent.cell, &silent.mapping).is_some()
     }
 
-    /// The server as it was when it was last read; 404 for one that is being deleted.
+    /// Shows the last known server. 404 if it is being deleted.
     async fn last_known_view(
         &self,
         caller: &RequestContext,
@@ -67,7 +67,7 @@ impl ComputeApi {
         Ok(partial::dated(view, at, self.env.now()))
     }
 
-    /// What is known of a server without its cell; 404 when that is not enough, and for one that is being deleted.
+    /// Shows a partial entry of a silent cell's server. 404 if too little is known, or the server is being deleted.
     async fn partial_view(
         &self,
         caller: &RequestContext,
@@ -91,7 +91,7 @@ impl ComputeApi {
         Ok(partial::shown(frame, mapping, &spec, &Vec::from_iter(group)))
     }
 
-    /// One server in full, with what this microversion and this caller need beside it.
+    /// Returns a full server, with the additional records for this microversion and caller.
     pub async fn view(
         &self,
         caller: &RequestContext,
@@ -107,7 +107,7 @@ impl ComputeApi {
         if version.at_least(96) {
             extras.request_spec = match self.registry.api().request_spec(uuid).await {
                 Ok(spec) => Some(spec),
-                // A deleted server may have none left.
+                // A deleted server may have no request spec any more.
                 Err(DbError::NotFound(_)) => None,
                 Err(error) => return Err(error.into()),
             };

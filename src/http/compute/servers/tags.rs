@@ -15,7 +15,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-/// Routes under the compute API's scope.
+/// Registers this resource's routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(

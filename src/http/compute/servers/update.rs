@@ -1,4 +1,4 @@
-//! `PUT /servers/{id}`: what users may change of a server at any time.
+//! `PUT /servers/{id}`: changes the fields that users may change at any time.
 
 use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-/// The handler.
+/// Answers `PUT /servers/{id}`.
 pub async fn update(
     request: HttpRequest,
     api: web::Data<ComputeApi>,
@@ -41,7 +41,7 @@ pub async fn update(
     ok(&json!({"server": api.view(&caller, &base, version, Purpose::Update, &server).await?}))
 }
 
-/// The fields of an update or a rebuild that are the user's own.
+/// Returns the change of the user's own fields in an update or a rebuild.
 pub fn change(wanted: &Value) -> InstanceChange {
     let text = |key: &str| wanted[key].as_str().map(str::to_owned);
     InstanceChange {
@@ -55,7 +55,7 @@ pub fn change(wanted: &Value) -> InstanceChange {
     }
 }
 
-/// Pins a server to the zone it is in, or lets it go anywhere (2.104).
+/// Pins a server to its zone, or removes the pin (2.104).
 async fn pin(api: &ComputeApi, located: &Located, zone: Option<&str>) -> Result<(), ApiError> {
     let uuid = located.instance.uuid;
     let mut spec = api.registry.api().request_spec(uuid).await?;

@@ -1,4 +1,4 @@
-//! A server as the API shows it, per microversion and per what the caller may see.
+//! The API's view of a server, depending on microversion and rights.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{VmState, api_status};
 use crate::http::microversion::ApiVersion;
 
-/// Which answer the view is for: some fields stand only in some answers.
+/// The answer that a view is for: some fields appear only in some answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// `GET /servers/{id}`.
@@ -30,22 +30,22 @@ pub enum Purpose {
     Rebuild,
 }
 
-/// What policy lets the caller see.
+/// The fields that policy lets the caller see.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Visible {
     /// `OS-EXT-SRV-ATTR:*`.
     pub extended_attributes: bool,
     /// Any `host_status`.
     pub host_status: bool,
-    /// `host_status` when it is UNKNOWN.
+    /// `host_status`, if it is UNKNOWN.
     pub host_status_unknown: bool,
     /// The extra specs of the embedded flavor.
     pub extra_specs: bool,
-    /// A fault's details whatever its code.
+    /// A fault's details, for any code.
     pub fault_details: bool,
 }
 
-/// Everything a view needs beside the server.
+/// The parameters of a view beside the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
     /// See [`crate::http::base_url::of`].
@@ -55,28 +55,28 @@ pub struct Frame<'a> {
     pub purpose: Purpose,
 }
 
-/// What only some microversions show and is loaded for them.
+/// Additional records that only some microversions show.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
     /// From 2.96.
     pub request_spec: Option<RequestSpec>,
-    /// From 2.71, when showing one server.
+    /// From 2.71, only for `GET /servers/{id}`.
     pub server_groups: Vec<uuid::Uuid>,
     /// From 2.16, for callers who may see it.
     pub host_status: Option<HostStatus>,
 }
 
-/// The short form of `GET /servers`.
+/// Returns the short form of `GET /servers`.
 pub fn brief(base: &str, instance: &Instance) -> Value {
     let id = instance.uuid.to_string();
     json!({"id": id, "name": instance.display_name, "links": links::of(base, "servers", &id)})
 }
 
-/// The long form.
+/// Returns the long form.
 pub fn detailed(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Value {
     let mut view = core(frame, server);
     let version = frame.version;
-    // Update and rebuild answer with everything only from 2.75 on.
+    // Answers to update and rebuild are complete only from 2.75 on.
     let whole = matches!(frame.purpose, Purpose::Show | Purpose::Detail) || version.at_least(75);
     let instance = &server.instance;
     if whole {
@@ -99,7 +99,7 @@ pub fn detailed(frame: Frame<'_>, server: &ServerRecord, extras: &Extras) -> Val
     Value::Object(view)
 }
 
-/// What every answer has in every version.
+/// Returns the fields that all answers have in all versions.
 fn core(frame: Frame<'_>, server: &ServerRecord) -> Map<String, Value> {
     let instance = &server.instance;
     let id = instance.uuid.to_string();
@@ -155,7 +155,7 @@ fn add_extended_attributes(view: &mut Map<String, Value>, frame: Frame<'_>, inst
         put("root_device_name", json!(instance.root_device_name));
         put("kernel_id", json!(""));
         put("ramdisk_id", json!(""));
-        // A rebuild's answer has it under a name of its own.
+        // A rebuild's answer adds the user data separately.
         if frame.purpose != Purpose::Rebuild {
             put("user_data", json!(instance.user_data));
         }
@@ -170,7 +170,7 @@ fn add_host_status(view: &mut Map<String, Value>, frame: Frame<'_>, extras: &Ext
     }
 }
 
-/// Fields that a microversion brought to every answer.
+/// Adds the fields that a microversion brought to all answers.
 fn add_dated(view: &mut Map<String, Value>, frame: Frame<'_>, server: &ServerRecord, extras: &Extras, whole: bool) {
     let (version, instance) = (frame.version, &server.instance);
     let spec = extras.request_spec.as_ref();
@@ -197,29 +197,29 @@ fn add_dated(view: &mut Map<String, Value>, frame: Frame<'_>, server: &ServerRec
     }
 }
 
-/// The status that users see.
+/// Returns the status that users see.
 pub fn status_of(instance: &Instance) -> &'static str {
     if instance.deleted { "DELETED" } else { api_status(instance.vm_state, instance.task_state) }
 }
 
-/// `AUTO` or `MANUAL`.
+/// Returns `AUTO` or `MANUAL`.
 pub fn disk_config(instance: &Instance) -> &'static str {
     if instance.auto_disk_config { "AUTO" } else { "MANUAL" }
 }
 
-/// Tells a project's servers on one host from those on others without naming the host; empty without a host.
+/// Returns a text that distinguishes a project's hosts without naming them; empty without a host.
 pub fn host_id(project_id: &str, host: Option<&str>) -> String {
     let Some(host) = host else { return String::new() };
     let digest = Sha224::new().chain_update(project_id).chain_update(host).finalize();
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// As `2026-11-20T12:00:00Z`.
+/// Formats a moment as `2026-11-20T12:00:00Z`.
 pub fn seconds(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
-/// As `2026-11-20T12:00:00.000000`.
+/// Formats a moment as `2026-11-20T12:00:00.000000`.
 pub fn micros(at: DateTime<Utc>) -> String {
     at.format("%Y-%m-%dT%H:%M:%S%.6f").to_string()
 }
@@ -235,7 +235,7 @@ fn image(frame: Frame<'_>, instance: &Instance) -> Value {
     image
 }
 
-/// The image's properties that say how to run a guest, as they were at creation.
+/// Returns the image properties that tell how to run a guest, as of creation.
 fn image_properties(instance: &Instance) -> Value {
     let known = |key: &str| ["hw_", "os_", "img_", "traits_required"].iter().any(|prefix| key.starts_with(prefix));
     let properties: BTreeMap<&str, &str> = instance
@@ -254,7 +254,7 @@ fn flavor(frame: Frame<'_>, flavor: &Flavor) -> Value {
     embedded_flavor(flavor, frame.visible)
 }
 
-/// A flavor as servers carry it from 2.47 on.
+/// Returns the flavor for a server's view from 2.47 on.
 pub fn embedded_flavor(flavor: &Flavor, visible: Visible) -> Value {
     let mut view = json!({
         "vcpus": flavor.vcpus,
@@ -270,7 +270,7 @@ pub fn embedded_flavor(flavor: &Flavor, visible: Visible) -> Value {
     view
 }
 
-/// Addresses by network name.
+/// Returns the addresses by network name.
 pub fn addresses(network: &NetworkInfo, with_mac: bool) -> Value {
     let mut by_network: Map<String, Value> = Map::new();
     for vif in &network.0 {
@@ -300,7 +300,7 @@ fn volumes_attached(version: ApiVersion, devices: &[BlockDevice]) -> Value {
     Value::Array(volumes.collect())
 }
 
-/// None for a server without interfaces, or whose interfaces are in no group.
+/// Returns the security groups; none for a server without interfaces or groups.
 fn security_groups(server: &ServerRecord) -> Option<Value> {
     if server.network.0.is_empty() || server.instance.vm_state == VmState::Deleted {
         return None;

@@ -23,7 +23,7 @@ use crate::saga::context::{Kind, Request};
 use crate::services::ServiceError;
 use crate::services::volume::Volume;
 
-/// Routes under the compute API's scope.
+/// Registers this resource's routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
     config.service(web::resource("/servers/{id}/os-volume_attachments").route(web::get().to(index)).route(web::post().to(attach))).service(
         web::resource("/servers/{id}/os-volume_attachments/{volume}")
@@ -105,7 +105,7 @@ async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Api
     Ok(HttpResponse::Ok().json(json!({"volumeAttachment": view})))
 }
 
-/// At rest or waiting for confirm or revert.
+/// Checks that the server is at rest or waits for confirm or revert.
 fn check_state(located: &Located, action: &str) -> Result<(), ApiError> {
     match located.instance.vm_state {
         VmState::Active | VmState::Stopped | VmState::Resized => access::require_no_task(&located.instance, action),
@@ -140,7 +140,7 @@ async fn usable_volume(
     Ok(volume)
 }
 
-/// The device asked for, or the first that is free.
+/// Returns the requested device name, or the first free one.
 fn device_name(server: &ServerRecord, wanted: Option<&str>) -> Result<String, ApiError> {
     let mut taken = devices::of_local_disks(&server.instance.flavor);
     taken.extend(server.block_devices.iter().filter_map(|device| device.device_name.clone()));
@@ -151,7 +151,7 @@ fn device_name(server: &ServerRecord, wanted: Option<&str>) -> Result<String, Ap
     }
 }
 
-/// From 2.85: whether the volume goes with the server. Another volume in its place is not supported.
+/// From 2.85 on changes whether the volume is deleted with the server. Replacing the volume is not supported.
 async fn update(
     api: web::Data<ComputeApi>,
     Caller(caller): Caller,
@@ -177,7 +177,7 @@ async fn update(
     empty(StatusCode::ACCEPTED)
 }
 
-/// What an answer shows may be sent back, but not changed.
+/// Accepts the other fields of an answer in the body, but only unchanged.
 fn check_unchanged(device: &BlockDevice, wanted: &Value) -> Result<(), ApiError> {
     let is = [
         ("id", device.attachment_id.map(|id| id.to_string())),

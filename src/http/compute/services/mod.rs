@@ -1,4 +1,4 @@
-//! `/os-services`: which services there are, whether they live, and whether they may take servers.
+//! `/os-services`: the services, their state, and whether they accept new servers.
 
 mod remove;
 mod update;
@@ -15,7 +15,7 @@ use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
-/// Routes.
+/// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/os-services").route(web::get().to(list)))
@@ -45,7 +45,7 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     ok(&json!({"services": views}))
 }
 
-/// From 2.69, the compute services of a cell that does not answer, as far as they are known without it.
+/// Returns the compute services of a silent cell, from 2.69 on, with the fields that are known without the cell.
 async fn unknown(api: &Catalog, cell: uuid::Uuid) -> Result<Vec<Value>, ApiError> {
     let hosts = api.api.hosts_of_cell(cell).await?;
     Ok(hosts.into_iter().map(|mapping| json!({"binary": COMPUTE, "host": mapping.host, "status": "UNKNOWN"})).collect())

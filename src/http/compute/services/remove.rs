@@ -1,4 +1,4 @@
-//! Removing a service whose host is gone for good: refused while anything is on the host or on the way to or from it.
+//! Removes the service of a host that is gone for good. Refused while the host has servers or takes part in a move.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::http::error::{ApiError, ErrorForm};
 use crate::http::microversion::ApiVersion;
 use crate::services::ServiceError;
 
-/// `DELETE /os-services/{id}`.
+/// Answers `DELETE /os-services/{id}`.
 pub async fn remove(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>) -> Answer {
     api.allow(&caller, "os_compute_api:os-services:delete")?;
     let (cell, service) = if version.at_least(53) { by_uuid(&api, &id).await? } else { by_number(&api, &id).await? };
@@ -38,7 +38,7 @@ async fn by_uuid<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Serv
     Ok(api.find(|cell| cell.service(uuid)).await?)
 }
 
-/// Numbers are each cell's own, so one may name several services: while a cell does not answer, nobody knows which.
+/// Finds a service by its id in a cell's database. Several cells may have this id, so all cells must answer.
 async fn by_number<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Service), ApiError> {
     let number: i32 = id.parse().map_err(|_| bad_request(format!("Invalid id {id}: it is not a number.")))?;
     let mut found = Vec::new();
@@ -52,8 +52,8 @@ async fn by_number<'a>(api: &'a Catalog, id: &str) -> Result<(&'a CellHandle, Se
     }
 }
 
-/// 409 while the host has servers, hidden ones too (they are the other half of a move), or takes part in one. What a cell that
-/// does not answer knows of such moves, placement knows as well: a move has a claim on its target before anything else.
+/// Answers 409 while the host has servers, hidden copies included, or takes part in a move. Placement also knows the moves of silent cells,
+/// because a move first makes its claim at the target.
 async fn refuse_while_in_use(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(), ApiError> {
     if !api.ask(cell, |db| db.instances_on_host(host)).await?.is_empty() {
         return Err(conflict("Unable to delete compute service that is hosting instances. Migrate or delete the instances first."));
@@ -70,7 +70,7 @@ async fn refuse_while_in_use(api: &Catalog, cell: &CellHandle, host: &str) -> Re
     Ok(())
 }
 
-/// True when anything is allocated from the host.
+/// True if anything is allocated from the host.
 async fn is_claimed(api: &Catalog, host: &str) -> Result<bool, ApiError> {
     let providers = api.placement.providers().await.map_err(placement_error)?;
     let mut used = providers.iter().filter(|provider| provider.name == host).flat_map(|provider| provider.usages.values());
@@ -85,7 +85,7 @@ fn involving(host: &str, statuses: &[MigrationStatus]) -> MigrationFilter {
     MigrationFilter { host: Some(host.to_owned()), statuses: statuses.to_vec(), ..MigrationFilter::default() }
 }
 
-/// Takes the host out of its aggregates, out of scheduling and out of its cell.
+/// Removes the host from its aggregates, from placement and from its cell.
 async fn forget_host(api: &Catalog, cell: &CellHandle, host: &str) -> Result<(), ApiError> {
     for aggregate in api.api.aggregates().await?.iter().filter(|aggregate| aggregate.hosts.contains(host)) {
         match api.api.remove_aggregate_host(aggregate.id, host).await {

@@ -1,4 +1,4 @@
-//! Taking a service out of use, bringing it back, and saying that its host is off.
+//! Disables and enables a service, and forces its host down.
 
 use actix_web::web;
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn by_action(forced_down: bool) -> Value {
     schema::object(&fields, &["host", "binary"])
 }
 
-/// `PUT /os-services/{id}`: from 2.53 the id is a service's; before, it is the name of what to do to the one in the body.
+/// Answers `PUT /os-services/{id}`. From 2.53 on the id is a service's; before, the id is an action on the service in the body.
 pub async fn update(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, id: web::Path<String>, body: Document) -> Answer {
     api.allow(&caller, "os_compute_api:os-services:update")?;
     if version.at_least(53) { one(version, &api, &id, &body).await } else { act(version, &api, &id, &body).await }

@@ -1,4 +1,4 @@
-//! Flavors, key pairs and server groups.
+//! Tests of flavors, key pairs and server groups.
 
 use serde_json::{Value, json};
 
@@ -160,7 +160,7 @@ async fn extra_specs_are_kept_by_key() {
         for (key, value) in [("k".repeat(256), "v".to_owned()), ("k".to_owned(), "v".repeat(256))] {
             assert_eq!(cloud.post("admin", "2.1", path, json!({"extra_specs": {key: value}})).await.0, 400);
         }
-        // Present and new specs are bounded together.
+        // Present and new specs count together.
         let many = |from: u32, to: u32| json!({"extra_specs": (from..to).map(|n| (format!("k{n}"), json!("v"))).collect::<serde_json::Map<_, _>>()});
         assert_eq!(cloud.post("admin", "2.1", path, many(0, 129)).await.0, 400);
         let held = fields(&cloud.get("member", "2.1", path).await.1["extra_specs"]).len();

@@ -1,4 +1,4 @@
-//! Aggregates, zones, services and hypervisors.
+//! Tests of aggregates, zones, services and hypervisors.
 
 use serde_json::{Value, json};
 

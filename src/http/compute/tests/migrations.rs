@@ -1,4 +1,4 @@
-//! `/os-migrations`: a move over two cells is one, and its newest record is what counts.
+//! Tests of `/os-migrations`: a move between two cells is listed once, by its newest record.
 
 use chrono::TimeDelta;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The compute API besides servers, as clients speak it: exact statuses and bodies, over databases of each kind.
+//! Tests of the compute API without servers, by exact statuses and bodies, over databases of each kind.
 
 mod definitions;
 mod hosts;
@@ -77,12 +77,12 @@ pub(super) struct Cloud {
     policy: Arc<PolicyEnforcer>,
 }
 
-/// A cloud on every database that there is.
+/// Makes a cloud on each available database.
 pub(super) async fn clouds() -> Vec<Cloud> {
     clouds_counting(true).await
 }
 
-/// The same; quotas are counted from placement, or in each cell.
+/// Makes clouds as [`clouds`] does. Quotas are counted in placement, or from the request specs.
 pub(super) async fn clouds_counting(from_placement: bool) -> Vec<Cloud> {
     let counting = Counting { from_placement, again_when_taken: true };
     let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
@@ -172,7 +172,7 @@ impl Cloud {
         uuid
     }
 
-    /// The same under a known id.
+    /// Puts an active server of alice's on a host, under a given id.
     pub async fn add_server_as(&self, cell: usize, host: &str, name: &str, hidden: bool, uuid: Uuid) {
         let flavor = Flavor { id: "1".into(), name: "small".into(), vcpus: 2, memory_mb: 512, root_gb: 10, ..Flavor::default() };
         let mut instance = Instance::new(uuid, "demo", "alice", name, flavor, self.env.now());
@@ -188,14 +188,14 @@ impl Cloud {
         self.cells[cell].db.recount_usage(host).await.unwrap();
     }
 
-    /// Sends a request as the holder of a token at a microversion, and gives status and body; an empty body is null. Every
-    /// answer must echo the version, and an error must be in compute's form.
+    /// Sends a request with a token at a microversion, and returns status and body; an empty body is null. Checks that the answer names the
+    /// version, and that an error has compute's form.
     pub async fn send(&self, token: &str, version: &str, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         let (status, _, body) = self.answer(token, version, method, path, body).await;
         (status, body)
     }
 
-    /// The same with the answer's headers.
+    /// Sends a request as `send` does, and also returns the answer's headers.
     pub async fn answer(&self, token: &str, version: &str, method: Method, path: &str, body: Option<Value>) -> (u16, HeaderMap, Value) {
         let catalog = self.catalog.clone();
         let part: Part = Arc::new(move |config| {
@@ -253,17 +253,17 @@ impl Cloud {
     }
 }
 
-/// The values at a JSON pointer of each element.
+/// Returns the value at a JSON pointer in each element.
 pub(super) fn column(list: &Value, pointer: &str) -> Vec<Value> {
     list.as_array().unwrap().iter().map(|element| element.pointer(pointer).cloned().unwrap_or(Value::Null)).collect()
 }
 
-/// The names of an object's fields.
+/// Returns the names of an object's fields.
 pub(super) fn fields(object: &Value) -> Vec<&str> {
     object.as_object().unwrap().keys().map(String::as_str).collect()
 }
 
-/// What no microversion or caller can be surprised by: unknown names are 404 and foreign things need their rule.
+/// In all microversions unknown names are 404, and others' things need their rule.
 #[actix_web::test]
 async fn unknown_names_are_not_found_and_rules_hold() {
     for cloud in clouds().await {

@@ -1,4 +1,4 @@
-//! Limits, quota sets and classes, and reports of usage.
+//! Tests of limits, quota sets and classes, and usage reports.
 
 use std::collections::BTreeMap;
 
@@ -156,7 +156,7 @@ async fn usage_over_time_is_true() {
 }
 
 impl Cloud {
-    /// A server of alice's that was accepted, claimed its room, and is mapped to a cell.
+    /// Makes a server of alice's that was accepted, may have claimed its resources, and is mapped to a cell.
     async fn accept_server(&self, cell: Option<usize>, claims: bool) -> Uuid {
         let uuid = self.env.uuid();
         let flavor = Flavor { id: "1".into(), name: "small".into(), vcpus: 2, memory_mb: 512, root_gb: 10, ..Flavor::default() };
@@ -186,7 +186,7 @@ impl Cloud {
         uuid
     }
 
-    /// Makes the mappings of living servers as an older release wrote them: they do not say that no delete was asked for.
+    /// Removes the delete flag from the mappings of living servers, as an older release left them.
     async fn age_mappings(&self) {
         let age = |conn: &mut crate::db::Conn| {
             let sql = "UPDATE instance_mappings SET queued_for_delete = NULL WHERE queued_for_delete = false";
@@ -212,14 +212,14 @@ impl Cloud {
         self.placement.replace_allocations(Fence { server: consumer, epoch: 1, attempt: 1 }, vec![claim]).await.unwrap();
     }
 
-    /// The body and the cells that are missing from it.
+    /// Returns the body, and the cells missing from its figures.
     async fn get_and_missing(&self, token: &str, path: &str) -> (Value, Option<String>) {
         let (status, headers, body) = self.answer(token, "2.57", Method::GET, path, None).await;
         assert_eq!(status, 200, "{path}: {body}");
         (body, headers.get(INCOMPLETE).map(|cells| cells.to_str().unwrap().to_owned()))
     }
 
-    /// Instances, cores and memory in use, as `/limits` and a quota's details say, and the cells that are missing from it.
+    /// Returns the used instances, cores and memory according to `/limits` and the quota's details, and the missing cells.
     async fn used(&self) -> ([i64; 3], Option<String>) {
         let (answer, missing) = self.get_and_missing("member", "/limits").await;
         let absolute = &answer["limits"]["absolute"];
@@ -236,20 +236,20 @@ async fn counted_from_placement_usage_is_whole_while_a_cell_is_down() {
     for cloud in clouds().await {
         cloud.accept_server(Some(0), true).await;
         let far = cloud.accept_server(Some(1), true).await;
-        // Of one that has claimed nothing yet, the build request says what it will take.
+        // If a server has claimed nothing yet, its build request says how much it will use.
         cloud.accept_server(None, false).await;
         cloud.accept_server(None, true).await;
         for cell in &cloud.cells {
             cell.db.db().set_outage(Outage::Refuses);
         }
         assert_eq!(cloud.used().await, ([4, 8, 2048], None));
-        // While a move is not confirmed, both its sides count.
+        // Until a move is confirmed, both its sides count.
         let operations = Operations::new(cloud.api.db().clone());
         let moved = cloud.env.uuid();
         operations.begin(NewSaga::new(moved, far, ("resize", 1), "accept", "{}".into(), "me")).await.unwrap();
         cloud.claim(moved, "MIGRATION", 1, 256).await;
         assert_eq!(cloud.used().await, ([4, 9, 2304], None));
-        // From the acceptance of its delete on a server counts no more, nor does what a move of its holds.
+        // After its delete is accepted, neither a server nor its move counts.
         cloud.api.set_queued_for_delete(far, true).await.unwrap();
         assert_eq!(cloud.used().await, ([3, 6, 1536], None));
         operations.release(moved, 1).await.unwrap();
@@ -278,7 +278,7 @@ async fn counted_in_cells_usage_names_the_cells_that_are_missing() {
         assert_eq!(missing.as_deref(), Some("cell2"));
         let (_, missing) = cloud.get_and_missing("admin", "/os-simple-tenant-usage?start=2000-01-01T00:00:00").await;
         assert_eq!(missing.as_deref(), Some("cell2"));
-        // Who has nothing in the cell that is down is told true figures, whoever else has.
+        // A project without servers in the silent cell gets complete figures.
         let (_, missing) = cloud.get_and_missing("other", "/limits").await;
         assert_eq!(missing, None);
         for mapping in cloud.api.instance_mappings(MappingFilter::default()).await.unwrap() {

@@ -1,6 +1,6 @@
-//! The `Range` of a download: one range of bytes, as in Glance.
+//! The `Range` of a download: a single range of bytes, as in Glance.
 
-/// Why a range is not served.
+/// The reason why a range is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unsatisfiable {
     #[error("Invalid Range header.")]
@@ -11,7 +11,7 @@ pub enum Unsatisfiable {
     BehindTheEnd(u64),
 }
 
-/// First byte and length, at least 1, of a part of `size` bytes.
+/// Returns the first byte and the length (at least 1) of a part of `size` bytes.
 pub fn of(text: &str, size: u64) -> Result<(u64, u64), Unsatisfiable> {
     if text.contains(',') {
         return Err(Unsatisfiable::Multiple);

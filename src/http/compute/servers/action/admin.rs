@@ -1,4 +1,4 @@
-//! What operators do: reset a server's state. And the console, of which no driver keeps a log yet.
+//! Actions of operators: reset a server's state, and read its console, whose log no driver keeps yet.
 
 use actix_web::http::StatusCode;
 

@@ -1,5 +1,5 @@
-//! `forceDelete` and `restore`. No delete is deferred here, as in Nova unless its `reclaim_instance_interval` is set: a forced one
-//! is a delete like any other, and no server is ever SOFT_DELETED and could be restored.
+//! `forceDelete` and `restore`. Deletes are never deferred, as in Nova without `reclaim_instance_interval`: a forced delete is an ordinary
+//! delete, and no server is SOFT_DELETED, so none can be restored.
 
 use actix_web::http::StatusCode;
 
@@ -7,13 +7,13 @@ use super::Asked;
 use crate::http::compute::answer::{Answer, empty};
 use crate::http::compute::servers::access::wrong_state;
 
-/// As `DELETE /servers/{id}`, also for a server whose cell is down.
+/// Deletes as `DELETE /servers/{id}` does, even if the server's cell is down.
 pub(super) async fn force_delete(asked: &Asked<'_>) -> Answer {
     asked.api.delete(asked.caller.clone(), asked.id, "os_compute_api:os-deferred-delete:force").await?;
     empty(StatusCode::ACCEPTED)
 }
 
-/// 409 for every server there is.
+/// Answers 409 for every existing server.
 pub(super) async fn restore(asked: &Asked<'_>) -> Answer {
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:os-deferred-delete:restore").await?;
     let instance = &located.instance;

@@ -1,4 +1,4 @@
-//! Lock and unlock: a locked server is left alone by all but administrators.
+//! Lock and unlock: only administrators may act on a locked server.
 
 use actix_web::http::StatusCode;
 
@@ -16,7 +16,7 @@ pub(super) async fn lock(asked: &Asked<'_>) -> Answer {
     let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-lock-server:lock").await?;
     let reason = asked.body["lock"]["locked_reason"].as_str().filter(|_| asked.version.at_least(73)).map(str::to_owned);
     let by = role_of(asked, &located);
-    // An owner's lock does not replace an administrator's.
+    // An owner's lock does not replace an administrator's lock.
     if by == "owner" && located.instance.locked_by.as_deref() == Some("admin") {
         return empty(StatusCode::ACCEPTED);
     }
@@ -42,12 +42,12 @@ pub(super) async fn unlock(asked: &Asked<'_>) -> Answer {
     empty(StatusCode::ACCEPTED)
 }
 
-/// As whom the caller locks.
+/// Returns the role in which the caller locks.
 fn role_of(asked: &Asked<'_>, located: &Located) -> &'static str {
     if asked.caller.project_id == located.instance.project_id { "owner" } else { "admin" }
 }
 
-/// Makes a change that is an instance action of its own.
+/// Makes a change and records it as an instance action.
 pub(super) async fn record(asked: &Asked<'_>, located: &Located, action: &str, change: InstanceChange) -> Result<(), ApiError> {
     let caller = asked.caller;
     let uuid = located.instance.uuid;

@@ -1,4 +1,4 @@
-//! `POST /servers/{id}/action`: the body's one key names the action.
+//! `POST /servers/{id}/action`: the only key of the body names the action.
 
 mod admin;
 mod deferred_delete;
@@ -19,20 +19,20 @@ use crate::http::compute::catalog::Catalog;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
-/// One action as it was asked for.
+/// A requested action.
 struct Asked<'a> {
     api: &'a ComputeApi,
     catalog: &'a Catalog,
     caller: &'a RequestContext,
     version: ApiVersion,
-    /// The server, as the path names it.
+    /// The server's id as the path has it.
     id: &'a str,
-    /// With the action's name as its one key.
+    /// The body, whose only key is the action's name.
     body: &'a Document,
     base: String,
 }
 
-/// The handler.
+/// Answers `POST /servers/{id}/action`.
 pub async fn action(
     request: HttpRequest,
     api: web::Data<ComputeApi>,

@@ -49,7 +49,7 @@ pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
     keep_rest(asked, &located, wanted, new_image, key).await?;
     let mut server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
     if !server.instance.is_volume_backed() {
-        // The record gets it when the disk is made of it.
+        // The answer shows the new image now; the record gets it when the disk is made.
         server.instance.image_ref = image.id.to_string();
     }
     let mut view = asked.api.view(asked.caller, &asked.base, asked.version, Purpose::Rebuild, &server).await?;
@@ -64,7 +64,7 @@ async fn sealed(asked: &Asked<'_>, admin_pass: &Secret<String>) -> Sealed {
     let (env, admin_pass) = (asked.api.env.clone(), Some(admin_pass.clone()));
     let seal = move |body: &Value| {
         let wanted = &body["rebuild"];
-        // None are as good as empty ones, which are given, too.
+        // A null removes the guest's user data, as an empty text does.
         let user_data = wanted.get("user_data").map(|text| Secret::new(text.as_str().unwrap_or_default().to_owned()));
         let secrets = GuestSecrets { admin_pass, user_data, files: InjectedFile::list(&wanted["personality"]) };
         secrets.sealed(|bytes| env.seal(bytes))
@@ -72,7 +72,7 @@ async fn sealed(asked: &Asked<'_>, admin_pass: &Secret<String>) -> Sealed {
     asked.body.judge(seal).await
 }
 
-/// From 2.93 a rebuild fills the root volume anew; before, it leaves the volume as it is.
+/// True if a rebuild fills the root volume again: from 2.93 on. Before, it keeps the volume's bytes.
 fn reimages(version: ApiVersion) -> bool {
     version.at_least(93)
 }
@@ -96,7 +96,7 @@ async fn usable_image(asked: &Asked<'_>, instance: &Instance, root: Option<&Volu
     Ok(image)
 }
 
-/// The volume that the server boots from, if it does; whoever made it.
+/// Returns the server's root volume, if it boots from one.
 async fn root_volume(asked: &Asked<'_>, instance: &Instance) -> Result<Option<Volume>, ApiError> {
     if !instance.is_volume_backed() {
         return Ok(None);
@@ -107,7 +107,7 @@ async fn root_volume(asked: &Asked<'_>, instance: &Instance) -> Result<Option<Vo
     Ok(Some(asked.api.volumes.volume(root.ok_or_else(missing)?).await.map_err(service_error)?))
 }
 
-/// `Some(None)` takes the key away.
+/// Returns the new key. `Some(None)` removes the key.
 async fn key_pair(asked: &Asked<'_>, wanted: &Value) -> Result<Option<Option<KeyPair>>, ApiError> {
     let Some(name) = wanted.get("key_name") else { return Ok(None) };
     let Some(name) = name.as_str() else { return Ok(Some(None)) };
@@ -148,7 +148,7 @@ fn rebuild_request(located: &Located, wanted: &Value, image: &Image, key: Option
     }
 }
 
-/// What a rebuild changes beside what the operation itself writes.
+/// Writes the changes of a rebuild that the operation does not write.
 async fn keep_rest(
     asked: &Asked<'_>,
     located: &Located,

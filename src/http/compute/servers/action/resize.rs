@@ -17,7 +17,7 @@ use crate::http::error::{ApiError, ErrorForm};
 use crate::saga::context::{Kind, Request};
 use crate::services::ServiceError;
 
-/// The policy that lets a move leave its cell.
+/// The policy rule that lets a move leave its cell.
 const CROSS_CELL: &str = "compute:servers:resize:cross_cell";
 
 pub(super) async fn resize(asked: &Asked<'_>) -> Answer {
@@ -69,7 +69,7 @@ pub(super) async fn confirm(asked: &Asked<'_>) -> Answer {
 pub(super) async fn revert(asked: &Asked<'_>) -> Answer {
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:revert_resize").await?;
     let instance = &located.instance;
-    // A server that was made smaller grows again.
+    // A revert of a shrinking resize makes the server grow.
     if let (VmState::Resized, Some(old)) = (instance.vm_state, &instance.old_flavor) {
         quota::check_regrowth(asked.catalog, asked.caller, &instance.project_id, &instance.flavor, old).await?;
     }
@@ -77,7 +77,7 @@ pub(super) async fn revert(asked: &Asked<'_>) -> Answer {
     empty(StatusCode::ACCEPTED)
 }
 
-/// The state comes before what is wrong with the request; it is checked again when the operation takes the server.
+/// Checks the state before the rest of the request. The operation checks it again when it takes the server.
 fn check_state(instance: &Instance, action: &str) -> Result<(), ApiError> {
     access::require_no_task(instance, action)?;
     match instance.vm_state {
@@ -121,7 +121,7 @@ fn check_flavor(instance: &Instance, flavor: &Flavor) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// 401 when the image is there but no longer the caller's to use. One that is gone is no obstacle: a move carries the disk.
+/// Answers 401 if the image exists but the caller may no longer use it. A deleted image is no obstacle, because a move carries the disk.
 async fn check_image_access(asked: &Asked<'_>, instance: &Instance) -> Result<(), ApiError> {
     let Ok(id) = uuid::Uuid::parse_str(&instance.image_ref) else { return Ok(()) };
     match asked.api.images.image(id).await {
@@ -139,13 +139,13 @@ fn may_leave_cell(asked: &Asked<'_>, instance: &Instance) -> bool {
     asked.api.policy.check(CROSS_CELL, asked.caller, &access::target(instance))
 }
 
-/// True when a port of the server asks for bandwidth: such a server stays in its cell.
+/// True if a port of the server requests bandwidth: then the server must stay in its cell.
 async fn has_qos_port(asked: &Asked<'_>, instance: &Instance) -> Result<bool, ApiError> {
     let ports = asked.api.network.ports_of(instance.uuid).await.map_err(service_error)?;
     Ok(ports.iter().any(|port| port.resource_request.is_some()))
 }
 
-/// A cell that the server may not go to might as well not exist: its hosts are not found.
+/// Checks the target host. A host in a cell that the server may not go to is reported as unknown.
 async fn check_host(asked: &Asked<'_>, located: &Located, host: &str, may_leave: bool, qos: bool) -> Result<(), ApiError> {
     let unknown = || bad_request(format!("Compute host {host} could not be found."));
     if located.instance.host.as_deref() == Some(host) {

@@ -1,5 +1,5 @@
-//! `addSecurityGroup` and `removeSecurityGroup`: the groups of all of a server's ports. Ports of other projects that name the
-//! server as their device are none of its ports.
+//! `addSecurityGroup` and `removeSecurityGroup`: change the groups of all of a server's ports. Ports of other projects that name the server
+//! as their device are not its ports.
 
 use actix_web::http::StatusCode;
 use uuid::Uuid;
@@ -61,7 +61,7 @@ async fn ports_of(asked: &Asked<'_>, located: &Located) -> Result<Vec<Port>, Api
     Ok(ports.into_iter().filter(|port| port.project_id == located.instance.project_id).collect())
 }
 
-/// The server shows what its ports have now.
+/// Saves the ports' present groups in the server's record.
 async fn remember(asked: &Asked<'_>, located: &Located) -> Answer {
     let names = security_groups::names(&*asked.api.network, located.instance.uuid, &located.instance.project_id).await?;
     let change = InstanceChange { security_groups: Some(StringList(names)), ..InstanceChange::default() };

@@ -1,4 +1,4 @@
-//! The disks and volumes of a new server: what a request asks for, looked up and judged, with a device name for each.
+//! The disks and volumes of a new server: looks up and checks the request's devices, and gives each a device name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,27 +20,27 @@ use crate::saga::context::RequestedVolume;
 use crate::services::ServiceError;
 use crate::services::image::Image;
 
-/// What a request's block devices come to.
+/// The checked block devices of a request.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Disks {
-    /// In boot order, the root first when it is a volume.
+    /// In boot order. A root volume comes first.
     pub volumes: Vec<Disk>,
-    /// The root disk is a volume.
+    /// True if the root disk is a volume.
     pub volume_backed: bool,
-    /// The image in the volume that the server boots from, when that volume exists.
+    /// The image metadata of an existing volume that the server boots from.
     pub boot_volume_image: BTreeMap<String, String>,
 }
 
-/// One volume.
+/// A volume.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Disk {
-    /// None for one to make.
+    /// None for a volume to make.
     pub volume: Option<Uuid>,
-    /// GiB of one to make.
+    /// The size in GiB of a volume to make.
     pub size_gb: Option<i32>,
-    /// What a new one is filled with.
+    /// The image that fills a new volume.
     pub image: Option<Image>,
-    /// The type of one to make; none for the default.
+    /// The type of a volume to make; none means the default type.
     pub volume_type: Option<String>,
     pub boot_index: Option<i32>,
     pub device_name: String,
@@ -49,7 +49,7 @@ pub struct Disk {
 }
 
 impl Disks {
-    /// For one server: chooses the ids of the volumes to make.
+    /// Returns one server's volumes, and chooses ids for those to make.
     pub fn for_server(&self, env: &Env) -> Vec<RequestedVolume> {
         let one = |disk: &Disk| RequestedVolume {
             volume_id: disk.volume.unwrap_or_else(|| env.uuid()),
@@ -64,13 +64,13 @@ impl Disks {
         self.volumes.iter().map(one).collect()
     }
 
-    /// The image that a volume-backed server's root is filled with, whose demands the flavor must meet.
+    /// Returns the image that fills the root volume. The flavor must meet its demands.
     pub fn boot_image(&self) -> Option<&Image> {
         self.volumes.iter().find(|disk| disk.boot_index == Some(0)).and_then(|disk| disk.image.as_ref())
     }
 }
 
-/// A device as the request has it, in the newer form.
+/// A device of the request, in the newer form.
 struct Wanted<'a> {
     source: &'a str,
     destination: &'a str,
@@ -85,7 +85,7 @@ fn invalid(why: &str) -> ApiError {
     bad_request(format!("Block Device Mapping is Invalid: {why}"))
 }
 
-/// Looks up and judges a request's block devices.
+/// Looks up and checks a request's block devices.
 pub async fn look_up(api: &ComputeApi, caller: &RequestContext, request: &NewServerRequest, flavor: &Flavor) -> Result<Disks, ApiError> {
     let has_image = !request.image.is_empty();
     let mut wanted = Vec::new();
@@ -126,7 +126,7 @@ pub async fn look_up(api: &ComputeApi, caller: &RequestContext, request: &NewSer
     Ok(disks)
 }
 
-/// The form in which clients say "the root disk is imageRef's": any other image cannot become a local disk.
+/// Checks a local root disk. Clients must repeat imageRef for it, because no other image can become a local disk.
 async fn check_local_root(
     api: &ComputeApi,
     caller: &RequestContext,
@@ -143,7 +143,7 @@ async fn check_local_root(
     Ok(())
 }
 
-/// Reads `block_device_mapping_v2`; nothing for a `no_device`.
+/// Parses `block_device_mapping_v2`; none for a `no_device`.
 fn current(entry: &Value) -> Result<Option<Wanted<'_>>, ApiError> {
     if is_no_device(entry) {
         return Ok(None);
@@ -169,7 +169,7 @@ fn current(entry: &Value) -> Result<Option<Wanted<'_>>, ApiError> {
     Ok(Some(Wanted { source, destination, id, size_gb, boot_index, name: entry["device_name"].as_str(), entry }))
 }
 
-/// Reads `block_device_mapping`; the first one is the root when there is no image.
+/// Parses `block_device_mapping`. The first device is the root if there is no image.
 fn legacy(entry: &Value, is_root: bool) -> Result<Option<Wanted<'_>>, ApiError> {
     if is_no_device(entry) {
         return Ok(None);
@@ -195,7 +195,7 @@ fn is_no_device(entry: &Value) -> bool {
     entry.get("no_device").is_some_and(|flag| as_bool(flag) || flag.is_object())
 }
 
-/// Boot indexes must count from 0 without a gap; the image's root is the 0 when no device is.
+/// Checks that boot indexes count from 0 without a gap. The image's root has index 0 if no device has it.
 fn check_boot_order(wanted: &[Wanted<'_>], has_image: bool) -> Result<(), ApiError> {
     let mut indexes: Vec<i32> = wanted.iter().filter_map(|device| device.boot_index).collect();
     indexes.sort_unstable();
@@ -210,7 +210,7 @@ fn check_boot_order(wanted: &[Wanted<'_>], has_image: bool) -> Result<(), ApiErr
     }
 }
 
-/// Local disks are the flavor's; a request may name them but not ask for more.
+/// Checks local disks. The flavor decides about them: a request may name them but not exceed them.
 fn check_local_disks(wanted: &[Wanted<'_>], flavor: &Flavor) -> Result<(), ApiError> {
     let is_swap = |device: &Wanted<'_>| {
         device.entry["guest_format"].as_str() == Some("swap") || device.entry["virtual_name"].as_str() == Some("swap")
@@ -289,7 +289,7 @@ async fn volume(
     Ok(disk)
 }
 
-/// The type that the volume is to have; an empty name asks for the default one.
+/// Returns the requested volume type. An empty name requests the default.
 fn volume_type(entry: &Value) -> Option<&str> {
     entry["volume_type"].as_str().filter(|name| !name.is_empty())
 }
@@ -316,7 +316,7 @@ async fn existing_volume(
     if request.max_count > 1 && !volume.multiattach {
         return Err(bad_request("Cannot attach one or more volumes to multiple instances"));
     }
-    // With an image beside it nobody asks whether the volume can be booted from, as in Nova.
+    // If the request also names an image, the volume need not be bootable, as in Nova.
     if device.boot_index == Some(0) && request.image.is_empty() && !volume.bootable {
         return Err(bad_request(format!("Block Device {id} is not bootable.")));
     }

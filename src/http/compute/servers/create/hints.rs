@@ -1,4 +1,4 @@
-//! The scheduler hints of a new server: followed, or refused.
+//! The scheduler hints of a new server are followed or refused.
 
 use crate::db::api::instance_mappings::InstanceMapping;
 use crate::domain::context::RequestContext;
@@ -7,7 +7,7 @@ use crate::http::compute::answer::bad_request;
 use crate::http::compute::servers::ComputeApi;
 use crate::http::error::ApiError;
 
-/// 400 for a hint that no filter would follow, or that names a server which is not the caller's to name.
+/// Answers 400 for a hint that no enabled filter follows, or that names a server the caller may not name.
 pub async fn check(api: &ComputeApi, caller: &RequestContext, hints: &Hints) -> Result<(), ApiError> {
     scheduler_hints::check(hints, &api.options.scheduler_filters).map_err(bad_request)?;
     for hint in [SAME_HOST, DIFFERENT_HOST] {

@@ -1,4 +1,4 @@
-//! Flavor and image of a new or rebuilt server, judged against each other.
+//! Checks the flavor and the image of a new or rebuilt server against each other.
 
 use uuid::Uuid;
 
@@ -12,10 +12,10 @@ use crate::services::image::{Image, ImageService};
 
 const GIB: i64 = 1 << 30;
 
-/// The answer about an image that does not exist, or is not the caller's to know of.
+/// The error message for an image that does not exist or that the caller may not know of.
 pub const UNKNOWN: &str = "Can not find requested image";
 
-/// An image that the caller may use; `unknown` is the 400 when there is none.
+/// Returns an image that the caller may use. If there is none, answers 400 with the message `unknown`.
 pub async fn usable(service: &dyn ImageService, caller: &RequestContext, id: &str, unknown: &str) -> Result<Image, ApiError> {
     let uuid = Uuid::parse_str(id).map_err(|_| bad_request(unknown))?;
     let image = service.visible_image(caller, uuid).await.map_err(|error| match error {
@@ -28,7 +28,7 @@ pub async fn usable(service: &dyn ImageService, caller: &RequestContext, id: &st
     Ok(image)
 }
 
-/// 400 unless a new volume of this size can hold the image.
+/// Answers 400 unless a new volume of this size can hold the image.
 pub fn check_fits_volume(image: &Image, size_gb: i32) -> Result<(), ApiError> {
     let (has, wants) = (i64::from(size_gb) * GIB, (i64::from(image.min_disk) * GIB).max(image.size.unwrap_or(0)));
     if has < wants {
@@ -37,7 +37,7 @@ pub fn check_fits_volume(image: &Image, size_gb: i32) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// 400 unless the flavor has what the image asks for. The disk of a volume-backed server is the volume's affair.
+/// Answers 400 unless the flavor meets the image's demands. The flavor's disk size does not matter for a volume-backed server.
 pub fn check_fits(image: &Image, flavor: &Flavor, volume_backed: bool) -> Result<(), ApiError> {
     if image.min_ram > flavor.memory_mb {
         return Err(bad_request("Flavor's memory is too small for requested image."));

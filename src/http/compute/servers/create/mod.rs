@@ -1,5 +1,4 @@
-//! `POST /servers`: everything that is wrong with a request is found here, before anything exists; what remains is begun and
-//! answered with 202.
+//! `POST /servers`: finds all errors of a request before anything is made, then begins the operations and answers 202.
 
 mod block_devices;
 mod hints;
@@ -41,7 +40,7 @@ use crate::http::microversion::ApiVersion;
 use crate::saga::context::{Context, CreateRequest, Kind, Request};
 use crate::services::image::Image;
 
-/// The handler.
+/// Answers `POST /servers`.
 pub async fn create(
     request: HttpRequest,
     api: web::Data<ComputeApi>,
@@ -67,11 +66,11 @@ pub async fn create(
     Ok(accepted(&api, &base_url::of(&request), &body, &plan, made))
 }
 
-/// Everything that was looked up.
+/// The checked request, with all looked-up records.
 struct Plan {
     wanted: NewServerRequest,
     flavor: Flavor,
-    /// The image that the root disk comes from, on the host or on a volume.
+    /// The image of the root disk, on the host or on a volume.
     image: Option<Image>,
     disks: Disks,
     interfaces: Interfaces,
@@ -79,15 +78,15 @@ struct Plan {
     group: Option<Uuid>,
     host: Option<String>,
     admin_pass: Secret<String>,
-    /// Every server's secrets.
+    /// The sealed secrets, equal for all servers.
     sealed: Option<Sealed>,
     reservation_id: String,
-    /// The project's, to be checked again with each server.
+    /// The project's room, which each server's commit checks again.
     room: Option<CountedRoom>,
 }
 
 impl Plan {
-    /// The demands on hosts of the image on the root disk, or in the volume that the server boots from.
+    /// Returns the demands on hosts of the image on the root disk or the root volume.
     fn image_properties(&self) -> BTreeMap<String, String> {
         match &self.image {
             Some(image) => image_demands(&image.properties),
@@ -111,7 +110,7 @@ fn authorize(api: &ComputeApi, caller: &RequestContext, wanted: &NewServerReques
 
 async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wanted: NewServerRequest) -> Result<Plan, ApiError> {
     let flavor = api.flavor_for(caller, &wanted.flavor).await?;
-    // An image that is named is looked up, also where a volume takes the root's place.
+    // Checks a named image even if the root is a volume.
     let named = match wanted.image.as_str() {
         "" => None,
         id => Some(image::usable(&*api.images, caller, id, image::UNKNOWN).await?),
@@ -144,7 +143,8 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
     Ok(Plan { wanted, flavor, image, disks, interfaces, key, group, host, admin_pass, sealed: None, reservation_id, room: None })
 }
 
-/// None for the default group: it is made with the project's first port, and this request may still be refused.
+/// Returns the named groups; none for the default group. The project's first port makes the default group, because this request may still
+/// be refused.
 async fn named_groups(api: &ComputeApi, caller: &RequestContext, names: &[String]) -> Result<Vec<Uuid>, ApiError> {
     if names.iter().all(|name| name == "default") {
         return Ok(Vec::new());
@@ -182,7 +182,7 @@ async fn server_group(api: &ComputeApi, caller: &RequestContext, wanted: &NewSer
     }
 }
 
-/// The one host that an administrator demands.
+/// Returns the host that an administrator demands.
 async fn destination(api: &ComputeApi, wanted: &NewServerRequest) -> Result<Option<String>, ApiError> {
     let requested = wanted.requested_host.as_ref().or(wanted.requested_hypervisor.as_ref());
     let forced = wanted.zone.host.as_ref().or(wanted.zone.node.as_ref());
@@ -201,7 +201,7 @@ async fn destination(api: &ComputeApi, wanted: &NewServerRequest) -> Result<Opti
     }
 }
 
-/// A forced host is in the zone it is in, whatever the request says; else the zone must exist.
+/// Checks that the zone exists. A forced host overrides the request's zone.
 async fn check_zone(api: &ComputeApi, wanted: &NewServerRequest) -> Result<(), ApiError> {
     let Some(zone) = wanted.zone.name.as_deref().filter(|_| wanted.zone.host.is_none() && wanted.zone.node.is_none()) else {
         return Ok(());
@@ -211,8 +211,8 @@ async fn check_zone(api: &ComputeApi, wanted: &NewServerRequest) -> Result<(), A
     if exists { Ok(()) } else { Err(bad_request("The requested availability zone is not available")) }
 }
 
-/// Begins one operation per server. When a later one is refused, those that were begun are kept if they are at least `min_count`,
-/// and deleted again otherwise.
+/// Begins one operation per server. If a later one is refused, keeps the begun ones if there are at least `min_count`, and otherwise
+/// deletes them.
 async fn begin_all(api: &ComputeApi, caller: &RequestContext, plan: &Plan) -> Result<Vec<Instance>, ApiError> {
     let mut made = Vec::new();
     for at in 0..plan.wanted.max_count {
@@ -233,7 +233,7 @@ async fn begin_all(api: &ComputeApi, caller: &RequestContext, plan: &Plan) -> Re
     Ok(made)
 }
 
-/// They are deleted as soon as they are made.
+/// Queues deletes of these servers, so that they are deleted once they are made.
 async fn give_back(api: &ComputeApi, caller: &RequestContext, made: &[Instance]) {
     for instance in made {
         if let Err(error) = api.registry.api().queue_delete(instance.uuid, caller.clone()).await {
@@ -242,7 +242,7 @@ async fn give_back(api: &ComputeApi, caller: &RequestContext, made: &[Instance])
     }
 }
 
-/// Seals what only the guests may know, once for all servers of the request: it may be as large as the body.
+/// Seals the guests' secrets once for all servers of the request, because they may be as large as the body.
 async fn sealed(api: &ComputeApi, body: &Document, plan: &Plan) -> Sealed {
     let (env, wanted) = (api.env.clone(), &plan.wanted);
     let secrets =
@@ -301,7 +301,7 @@ fn instance(caller: &RequestContext, plan: &Plan, uuid: Uuid, at: i64, now: Date
     instance
 }
 
-/// What is remembered of an image: its properties, and what it asks for.
+/// Returns the copy of an image's properties and demands for the server's record.
 pub fn system_metadata(image: &Image) -> std::collections::BTreeMap<String, String> {
     let mut kept: std::collections::BTreeMap<String, String> =
         image.properties.iter().map(|(key, value)| (format!("image_{key}"), value.clone())).collect();
@@ -321,7 +321,7 @@ fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSp
         image_id: plan.image.as_ref().map(|image| image.id).filter(|_| !plan.disks.volume_backed),
         image_properties: plan.image_properties(),
         is_bfv: plan.disks.volume_backed,
-        // A forced host's zone is its own; the server is not pinned to what was written beside it.
+        // A forced host overrides the zone, so the server is not pinned to the request's zone.
         availability_zone: wanted.zone.name.clone().filter(|_| wanted.zone.host.is_none() && wanted.zone.node.is_none()),
         instance_group: plan.group,
         scheduler_hints: wanted.scheduler_hints.clone(),
@@ -330,7 +330,7 @@ fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSp
     }
 }
 
-/// The configuration that the guest reads at its first boot, without its secrets.
+/// Returns the configuration that the guest reads at its first boot, without its secrets.
 fn config_drive(plan: &Plan, instance: &Instance) -> Value {
     let keys: Value = plan.key.as_ref().map(|key| json!({&key.name: key.public_key})).unwrap_or_else(|| json!({}));
     json!({
@@ -362,15 +362,15 @@ fn accepted(api: &ComputeApi, base: &str, body: &Value, plan: &Plan, made: Vec<I
     HttpResponse::Accepted().insert_header(("Location", format!("{base}/compute/v2.1/servers/{id}"))).json(view)
 }
 
-/// A password of twelve characters that cannot be mistaken for one another.
+/// Returns a password of twelve characters, without characters that look alike.
 pub fn password(random: Uuid) -> String {
     const LETTERS: &[u8] = b"23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghjkmnopqrstuvwxyz";
-    // Bytes 6 and 8 of an id are not wholly random.
+    // Bytes 6 and 8 of an id are not fully random.
     let bytes = random.as_bytes().iter().enumerate().filter(|(at, _)| *at != 6 && *at != 8).map(|(_, byte)| usize::from(*byte));
     bytes.take(12).map(|byte| char::from(LETTERS[byte % LETTERS.len()])).collect()
 }
 
-/// A host name made of a server's name; made of its id when the name has no letter or digit.
+/// Makes a host name from a server's name, or from its id if the name has no letter or digit.
 pub fn hostname_of(name: &str, server: Uuid) -> String {
     let spaced: String = name.chars().map(|c| if c == ' ' || c == '_' { '-' } else { c.to_ascii_lowercase() }).collect();
     let kept: String = spaced.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '-' || *c == '.').collect();
@@ -381,7 +381,7 @@ pub fn hostname_of(name: &str, server: Uuid) -> String {
 }
 
 impl ComputeApi {
-    /// A flavor that the caller may use for a server; 400 when there is none or it is disabled.
+    /// Returns a flavor that the caller may use. 400 if there is none or it is disabled.
     pub async fn flavor_for(&self, caller: &RequestContext, id: &str) -> Result<Flavor, ApiError> {
         let unknown = || bad_request(format!("Flavor {} could not be found.", excerpt(id)));
         let record = match self.registry.api().flavor(id).await {

@@ -1,4 +1,4 @@
-//! The interfaces of a new server: the networks and ports that a request names, looked up and judged.
+//! The interfaces of a new server: looks up and checks the networks and ports of the request.
 
 use std::collections::BTreeMap;
 
@@ -15,21 +15,21 @@ use crate::saga::context::RequestedNetwork;
 use crate::services::ServiceError;
 use crate::services::network::{NetworkService, Port};
 
-/// What a request's interfaces come to.
+/// The checked interfaces of a request.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Interfaces {
-    /// Looked up; ports to make have no id yet.
+    /// Ports to make have no id yet.
     pub wanted: Vec<Interface>,
-    /// Some port asks for bandwidth.
+    /// True if a port requests bandwidth.
     pub has_resource_request: bool,
-    /// Of the ports to make.
+    /// The security groups of the ports to make.
     pub security_groups: Vec<Uuid>,
 }
 
-/// One interface.
+/// An interface.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Interface {
-    /// None for one to make.
+    /// None for a port to make.
     pub port: Option<Uuid>,
     /// None for an existing port.
     pub network: Option<Uuid>,
@@ -38,7 +38,7 @@ pub struct Interface {
 }
 
 impl Interfaces {
-    /// For one server: chooses the ids of the ports to make.
+    /// Returns one server's interfaces, and chooses ids for the ports to make.
     pub fn for_server(&self, env: &Env) -> Vec<RequestedNetwork> {
         let one = |interface: &Interface| RequestedNetwork {
             port_id: interface.port.unwrap_or_else(|| env.uuid()),
@@ -51,7 +51,7 @@ impl Interfaces {
     }
 }
 
-/// Looks up what is named; 400 and 409 as Nova has them.
+/// Looks up the named networks and ports. 400 and 409 as in Nova.
 pub async fn look_up(
     service: &dyn NetworkService,
     caller: &RequestContext,
@@ -83,7 +83,7 @@ pub async fn look_up(
     Ok(interfaces)
 }
 
-/// 403 unless the project may have so many more ports. Each port is counted again where it is made.
+/// Answers 403 unless the project has room for this many ports. Each port is counted again when it is made.
 async fn check_room(service: &dyn NetworkService, caller: &RequestContext, ports: i64) -> Result<(), ApiError> {
     if ports == 0 {
         return Ok(());
@@ -94,7 +94,7 @@ async fn check_room(service: &dyn NetworkService, caller: &RequestContext, ports
     }
 }
 
-/// The project's only network.
+/// Returns an interface on the project's only network.
 async fn automatic(
     service: &dyn NetworkService,
     caller: &RequestContext,
@@ -136,7 +136,7 @@ async fn new_port(
             other => service_error(other),
         })?;
     }
-    // The port is made in the caller's name: an address on a network is for its owner to choose.
+    // The port is made in the caller's name, and only a network's owner may choose addresses on it.
     let owns = caller.is_admin() || usable.get(&id) == Some(&caller.project_id);
     if wanted.fixed_ip.is_some() && !owns {
         let message = "rule:create_port:fixed_ips:ip_address is disallowed by policy";
@@ -182,7 +182,7 @@ async fn existing_port(
     Ok(port)
 }
 
-/// The network service's trouble in compute's form.
+/// Converts a service's error for the compute API.
 pub fn service_error(error: ServiceError) -> ApiError {
     ApiError::from_service(ErrorForm::Compute, error)
 }

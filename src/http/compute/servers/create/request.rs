@@ -1,4 +1,4 @@
-//! `POST /servers` as the caller wrote it, read into values. What it names is looked up by the neighbours.
+//! Parses the body of `POST /servers`. The sibling modules look up the names in it.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,28 +12,28 @@ use crate::http::compute::servers::quota::MOST_AT_ONCE;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
 
-/// A checked body.
+/// A parsed body.
 #[derive(Clone, Debug)]
 pub struct NewServerRequest {
     pub name: String,
     pub description: Option<String>,
     pub hostname: Option<String>,
     pub flavor: String,
-    /// Empty when none is named.
+    /// Empty if the request names no image.
     pub image: String,
     pub admin_pass: Option<Secret<String>>,
     pub metadata: BTreeMap<String, String>,
     pub tags: Vec<String>,
     pub networks: Networks,
     pub block_devices: Vec<Value>,
-    /// The block devices are of the old kind.
+    /// True if the block devices have the old form.
     pub legacy_block_devices: bool,
     pub key_name: Option<String>,
     pub user_data: Option<Secret<String>>,
     pub personality: Vec<InjectedFile>,
     pub config_drive: bool,
     pub zone: Zone,
-    /// From 2.74: a host or hypervisor that the scheduler must choose.
+    /// From 2.74: the host or hypervisor that the scheduler must choose.
     pub requested_host: Option<String>,
     pub requested_hypervisor: Option<String>,
     pub security_groups: Option<Vec<String>>,
@@ -48,18 +48,18 @@ pub struct NewServerRequest {
     pub scheduler_hints: BTreeMap<String, Value>,
 }
 
-/// Which interfaces a new server gets.
+/// The interfaces that a new server gets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Networks {
-    /// One on the project's only network.
+    /// One interface on the project's only network.
     Auto,
-    /// None.
+    /// No interface.
     None,
-    /// These.
+    /// These interfaces.
     List(Vec<WantedNetwork>),
 }
 
-/// One of them.
+/// A requested interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WantedNetwork {
     pub network: Option<String>,
@@ -68,7 +68,7 @@ pub struct WantedNetwork {
     pub tag: Option<String>,
 }
 
-/// `availability_zone`, which administrators also use to force a host.
+/// `availability_zone`, with which administrators can also force a host.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Zone {
     pub name: Option<String>,
@@ -76,7 +76,7 @@ pub struct Zone {
     pub node: Option<String>,
 }
 
-/// Reads a body that its schema has passed.
+/// Parses a body that has passed its schema.
 pub fn read(body: &Value, version: ApiVersion) -> Result<NewServerRequest, ApiError> {
     let server = &body["server"];
     let text = |key: &str| server[key].as_str().map(str::to_owned);
@@ -126,12 +126,12 @@ pub fn read(body: &Value, version: ApiVersion) -> Result<NewServerRequest, ApiEr
     })
 }
 
-/// An address as its family writes it shortest.
+/// Returns an IPv6 address in its shortest form.
 pub fn shortest_v6(address: &str) -> String {
     address.parse::<std::net::Ipv6Addr>().map_or_else(|_| address.to_owned(), |parsed| parsed.to_string())
 }
 
-/// The id in a reference: itself, or the last part of a URL.
+/// Returns the id in a reference: the reference itself, or the last part of a URL.
 pub fn id_of_reference(reference: &Value) -> String {
     let text = reference.as_str().map_or_else(|| reference.to_string(), str::to_owned);
     let path = text.split(['?', '#']).next().unwrap_or_default();
@@ -146,13 +146,13 @@ fn texts(value: &Value) -> Vec<String> {
     list(value).iter().filter_map(|entry| entry.as_str().map(str::to_owned)).collect()
 }
 
-/// Each once, in the order of first sight.
+/// Removes duplicates and keeps the order.
 fn unique(all: Vec<String>) -> Vec<String> {
     let mut seen = HashSet::with_capacity(all.len());
     all.into_iter().filter(|entry| seen.insert(entry.clone())).collect()
 }
 
-/// A map of texts.
+/// Returns an object's text values.
 pub fn strings(value: &Value) -> BTreeMap<String, String> {
     let pairs = value.as_object().into_iter().flatten();
     pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
@@ -189,7 +189,7 @@ fn wanted_network(entry: &Value) -> Result<WantedNetwork, ApiError> {
             "Specified Fixed IP '{address}' cannot be used with port '{port}': the two cannot be specified together."
         ))),
         (Some(_), None) => {
-            // The port says which network it is on.
+            // The port determines its network.
             wanted.network = None;
             Ok(wanted)
         }

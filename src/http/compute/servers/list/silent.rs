@@ -1,4 +1,4 @@
-//! What a list has of servers in cells that do not answer, and when it may have it (docs/DOWN-CELLS.md).
+//! The partial entries of servers in silent cells, and the conditions for showing them (docs/DOWN-CELLS.md).
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,14 @@ use crate::http::compute::servers::{partial, view};
 use crate::http::error::ApiError;
 
 impl Asked<'_> {
-    /// True when nothing is asked of the list that only a server's own cell could judge: then what is known of servers in cells
-    /// that do not answer may stand in it. Filters that this caller may not use are not looked at.
+    /// True if the list may have partial entries: no parameter needs the server's own cell. Ignores filters that this caller may not use.
     pub(super) fn takes_partial(&self) -> bool {
         let pages_or_sorts = self.query.names().any(|name| PAGING.contains(&name));
         let mut filters = self.query.names().filter(|name| self.may_filter(name) || self.may_use_all_filters());
         self.version.at_least(69) && !pages_or_sorts && filters.all(|name| name == "all_tenants")
     }
 
-    /// What is known of the servers in cells that did not answer, as far as the page has room for them.
+    /// Returns partial entries of servers in silent cells, as far as the page has room.
     pub(super) async fn partial(
         &self,
         base: &str,
