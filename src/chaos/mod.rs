@@ -1,6 +1,5 @@
-//! Faults on purpose and their proof: `point` is the hook that the rest of the crate asks "may I fail here?", `audit` says
-//! which invariants do not hold afterwards, `experiment` is what a file says of a run and what is told of it, `simulation` runs the
-//! whole cloud under a seed.
+//! Deliberate faults and their proof. `point` is the hook where the crate asks for a fault, `audit` says which invariants do not hold,
+//! `experiment` describes a run and its results, and `simulation` runs the whole cloud from a seed.
 
 pub mod audit;
 pub mod experiment;

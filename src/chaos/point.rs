@@ -1,5 +1,4 @@
-//! Fault points: the one hook through which an experiment or a test makes a saga's step fail. With
-//! nothing armed it costs one branch.
+//! Fault points: the single hook through which an experiment or a test makes a saga's step fail. With no plan armed it costs one branch.
 
 use std::fmt;
 use std::sync::{Arc, RwLock};
@@ -8,13 +7,13 @@ use futures::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// When, around a side of a step, the runner asks.
+/// The moments, around a side of a step, at which the runner asks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moment {
-    /// "Begun" is in the journal; the effect has not happened.
+    /// `begun` is in the journal, and the effect has not happened.
     BeforeEffect,
-    /// The effect happened; its end is not in the journal.
+    /// The effect has happened, and its end is not in the journal.
     AfterEffect,
     /// The end is in the journal.
     AfterJournal,
@@ -30,7 +29,7 @@ impl fmt::Display for Moment {
     }
 }
 
-/// Where the runner is.
+/// The runner's present point.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Point<'a> {
     pub saga: &'a str,
@@ -43,81 +42,80 @@ pub struct Point<'a> {
     pub moment: Moment,
 }
 
-/// What happens there.
+/// The fault at a point.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
     /// Nothing.
     None,
-    /// Before the effect: the step is refused without being tried. After it: the step says that it failed, and its effect is
-    /// there.
+    /// Before the effect: the step is refused without a try. After it: the step reports failure although its effect has happened.
     Refuse,
     /// The effect happens, and its reply is lost.
     LoseReply,
-    /// The effect happens twice under one fence, as when a request is delivered twice.
+    /// The effect happens twice under one fence, as if a request was delivered twice.
     Repeat,
-    /// The deadline passes at once, and the effect happens while the runner goes on.
+    /// The deadline passes at once, and the effect happens while the runner continues.
     CompleteLate,
     /// The deadline passes at once, and the effect is tried only after the saga (or its runner) has ended.
     CompleteAfterEnd,
     /// The migration's actor dies here.
     KillActor,
-    /// The runner stops here for ever, as when the process is killed.
+    /// The runner stops here forever, as if the process was killed.
     Freeze,
-    /// Something that is not the step's own goes wrong at this moment: the step goes on, with all that the moment says done first.
+    /// A fault elsewhere happens at this moment. The step continues, after all work of the moment is done.
     #[serde(skip)]
     Elsewhere,
-    /// Something happens meanwhile: the step goes on when the plan lets it.
+    /// Something else happens meanwhile. The step continues when the plan releases it.
     #[serde(skip)]
     Wait,
 }
 
-/// Decides what happens at each point.
+/// Decides the fault at each point.
 pub trait FaultPlan: Send + Sync {
-    /// The fault at this point.
+    /// Returns the fault at this point.
     fn at(&self, point: &Point<'_>) -> Fault;
 
-    /// The fault given at this point has run its course: the late effect has ended, well or not, or the runner stands still.
+    /// Called when the fault at this point is over: the late effect has ended, or the runner is frozen.
     fn over(&self, _point: &Point<'_>) {}
 
-    /// Ends when what was told to wait at this point may go on.
+    /// Waits until a step that was told to wait at this point may continue.
     fn released(&self, _point: &Point<'_>) -> BoxFuture<'static, ()> {
         Box::pin(std::future::ready(()))
     }
 }
 
-/// The hook: holds the plan, if any. Cheap to clone.
+/// The hook, which holds the plan, if any. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct FaultPoints {
     plan: Arc<RwLock<Option<Arc<dyn FaultPlan>>>>,
 }
 
 impl FaultPoints {
-    /// Arms a plan, or disarms with none.
+    /// Arms a plan, or disarms.
     pub fn arm(&self, plan: Option<Arc<dyn FaultPlan>>) {
         *self.plan.write().unwrap_or_else(std::sync::PoisonError::into_inner) = plan;
     }
 
-    /// What happens here.
+    /// Returns the fault at this point.
     pub fn at(&self, point: &Point<'_>) -> Fault {
         self.armed().map_or(Fault::None, |plan| plan.at(point))
     }
 
-    /// See [`FaultPlan::over`].
+    /// Calls [`FaultPlan::over`].
     pub fn over(&self, point: &Point<'_>) {
         if let Some(plan) = self.armed() {
             plan.over(point);
         }
     }
 
-    /// See [`FaultPlan::released`].
+    /// Calls [`FaultPlan::released`].
     pub async fn released(&self, point: &Point<'_>) {
         if let Some(plan) = self.armed() {
             plan.released(point).await;
         }
     }
 
-    /// The plan that is armed now, for one whose fault outlasts it: what comes late is still told to who made it late.
+    /// Returns a hook that keeps the present plan, so that a late effect is reported to the plan that delayed it.
     pub fn kept(&self) -> FaultPoints {
         FaultPoints { plan: Arc::new(RwLock::new(self.armed())) }
     }

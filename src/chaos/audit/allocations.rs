@@ -1,5 +1,5 @@
-//! I4: placement. No provider over its capacity, each server at rest with the allocations of INVARIANTS D4, no consumer of nobody,
-//! and usage that equals a recount (I15).
+//! I4: placement. No provider exceeds its capacity, each server at rest has the allocations of INVARIANTS D4, no consumer is without a
+//! server or migration, and usage equals a recount (I15).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::snapshot::{Phase, PlacementSnapshot, Resting, Snapshot};
 use crate::domain::flavor::Flavor;
 use crate::services::placement::Allocations;
 
-/// Looks for violations of I4 and of I15's counters in placement.
+/// Finds violations of I4, and of I15's counters in placement.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     let mut found = Findings::of(snapshot);
     if let Some(placement) = &snapshot.placement {
@@ -61,7 +61,7 @@ fn usage_is_a_recount(placement: &PlacementSnapshot, found: &mut Findings) {
     }
 }
 
-/// Who holds what on which host, by INVARIANTS D4.
+/// Checks each server's allocations against INVARIANTS D4.
 fn allocations_fit_the_phase(snapshot: &Snapshot, held: &BTreeMap<Uuid, &Allocations>, server: &Resting, found: &mut Findings) {
     let backed = server.record.is_volume_backed();
     if let Some(source) = server.source_host()
@@ -74,7 +74,7 @@ fn allocations_fit_the_phase(snapshot: &Snapshot, held: &BTreeMap<Uuid, &Allocat
     compare(snapshot, held.get(&server.id()), server, &format!("server {}", server.id()), own, found);
 }
 
-/// Compares a consumer's amounts on compute nodes with those of a flavor on one host (or with nothing).
+/// Compares a consumer's allocations on compute nodes with those of a flavor on one host, or with none.
 fn compare(
     snapshot: &Snapshot,
     held: Option<&&Allocations>,
@@ -94,7 +94,7 @@ fn compare(
         }
         return;
     };
-    // A cell that does not answer names no nodes.
+    // The nodes of a silent cell are unknown.
     if snapshot.node_of(host).is_none() {
         return;
     }
@@ -118,7 +118,7 @@ fn wanted(flavor: Option<&Flavor>, volume_backed: bool) -> BTreeMap<String, i64>
     flavor.map(|flavor| flavor.resources(volume_backed)).unwrap_or_default().by_class()
 }
 
-/// A flavor may ask for other amounts than its sizes (`resources:VCPU=…`).
+/// True if the flavor overrides the amounts of its sizes (`resources:VCPU=…`).
 fn overridden(flavor: Option<&Flavor>) -> bool {
     flavor.is_some_and(|flavor| flavor.extra_specs.keys().any(|key| key.starts_with("resources")))
 }
@@ -140,7 +140,7 @@ fn no_consumer_of_nobody(snapshot: &Snapshot, placement: &PlacementSnapshot, fou
     for held in &placement.allocations {
         let consumer = held.consumer;
         let alive = snapshot.is_known(consumer) || moves.contains(&consumer) || snapshot.is_in_flight(consumer);
-        // The record of the move may be in a cell that does not answer.
+        // The move's record may be in a silent cell.
         let unseen = by_move.get(&consumer).is_some_and(|server| snapshot.is_out_of_sight(*server));
         if !alive && !unseen {
             let server = by_move.get(&consumer).copied().unwrap_or(consumer);

@@ -1,5 +1,5 @@
-//! I16 for bytes: every image, volume and disk is there, as long as it should be, and (where a deep audit has read it) holds what was
-//! written to it.
+//! I16 for bytes: each image, volume and disk exists with its expected length and, if a deep audit has read it, with the bytes that were
+//! written.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::domain::host_protocol::{DiskReport, DiskVerdict};
 use crate::domain::server::VmState;
 use crate::services::stored_bytes::{Finding, StoredBytes};
 
-/// Looks for violations of I16 by files.
+/// Finds violations of I16 in files.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     let mut found = Findings::of(snapshot);
     for (kind, files) in [("image", &snapshot.image_files), ("volume", &snapshot.volume_files)] {
@@ -21,7 +21,7 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
             found.add("I16", format!("{kind} {}", file.id), length_of(file));
         }
     }
-    // A server whose build or rebuild failed may lack what nobody has written.
+    // A server whose build or rebuild failed may lack disks that nobody has written.
     let broken: BTreeSet<Uuid> = snapshot.records().filter(|(_, record)| is_unfinished(record)).map(|(_, record)| record.uuid).collect();
     for (name, host) in &snapshot.hosts {
         for guest in &host.report.guests {
@@ -57,7 +57,7 @@ fn is_unfinished(record: &Instance) -> bool {
     matches!(record.vm_state, VmState::Error | VmState::Building | VmState::Deleted)
 }
 
-/// True for a disk that is there and as long as it should be. A volume that is missing is told of by its own record.
+/// True for a disk of the expected length. A missing volume is reported by its own record.
 fn fits(disk: &DiskReport) -> bool {
     match (disk.found, disk.expected) {
         (None, _) => disk.name.parse::<Uuid>().is_ok(),

@@ -1,5 +1,5 @@
-//! Reads the world into a [`Snapshot`]. The parts cannot be read at one moment, so operations are read before and after: a
-//! server whose counter moved meanwhile, or that is held at either end, counts as busy.
+//! Reads the world into a [`Snapshot`]. The parts cannot be read at one moment, so operations are read before and after. A server counts as
+//! busy if its counter moved meanwhile, or if an operation holds it at either end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -29,33 +29,33 @@ use crate::services::stored_bytes::StoredBytes;
 use crate::services::volume::VolumeService;
 use crate::virt::Hosts;
 
-/// How long each part may take to answer.
+/// The maximum time for the answer of each part.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Readings of placement before its usage is left unjudged.
+/// The number of readings of placement before its usage is left unchecked.
 const PLACEMENT_READINGS: usize = 5;
 
-/// Where the audit looks.
+/// The places that the audit reads.
 pub struct Sources<'a> {
     pub env: &'a Env,
     pub operations: &'a Operations,
     pub api: &'a ApiDb,
-    /// By name, cell0 among them.
+    /// By name, with cell0.
     pub cells: BTreeMap<String, (Uuid, &'a CellDb)>,
-    /// Cells that cannot even be asked: id, name and why.
+    /// Cells that cannot be asked: id, name and reason.
     pub silent_cells: Vec<(Uuid, String, String)>,
     pub hosts: &'a dyn Hosts,
     pub images: &'a dyn ImageService,
     pub network: &'a dyn NetworkService,
     pub volumes: &'a dyn VolumeService,
     pub placement: &'a dyn PlacementService,
-    /// How long each part may take to answer.
+    /// The maximum time for the answer of each part.
     pub patience: Duration,
-    /// Where lost files are kept; none where there are no files.
+    /// The directory with lost files; none if there are no files.
     pub data_dir: Option<&'a Path>,
 }
 
 impl<'a> Sources<'a> {
-    /// Those of a running service.
+    /// Returns the sources of a running service.
     pub fn of(world: &'a World) -> Sources<'a> {
         Sources {
             env: &world.env,
@@ -73,7 +73,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The files of images and of volumes.
+    /// Returns the files of images and of volumes.
     pub(super) async fn stored_bytes(&self, snapshot: &mut Snapshot) -> (Option<Vec<StoredBytes>>, Option<Vec<StoredBytes>>) {
         let images = self.ask("the image service", self.images.stored_bytes()).await;
         let images = told(images, snapshot);
@@ -81,7 +81,7 @@ impl<'a> Sources<'a> {
         (images, told(volumes, snapshot))
     }
 
-    /// An answer, or the sentence that says who gave none.
+    /// Returns an answer, or a sentence that says who did not answer.
     async fn ask<T, E: std::fmt::Display>(&self, who: &str, answer: impl Future<Output = Result<T, E>>) -> Result<T, String> {
         match tokio::time::timeout(self.patience, answer).await {
             Ok(Ok(answer)) => Ok(answer),
@@ -91,10 +91,10 @@ impl<'a> Sources<'a> {
     }
 }
 
-/// Reads everything. Only a silent API database is an error.
+/// Reads the world. Fails only if the API database is silent.
 pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
     let reading = async {
-        // The counters first: an operation that begins in between is then seen as held.
+        // Reads the counters first, so that an operation that begins meanwhile is seen as holding its server.
         let ownership = sources.operations.all_ownership().await?;
         let held = sources.operations.held_servers().await?;
         let host_mappings = sources.api.host_mappings().await?;
@@ -132,7 +132,7 @@ pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
     let moved: BTreeSet<Uuid> = last.iter().filter(|(server, pair)| first.get(*server) != Some(*pair)).map(|(server, _)| *server).collect();
     let still = held.iter().filter(|(server, saga)| after.holders.get(server) == Some(saga) && !moved.contains(server));
     snapshot.at_one_step = still.map(|(server, _)| *server).collect();
-    // A server whose delete is queued is as good as held by it.
+    // A queued delete makes its server busy, as an operation does.
     let queued = snapshot.mappings.iter().filter(|mapping| mapping.delete_request.is_some()).map(|mapping| &mapping.instance_uuid);
     snapshot.busy = held.iter().map(|(server, _)| server).chain(after.holders.keys()).chain(&moved).chain(queued).copied().collect();
     snapshot.holders = after.holders;
@@ -143,7 +143,7 @@ pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
     Ok(snapshot)
 }
 
-/// The API database's answer; its silence is an error too.
+/// Waits for the API database's answer. Silence is an error.
 async fn within<T>(sources: &Sources<'_>, reading: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
     tokio::time::timeout(sources.patience, reading).await.unwrap_or_else(|_| {
         Err(DbError::Unavailable { name: "api".into(), reason: format!("no answer within {} s", sources.patience.as_secs()) })
@@ -187,8 +187,7 @@ async fn report(sources: &Sources<'_>, cell: &str, host: &str) -> Result<HostRep
     }
 }
 
-/// Where two hosts run a guest of one server, the first is asked again: a guest that moved between the two readings has
-/// stopped there by now.
+/// If two hosts run a guest of one server, asks the first host again: a guest that moved between the two readings has stopped there by now.
 async fn look_again(sources: &Sources<'_>, snapshot: &mut Snapshot) {
     let mut running: BTreeMap<Uuid, Vec<String>> = BTreeMap::new();
     for (name, host) in &snapshot.hosts {
@@ -228,8 +227,8 @@ async fn read_services(sources: &Sources<'_>, snapshot: &mut Snapshot) {
     }
 }
 
-/// A file may come or go between the look at its record and the look at it: those that do not fit are looked at again, and only those
-/// that do not fit twice are held to be wrong.
+/// Reads files. A file may appear or vanish between the reading of its record and of itself, so files that do not fit are read again, and
+/// only those that do not fit twice are violations.
 async fn read_files(sources: &Sources<'_>, snapshot: &mut Snapshot) {
     let (images, volumes) = sources.stored_bytes(snapshot).await;
     let unfit =
@@ -250,7 +249,7 @@ fn told<T>(answer: Result<T, String>, snapshot: &mut Snapshot) -> Option<T> {
     answer.map_err(|silence| snapshot.unreachable.push(silence)).ok()
 }
 
-/// Providers and allocations that belong together: read until no provider's generation changed in between.
+/// Reads providers with their allocations, until no provider's generation changes meanwhile.
 async fn read_placement(placement: &dyn PlacementService) -> Result<PlacementSnapshot, crate::services::ServiceError> {
     let mut providers = placement.providers().await?;
     let mut allocations = Vec::new();

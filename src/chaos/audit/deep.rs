@@ -1,5 +1,4 @@
-//! The deep audit: reads every byte of which it is known what was written, a few files at a time, and tells how far it is. It is
-//! dropped with whoever asked for it.
+//! The deep audit: reads all bytes that have a checksum, a few files at a time, and reports its progress. Dropping the request stops it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,25 +12,25 @@ use super::snapshot::Snapshot;
 use crate::domain::host_protocol::{DiskVerdict, HostAnswer, HostQuery};
 use crate::services::stored_bytes::{Finding, StoredBytes};
 
-/// Files, or guests with their disks, read at once.
+/// The number of files, or guests with their disks, that are read concurrently.
 const AT_ONCE: usize = 2;
-/// The least rate at which a host is expected to read its disks: how long it is waited for.
+/// The lowest rate at which a host is expected to read its disks. It determines how long the audit waits.
 const LEAST_BYTES_PER_SECOND: u64 = 8 << 20;
 
 /// The findings of a deep audit in files.
 #[derive(Clone, Debug, Default)]
 pub struct Deep {
-    /// `image` or `volume`, and what is wrong with its file.
+    /// `image` or `volume`, and the fault of its file.
     pub files: Vec<(&'static str, Uuid, Finding)>,
-    /// Host, server, disk and what reading it gave.
+    /// Host, server, disk, and the result of reading it.
     pub disks: Vec<(String, Uuid, String, DiskVerdict)>,
     pub files_read: usize,
     pub bytes_read: u64,
-    /// Files of which nothing is known but that they are there: those of an older release.
+    /// The number of files without a checksum, from an older release: only their presence is known.
     pub files_unknown: usize,
 }
 
-/// How far a deep audit is.
+/// The progress of a deep audit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Progress {
     pub files_done: usize,
@@ -40,7 +39,7 @@ pub struct Progress {
     pub bytes_total: u64,
 }
 
-/// The findings of a deep audit while it goes on.
+/// The counters of a deep audit while it runs.
 #[derive(Default)]
 pub struct Counter {
     files_done: AtomicUsize,
@@ -65,7 +64,7 @@ impl Counter {
     }
 }
 
-/// Something to read.
+/// A file or a guest's disks to read.
 struct Work {
     what: What,
     files: usize,
@@ -82,7 +81,7 @@ enum Read {
     Guest { host: String, server: Uuid, disks: Result<Vec<(String, DiskVerdict)>, String> },
 }
 
-/// Reads what the snapshot says is there, and adds what it finds.
+/// Reads the snapshot's files and disks, and adds the findings.
 pub(super) async fn read(sources: &Sources<'_>, snapshot: &mut Snapshot, counter: &Counter) {
     let (work, files_unknown) = plan(snapshot);
     counter.begin(&work);
@@ -115,7 +114,7 @@ pub(super) async fn read(sources: &Sources<'_>, snapshot: &mut Snapshot, counter
     snapshot.deep = Some(deep);
 }
 
-/// The files to read, and how many files have no known content.
+/// Returns the files to read, and the number of files without a checksum.
 fn plan(snapshot: &Snapshot) -> (Vec<Work>, usize) {
     let (mut work, mut unknown) = (Vec::new(), 0);
     for (kind, files) in [("image", &snapshot.image_files), ("volume", &snapshot.volume_files)] {
@@ -129,7 +128,7 @@ fn plan(snapshot: &Snapshot) -> (Vec<Work>, usize) {
     for (name, host) in &snapshot.hosts {
         for guest in &host.report.guests {
             let (known, others): (Vec<_>, Vec<_>) = guest.disks.iter().partition(|disk| disk.expected.is_some());
-            // A definition has no length of its own to be compared with.
+            // A definition has no expected length to compare.
             unknown += others.iter().filter(|disk| disk.is_disk()).count();
             if known.is_empty() {
                 continue;

@@ -1,5 +1,5 @@
-//! I16 as far as rest shows it, and I14 for hosts: the guest is on its host with its volumes and ports, a source that waits for
-//! confirm keeps the disks, and no host keeps anything else.
+//! I16 as far as it can be seen at rest, and I14 for hosts: the guest is on its host with its volumes and ports, a source that waits for
+//! confirm keeps the disks, and hosts keep nothing else.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::volumes::devices_of;
 use crate::domain::host_protocol::GuestReport;
 use crate::domain::server::VmState;
 
-/// Looks for violations of I14 and I16 on hosts.
+/// Finds violations of I14 and I16 on hosts.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     let mut found = Findings::of(snapshot);
     let resting = snapshot.resting();
@@ -56,7 +56,7 @@ fn guest_is_on_its_host(snapshot: &Snapshot, server: &Resting, found: &mut Findi
     if let Some(ports) = &snapshot.ports {
         let plugged: BTreeSet<Uuid> = guest.ports.iter().copied().collect();
         let own: BTreeSet<Uuid> = ports.iter().filter(|port| port.server == Some(server.id())).map(|port| port.id).collect();
-        // A port that its user deleted leaves an interface without a network; one that is missing is a fault.
+        // A port that its user deleted leaves an interface without a network. A missing interface is a violation.
         if !own.is_subset(&plugged) {
             let message = format!("its guest on {host} has ports {}, expected {}, those of the server", list(&plugged), list(&own));
             found.about(server.id(), Topic::Ports, "I14", &subject, message);
@@ -80,7 +80,7 @@ fn source_keeps_the_disks(snapshot: &Snapshot, server: &Resting, found: &mut Fin
     }
 }
 
-/// Everything that hosts hold belongs to a server that is there, or is kept there for a revert.
+/// Checks that hosts only hold guests and disks of an existing server, or for a revert.
 fn nothing_is_left(snapshot: &Snapshot, resting: &[Resting], found: &mut Findings) {
     for (name, host) in &snapshot.hosts {
         for guest in &host.report.guests {
@@ -102,7 +102,7 @@ fn nothing_is_left(snapshot: &Snapshot, resting: &[Resting], found: &mut Finding
                 .iter()
                 .filter(|known| known.id() == server)
                 .any(|known| known.host() == Some(name) || known.source_host() == Some(name));
-            // An export alone is a report without a guest or disks.
+            // An export alone appears as a report without a guest or disks.
             let holds = guest.defined || guest.leftovers.is_empty();
             if !belongs && holds {
                 let what = if guest.defined { "a guest" } else { "disks" };

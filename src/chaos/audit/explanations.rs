@@ -1,24 +1,24 @@
-//! What a recorded debt explains: the part of a server that cannot be right before the debt is paid.
+//! The violations that a debt explains: the part of its server that cannot be right before the debt is paid.
 
 /// A part of a server.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Topic {
-    /// Whether and where its guest runs.
+    /// Whether and where the guest runs.
     Guest,
-    /// What hosts hold of it: guests, disks, room.
+    /// The server's guests, disks and claims on hosts.
     Host,
     Ports,
     Volumes,
     Allocations,
-    /// Its records and migrations.
+    /// The server's records and migrations.
     Records,
     Images,
 }
 
-/// Every part: for a step that this release does not know.
+/// All parts, for a step that this release does not know.
 const ALL: &[Topic] = &[Topic::Guest, Topic::Host, Topic::Ports, Topic::Volumes, Topic::Allocations, Topic::Records, Topic::Images];
 
-/// The parts that the act or the undo of a step puts right.
+/// Returns the parts that the act or the undo of a step changes.
 pub fn topics_of(step: &str) -> &'static [Topic] {
     use Topic::{Allocations, Guest, Host, Images, Ports, Records, Volumes};
     match step {

@@ -1,5 +1,5 @@
-//! A healthy world in a snapshot, for the rules to be broken one at a time: server A runs on h1 in cell1 with a port and a
-//! volume; server R was resized from h1 to h2 in cell2 and waits for confirm; nothing is in flight.
+//! A snapshot of a healthy world, for tests that break one rule at a time. Server A runs on h1 in cell1 with a port and a volume; server R
+//! was resized from h1 to h2 in cell2 and waits for confirm; nothing is in flight.
 
 use std::collections::BTreeMap;
 
@@ -215,7 +215,7 @@ fn mapping(server: Uuid, cell: u128) -> InstanceMapping {
     }
 }
 
-/// Entries as the runner writes them: step, side, event; attempts rise with each that begins.
+/// Makes journal entries as the runner does, from step, side and event. Each `begun` gets the next attempt.
 pub fn journal(lines: &[(&str, &str, &str)]) -> Vec<JournalEntry> {
     let mut attempt = 0;
     let entry = |(seq, (step, side, event)): (i64, &(&str, &str, &str))| {
@@ -300,7 +300,7 @@ fn hosts() -> BTreeMap<String, HostSnapshot> {
         .into()
 }
 
-/// The healthy world.
+/// Returns the healthy world.
 pub fn healthy() -> Snapshot {
     let (one, two) = (flavor(1), flavor(2));
     let owner = |server, cell: &str, host: &str, epoch| Ownership { server, owner: Some((cell.into(), host.into())), epoch, attempt: 9 };
@@ -331,7 +331,7 @@ pub fn healthy() -> Snapshot {
     }
 }
 
-/// The visible (or only) record of a server in a cell of the snapshot.
+/// Returns the visible (or only) record of a server in a cell.
 pub fn record<'a>(snapshot: &'a mut Snapshot, cell: &str, server: Uuid) -> &'a mut Instance {
     records(snapshot, cell).instances.iter_mut().find(|record| record.uuid == server).unwrap()
 }
@@ -348,14 +348,14 @@ pub fn guest_of<'a>(snapshot: &'a mut Snapshot, name: &str, server: Uuid) -> &'a
     host(snapshot, name).guests.iter_mut().find(|guest| guest.server == server).unwrap()
 }
 
-/// Breaks the healthy world and says what the audit finds.
+/// Breaks the healthy world, and returns the audit's violations.
 pub fn broken(breaking: impl FnOnce(&mut Snapshot)) -> Vec<Violation> {
     let mut snapshot = healthy();
     breaking(&mut snapshot);
     judge(&snapshot).violations
 }
 
-/// Breaks the healthy world and expects exactly one violation: its invariant, and words of its line.
+/// Breaks the healthy world, and expects exactly one violation: this invariant, with these words.
 #[track_caller]
 pub fn expect_one(invariant: &str, words: &str, breaking: impl FnOnce(&mut Snapshot)) {
     let found = broken(breaking);
@@ -366,7 +366,7 @@ pub fn expect_one(invariant: &str, words: &str, breaking: impl FnOnce(&mut Snaps
     );
 }
 
-/// The same where the breakage has other consequences too.
+/// Expects the violation as [`expect_one`] does, but allows others.
 #[track_caller]
 pub fn expect_among(invariant: &str, words: &str, breaking: impl FnOnce(&mut Snapshot)) {
     let found = broken(breaking);
@@ -374,7 +374,7 @@ pub fn expect_among(invariant: &str, words: &str, breaking: impl FnOnce(&mut Sna
     assert_eq!(matching, 1, "{invariant} {words}, found:\n{}", lines(&found));
 }
 
-/// Breaks the healthy world in a way that is no violation.
+/// Changes the healthy world in a way that is no violation.
 #[track_caller]
 pub fn expect_none(breaking: impl FnOnce(&mut Snapshot)) {
     let found = broken(breaking);

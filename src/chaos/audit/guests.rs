@@ -1,5 +1,4 @@
-//! I1 and I2: at most one guest of a server runs, and only where its owner says. Fences (I13's half that hosts and databases
-//! keep) are compared here too.
+//! I1 and I2: at most one guest of a server runs, and only on its owner. Also compares the fences of hosts and databases (a part of I13).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use crate::db::api::ownership::Ownership;
 use crate::domain::host_protocol::GuestReport;
 use crate::domain::server::{PowerState, VmState};
 
-/// Looks for violations of I1, I2 and I13.
+/// Finds violations of I1, I2 and I13.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     let mut found = Findings::of(snapshot);
     one_guest_runs(snapshot, &mut found);
@@ -29,7 +28,7 @@ fn runs(guest: &GuestReport) -> bool {
     guest.power_state == PowerState::Running
 }
 
-/// I1, at every instant: the reading asks a second time where two seem to run.
+/// I1 holds always: the collection asks again if two guests seem to run.
 fn one_guest_runs(snapshot: &Snapshot, found: &mut Findings) {
     let mut running: BTreeMap<Uuid, Vec<&str>> = BTreeMap::new();
     for (name, host) in &snapshot.hosts {
@@ -43,7 +42,7 @@ fn one_guest_runs(snapshot: &Snapshot, found: &mut Findings) {
     }
 }
 
-/// I2: the owner's guest, started for the present epoch. While an operation is in flight only the epoch can be judged.
+/// I2: a guest runs only on its owner and for the present epoch. While an operation is in flight only the epoch can be checked.
 fn guests_run_where_they_are_owned(snapshot: &Snapshot, found: &mut Findings) {
     for (name, host) in &snapshot.hosts {
         for guest in host.report.guests.iter().filter(|guest| runs(guest)) {
@@ -75,7 +74,7 @@ fn owner_of(row: &Ownership) -> String {
     row.owner.as_ref().map_or_else(|| "nobody".to_owned(), |(cell, host)| format!("{host} in {cell}"))
 }
 
-/// I2, at rest: the record that users see and the ownership that hosts obey name the same host.
+/// I2 at rest: the visible record and the ownership row name the same host.
 fn owner_is_the_records_host(snapshot: &Snapshot, server: &Resting, found: &mut Findings) {
     let owner = snapshot.ownership.get(&server.id()).and_then(|row| row.owner.clone());
     let expected = server.host().map(|host| (server.cell.to_owned(), host.to_owned()));
@@ -88,7 +87,7 @@ fn owner_is_the_records_host(snapshot: &Snapshot, server: &Resting, found: &mut 
     }
 }
 
-/// I2, at rest: the guest runs exactly when the record says so. A host that cannot tell (it is stopped itself) says nothing.
+/// I2 at rest: the guest runs exactly if the record says so. Skips a host that is stopped.
 fn power_is_the_records(snapshot: &Snapshot, server: &Resting, found: &mut Findings) {
     let Some(host) = server.host() else { return };
     let Some(guest) = snapshot.guests_of(server.id()).find(|(name, _)| *name == host).map(|(_, guest)| guest) else { return };

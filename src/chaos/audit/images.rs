@@ -1,4 +1,4 @@
-//! I14 for images: what a move uploads to carry disks is gone when the move is done or undone.
+//! I14 for images: the images that a move uploads for its disks are deleted when the move is done or undone.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use super::explanations::Topic;
 use super::report::{Findings, Violation};
 use super::snapshot::Snapshot;
 
-/// The property that names the move an image was made for.
+/// The property that names the move of a temporary image.
 pub const MADE_BY: &str = "cellshift_migration";
 
-/// Looks for violations of I14 by temporary images.
+/// Finds violations of I14 in temporary images.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     let mut found = Findings::of(snapshot);
     let servers: BTreeMap<Uuid, Uuid> = snapshot.sagas.iter().map(|saga| (saga.id, saga.server)).collect();

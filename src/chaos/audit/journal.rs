@@ -1,5 +1,5 @@
-//! I8, I9 and I13: the journal has no gaps and nothing after its end, undoes only what was begun and in reverse order, and
-//! numbers its attempts upward.
+//! I8, I9 and I13: the journal has no gaps and nothing after its end, undos run in reverse order and only for steps that were begun, and
+//! attempts rise.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::saga::machine::Side;
 use crate::saga::step::{Step, Table};
 use crate::saga::tables;
 
-/// The tables of sagas, by the contexts that say which they are: a context that has not changed is not read again.
+/// A cache of sagas' tables with the contexts that determine them, so that an unchanged context is not parsed again.
 #[derive(Default)]
 pub struct Tables(BTreeMap<Uuid, (String, Table)>);
 
@@ -34,12 +34,12 @@ impl Tables {
     }
 }
 
-/// Looks for violations of I8, I9 and I13 in every journal.
+/// Finds violations of I8, I9 and I13 in all journals.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     check_again(snapshot, &mut Tables::default())
 }
 
-/// As [`check`], for whoever looks at the same sagas again and again.
+/// Checks as [`check`] does, with a cache for callers that check the same sagas repeatedly.
 pub fn check_again(snapshot: &Snapshot, tables: &mut Tables) -> Vec<Violation> {
     let mut found = Findings::of(snapshot);
     for saga in &snapshot.sagas {
@@ -67,8 +67,7 @@ fn is_over(saga: &SagaRecord) -> bool {
     saga.state.is_over()
 }
 
-/// What a live saga knows, and the step whose act is at work; none when it has none to show: at its beginning, at its end, and
-/// while it goes backward.
+/// Returns a live saga's context and the step whose act runs. None at its beginning, at its end, and while it unwinds.
 pub fn step_at_work(saga: &SagaRecord, entries: &[JournalEntry]) -> Option<(Context, Step)> {
     let context: Context = serde_json::from_str(&saga.context).ok().filter(|_| !is_over(saga))?;
     let table = tables::Tables::released(context.kind, saga.table_version)?.of(&context);
@@ -93,7 +92,7 @@ fn no_gaps(subject: &str, entries: &[JournalEntry], found: &mut Findings) {
     }
 }
 
-/// The steps that are begun and not undone, in their order: an undo takes its step and all later ones off.
+/// Follows the steps that are begun and not undone: an undo removes its step and all later ones.
 fn undone_in_reverse(subject: &str, entries: &[JournalEntry], found: &mut Findings) {
     let mut begun: Vec<&str> = Vec::new();
     for entry in entries.iter().filter(|entry| entry.event == "begun") {
@@ -125,7 +124,7 @@ fn attempts_rise(snapshot: &Snapshot, saga: &SagaRecord, subject: &str, entries:
     }
 }
 
-/// The end of a saga is written with the end of its last step.
+/// The end of a saga is written with the end of its last step, so no step may be open.
 fn nothing_is_open(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], found: &mut Findings) {
     if let Some(last) = entries.last().filter(|last| last.event == "begun") {
         let message = format!(
@@ -136,7 +135,7 @@ fn nothing_is_open(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], f
     }
 }
 
-/// Replays a live saga's journal as a successor would: each entry must be what was at hand.
+/// Replays a live saga's journal as a successor would: each entry must be the step at hand.
 fn can_be_resumed(saga: &SagaRecord, subject: &str, entries: &[JournalEntry], tables: &mut Tables, found: &mut Findings) {
     let table = match tables.of(saga) {
         Ok(table) => table,

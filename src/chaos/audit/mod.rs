@@ -1,10 +1,9 @@
-//! The invariant audit (docs/INVARIANTS.md): one function over all databases, services and hosts that says which invariants do not
-//! hold. It ends every test and experiment, and operators run it as `cellshift audit`.
+//! The audit (docs/INVARIANTS.md): reads all databases, services and hosts, and says which invariants do not hold. Each test and experiment
+//! ends with it, and operators run it as `cellshift audit`.
 //!
-//! `collect` reads the world once into a `Snapshot`; each rule is a pure function of that, one file per subject. A server
-//! that an operation holds is judged only by what must hold at every instant; what a recorded debt explains is no violation;
-//! what does not answer is named and nothing is said about it. I7, I10 and I18 (and what a failed move was before, I5 and I6)
-//! cannot be seen in a world at rest: the harness checks them by running things twice and by killing them.
+//! `collect` reads the world once into a `Snapshot`; each rule is a pure function of it, one file per subject. For a server that an
+//! operation holds only the rules marked "always" apply. A debt explains violations of its part of the server. A silent part is named and
+//! not checked. I7, I10, I18 and the memory of a failed move (I5, I6) cannot be seen at rest: tests check them by repeating and killing.
 
 mod allocations;
 mod bytes;
@@ -32,36 +31,36 @@ pub use snapshot::Snapshot;
 use crate::db::DbError;
 use crate::saga::world::World;
 
-/// The invariants that a world at rest shows.
+/// The invariants that can be seen in a world at rest.
 const SEEN: &[&str] = &["I1", "I2", "I3", "I4", "I5", "I8", "I9", "I11", "I12", "I13", "I14", "I15", "I16", "I17"];
 
-/// Audits a running service's world. The API database must answer: without it nothing is known of any server.
+/// Audits a running service. Fails if the API database is silent, because nothing is known of any server without it.
 pub async fn audit(world: &World) -> Result<Report, DbError> {
     audit_of(&Sources::of(world)).await
 }
 
-/// Audits whatever the sources lead to.
+/// Audits these sources.
 pub async fn audit_of(sources: &Sources<'_>) -> Result<Report, DbError> {
     Ok(judge(&collect(sources).await?))
 }
 
-/// Audits a running service's world, every byte included.
+/// Audits a running service and reads all bytes.
 pub async fn thorough_audit(world: &World) -> Result<Report, DbError> {
     deep_audit(&Sources::of(world), &Counter::default()).await
 }
 
-/// Audits whatever the sources lead to, and reads every byte of which it is known what was written. Takes as long as the disks need.
+/// Audits these sources and reads all bytes that have a checksum. The disks determine the time.
 pub async fn deep_audit(sources: &Sources<'_>, counter: &Counter) -> Result<Report, DbError> {
     Ok(deepen(sources, collect(sources).await?, counter).await)
 }
 
-/// Reads the bytes of what a snapshot says is there, and judges.
+/// Reads the bytes of a snapshot's files, and applies the rules.
 pub async fn deepen(sources: &Sources<'_>, mut snapshot: Snapshot, counter: &Counter) -> Report {
     deep::read(sources, &mut snapshot, counter).await;
     judge(&snapshot)
 }
 
-/// Applies every rule.
+/// Applies all rules.
 pub fn judge(snapshot: &Snapshot) -> Report {
     let rules: [fn(&Snapshot) -> Vec<Violation>; 10] = [
         guests::check,

@@ -1,5 +1,5 @@
-//! I14 for ports: one ACTIVE binding where the server's guest is, an INACTIVE one at the source of a move that waits for
-//! confirm, and nothing else (INVARIANTS D5).
+//! I14 for ports: one ACTIVE binding on the server's host, an INACTIVE one at the source of a move that waits for confirm, and no others
+//! (INVARIANTS D5).
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::report::{Findings, Violation, list};
 use super::snapshot::{Resting, Snapshot};
 use crate::services::network::Port;
 
-/// Looks for violations of I14 by ports and their bindings.
+/// Finds violations of I14 in ports and their bindings.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     let mut found = Findings::of(snapshot);
     let Some(ports) = &snapshot.ports else { return found.done() };
@@ -50,7 +50,7 @@ fn no_binding_of_nobody(snapshot: &Snapshot, port: &Port, found: &mut Findings) 
         None if port.device_id.is_empty() && !port.bindings.is_empty() => {
             found.add("I14", subject, format!("it is bound (bindings: {hosts}) but belongs to nobody, expected no binding"));
         }
-        // Bound by an administrator for a device of their own.
+        // An administrator has bound the port for another device.
         None => {}
     }
 }

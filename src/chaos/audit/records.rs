@@ -1,5 +1,5 @@
-//! I3, I5, I11, I12 and I17: one visible record per server where the mapping says, in a state that its users know, and held by
-//! an operation exactly while one is in flight.
+//! I3, I5, I11, I12 and I17: each server has one visible record in the cell of its mapping, in a state that clients know, and an operation
+//! holds it exactly while one is in flight.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::domain::migration::MigrationStatus;
 use crate::domain::server::VmState;
 use crate::saga::step::Class;
 
-/// Looks for violations of I3, I5, I11, I12, I14 (hidden records) and I17.
+/// Finds violations of I3, I5, I11, I12, I14 (hidden records) and I17.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     let mut found = Findings::of(snapshot);
     every_server_is_where_it_is_mapped(snapshot, &mut found);
@@ -30,7 +30,7 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     found.done()
 }
 
-/// I3: the mapping points to a visible record; a server that was acknowledged is never without one.
+/// I3: the mapping points to a visible record. A server that was acknowledged is never without one.
 fn every_server_is_where_it_is_mapped(snapshot: &Snapshot, found: &mut Findings) {
     for mapping in snapshot.mappings.iter().filter(|mapping| !snapshot.busy.contains(&mapping.instance_uuid)) {
         let (server, subject) = (mapping.instance_uuid, format!("server {}", mapping.instance_uuid));
@@ -70,7 +70,7 @@ fn every_server_is_where_it_is_mapped(snapshot: &Snapshot, found: &mut Findings)
     }
 }
 
-/// I3 and I14: no second visible record, and hidden ones only while a move waits for confirm or revert.
+/// I3 and I14: there is no second visible record, and a hidden one only while a move waits for confirm or revert.
 fn no_record_is_left(snapshot: &Snapshot, found: &mut Findings) {
     let mapped: BTreeMap<Uuid, Option<&String>> =
         snapshot.mappings.iter().map(|m| (m.instance_uuid, m.cell_uuid.and_then(|uuid| snapshot.cell_names.get(&uuid)))).collect();
@@ -115,7 +115,7 @@ fn no_record_is_left(snapshot: &Snapshot, found: &mut Findings) {
     }
 }
 
-/// I12, the half that rest shows: without a live saga there is no task.
+/// I12 at rest: without a live saga there is no task.
 fn no_task_at_rest(server: &Resting, found: &mut Findings) {
     if let Some(task) = server.record.task_state {
         let message = format!("its task_state is {task} but no operation is in flight, expected none");
@@ -123,7 +123,7 @@ fn no_task_at_rest(server: &Resting, found: &mut Findings) {
     }
 }
 
-/// I12, the half that an operation shows: from its first step to its pivot the server says what is being done to it.
+/// I12 in flight: from its first step to its pivot an operation shows a task.
 fn a_task_at_work(snapshot: &Snapshot, found: &mut Findings) {
     for saga in snapshot.sagas.iter().filter(|saga| snapshot.at_one_step.contains(&saga.server)) {
         let none = Vec::new();
@@ -143,7 +143,7 @@ fn a_task_at_work(snapshot: &Snapshot, found: &mut Findings) {
     }
 }
 
-/// I17: states that make sense together.
+/// I17: the states fit together.
 fn states_are_known(server: &Resting, found: &mut Findings) {
     let subject = format!("server {}", server.id());
     let record = server.record;
@@ -170,7 +170,7 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
     }
 }
 
-/// I5 (NOVA-DIFFERENCES L14): what a move keeps on the record is there exactly until it is confirmed, reverted or undone.
+/// I5 (NOVA-DIFFERENCES L14): the fields that a move sets on the record stay exactly until it is confirmed, reverted or undone.
 fn no_trace_of_a_move(server: &Resting, found: &mut Findings) {
     let kept = kept_fields(server.record);
     let subject = format!("server {}", server.id());
@@ -197,7 +197,7 @@ fn kept_fields(record: &Instance) -> Vec<&'static str> {
     fields.into_iter().filter(|(_, kept)| *kept).map(|(name, _)| name).collect()
 }
 
-/// I5: a move that failed says so; only one that waits for confirm may still change.
+/// I5: a failed move has status `error`; only a move that waits for confirm may have a live status.
 fn no_migration_is_stuck(snapshot: &Snapshot, found: &mut Findings) {
     let verify: BTreeMap<Uuid, Uuid> = snapshot
         .resting()
@@ -224,7 +224,7 @@ fn no_migration_is_stuck(snapshot: &Snapshot, found: &mut Findings) {
     }
 }
 
-/// I11: what is not over holds its server, and what holds a server is not over (or pays a debt).
+/// I11: a live saga holds its server, and only live sagas (and payments of debts) hold servers.
 fn sagas_hold_what_they_work_on(snapshot: &Snapshot, found: &mut Findings) {
     for saga in &snapshot.sagas {
         let holds = snapshot.holders.get(&saga.server) == Some(&saga.id);

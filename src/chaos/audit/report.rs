@@ -1,4 +1,4 @@
-//! What the audit answers: the JSON of `/ops/v1/audit`, and lines for a terminal.
+//! The audit's answer: the JSON of `/ops/v1/audit`, and lines for a terminal.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,13 +16,13 @@ use crate::services::lost_and_found::Lost;
 pub struct Violation {
     /// `I1` to `I18`.
     pub invariant: String,
-    /// What it is about: `server <uuid>`, `port <uuid>`, ….
+    /// The subject: `server <uuid>`, `port <uuid>`, ….
     pub subject: String,
-    /// A sentence: what was found, and what was expected.
+    /// A sentence with the finding and the expectation.
     pub message: String,
 }
 
-/// A debt that stands: it is no violation, and what it explains is none either.
+/// An unpaid debt. Neither the debt nor the violations that it explains count.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StandingDebt {
     pub migration: Uuid,
@@ -34,22 +34,22 @@ pub struct StandingDebt {
     pub needs_operator: bool,
 }
 
-/// What was looked at.
+/// The extent of an audit.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Checked {
-    /// How many of each: cells, hosts, servers (at rest), guests, ports, ….
+    /// The number of each kind: cells, hosts, servers (at rest), guests, ports, ….
     pub counts: BTreeMap<String, usize>,
-    /// The invariants that can be seen in a world at rest, and were looked for.
+    /// The invariants that can be seen at rest and were checked.
     pub invariants: Vec<String>,
-    /// Servers that an operation holds: only what must hold at every instant was looked for.
+    /// The servers that an operation holds: only rules marked "always" were checked.
     pub busy: Vec<Uuid>,
     pub debts: Vec<StandingDebt>,
-    /// Every byte was read of which it is known what was written; otherwise files were looked at by their lengths.
+    /// True if all bytes with a checksum were read; otherwise only the lengths of files were checked.
     #[serde(default)]
     pub deep: bool,
-    /// Cells, hosts and services that did not answer: nothing is known of what they hold.
+    /// The cells, hosts and services that did not answer, so that their contents are unknown.
     pub unreachable: Vec<String>,
-    /// Files in `lost+found/`. They are no violation: no invariant speaks of them, and the service never uses them.
+    /// The files in `lost+found/`. They are no violation: the service never uses them.
     #[serde(default)]
     pub lost_and_found: Vec<Lost>,
 }
@@ -57,7 +57,7 @@ pub struct Checked {
 /// The audit's answer.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// No violation was found in what answered; see [`Report::is_complete`].
+    /// True if no violation was found in the parts that answered; see [`Report::is_complete`].
     pub clean: bool,
     pub violations: Vec<Violation>,
     pub checked: Checked,
@@ -88,7 +88,7 @@ impl Report {
         Report { clean: violations.is_empty(), violations, checked, at: snapshot.at }
     }
 
-    /// Everything answered.
+    /// True if all parts answered.
     pub fn is_complete(&self) -> bool {
         self.checked.unreachable.is_empty()
     }
@@ -164,7 +164,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Collects what a rule finds, without what a debt explains.
+/// Collects a rule's findings, without those that a debt explains.
 pub(super) struct Findings<'a> {
     snapshot: &'a Snapshot,
     found: Vec<Violation>,
@@ -175,12 +175,12 @@ impl<'a> Findings<'a> {
         Findings { snapshot, found: Vec::new() }
     }
 
-    /// A violation that nothing excuses.
+    /// Adds a violation that no debt explains.
     pub fn add(&mut self, invariant: &str, subject: impl fmt::Display, message: impl fmt::Display) {
         self.found.push(Violation { invariant: invariant.to_owned(), subject: subject.to_string(), message: message.to_string() });
     }
 
-    /// A violation unless a debt of the server is about that part of it.
+    /// Adds a violation unless a debt of the server explains this part.
     pub fn about(&mut self, server: Uuid, topic: Topic, invariant: &str, subject: impl fmt::Display, message: impl fmt::Display) {
         if !self.snapshot.is_explained(server, topic) {
             self.add(invariant, subject, message);
@@ -192,7 +192,7 @@ impl<'a> Findings<'a> {
     }
 }
 
-/// A list in a sentence; "none" when it is empty.
+/// Formats a list for a sentence; "none" if it is empty.
 pub(super) fn list<T: fmt::Display>(items: impl IntoIterator<Item = T>) -> String {
     let words: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     if words.is_empty() { "none".to_owned() } else { words.join(", ") }

@@ -1,4 +1,4 @@
-//! Everything that the rules look at, read once: the rules are pure functions of it.
+//! The world as the audit read it once. The rules are pure functions of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,64 +39,64 @@ pub struct HostSnapshot {
     pub report: HostReport,
 }
 
-/// What placement said.
+/// The answer of placement.
 #[derive(Clone, Debug, Default)]
 pub struct PlacementSnapshot {
     pub providers: Vec<Provider>,
     pub allocations: Vec<Allocations>,
-    /// No provider changed while it was read, so that its usage and the allocations belong together.
+    /// True if no provider changed during the reading, so that usage and allocations belong together.
     pub settled: bool,
 }
 
 /// The world as the audit found it.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// By name; only those that answered.
+    /// The cells that answered, by name.
     pub cells: BTreeMap<String, CellSnapshot>,
-    /// Names of all cells, answering or not.
+    /// The names of all cells, also silent ones.
     pub cell_names: BTreeMap<Uuid, String>,
-    /// By name (unique over cells, INVARIANTS C10); only those that answered.
+    /// The hosts that answered, by name (unique over cells, INVARIANTS C10).
     pub hosts: BTreeMap<String, HostSnapshot>,
-    /// The cell of every mapped host, answering or not.
+    /// The cell of each mapped host, also of silent ones.
     pub host_cells: BTreeMap<String, String>,
     pub mappings: Vec<InstanceMapping>,
     pub build_requests: BTreeSet<Uuid>,
     pub ownership: BTreeMap<Uuid, Ownership>,
-    /// The saga that holds a server, before or after the reading.
+    /// The saga that holds each server, before or after the reading.
     pub holders: BTreeMap<Uuid, Uuid>,
-    /// Servers that an operation held at any time of the reading: rules for rest do not hold for them.
+    /// The servers that an operation held at any time of the reading. Rules for rest do not apply to them.
     pub busy: BTreeSet<Uuid>,
-    /// Those of them whose operation was at one step all the while.
+    /// The busy servers whose operation stayed at one step.
     pub at_one_step: BTreeSet<Uuid>,
     pub sagas: Vec<SagaRecord>,
     pub journals: BTreeMap<Uuid, Vec<JournalEntry>>,
     pub debts: Vec<Debt>,
-    /// None when the service did not answer; so below.
+    /// None if the service did not answer; likewise the next fields.
     pub ports: Option<Vec<Port>>,
     pub attachments: Option<Vec<Attachment>>,
     pub placement: Option<PlacementSnapshot>,
-    /// Images that a move made to carry disks.
+    /// The images that a move made for its disks.
     pub temporary_images: Option<Vec<Image>>,
-    /// Files that no record knew when the service started.
+    /// The files that had no record when the service started.
     pub lost_and_found: Vec<Lost>,
     /// The files of images and volumes with their records.
     pub image_files: Option<Vec<StoredBytes>>,
     pub volume_files: Option<Vec<StoredBytes>>,
-    /// The findings in files; none in an audit that does not read them.
+    /// The findings in files; none if the audit did not read them.
     pub deep: Option<Deep>,
-    /// Who did not answer, with the reason.
+    /// The silent parts, with the reasons.
     pub unreachable: Vec<String>,
     pub at: DateTime<Utc>,
 }
 
-/// Where a server at rest stands.
+/// The phase of a server at rest.
 #[derive(Clone, Copy, Debug)]
 pub enum Phase<'a> {
-    /// On its host, with no move to confirm.
+    /// On its host, without a move to confirm.
     Settled,
     /// At the target of this move, waiting for confirm or revert.
     Verify(&'a Migration),
-    /// It never got a host.
+    /// The server never got a host.
     Nowhere,
 }
 
@@ -113,7 +113,7 @@ impl Resting<'_> {
         self.record.uuid
     }
 
-    /// Its host, unless it never got one.
+    /// Returns the server's host, unless it never got one.
     pub fn host(&self) -> Option<&str> {
         match self.phase {
             Phase::Nowhere => None,
@@ -121,7 +121,7 @@ impl Resting<'_> {
         }
     }
 
-    /// The host that keeps what a revert needs.
+    /// Returns the host that keeps disks and room for a revert.
     pub fn source_host(&self) -> Option<&str> {
         match self.phase {
             Phase::Verify(migration) => Some(&migration.source_compute),
@@ -129,14 +129,14 @@ impl Resting<'_> {
         }
     }
 
-    /// An operation failed and could not restore it: what its guest and its connections are like is for the user to mend.
+    /// True if the server is in ERROR: an operation failed and could not restore it, so the user must repair its guest and connections.
     pub fn is_broken(&self) -> bool {
         self.record.vm_state == VmState::Error
     }
 }
 
 impl Snapshot {
-    /// The servers at rest whose cell answered and has a visible record of them where the mapping says.
+    /// Returns the servers at rest whose cell answered and has their visible record.
     pub fn resting(&self) -> Vec<Resting<'_>> {
         let mut found = Vec::new();
         for mapping in &self.mappings {
@@ -161,36 +161,36 @@ impl Snapshot {
         }
     }
 
-    /// The move of a server that waits for confirm or revert in this cell.
+    /// Returns the move of a server that waits for confirm or revert in this cell.
     pub fn finished_move(&self, cell: &str, server: Uuid) -> Option<&Migration> {
         let migrations = &self.cells.get(cell)?.records.migrations;
         migrations.iter().rev().find(|migration| migration.instance_uuid == server && migration.status == MigrationStatus::Finished)
     }
 
-    /// A server's undeleted record in a cell, hidden or not.
+    /// Returns a server's undeleted record in a cell, hidden or not.
     pub fn record_in(&self, cell: &str, server: Uuid) -> Option<&Instance> {
         self.cells.get(cell)?.records.instances.iter().find(|record| record.uuid == server)
     }
 
-    /// Every undeleted record with its cell.
+    /// Returns all undeleted records with their cells.
     pub fn records(&self) -> impl Iterator<Item = (&str, &Instance)> {
         self.cells.iter().flat_map(|(name, cell)| cell.records.instances.iter().map(move |record| (name.as_str(), record)))
     }
 
-    /// True for a server that exists for its user, or on which an operation works, as far as anyone can tell.
+    /// True if the server exists for its user, or an operation holds it.
     pub fn is_known(&self, server: Uuid) -> bool {
         self.busy.contains(&server)
             || self.mappings.iter().any(|mapping| mapping.instance_uuid == server && mapping.queued_for_delete != Some(true))
             || self.records().any(|(_, record)| record.uuid == server && !record.hidden)
     }
 
-    /// The compute node of a host, if its cell answered.
+    /// Returns the compute node of a host, if its cell answered.
     pub fn node_of(&self, host: &str) -> Option<&ComputeNode> {
         let cell = self.cells.get(self.host_cells.get(host)?)?;
         cell.records.compute_nodes.iter().find(|node| node.host == host)
     }
 
-    /// Everything that hosts report of a server, with the host's name.
+    /// Returns all hosts' reports about a server, with the host's name.
     pub fn guests_of(&self, server: Uuid) -> impl Iterator<Item = (&str, &GuestReport)> {
         self.hosts.iter().flat_map(move |(name, host)| {
             let of_server = host.report.guests.iter().filter(move |guest| guest.server == server);
@@ -198,19 +198,19 @@ impl Snapshot {
         })
     }
 
-    /// The server's visible record is in a cell that does not answer: nothing can be expected of it.
+    /// True if the server's cell is silent, so that nothing can be expected of the server.
     pub fn is_out_of_sight(&self, server: Uuid) -> bool {
         let mapping = self.mappings.iter().find(|mapping| mapping.instance_uuid == server);
         let home = mapping.and_then(|mapping| self.cell_names.get(&mapping.cell_uuid?));
         home.is_some_and(|home| !self.cells.contains_key(home))
     }
 
-    /// True when a debt that stands is about this part of the server.
+    /// True if a debt explains this part of the server.
     pub fn is_explained(&self, server: Uuid, topic: Topic) -> bool {
         self.debts.iter().any(|debt| debt.server == server && topics_of(&debt.step).contains(&topic))
     }
 
-    /// True when an operation that holds its server carries this id: a move's migration, its consumer, its image.
+    /// True if an operation with this id holds its server. The move's migration, consumer and image have this id.
     pub fn is_in_flight(&self, operation: Uuid) -> bool {
         self.holders.values().any(|saga| *saga == operation)
             || self.sagas.iter().any(|saga| saga.id == operation && self.busy.contains(&saga.server))

@@ -1,4 +1,4 @@
-//! Each rule on a healthy world (nothing found) and on the same world broken in one place (exactly that found).
+//! Tests each rule on a healthy world, where nothing is found, and on a world broken in one place, where exactly that is found.
 
 use uuid::Uuid;
 
@@ -207,11 +207,11 @@ fn i11_i12_sagas_and_tasks() {
         stops(world, "stop_guest");
         record(world, "cell1", A).task_state = Some(TaskState::PoweringOff);
     });
-    // The last step gives the server back before the operation lets go of it.
+    // The last step clears the task before the operation releases the server.
     expect_none(|world| stops(world, "record_stopped"));
 }
 
-/// An operation that stops server A is at this step.
+/// Puts an operation that stops server A at this step.
 fn stops(world: &mut super::Snapshot, step: &str) {
     let id = Uuid::from_u128(77);
     let context = Context::new(id, Kind::Stop, RequestContext::default(), A, Request::Stop);
@@ -307,7 +307,7 @@ fn i15_claims_and_compute_nodes() {
     });
     expect_one("I15", "its compute node shows 7 VCPU", |world| records(world, "cell2").compute_nodes[0].vcpus_used = 7);
     expect_none(|world| {
-        // Not counted since the last operation: due.
+        // The recount after the last operation is still due.
         let node = &mut records(world, "cell2").compute_nodes[0];
         (node.vcpus_used, node.updated_at) = (7, Some(start()));
     });
@@ -350,7 +350,7 @@ fn what_does_not_answer_is_named_and_nothing_is_said_about_it() {
 fn every_step_that_can_be_owed_explains_something_in_particular() {
     for (name, table) in tables::ALL {
         for step in table.steps.iter().skip(1).filter(|step| step.class == Class::Cleanup || step.undo.work().is_some()) {
-            // Past the pivot an undo is never owed.
+            // Past the pivot no undo is ever owed.
             if matches!(step.class, Class::Pivot | Class::Forward) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! I15: a host's claims are its servers', and what its compute node says of its use equals a recount.
+//! I15: a host's claims are those of its servers, and its compute node's usage equals a recount.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::report::{Findings, Violation};
 use super::snapshot::{Phase, Snapshot};
 use crate::domain::flavor::Resources;
 
-/// Looks for violations of I15 by hosts and compute nodes.
+/// Finds violations of I15 in hosts and compute nodes.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     let mut found = Findings::of(snapshot);
     let expected = expected_claims(snapshot);
@@ -20,7 +20,7 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     found.done()
 }
 
-/// Per host and server at rest: the present flavor where the server is, the old one at a source that keeps it for a revert.
+/// Returns the claims of each server at rest: the present flavor on its host, the old flavor at a source that keeps room for a revert.
 fn expected_claims(snapshot: &Snapshot) -> BTreeMap<(String, Uuid), Resources> {
     let mut expected = BTreeMap::new();
     for server in snapshot.resting() {
@@ -59,8 +59,7 @@ fn words(amount: &Resources) -> String {
     format!("{} VCPU, {} MEMORY_MB, {} DISK_GB", amount.vcpu, amount.memory_mb, amount.disk_gb)
 }
 
-/// A compute node that was counted after the last operation of any server ended agrees with its cell's records; one that was
-/// counted before is due to be.
+/// A compute node that was counted after the last operation agrees with its cell's records. One that was counted before is still due.
 fn nodes_are_a_recount(snapshot: &Snapshot, found: &mut Findings) {
     let last_change = snapshot.sagas.iter().map(|saga| saga.updated_at).max();
     if !snapshot.busy.is_empty() {

@@ -1,4 +1,4 @@
-//! I14 for volumes: one connected attachment per volume of a server; a second, empty one only while a move waits for confirm
+//! I14 for volumes: each volume of a server has one connected attachment, and a second, empty one only while a move waits for confirm
 //! (INVARIANTS D5).
 
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use super::snapshot::{Phase, Resting, Snapshot};
 use crate::db::cell::block_devices::BlockDevice;
 use crate::services::volume::Attachment;
 
-/// Looks for violations of I14 by volume attachments.
+/// Finds violations of I14 in volume attachments.
 pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     let mut found = Findings::of(snapshot);
     let Some(attachments) = &snapshot.attachments else { return found.done() };
@@ -33,7 +33,7 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
     found.done()
 }
 
-/// The volumes on a server's visible record.
+/// Returns the volumes of a server's visible record.
 pub(super) fn devices_of<'a>(snapshot: &'a Snapshot, server: &Resting) -> Vec<&'a BlockDevice> {
     let Some(cell) = snapshot.cells.get(server.cell) else { return Vec::new() };
     let id: Uuid = server.id();
@@ -65,7 +65,7 @@ fn attachments_fit_the_phase(server: &Resting, device: &BlockDevice, own: &[&Att
     match server.phase {
         Phase::Verify(migration) => {
             let empty = others.iter().filter(|attachment| attachment.host.is_none()).count();
-            // A volume that was attached after the move is held for the source only by a revert.
+            // A volume attached after the move needs no placeholder; only a revert makes one for it.
             let least = usize::from(device.created_at <= migration.created_at);
             if others.len() != empty || empty > 1 || empty < least {
                 let message = format!(

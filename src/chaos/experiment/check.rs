@@ -1,4 +1,4 @@
-//! Reads an experiment's file and refuses what makes no sense in it, with the line and with what is allowed there.
+//! Parses an experiment's file, and refuses wrong values with their line and the allowed values.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,21 +16,21 @@ use crate::saga::tables;
 
 /// The flavors of the default cloud.
 pub const FLAVORS: [&str; 6] = ["m1.tiny", "m1.small", "gen1.small", "gen1.large", "gen2.small", "gen2.large"];
-/// The databases beside the cells' own.
+/// The databases beside the cells' databases.
 pub const SERVICES: [&str; 5] = ["api", "network", "volume", "placement", "image"];
-/// The actors beside the cells', the hosts' and the conductors'.
+/// The actors beside those of cells, hosts and conductors.
 pub const ACTORS: [&str; 3] = ["scheduler", "notifier", "periodic"];
-/// What stands for a place of the move at hand.
+/// The names for places of the move at hand.
 pub const OF_THE_MOVE: [&str; 2] = ["source", "target"];
 
-/// Something in a file that is refused.
+/// A refusal of a part of the file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Complaint {
-    /// Line and column, from 1; none for what came without a file.
+    /// Line and column, from 1; none without a file.
     pub place: Option<(usize, usize)>,
-    /// Where in the structure, as `faults[0].when.step`; empty when the text itself cannot be read.
+    /// The key, as `faults[0].when.step`; empty if the text cannot be parsed.
     pub key: String,
-    /// What is wrong, and what is allowed.
+    /// The fault, and the allowed values.
     pub message: String,
 }
 
@@ -46,7 +46,7 @@ impl fmt::Display for Complaint {
     }
 }
 
-/// Reads a scenario's text; all that is wrong with it otherwise.
+/// Parses a scenario, or returns all complaints about it.
 pub fn parse(text: &str) -> Result<Scenario, Vec<Complaint>> {
     let scenario = read(text).map_err(|complaint| vec![complaint])?;
     let mut complaints = complaints(&scenario);
@@ -61,7 +61,7 @@ pub fn parse(text: &str) -> Result<Scenario, Vec<Complaint>> {
     Err(complaints)
 }
 
-/// Reads a scenario's text, whatever its names stand for.
+/// Parses a scenario without a check of its names.
 pub fn read(text: &str) -> Result<Scenario, Complaint> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let place = error.span().map(|span| place_of(text, span.start));
@@ -69,7 +69,7 @@ pub fn read(text: &str) -> Result<Scenario, Complaint> {
     })
 }
 
-/// Line and column of a byte.
+/// Returns the line and column of a byte.
 fn place_of(text: &str, byte: usize) -> (usize, usize) {
     let before = text.get(..byte).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
@@ -77,7 +77,7 @@ fn place_of(text: &str, byte: usize) -> (usize, usize) {
     (line, column)
 }
 
-/// Where a key's value begins, or the nearest thing around it that the text has.
+/// Returns where a key's value begins, or the nearest surrounding value that the text has.
 fn span_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
     let mut parts = key.split(['.', '[', ']']).filter(|part| !part.is_empty());
     let (name, value) = table.iter().find(|(name, _)| Some(name.get_ref().as_ref()) == parts.clone().next())?;
@@ -96,7 +96,7 @@ fn span_of(table: &DeTable<'_>, key: &str) -> Option<usize> {
     Some(at)
 }
 
-/// What is wrong with a scenario; nothing when it can be run.
+/// Returns all complaints about a scenario; none if it can run.
 pub fn complaints(scenario: &Scenario) -> Vec<Complaint> {
     let mut check = Check { scenario, found: Vec::new() };
     check.topology();
@@ -120,7 +120,7 @@ impl Check<'_> {
         }
     }
 
-    /// A name must be one of these.
+    /// Refuses a name outside `allowed`.
     fn known(&mut self, key: &str, name: &str, what: &str, allowed: &[&str]) {
         self.refuse(!allowed.contains(&name), key, || format!("{name:?} is no {what}; allowed are {}", allowed.join(", ")));
     }
@@ -269,7 +269,7 @@ impl Check<'_> {
         self.known(key, host, "host", &allowed);
     }
 
-    /// A cell, or one of `others`, or (at a step) a cell of the move.
+    /// Checks a name: a cell, one of `others`, or (at a step) a cell of the move.
     fn place(&mut self, key: &str, name: &str, what: &str, others: &[&str], at: Option<&AtStep>) {
         let cells = self.scenario.topology.cell_names();
         let mut allowed: Vec<&str> = cells.iter().map(String::as_str).chain(others.iter().copied()).collect();

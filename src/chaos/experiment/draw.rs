@@ -1,4 +1,4 @@
-//! The faults that a seed stands for, where a scenario names none; and the times of those that it leaves to the seed.
+//! Draws faults from the seed if a scenario names none, and the times that a scenario leaves to the seed.
 
 use super::fault::{AtStep, Letter, PlannedFault, What, When};
 use super::random::Random;
@@ -10,7 +10,7 @@ use crate::saga::step_name::StepName;
 use crate::saga::tables;
 use crate::virt::Operation;
 
-/// The faults of a run: the scenario's, or those that the seed draws.
+/// Returns the faults of a run: the scenario's, or those that the seed draws.
 pub fn drawn(seed: u64, scenario: &Scenario) -> Vec<PlannedFault> {
     if let Some(faults) = &scenario.faults {
         let mut random = Random::new(seed, "times");
@@ -44,7 +44,7 @@ fn one(random: &mut Random, scenario: &Scenario, conductors: u32) -> PlannedFaul
     PlannedFault::once(when, what)
 }
 
-/// A side of a step of any saga; early occurrences are likelier to come.
+/// Draws a side of a step of any saga. Early occurrences are likelier to happen.
 fn at_a_step(random: &mut Random) -> AtStep {
     let mut sides = Vec::new();
     for (_, table) in tables::ALL {
@@ -99,7 +99,7 @@ fn anywhere(random: &mut Random, scenario: &Scenario, conductors: u32) -> What {
     }
 }
 
-/// The only one dies; one of several dies or stands still.
+/// Kills a single conductor; kills or pauses one of several.
 fn conductor(random: &mut Random, conductors: u32, for_ms: u64) -> What {
     if conductors < 2 {
         return What::Kill { actor: actor_name(1) };
@@ -109,13 +109,13 @@ fn conductor(random: &mut Random, conductors: u32, for_ms: u64) -> What {
     if random.percent(50) { What::Kill { actor } } else { What::Pause { actor, for_ms } }
 }
 
-/// A cell, the API database, or one of the services.
+/// Draws a cell, the API database, or a service.
 fn database(random: &mut Random, scenario: &Scenario, for_ms: u64) -> What {
     let mut names = scenario.topology.cell_names();
     names.extend(["api", "network", "volume", "placement", "image"].map(str::to_owned));
     let name = random.pick(&names).cloned().unwrap_or_default();
     let outage = random.pick(&[Outage::Refuses, Outage::LosesReplies, Outage::Hangs]).copied().unwrap_or(Outage::Refuses);
-    // One call before or after its commit, or an outage.
+    // Affects one to three calls before or after their commit, or lasts for a time.
     let (calls, for_ms) = if random.percent(50) { (u32::try_from(random.within(1, 3)).unwrap_or(1), 60_000) } else { (u32::MAX, for_ms) };
     What::Database { name, outage, calls, for_ms }
 }

@@ -1,4 +1,4 @@
-//! The faults of an experiment: when each happens, and what it is. A file writes them as `[[faults]]` (docs/EXPERIMENTS.md).
+//! The faults of an experiment: their times and kinds. A file writes them as `[[faults]]` (docs/EXPERIMENTS.md).
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use crate::chaos::point::{Fault, Moment};
 use crate::db::Outage;
 use crate::virt::Operation;
 
-/// When a fault happens.
+/// The time of a fault.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Written", into = "Written")]
 pub enum When {
-    /// So many milliseconds after the beginning.
+    /// This many milliseconds after the beginning.
     At(u64),
-    /// Some time between these two, in milliseconds after the beginning; the seed says when.
+    /// Between these two times, in milliseconds after the beginning; the seed draws the exact time.
     Between(u64, u64),
-    /// When a saga comes to a point.
+    /// When a saga reaches a point.
     Step(AtStep),
 }
 
@@ -24,23 +24,23 @@ pub enum When {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AtStep {
     pub step: String,
-    /// Only of this saga, by its name in the journal; of any without.
+    /// Only in this saga, by its name in the journal; in any saga if none.
     pub saga: Option<String>,
     /// `act` or `undo`.
     pub side: String,
     pub moment: Moment,
-    /// The so-manieth time that any saga comes there.
+    /// The number of the occurrence, counted over all sagas.
     pub occurrence: u32,
 }
 
 impl AtStep {
-    /// The first time that any saga is about to act.
+    /// Returns the point before the first act of this step in any saga.
     pub fn before(step: &str) -> AtStep {
         AtStep { step: step.to_owned(), saga: None, side: "act".into(), moment: Moment::BeforeEffect, occurrence: 1 }
     }
 }
 
-/// [`When`] as a file has it: one of three kinds.
+/// The form of [`When`] in a file: one of three kinds.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Written {
@@ -116,14 +116,13 @@ fn yes() -> bool {
     true
 }
 
-/// What goes wrong. A host, cell or database may be called `source` or `target` where the fault waits for a step of a move: then it
-/// is that of the move at hand.
+/// The kind of a fault. At a step of a move, a host, cell or database may be called `source` or `target`: the move's own.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum What {
-    /// The step at which it happens; only with [`When::Step`].
+    /// The fault of the step itself; only with [`When::Step`].
     Step(Fault),
-    /// The next request to a host: of the saga at whose step this happens, or of any.
+    /// A fault of the next request to a host, of the saga at whose step it happens, or of any saga.
     Message(Letter),
     /// A host loses its power and gets it back.
     HostOff {
@@ -134,14 +133,14 @@ pub enum What {
     },
     /// A host's actor panics.
     HostCrash { host: String },
-    /// The next operations of this kind fail on a host's hypervisor.
+    /// The next operations of this kind fail in a host's hypervisor.
     Driver {
         host: String,
         operation: Operation,
         #[serde(default = "once")]
         times: u32,
     },
-    /// A database or a service's share of one; ends after the calls or the time, whichever comes first.
+    /// An outage of a database or of a service's share of it. It ends after the calls or the time.
     Database {
         name: String,
         outage: Outage,
@@ -154,25 +153,25 @@ pub enum What {
     Partition { cell: String, for_ms: u64 },
     /// The wall clock jumps.
     Clock { ms: i64 },
-    /// A supervised actor ends, and what it supervises with it; its supervisor starts another.
+    /// A supervised actor ends with its children, and its supervisor starts it again.
     Kill { actor: String },
-    /// A supervised actor stands still and takes no messages.
+    /// A supervised actor pauses and takes no messages.
     Pause { actor: String, for_ms: u64 },
     /// The controller's process is killed and started again.
     Restart,
 }
 
-/// What becomes of a request to a host.
+/// A fault of a request to a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Letter {
-    /// It never arrives.
+    /// The request never arrives.
     LoseRequest,
-    /// It arrives; the reply does not.
+    /// The request arrives, but its reply is lost.
     LoseReply,
-    /// It arrives twice, the second time so many milliseconds later.
+    /// The request arrives twice, the second time after this many milliseconds.
     Again(u64),
-    /// It arrives so many milliseconds late.
+    /// The request arrives this many milliseconds late.
     Late(u64),
 }
 
@@ -182,16 +181,16 @@ pub enum Letter {
 pub struct PlannedFault {
     pub when: When,
     pub what: What,
-    /// How often it happens: at a step, at so many occurrences in a row; at a time, so often every `every_ms`.
+    /// The number of times: at a step, for so many occurrences in a row; at a time, once per `every_ms`.
     #[serde(default = "once")]
     pub times: u32,
-    /// The time from one to the next; only with a time.
+    /// The interval between two times; only with a time.
     #[serde(default)]
     pub every_ms: u64,
 }
 
 impl PlannedFault {
-    /// A fault that happens once.
+    /// Makes a fault that happens once.
     pub fn once(when: When, what: What) -> PlannedFault {
         PlannedFault { when, what, times: 1, every_ms: 0 }
     }

@@ -1,4 +1,4 @@
-//! A verdict as a page that needs nothing but itself: no script, no style or picture from elsewhere, every text escaped.
+//! A verdict as a self-contained page: without scripts, external styles or pictures, and with all texts escaped.
 
 use std::fmt::Write as _;
 
@@ -10,16 +10,16 @@ use super::verdict::{Conclusion, Findings, MigrationEnd, StepTold, Verdict};
 use crate::saga::step::Class;
 use crate::saga::tables;
 
-/// Width of a timeline in the drawing's own units.
+/// The width of a timeline in the drawing's units.
 const WIDTH: f64 = 900.0;
-/// Height of one row of it.
+/// The height of a timeline's row.
 const ROW: f64 = 18.0;
-/// Room for the steps' names, left of it.
+/// The space left of the timeline for the steps' names.
 const NAMES: f64 = 230.0;
-/// Room right of it, for marks at its very end.
+/// The space right of the timeline for marks at its end.
 const EDGE: f64 = 14.0;
 
-/// A browser that prefers dark pages gets dark colours that keep every label legible, and none of its own making.
+/// Browsers in dark mode get these dark colours, which keep labels legible, and no colours of their own.
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1c2430;--paper:#fff;--quiet:#5a6675;--rule:#e3e8ee;--grid:#eef1f4;--bad:#b3261e;--ok:#5b8def;\
 --undo:#8a63c9;--doubt:#c98a00;--open:#9aa5b1;--code:#f4f6f8}\
@@ -37,23 +37,23 @@ svg text{font:11px system-ui,sans-serif;fill:var(--ink)}svg tspan,svg .mark{fill
 code{background:var(--code);padding:.1rem .4rem;border-radius:4px;overflow-wrap:anywhere}\
 .key span{display:inline-block;margin-right:1rem}.key i{display:inline-block;width:.8rem;height:.8rem;margin-right:.3rem;vertical-align:-1px}";
 
-/// The colours' meaning.
+/// The legend of the colours.
 const KEY: &str = "<p class=\"key\"><span><i style=\"background:var(--ok)\"></i>act done</span>\
 <span><i style=\"background:var(--undo)\"></i>undo done</span><span><i style=\"background:var(--bad)\"></i>failed</span>\
 <span><i style=\"background:var(--doubt)\"></i>end unknown or too late</span><span><i style=\"background:var(--open)\"></i>no end recorded</span>\
 <span><i style=\"background:var(--bad);width:2px\"></i>a fault</span>\
 <span><i style=\"border-left:2px solid var(--ink);width:0\"></i>the pivot: the commit after which it only goes forward</span></p>";
 
-/// Where a page comes from, for its foot.
+/// The origin of a page, for its foot.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// When it was made.
+    /// The moment of its creation.
     pub at: DateTime<Utc>,
-    /// The command that runs the same again, where it is known.
+    /// The command that repeats the run, if known.
     pub again: Option<String>,
 }
 
-/// Text as HTML shows it.
+/// Escapes text for HTML.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -69,7 +69,7 @@ pub fn escaped(text: &str) -> String {
     safe
 }
 
-/// The page. Nobody can fail to write to a string.
+/// Returns the page. Writing to a String cannot fail.
 pub fn page(verdict: &Verdict, origin: &Origin) -> String {
     let findings = &verdict.findings;
     let title = escaped(&verdict.title);
@@ -218,7 +218,7 @@ fn timeline(page: &mut String, findings: &Findings, migration: &MigrationEnd) {
     let _ = writeln!(page, "<text x=\"{:.0}\" y=\"{base:.0}\" text-anchor=\"end\">{}</text></svg></div>", NAMES + WIDTH, seconds(scale.to));
 }
 
-/// When the commit took effect after which the operation only goes forward.
+/// Returns when the pivot's commit took effect; past it the operation only goes forward.
 fn pivot(migration: &MigrationEnd) -> Option<u64> {
     let is_pivot = |name: &str| {
         tables::ALL.iter().flat_map(|(_, table)| table.steps).any(|step| step.name.as_str() == name && step.class == Class::Pivot)
@@ -227,7 +227,7 @@ fn pivot(migration: &MigrationEnd) -> Option<u64> {
     migration.steps.iter().find(took_effect)?.ended_ms
 }
 
-/// Where a time lies in the drawing.
+/// Converts times to positions in the drawing.
 struct Scale {
     from: u64,
     to: u64,

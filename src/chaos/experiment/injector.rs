@@ -1,4 +1,4 @@
-//! Makes those faults happen that are not a step's own: to hosts, databases, messages, actors and the clock of one life of a cloud.
+//! Makes faults happen, except those of steps: to hosts, databases, messages, actors and the clock, during one life of a cloud.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,41 +12,41 @@ use crate::db::api::operations::Operations;
 use crate::db::{Db, Outage};
 use crate::saga::context::{Context, Place};
 
-/// A clock that can be made to jump.
+/// A clock that can jump.
 pub trait Jump: Send + Sync {
-    /// The wall clock jumps, forward or backward; timers do not.
+    /// Moves the wall clock forward or backward, but not timers.
     fn jump(&self, ms: i64);
 }
 
-/// What faults are done to.
+/// Makes faults happen to one life of a cloud.
 pub struct Injector {
     tree: Tree,
-    /// By the names that a file has for them.
+    /// By their names in an experiment's file.
     databases: BTreeMap<String, Db>,
     post: Arc<Post>,
     clock: Option<Arc<dyn Jump>>,
-    /// A handle of its own, so that no outage hides which hosts a move is about.
+    /// A separate handle, so that an outage cannot hide the hosts of a move.
     operations: Operations,
 }
 
-/// What came of a fault's beginning.
+/// The result of beginning a fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Begun {
-    /// It has happened.
+    /// The fault has happened.
     Done,
-    /// It goes on, and is to be ended by [`Injector::over`].
+    /// The fault lasts until [`Injector::over`].
     Lasts(Lasting),
-    /// The controller's process is to die of it.
+    /// The controller's process must die.
     Kills,
 }
 
-/// A fault that goes on.
+/// A fault that lasts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lasting {
     pub what: What,
-    /// For so many milliseconds at most; none for one that waits for what it happens to.
+    /// The maximum duration in milliseconds; none for a fault that waits for its victim.
     pub for_ms: Option<u64>,
-    /// A letter's, with the post.
+    /// The ticket of a letter at the post.
     ticket: Option<u64>,
 }
 
@@ -61,19 +61,19 @@ impl Lasting {
 }
 
 impl Injector {
-    /// Over one life of a cloud.
+    /// Makes an injector for one life of a cloud.
     pub fn new(tree: Tree, databases: BTreeMap<String, Db>, post: Arc<Post>, clock: Option<Arc<dyn Jump>>) -> Injector {
         let operations = Operations::new(tree.world.api.db().named("chaos"));
         Injector { tree, databases, post, clock, operations }
     }
 
-    /// Makes a fault happen; the error says why it cannot. It speaks of no move's own places ([`Injector::resolved`]).
+    /// Makes a fault happen, or says why it cannot. The fault must not name the move's own places ([`Injector::resolved`]).
     pub async fn begin(&self, call: &Call) -> Result<Begun, String> {
         let what = call.what.clone();
         match &what {
             What::HostOff { host, resume_guests, for_ms } => {
                 let (cell, host, resume, for_ms) = (self.cell_of(host)?.clone(), host.clone(), *resume_guests, *for_ms);
-                // Answered when no guest runs any more, which may take long; it is fine when the host is off already.
+                // Answers once no guest runs, which may take long. Succeeds if the host is off already.
                 tokio::spawn(async move { drop(cell.power_off_host(&host, resume).await) });
                 Ok(Lasting::timed(for_ms, what))
             }
@@ -112,12 +112,12 @@ impl Injector {
                 false => Err(format!("no actor {actor} is alive, or it is paused already")),
             },
             What::Restart => Ok(Begun::Kills),
-            // The runner has done it.
+            // The runner has made it happen.
             What::Step(_) => Ok(Begun::Done),
         }
     }
 
-    /// Whether a fault that lasts still goes on: it may have happened so often as it was to.
+    /// True while a lasting fault continues. It ends once it has happened the given number of times.
     pub fn goes_on(&self, lasting: &Lasting) -> bool {
         match (&lasting.what, lasting.ticket) {
             (What::Message(_), Some(ticket)) => self.post.is_armed(ticket),
@@ -130,7 +130,7 @@ impl Injector {
         }
     }
 
-    /// Ends a fault that lasts. Fine when it has ended by itself.
+    /// Ends a lasting fault. Succeeds if it has ended already.
     pub async fn over(&self, lasting: &Lasting) {
         match &lasting.what {
             What::Message(_) => lasting.ticket.into_iter().for_each(|ticket| self.post.disarm(ticket)),
@@ -151,7 +151,7 @@ impl Injector {
         }
     }
 
-    /// Ends all faults, whoever began them.
+    /// Ends all faults.
     pub async fn heal(&self) {
         self.post.heal();
         self.tree.roster.resume_all();
@@ -171,7 +171,7 @@ impl Injector {
     fn power_on(&self, host: &str) {
         if let Ok(cell) = self.cell_of(host) {
             let (cell, host) = (cell.clone(), host.to_owned());
-            // Answered when the host has started; it is fine when it is on.
+            // Answers once the host has started. Succeeds if it is on already.
             tokio::spawn(async move { drop(cell.power_on_host(&host).await) });
         }
     }
@@ -185,7 +185,7 @@ impl Injector {
         self.databases.get(name).ok_or_else(|| format!("there is no database {name}"))
     }
 
-    /// The same with the names of the move's own places, where the fault speaks of them.
+    /// Replaces the move's own places in a fault by their names.
     pub async fn resolved(&self, call: Call) -> Result<Call, String> {
         let what = self.named(&call).await?;
         Ok(Call { what, ..call })

@@ -1,22 +1,22 @@
-//! The servers of an experiment whose users know what they want: each is made and then led through the same acts, one after the other.
+//! Journeys: servers of an experiment that are made and then go through the same acts, one after the other.
 
 use serde::{Deserialize, Serialize};
 
-/// Some servers, and what is asked of each (`[[workload.journeys]]`).
+/// Servers with the acts that their users request (`[[workload.journeys]]`).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Journey {
-    /// How many.
+    /// The number of servers.
     pub servers: u32,
-    /// What each is made with; it decides the cell (`gen1.*` is cell1's hardware).
+    /// The flavor of each server, which decides its cell (`gen1.*` is cell1's hardware).
     pub flavor: String,
-    /// Volumes attached to each before its first act.
+    /// The number of volumes attached to each server before its first act.
     pub volumes: u32,
-    /// When the first is asked for, in milliseconds after the beginning.
+    /// The time of the first create, in milliseconds after the beginning.
     pub start_ms: u64,
-    /// The time from one server to the next.
+    /// The interval between two creates, in milliseconds.
     pub spacing_ms: u64,
-    /// What is asked, each when the server is at rest after the one before.
+    /// The acts. Each is requested when the server is at rest after the one before.
     pub acts: Vec<Deed>,
 }
 
@@ -26,15 +26,15 @@ impl Default for Journey {
     }
 }
 
-/// One thing that a user does with a server.
+/// An act of a user on a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Deed {
-    /// Resize to this flavor.
+    /// Resizes to this flavor.
     Resize(String),
-    /// Migrate to wherever the scheduler says.
+    /// Migrates to the scheduler's choice.
     Migrate,
-    /// Migrate to this host.
+    /// Migrates to this host.
     MigrateTo(String),
     Confirm,
     Revert,
@@ -43,9 +43,9 @@ pub enum Deed {
     SoftReboot,
     HardReboot,
     Rebuild,
-    /// The guest writes to its disks.
+    /// Lets the guest write to its disks.
     Write,
     Delete,
-    /// Nothing for so many milliseconds.
+    /// Waits this many milliseconds.
     Wait(u64),
 }

@@ -1,6 +1,6 @@
-//! Chaos experiments: what a file says (`scenario`, `fault`, `journey`; `check` refuses what makes no sense), how its faults are made to
-//! happen (`plan` at the steps of sagas, `post` between controllers and hosts, `injector` everywhere else), and what is told of it
-//! afterwards (`record`, `verdict`, `text`, `html`). The simulation, a live run and a running service (`service`) use the same parts.
+//! Chaos experiments: the file (`scenario`, `fault`, `journey`, checked by `check`), the making of its faults (`plan` at steps, `post`
+//! between controllers and hosts, `injector` elsewhere), and the results (`record`, `verdict`, `text`, `html`). The simulation, a live run
+//! and a running service (`service`) share these parts.
 
 pub mod check;
 pub mod draw;
@@ -20,27 +20,27 @@ pub mod verdict;
 use crate::chaos::point::Point;
 use crate::domain::fence::Fence;
 
-/// Who is told of a run while it goes on, and looks at every step.
+/// Observes a run and each of its steps.
 pub trait Witness: Send + Sync {
-    /// Milliseconds since the beginning.
+    /// Returns the milliseconds since the beginning.
     fn elapsed_ms(&self) -> u64;
 
-    /// One line of all that happens.
+    /// Records a line about an event.
     fn note(&self, line: String);
 
-    /// One line that whoever waits for the run should see at once.
+    /// Records a line that a watcher should see at once.
     fn tell(&self, line: String) {
         self.note(line);
     }
 
-    /// A saga is at this point.
+    /// Called at each point of a saga.
     fn step(&self, _point: &Point<'_>) {}
 
-    /// A request has reached its host.
+    /// Called when a request has reached its host.
     fn delivered(&self, _host: &str, _fence: Fence) {}
 }
 
-/// An id as short as a reader needs it.
+/// Shortens an id for readers.
 pub fn short(id: uuid::Uuid) -> String {
     let mut text = id.simple().to_string();
     text.truncate(8);

@@ -1,4 +1,4 @@
-//! An experiment's faults as the runner meets them: a [`FaultPlan`] on the one hook. It also lets the witness look after every step.
+//! An experiment's faults at steps: a [`FaultPlan`] for the runner. It also calls the witness at each step.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,18 +11,18 @@ use super::record::{Injected, Record};
 use super::{Witness, short};
 use crate::chaos::point::{Fault, FaultPlan, Moment, Point};
 
-/// A fault that has happened at a step, or is to happen now.
+/// A fault that has happened at a step, or must happen now.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Call {
-    /// Its place in the record.
+    /// Its index in the record.
     pub place: usize,
     pub what: What,
-    /// The saga at whose step it happens.
+    /// The saga at whose step the fault happens.
     pub saga: Option<Uuid>,
 }
 
 impl Call {
-    /// The runner says when it is over ([`FaultPlan::over`]): the effect comes after the step.
+    /// True if the runner reports the fault's end later ([`FaultPlan::over`]), because its effect comes after the step.
     pub fn ends_later(&self) -> bool {
         matches!(self.what, What::Step(Fault::CompleteLate | Fault::CompleteAfterEnd))
     }
@@ -32,23 +32,23 @@ impl Call {
 pub struct Plan {
     witness: Arc<dyn Witness>,
     record: Record,
-    /// Those that wait for a step.
+    /// The faults that wait for a step.
     faults: Vec<Armed>,
-    /// Where faults go: those that are not a step's own, to be made to happen; all, to be told of.
+    /// The receiver of all faults; it makes those happen that are not the step's own.
     elsewhere: mpsc::UnboundedSender<Call>,
     healed: AtomicBool,
-    /// In a running service: where those go that are over.
+    /// In a running service: the receiver of faults that are over.
     service: Option<Service>,
 }
 
-/// What a plan for a running service has besides.
+/// The additional state of a plan for a running service.
 struct Service {
-    /// Those whose end the runner tells of, with what follows then.
+    /// Faults whose end the runner will report.
     open: Mutex<Vec<(Here, Call)>>,
     overs: mpsc::UnboundedSender<Injected>,
 }
 
-/// A point that outlives the look at it.
+/// A point that outlives its borrow.
 #[derive(Clone, PartialEq, Eq)]
 struct Here {
     saga: Uuid,
@@ -69,7 +69,7 @@ struct Armed {
     at: AtStep,
     what: What,
     times: u32,
-    /// How often its point was come to.
+    /// The number of times that a saga has reached its point.
     seen: AtomicU32,
 }
 
@@ -80,7 +80,7 @@ impl Armed {
         here && at.saga.as_ref().is_none_or(|saga| saga == point.saga)
     }
 
-    /// Whether it happens at this coming.
+    /// True if the fault happens at this occurrence.
     fn is_due(&self) -> bool {
         let count = self.seen.fetch_add(1, Ordering::SeqCst) + 1;
         count >= self.at.occurrence && count - self.at.occurrence < self.times
@@ -88,7 +88,7 @@ impl Armed {
 }
 
 impl Plan {
-    /// With those of the faults that wait for a step.
+    /// Arms those of the faults that wait for a step.
     pub fn new(witness: Arc<dyn Witness>, record: Record, faults: &[PlannedFault], elsewhere: mpsc::UnboundedSender<Call>) -> Plan {
         let armed = faults.iter().enumerate().filter_map(|(number, fault)| match &fault.when {
             When::Step(at) => Some(Armed { number, at: at.clone(), what: fault.what.clone(), times: fault.times, seen: AtomicU32::new(0) }),
@@ -97,13 +97,13 @@ impl Plan {
         Plan { witness, record, faults: armed.collect(), elsewhere, healed: AtomicBool::new(false), service: None }
     }
 
-    /// For a running service: where its process is to be killed, the runner first comes to the very point and stands still there; and
-    /// faults whose effect comes after their step are told of when it has come.
+    /// Adapts the plan to a running service. Where the process must be killed, the runner first freezes at the exact point. Faults with
+    /// late effects are reported when the effect has come.
     pub fn of_a_service(self, overs: mpsc::UnboundedSender<Injected>) -> Plan {
         Plan { service: Some(Service { open: Mutex::default(), overs }), ..self }
     }
 
-    /// Nothing more goes wrong; the witness goes on looking.
+    /// Disarms all faults. The witness continues to observe.
     pub fn heal(&self) {
         self.healed.store(true, Ordering::SeqCst);
     }
@@ -124,7 +124,7 @@ impl Plan {
         })
     }
 
-    /// What the runner does for a fault here; what is not the runner's goes elsewhere.
+    /// Returns the fault for the runner. Sends other faults to their receiver.
     fn meet(&self, point: &Point<'_>, call: Call) -> Fault {
         let own = match (&call.what, &self.service) {
             (What::Step(fault), _) => *fault,
@@ -136,7 +136,7 @@ impl Plan {
             open.push((Here::of(point), call.clone()));
         }
         if own != Fault::Freeze {
-            // The run has ended when nobody listens.
+            // The run has ended if nobody receives it.
             let _ = self.elsewhere.send(call);
         }
         own
@@ -175,11 +175,11 @@ impl FaultPlan for Plan {
             if call.ends_later() {
                 self.record.over(call.place, self.witness.elapsed_ms());
                 if let Some(injected) = self.record.at(call.place) {
-                    // Nobody listens when the service has ended.
+                    // The service has ended if nobody receives it.
                     let _ = service.overs.send(injected);
                 }
             } else {
-                // The runner stands still where the process is to be killed.
+                // The runner freezes where the process must be killed.
                 let _ = self.elsewhere.send(call);
             }
         }

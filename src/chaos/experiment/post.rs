@@ -1,4 +1,4 @@
-//! The way between controllers and hosts: every message takes its time, and may be lost, repeated or late.
+//! The post between controllers and hosts: each message takes time, and may be lost, repeated or late.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,7 @@ struct Armed {
     letter: Letter,
 }
 
-/// A letter whose request is on its way; dropped when it has had its effect.
+/// A letter whose request is under way; dropped once it has taken effect.
 struct OnItsWay {
     letter: Letter,
     ticket: u64,
@@ -35,7 +35,7 @@ impl Drop for OnItsWay {
     }
 }
 
-/// The carrier of all messages: outlives the controllers that come and go.
+/// Carries all messages. It outlives the controllers.
 pub struct Post {
     witness: Arc<dyn Witness>,
     max_delay_ms: u64,
@@ -44,25 +44,25 @@ pub struct Post {
 
 struct State {
     random: Random,
-    /// What becomes of the next requests.
+    /// The letters for the next requests.
     letters: VecDeque<Armed>,
-    /// Tickets of those whose request is on its way.
+    /// The tickets of letters whose request is under way.
     on_the_way: BTreeSet<u64>,
-    /// The last ticket given.
+    /// The last ticket.
     ticket: u64,
-    /// Cells whose hosts cannot be reached.
+    /// The cells whose hosts cannot be reached.
     cut: BTreeSet<String>,
 }
 
 impl Post {
-    /// Without delays where `max_delay_ms` is 0.
+    /// Makes a post. A `max_delay_ms` of 0 means no delays.
     pub fn new(witness: Arc<dyn Witness>, seed: u64, max_delay_ms: u64) -> Post {
         let (letters, on_the_way, cut) = (VecDeque::new(), BTreeSet::new(), BTreeSet::new());
         let state = State { random: Random::new(seed, "post"), letters, on_the_way, ticket: 0, cut };
         Post { witness, max_delay_ms, state: Mutex::new(state) }
     }
 
-    /// The next request to a host fares like this: the next of this saga, or of any. Gives the ticket by which it is asked after.
+    /// Arms a letter for the next request to a host, of this saga or of any. Returns the ticket to ask about it.
     pub fn arm(&self, saga: Option<Uuid>, letter: Letter) -> u64 {
         let mut state = self.state();
         state.ticket += 1;
@@ -71,12 +71,12 @@ impl Post {
         ticket
     }
 
-    /// No request fares like that any more, if none did. What is on its way goes on.
+    /// Disarms a letter that has not met its request. A request under way continues.
     pub fn disarm(&self, ticket: u64) {
         self.state().letters.retain(|armed| armed.ticket != ticket);
     }
 
-    /// It still waits for its request, or that is on its way.
+    /// True while the letter waits for its request, or the request is under way.
     pub fn is_armed(&self, ticket: u64) -> bool {
         let state = self.state();
         state.on_the_way.contains(&ticket) || state.letters.iter().any(|armed| armed.ticket == ticket)
@@ -91,7 +91,7 @@ impl Post {
         Some(OnItsWay { letter, ticket, post: self.clone() })
     }
 
-    /// Cuts a cell's hosts off, or connects them again.
+    /// Disconnects a cell's hosts, or connects them again.
     pub fn cut(&self, cell: &str, cut: bool) {
         let mut state = self.state();
         if cut {
@@ -101,7 +101,7 @@ impl Post {
         }
     }
 
-    /// From now on nothing is lost.
+    /// Ends all faults of the post.
     pub fn heal(&self) {
         let mut state = self.state();
         state.letters.clear();
@@ -124,7 +124,7 @@ impl Post {
     }
 }
 
-/// Hosts at the other end of the post.
+/// Hosts behind the post.
 pub struct PostedHosts {
     pub inner: Arc<dyn Hosts>,
     pub post: Arc<Post>,
@@ -144,13 +144,13 @@ impl PostedHosts {
         reply
     }
 
-    /// Delivers a copy later; nobody waits for the reply.
+    /// Delivers a copy later. Nobody waits for its reply.
     fn again(&self, cell: &str, host: &str, request: HostRequest, after_ms: u64, letter: OnItsWay) {
         let copy = PostedHosts { inner: self.inner.clone(), post: self.post.clone() };
         let (cell, host) = (cell.to_owned(), host.to_owned());
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(after_ms)).await;
-            // Its sender is not there any more: the effect, or that there is none, is what counts.
+            // The sender is gone; only the effect matters.
             let _ = copy.deliver(&cell, &host, request, Duration::from_secs(60)).await;
             drop(letter);
         });

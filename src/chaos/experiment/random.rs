@@ -1,4 +1,4 @@
-//! Random numbers that a seed decides: SplitMix64, kept here so that a seed means the same whatever the libraries do.
+//! Random numbers from a seed: SplitMix64, implemented here so that a seed stays valid when libraries change.
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]
@@ -7,8 +7,8 @@ pub struct Random {
 }
 
 impl Random {
-    /// The stream of this name under the seed; streams of different names have nothing to do with each other, so that a
-    /// change of the faults leaves the workload as it was.
+    /// Returns the stream with this name. Streams of different names are independent, so that a change of the faults does not change the
+    /// workload.
     pub fn new(seed: u64, stream: &str) -> Random {
         let name = stream.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         let mut random = Random { state: seed ^ name };
@@ -16,7 +16,7 @@ impl Random {
         random
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn number(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.state;
@@ -25,22 +25,22 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 when the bound is 0.
+    /// Returns a number below `bound`; 0 if the bound is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 { 0 } else { self.number() % bound }
     }
 
-    /// A number of this range, both ends included.
+    /// Returns a number in this range, with both ends.
     pub fn within(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// True so often in a hundred.
+    /// Returns true with this chance in percent.
     pub fn percent(&mut self, chance: u64) -> bool {
         self.below(100) < chance
     }
 
-    /// One of them; none of none.
+    /// Picks an item; none if there are none.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         let at = self.below(items.len() as u64);
         items.get(usize::try_from(at).unwrap_or_default())

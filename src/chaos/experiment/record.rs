@@ -1,4 +1,4 @@
-//! What went wrong when, as it is done: the list of injected faults that a verdict is made of.
+//! The list of injected faults, written while they happen. The verdict uses it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,46 +10,46 @@ use crate::chaos::point::Moment;
 /// A fault that has happened.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Injected {
-    /// As the log and the notifications of a running service have it.
+    /// The id of the fault in the log and the notifications of a running service.
     pub id: Uuid,
     /// Milliseconds after the beginning.
     pub at_ms: u64,
-    /// The number of the fault in the file, from 0.
+    /// The fault's number in the file, from 0.
     pub fault: usize,
-    /// What it was, in words.
+    /// The fault in words.
     pub what: String,
     /// The saga at whose step it happened.
     pub saga: Option<Uuid>,
-    /// Which kind of saga that is, as `resize`.
+    /// The saga's kind, as `resize`.
     pub kind: Option<String>,
     pub server: Option<Uuid>,
-    /// `act prepare_at_target`, where it happened at a step.
+    /// The step, as `act prepare_at_target`, if it happened at a step.
     pub step: Option<String>,
-    /// At which moment of it.
+    /// The moment of the step.
     pub moment: Option<Moment>,
-    /// It met nobody but that saga; others met those that were in flight too.
+    /// True if it affected only that saga. Others affect all sagas in flight.
     pub alone: bool,
-    /// When it was over, for one that lasts.
+    /// The end of a lasting fault.
     pub over_ms: Option<u64>,
-    /// Why it could not be done after all.
+    /// The reason why it could not happen.
     pub failed: Option<String>,
 }
 
 /// The list. Clones share it.
 #[derive(Clone, Default)]
 pub struct Record {
-    /// Under it each fault has an id of its own.
+    /// The root of the faults' ids.
     root: Uuid,
     injected: Arc<Mutex<Vec<Injected>>>,
 }
 
 impl Record {
-    /// An empty one, whose faults have ids under this.
+    /// Makes an empty list whose faults have ids under this root.
     pub fn under(root: Uuid) -> Record {
         Record { root, ..Record::default() }
     }
 
-    /// Adds one and gives it its id; gives its place in the list.
+    /// Adds a fault, gives it an id, and returns its index.
     pub fn add(&self, injected: Injected) -> usize {
         let mut list = self.list();
         let place = list.len();
@@ -57,33 +57,33 @@ impl Record {
         place
     }
 
-    /// The fault at this place.
+    /// Returns the fault at this index.
     pub fn at(&self, place: usize) -> Option<Injected> {
         self.list().get(place).cloned()
     }
 
-    /// What the fault at this place was, once its places are known.
+    /// Replaces the words of a fault once its places are known.
     pub fn was(&self, place: usize, what: String) {
         if let Some(injected) = self.list().get_mut(place) {
             injected.what = what;
         }
     }
 
-    /// The fault at this place is over.
+    /// Records the end of a fault.
     pub fn over(&self, place: usize, at_ms: u64) {
         if let Some(injected) = self.list().get_mut(place) {
             injected.over_ms = Some(at_ms);
         }
     }
 
-    /// It could not be done.
+    /// Records that a fault could not happen.
     pub fn failed(&self, place: usize, why: &str) {
         if let Some(injected) = self.list().get_mut(place) {
             injected.failed = Some(why.to_owned());
         }
     }
 
-    /// All so far, in order.
+    /// Returns all faults so far, in order.
     pub fn all(&self) -> Vec<Injected> {
         self.list().clone()
     }

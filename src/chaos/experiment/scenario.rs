@@ -1,5 +1,5 @@
-//! What an experiment's file says: a topology, how much is asked of it, how much goes wrong, when to give up and what must hold. What a
-//! file does not say has the defaults here, and what neither says the seed decides.
+//! The contents of an experiment's file: topology, workload, faults, when to give up, and expectations. Missing keys have the defaults
+//! here; the seed decides everything else.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,21 +7,21 @@ use super::fault::PlannedFault;
 use super::journey::Journey;
 use super::random::Random;
 
-/// A scenario (TOML; docs/EXPERIMENTS.md describes every key).
+/// A scenario (TOML; docs/EXPERIMENTS.md describes all keys).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
-    /// One line: what is shown.
+    /// One line that says what is shown.
     pub title: String,
-    /// What goes wrong, and why it must hold all the same.
+    /// Says what goes wrong, and why the invariants must still hold.
     pub description: String,
-    /// The seed under which `chaos run` runs it.
+    /// The seed for `chaos run`.
     pub seed: u64,
     pub topology: Topology,
     pub workload: Workload,
-    /// Faults to use in place of those that the seed would draw.
+    /// The faults, in place of faults that the seed draws.
     pub faults: Option<Vec<PlannedFault>>,
-    /// Faults that the seed draws at most; it says how many and which.
+    /// The maximum number of faults that the seed draws.
     pub max_faults: usize,
     pub abort: Abort,
     pub expect: Expect,
@@ -43,19 +43,19 @@ impl Default for Scenario {
     }
 }
 
-/// The cloud.
+/// The simulated cloud.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Topology {
-    /// Cells with hosts.
+    /// The number of cells with hosts.
     pub cells: u32,
     pub hosts_per_cell: u32,
-    /// Conductors over one API database; without, one where the file names its faults, else one or two, as the seed has it.
+    /// The number of conductors over one API database. By default one if the file names its faults, else one or two, as the seed decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub conductors: Option<u32>,
-    /// The longest way of a message to or from a host, in milliseconds.
+    /// The maximum delay of a message to or from a host, in milliseconds.
     pub max_delay_ms: u64,
-    /// The longest time that an operation of a hypervisor takes, in milliseconds; the seed says how long each does.
+    /// The maximum time of a hypervisor's operation, in milliseconds; the seed decides each.
     pub max_latency_ms: u64,
 }
 
@@ -66,7 +66,7 @@ impl Default for Topology {
 }
 
 impl Scenario {
-    /// How many conductors there are under a seed.
+    /// Returns the number of conductors for a seed.
     pub fn conductors(&self, seed: u64) -> u32 {
         let named = self.topology.conductors.or(self.faults.is_some().then_some(1));
         named.unwrap_or_else(|| if Random::new(seed, "conductors").percent(50) { 2 } else { 1 })
@@ -74,30 +74,30 @@ impl Scenario {
 }
 
 impl Topology {
-    /// The names of cells with hosts.
+    /// Returns the names of cells with hosts.
     pub fn cell_names(&self) -> Vec<String> {
         (1..=self.cells).map(|number| format!("cell{number}")).collect()
     }
 
-    /// Every host with its cell.
+    /// Returns all hosts with their cells.
     pub fn hosts(&self) -> Vec<(String, String)> {
         let of_cell = |cell: String| (1..=self.hosts_per_cell).map(move |number| (cell.clone(), format!("{cell}-host{number}")));
         self.cell_names().into_iter().flat_map(of_cell).collect()
     }
 }
 
-/// What users ask.
+/// The users' requests.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Workload {
-    /// Servers that users try to have at once.
+    /// The number of servers that users try to have at once.
     pub servers: usize,
-    /// What users ask for in all, as the seed has it; without, none where there are journeys, else 240.
+    /// The total number of requests that the seed decides. By default none if there are journeys, else 240.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actions: Option<usize>,
-    /// Over how many seconds they ask.
+    /// The number of seconds over which users send requests.
     pub seconds: u64,
-    /// Servers whose users know what they want.
+    /// The servers with a fixed list of acts.
     pub journeys: Vec<Journey>,
 }
 
@@ -108,51 +108,52 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// What users ask for in all, as the seed has it.
+    /// Returns the total number of requests that the seed decides.
     pub fn actions(&self) -> usize {
         self.actions.unwrap_or(if self.journeys.is_empty() { 240 } else { 0 })
     }
 }
 
-/// When the experiment gives up: faults end and users stop, and what is left is judged. Nothing that is not named.
+/// The conditions for giving up: then faults end, users stop, and the remaining state is judged. Nothing by default.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Abort {
-    /// After so many violations of what must hold at every instant.
+    /// After this many violations of rules that must always hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub violations: Option<usize>,
-    /// After so many answers of 500 and above, or none.
+    /// After this many requests that were answered 500 or above, or not at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_answers: Option<usize>,
-    /// When so many servers are in ERROR at once.
+    /// When this many servers are in ERROR at once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers_in_error: Option<usize>,
-    /// After so many seconds.
+    /// After this many seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after_seconds: Option<u64>,
 }
 
-/// What must hold beside the invariants, which always must: users' servers are there, all is quiet in time, and the audit is clean.
+/// Expectations beside those that always apply: invariants hold, users' servers exist, the cloud becomes quiet in time, and the audit is
+/// clean.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Expect {
-    /// Nothing is in flight and nothing owed so many seconds after the last fault.
+    /// Nothing is in flight or owed this many seconds after the last fault.
     pub quiet_within_seconds: u64,
-    /// Each fault of the file happens: one that waits in vain shows nothing.
+    /// Requires each fault of the file to happen, because a fault that does not happen shows nothing.
     pub all_faults: bool,
-    /// Moves (resizes and migrations) that reach their target.
+    /// The number of moves (resizes and migrations) that reach their target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrived: Option<Bounds>,
-    /// Moves that come back.
+    /// The number of moves that come back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub returned: Option<Bounds>,
-    /// Lives of the controller's process.
+    /// The number of lives of the controller's process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lives: Option<Bounds>,
-    /// Servers in ERROR at the end.
+    /// The number of servers in ERROR at the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub servers_in_error: Option<Bounds>,
-    /// From a fault to the end of a migration that it met: the 99th percentile, in milliseconds, at most.
+    /// The maximum 99th percentile of the time from a fault to the end of an affected migration, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery_p99_ms: Option<u64>,
 }
@@ -171,7 +172,7 @@ impl Default for Expect {
     }
 }
 
-/// From how many to how many, both included.
+/// A range of numbers, with both ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bounds {
@@ -182,7 +183,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// Whether a number lies between them.
+    /// True if the number is in the range.
     pub fn hold(&self, found: usize) -> bool {
         self.at_least.is_none_or(|least| found >= least) && self.at_most.is_none_or(|most| found <= most)
     }

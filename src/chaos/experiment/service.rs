@@ -1,5 +1,5 @@
-//! Faults against a running service, and an experiment loaded into it (`/ops/v1/chaos`): one task owns both, takes commands, ends what
-//! lasts, and tells of every fault in the log and in the notifications.
+//! Faults against a running service, and an experiment loaded into it (`/ops/v1/chaos`). One task owns both, takes commands, ends lasting
+//! faults, and reports all faults in the log and in the notifications.
 
 mod fit;
 mod keeper;
@@ -26,16 +26,16 @@ use super::verdict::Verdict;
 use crate::actors::root::Tree;
 use crate::db::Db;
 
-/// Commands that wait at once; past it a caller is told to come back.
+/// The maximum number of waiting commands. Beyond it callers are told to come back.
 const QUEUE: usize = 64;
 
-/// A fault that was put in by hand.
+/// A fault that an operator injected.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct HandFault {
     pub id: Uuid,
     pub what: What,
     pub at: chrono::DateTime<chrono::Utc>,
-    /// It goes on.
+    /// True while it lasts.
     pub active: bool,
 }
 
@@ -43,17 +43,17 @@ pub struct HandFault {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ExperimentView {
     pub title: String,
-    /// `running`; `ending`, when its faults are over and what they met comes to an end; `over`.
+    /// `running`; `ending`, when its faults are over and the affected sagas come to an end; `over`.
     pub state: &'static str,
     pub began_at: chrono::DateTime<chrono::Utc>,
-    /// The parts of the file that the service has replaced by its own or does not judge, in sentences that begin with the key.
+    /// The parts of the file that the service replaces or does not judge, as sentences that begin with the key.
     pub left_out: Vec<String>,
     pub injected: Vec<Injected>,
-    /// When it is over.
+    /// Present once it is over.
     pub verdict: Option<Verdict>,
 }
 
-/// Nobody looks at the messages of a service.
+/// A witness that ignores the messages of a service.
 pub struct Unwatched;
 
 impl Witness for Unwatched {
@@ -66,7 +66,7 @@ impl Witness for Unwatched {
     }
 }
 
-/// Why a command is not obeyed.
+/// The reason why a command is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
     #[error("{0}")]
@@ -90,23 +90,23 @@ enum Command {
     Stop(Reply<ExperimentView>),
 }
 
-/// How the API reaches the task.
+/// The API's handle of the task.
 #[derive(Clone)]
 pub struct Chaos {
     commands: mpsc::Sender<Command>,
     tree: Tree,
 }
 
-/// What the task is made of.
+/// The parts of the task.
 pub struct Parts {
     pub tree: Tree,
-    /// By the names that faults have for them.
+    /// By the names that faults use.
     pub databases: BTreeMap<String, Db>,
-    /// What stands between controllers and hosts.
+    /// The post between controllers and hosts.
     pub post: Arc<Post>,
 }
 
-/// Starts the task on this thread's runtime; it ends with its last handle.
+/// Starts the task on this thread's runtime. It ends with its last handle.
 pub fn start(parts: Parts) -> Chaos {
     let (commands, asked) = mpsc::channel(QUEUE);
     let tree = parts.tree.clone();
@@ -117,12 +117,12 @@ pub fn start(parts: Parts) -> Chaos {
 }
 
 impl Chaos {
-    /// The tree whose actors may be killed and paused.
+    /// Returns the tree whose actors can be killed and paused.
     pub fn tree(&self) -> &Tree {
         &self.tree
     }
 
-    /// Faults put in by hand, oldest first.
+    /// Returns the faults that operators injected, oldest first.
     pub async fn faults(&self) -> Result<Vec<HandFault>, Refused> {
         self.ask(Command::Faults).await
     }
@@ -132,22 +132,22 @@ impl Chaos {
         self.ask(|reply| Command::Inject(what, reply)).await
     }
 
-    /// Ends a fault that was put in by hand.
+    /// Ends a fault that an operator injected.
     pub async fn end(&self, id: Uuid) -> Result<(), Refused> {
         self.ask(|reply| Command::End(id, reply)).await
     }
 
-    /// Loads an experiment and begins it. A conflict while another one is not over.
+    /// Loads an experiment and begins it. Conflict while another one is not over.
     pub async fn load(&self, scenario: Scenario) -> Result<ExperimentView, Refused> {
         self.ask(|reply| Command::Load(Box::new(scenario), reply)).await
     }
 
-    /// The experiment that was loaded last.
+    /// Returns the experiment that was loaded last.
     pub async fn show(&self) -> Result<ExperimentView, Refused> {
         self.ask(Command::Show).await
     }
 
-    /// Ends the experiment's faults; its verdict follows when what they met has come to an end.
+    /// Ends the experiment's faults. Its verdict follows when the affected sagas have ended.
     pub async fn stop(&self) -> Result<ExperimentView, Refused> {
         self.ask(Command::Stop).await
     }
@@ -168,7 +168,7 @@ fn complaint(key: &str, message: &str) -> Complaint {
     Complaint { place: None, key: key.to_owned(), message: message.to_owned() }
 }
 
-/// Why a fault cannot be done to a running service.
+/// Returns why a running service cannot have this fault.
 fn possible(key: &str, what: &What, at_step: bool) -> Option<Complaint> {
     match what {
         What::Restart if !at_step => Some(complaint(key, "a service ends itself only at a step: kill its process")),

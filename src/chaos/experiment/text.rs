@@ -5,12 +5,12 @@ use std::fmt::Write as _;
 use super::short;
 use super::verdict::{Conclusion, Findings, MigrationEnd, Mode, Verdict};
 
-/// Seconds with their thousandths.
+/// Formats milliseconds as seconds.
 pub fn seconds(ms: u64) -> String {
     format!("{}.{:03} s", ms / 1000, ms % 1000)
 }
 
-/// What the conclusion means.
+/// Returns the word for a conclusion.
 pub fn word(conclusion: Conclusion) -> &'static str {
     match conclusion {
         Conclusion::Held => "HELD",
@@ -19,7 +19,7 @@ pub fn word(conclusion: Conclusion) -> &'static str {
     }
 }
 
-/// How the run was made.
+/// Says how the run was made.
 pub fn made(findings: &Findings) -> String {
     match findings.mode {
         Mode::Simulation => format!("simulated under seed {} over {} of virtual time", findings.seed, seconds(findings.elapsed_ms)),
@@ -28,7 +28,7 @@ pub fn made(findings: &Findings) -> String {
     }
 }
 
-/// The whole verdict. Nobody can fail to write to a string.
+/// Returns the whole verdict. Writing to a String cannot fail.
 pub fn text(verdict: &Verdict) -> String {
     let findings = &verdict.findings;
     let mut text = format!("{}\n{}\n\n", verdict.title, made(findings));

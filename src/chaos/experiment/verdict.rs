@@ -1,4 +1,4 @@
-//! What a run came to: everything that was found, and what it means for what the experiment's file expects.
+//! The verdict: all findings of a run, compared with the expectations of the experiment's file.
 
 use std::collections::BTreeMap;
 
@@ -13,44 +13,44 @@ use crate::actors::migration_view::{StepView, steps_of};
 use crate::chaos::audit::Violation;
 use crate::db::api::operations::{JournalEntry, SagaRecord};
 
-/// How a run was made.
+/// The mode of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// On one thread, in virtual time, under a seed.
+    /// On one thread, in virtual time, from a seed.
     Simulation,
     /// In a process, in real time.
     Live,
-    /// On a service and its users' servers.
+    /// On a running service and its users' servers.
     Service,
 }
 
-/// A saga, from its beginning to its end; times in milliseconds after the run's beginning.
+/// A saga from beginning to end, with times in milliseconds after the run's beginning.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct MigrationEnd {
     pub uuid: Uuid,
     pub server: Uuid,
     /// `resize`, `confirm` and so on.
     pub saga: String,
-    /// `done`, `unwound`, or what it was at when the run ended.
+    /// `done`, `unwound`, or the state at the end of the run.
     pub state: String,
     pub error: Option<String>,
     pub began_ms: u64,
     pub ended_ms: u64,
     pub steps: Vec<StepTold>,
-    /// The faults that met it, by their places among those injected.
+    /// The faults that affected it, by their index among those injected.
     pub faults: Vec<usize>,
-    /// From the first of them to its end.
+    /// The time from the first of these faults to the saga's end.
     pub recovery_ms: Option<u64>,
 }
 
-/// One try of one side of a step.
+/// A try of one side of a step.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StepTold {
     pub step: String,
     pub side: String,
     pub attempt: i64,
-    /// As the journal has it; none where it was not told.
+    /// The outcome in the journal; none if the journal has no end.
     pub outcome: Option<String>,
     pub error: Option<String>,
     pub begun_ms: u64,
@@ -58,7 +58,7 @@ pub struct StepTold {
 }
 
 impl StepTold {
-    /// As the journal's view has it.
+    /// Converts the journal's view of a step.
     pub fn of(view: &StepView, elapsed: impl Fn(DateTime<Utc>) -> u64) -> StepTold {
         StepTold {
             step: view.step.clone(),
@@ -73,7 +73,7 @@ impl StepTold {
 }
 
 impl MigrationEnd {
-    /// A saga as its record and its journal tell of it; `elapsed` gives a moment's place in the run.
+    /// Makes the description of a saga from its record and journal. `elapsed` converts moments to times in the run.
     pub fn of(saga: &SagaRecord, journal: &[JournalEntry], injected: &[Injected], elapsed: impl Fn(DateTime<Utc>) -> u64) -> MigrationEnd {
         let mut told = MigrationEnd {
             uuid: saga.id,
@@ -91,22 +91,22 @@ impl MigrationEnd {
         told
     }
 
-    /// It moves a server.
+    /// True if the saga moves a server.
     pub fn is_move(&self) -> bool {
         self.saga == "resize"
     }
 
-    /// It moved the server to its target.
+    /// True if the saga moved its server to the target.
     pub fn arrived(&self) -> bool {
         self.is_move() && self.state == "done"
     }
 
-    /// It was begun and came back; what was refused at the door was not begun.
+    /// True if the move was begun and came back. A move that `accept` refused was not begun.
     pub fn returned(&self) -> bool {
         self.is_move() && self.state == "unwound" && self.steps.iter().any(|step| step.step != "accept")
     }
 
-    /// Finds the faults that met it: those at its own steps, and those that met everybody while it was in flight.
+    /// Finds the faults that affected the saga: those at its own steps, and those that affect everybody while it is in flight.
     pub fn met(&mut self, injected: &[Injected]) {
         let in_flight = |fault: &Injected| fault.at_ms >= self.began_ms && fault.at_ms < self.ended_ms;
         let meets = |fault: &Injected| fault.saga == Some(self.uuid) || (!fault.alone && in_flight(fault));
@@ -117,49 +117,49 @@ impl MigrationEnd {
     }
 }
 
-/// All that was seen in a run.
+/// All findings of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Findings {
     pub mode: Mode,
     pub seed: u64,
-    /// How long it took, in the run's own time.
+    /// The duration in the run's own time.
     pub elapsed_ms: u64,
-    /// Lives of the controller's process.
+    /// The number of lives of the controller's process.
     pub lives: usize,
     pub injected: Vec<Injected>,
-    /// In the order in which they began.
+    /// Oldest first.
     pub migrations: Vec<MigrationEnd>,
-    /// What did not hold, during the run or at its end.
+    /// The violations during the run or at its end.
     pub violations: Vec<Violation>,
-    /// What did not answer the audit.
+    /// The parts that did not answer the audit.
     pub unreachable: Vec<String>,
-    /// Answers to users by status; 0 for none.
+    /// The number of answers to users by status; 0 for no answer.
     pub answers: BTreeMap<String, usize>,
     pub servers_in_error: usize,
-    /// Why the run gave up.
+    /// The reason why the run gave up.
     pub aborted: Option<String>,
 }
 
 impl Findings {
-    /// Nothing was wrong.
+    /// True if nothing was wrong.
     pub fn is_good(&self) -> bool {
         self.violations.is_empty() && self.unreachable.is_empty()
     }
 }
 
-/// How it ended.
+/// The conclusion of a verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Conclusion {
-    /// All that had to hold did.
+    /// All invariants and expectations held.
     Held,
     /// An invariant or an expectation did not hold.
     Broken,
-    /// Nothing was found broken, but the run gave up or not everything answered.
+    /// Nothing was broken, but the run gave up or a part did not answer.
     Incomplete,
 }
 
-/// Something that the file expects.
+/// An expectation of the file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Expectation {
     pub what: String,
@@ -168,7 +168,7 @@ pub struct Expectation {
     pub met: bool,
 }
 
-/// Times to recover, over the migrations that a fault met.
+/// The times to recover of the affected migrations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Recovery {
     pub migrations: usize,
@@ -185,14 +185,14 @@ pub struct Verdict {
     pub conclusion: Conclusion,
     pub expectations: Vec<Expectation>,
     pub recovery: Option<Recovery>,
-    /// Faults of the file that did not happen.
+    /// The faults of the file that did not happen.
     pub not_injected: Vec<String>,
     #[serde(flatten)]
     pub findings: Findings,
 }
 
 impl Verdict {
-    /// Judges a run. `planned` are its faults; they are listed in the file unless the seed drew them.
+    /// Judges a run. `planned` are its faults, from the file or drawn by the seed.
     pub fn of(scenario: &Scenario, planned: &[PlannedFault], findings: Findings) -> Verdict {
         let not_injected: Vec<String> = missing(planned, &findings.injected);
         let recovery = recovery(&findings.migrations);
@@ -207,7 +207,7 @@ impl Verdict {
         }
         let broken = !findings.violations.is_empty() || expectations.iter().any(|expectation| !expectation.met);
         let conclusion = match (broken, findings.aborted.is_some() || !findings.unreachable.is_empty()) {
-            // A run that gave up could not come to what was expected.
+            // A run that gave up could not meet the expectations.
             (true, true) if findings.violations.is_empty() => Conclusion::Incomplete,
             (true, _) => Conclusion::Broken,
             (false, true) => Conclusion::Incomplete,
@@ -238,7 +238,7 @@ fn missing(planned: &[PlannedFault], injected: &[Injected]) -> Vec<String> {
     planned.iter().enumerate().filter_map(lacks).collect()
 }
 
-/// The median and the 99th percentile are values that occurred: the smallest that so many do not exceed.
+/// The median and the 99th percentile are values that occurred: the smallest that so many values do not exceed.
 fn recovery(migrations: &[MigrationEnd]) -> Option<Recovery> {
     let mut times: Vec<u64> = migrations.iter().filter_map(|migration| migration.recovery_ms).collect();
     times.sort_unstable();

@@ -1,4 +1,4 @@
-//! The simulated cloud: everything real, in a folder of its own, on in-memory databases; and one life of its controllers.
+//! The simulated cloud: real code in its own folder on in-memory databases; and one life of its controllers.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -27,14 +27,14 @@ use crate::launch::{self, Assembled};
 use crate::services::identity::Cost;
 use crate::virt::Operation;
 
-/// A move may leave its cell.
+/// Allows moves to leave their cell.
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
-/// Small, so that copies cost little.
+/// Small, so that copies are cheap.
 const IMAGE_BYTES: usize = 4096;
-/// Room on a host: some choices must fail for want of it.
+/// A host's memory, so small that some choices must fail.
 const HOST_MEMORY_MB: u32 = 12_288;
 
-/// What takes its time; a guest's own shutdown has the grace time for it.
+/// The operations with a simulated duration. A guest's own shutdown has the grace time for it.
 const OPERATIONS: [Operation; 7] = [
     Operation::Define,
     Operation::Start,
@@ -45,7 +45,7 @@ const OPERATIONS: [Operation; 7] = [
     Operation::CopyDisks,
 ];
 
-/// A directory that is gone with its owner: in memory where there is such a place.
+/// Makes a temporary directory, in memory if possible.
 pub fn folder() -> std::io::Result<tempfile::TempDir> {
     let memory = Path::new("/dev/shm");
     let beside = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
@@ -80,13 +80,13 @@ pub async fn open(seed: u64, folder: &Path, scenario: &Scenario, env: Env) -> Re
     Ok(bootstrap::open_with(config, env, Samples { image_bytes: IMAGE_BYTES }).await?)
 }
 
-/// The public image `tiny`.
+/// Returns the public image `tiny`.
 pub async fn sample_image(cloud: &Cloud) -> Result<Uuid, SimulationError> {
     let images = cloud.services.images.list(&Default::default(), Default::default()).await.map_err(bootstrap::BootstrapError::from)?;
     Ok(images.iter().find(|image| image.name.as_deref() == Some("tiny")).map(|image| image.id).unwrap_or_default())
 }
 
-/// What a life is started with.
+/// The parameters of a life.
 pub struct Setting<'a> {
     pub cloud: &'a Cloud,
     pub scenario: &'a Scenario,
@@ -98,7 +98,7 @@ pub struct Setting<'a> {
 }
 
 impl Setting<'_> {
-    /// What the controllers are made of, with the post, the watch and the faults in their places.
+    /// Returns the controllers' parts, with the post, the watch and the faults in place.
     pub fn parts(&self) -> Parts {
         let mut parts = launch::parts(self.cloud);
         let (post, trace) = (self.post.clone(), self.trace.clone());
@@ -108,12 +108,12 @@ impl Setting<'_> {
         };
         parts.faults = self.faults.clone();
         parts.hypervisors = watched(self.watch.clone());
-        // A guest's own pace is the users': what it writes is part of the workload.
+        // Disables the guests' own writes: the workload decides when guests write.
         parts.cell_options.hosts.tick = Duration::ZERO;
         parts
     }
 
-    /// Starts the controllers and waits until every host that can takes requests.
+    /// Starts the controllers, and waits until each available host takes requests.
     pub async fn begin(&self) -> Result<Reach, SimulationError> {
         let Assembled { tree, wiring, .. } = launch::assemble(self.cloud, self.parts()).await?;
         let door = Door::InProcess(InProcess::new(wiring).await);
@@ -130,7 +130,7 @@ impl Setting<'_> {
     }
 }
 
-/// Waits until every host takes requests.
+/// Waits until each host takes requests.
 pub async fn until_hosts_are_up(tree: &Tree, hosts: &[(String, String)]) {
     let up = |(cell, host): &(String, String)| tree.cell(cell).is_some_and(|cell| cell.hosts.is_alive(host));
     while !hosts.iter().all(up) {

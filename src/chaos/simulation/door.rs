@@ -1,26 +1,26 @@
-//! How users reach the APIs: on the caller's thread, or over HTTP.
+//! The users' way to the APIs: on the caller's thread, or over HTTP.
 
 use actix_web::http::Method;
 use serde_json::Value;
 
 use crate::http::in_process::InProcess;
 
-/// A door. Cheap to clone.
+/// A way to the APIs. Cheap to clone.
 #[derive(Clone)]
 pub enum Door {
     /// Without a socket.
     InProcess(InProcess),
-    /// At this address, without a token: the cloud takes everybody for its administrator.
+    /// At this address without a token, because the cloud takes everybody for its administrator.
     Http { client: reqwest::Client, root: String },
 }
 
 impl Door {
-    /// To the service at an address.
+    /// Returns the way to the service at an address.
     pub fn at(address: std::net::SocketAddr) -> Door {
         Door::Http { client: reqwest::Client::new(), root: format!("http://{address}") }
     }
 
-    /// Sends a request; gives the status (0 when no answer comes) and the JSON body, null when there is none.
+    /// Sends a request. Returns the status (0 without an answer) and the JSON body, which is null if there is none.
     pub async fn send(&self, method: Method, path: &str, version: &str, body: Option<Value>) -> (u16, Value) {
         match self {
             Door::InProcess(door) => door.send(method, path, version, body).await,
@@ -32,7 +32,7 @@ impl Door {
                 }
                 let Ok(answer) = request.send().await else { return (0, Value::Null) };
                 let status = answer.status().as_u16();
-                // A service that dies with its answer has said nothing.
+                // A service that died during its answer has not answered.
                 match answer.bytes().await {
                     Ok(bytes) => (status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)),
                     Err(_) => (0, Value::Null),

@@ -1,4 +1,4 @@
-//! The simulated hypervisor under watch: every guest that goes on or off is seen at that instant.
+//! The simulated hypervisor under watch: each start and stop of a guest is seen at that instant.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ struct Watched {
     watch: Arc<Watch>,
 }
 
-/// Drivers that the watch knows of.
+/// Makes drivers that report to the watch.
 pub fn watched(watch: Arc<Watch>) -> HypervisorFactory {
     Arc::new(move |place, env| {
         let inner = Arc::new(Simulated::open(&place.guests_dir(), Durability::of(env))?);
@@ -35,7 +35,7 @@ impl Watched {
         self.inner.guest(server).ok().flatten().is_some_and(|guest| guest.runs())
     }
 
-    /// Does something to a guest and reports when it went on or off by that.
+    /// Works on a guest, and reports if it started or stopped.
     fn turning<T>(&self, server: Uuid, work: impl FnOnce(&Simulated) -> Result<T, VirtError>) -> Result<T, VirtError> {
         let before = self.runs(server);
         let result = work(&self.inner);

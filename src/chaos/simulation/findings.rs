@@ -1,4 +1,4 @@
-//! What is found at the end of a run: its faults, and each saga as its journal tells of it.
+//! The findings at the end of a run: its faults, and each saga according to its journal.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode};
 use crate::db::Db;
 use crate::db::api::operations::{Operations, SagaRecord};
 
-/// How the run ended.
+/// The end of the run.
 pub struct End<'a> {
     pub mode: Mode,
     pub seed: u64,

@@ -1,5 +1,5 @@
-//! The same run in a live process, in real time: each life of the controllers has a thread and a runtime of its own, serves HTTP on a
-//! port of its own and works on SQLite files; killed, it is dropped wherever it is, and the next life opens the same files.
+//! The run in a live process, in real time. Each life of the controllers has its own thread, runtime and HTTP port, and works on SQLite
+//! files. A kill drops a life at any point, and the next life opens the same files.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -34,7 +34,7 @@ use crate::env::{Blocking, Clock, Env};
 use crate::launch;
 use crate::signals::Signals;
 
-/// What the last parts of a dead process get to go.
+/// The maximum time for the last parts of a dead process to end.
 const GOING: Duration = Duration::from_secs(60);
 
 /// Runs a seed's workload with these faults, in real time.
@@ -71,7 +71,7 @@ impl Live {
         let findings = loop {
             lives += 1;
             let process = Process::start(self.beginning(seed)).await?;
-            // The users' errands on this life are in here, and are gone with it.
+            // The users' requests in this life run in here, and are dropped with it.
             let errands = LocalSet::new();
             let ended = errands.run_until(self.live(seed, lives, &process)).await;
             drop(errands);
@@ -98,7 +98,7 @@ impl Live {
         }
     }
 
-    /// What was found, when it was the last life.
+    /// Runs one life. Returns the findings if it was the last.
     async fn live(&mut self, seed: u64, lives: usize, process: &Process) -> Result<Option<Findings>, SimulationError> {
         let scenario = &self.run.scenario;
         let reach = Reach {
@@ -120,7 +120,7 @@ impl Live {
     }
 }
 
-/// What a life is made of: all of it outlives the life.
+/// The parameters of a life, all of which outlive it.
 struct Beginning {
     seed: u64,
     folder: PathBuf,
@@ -133,7 +133,7 @@ struct Beginning {
     trace: Trace,
 }
 
-/// A clock that tells when nobody holds it any more.
+/// A clock whose drop shows when nobody holds it any more.
 struct LifeClock {
     clock: Arc<RunClock>,
     _held: mpsc::Sender<()>,
@@ -145,7 +145,7 @@ impl Clock for LifeClock {
     }
 }
 
-/// What a life that runs is reached by.
+/// The access to a running life.
 struct Running {
     tree: Tree,
     databases: BTreeMap<String, Db>,
@@ -161,7 +161,7 @@ struct Process {
     image: Uuid,
     end: oneshot::Sender<()>,
     thread: std::thread::JoinHandle<()>,
-    /// Says nothing, and closes when the last part of this life is dropped: each holds its environment.
+    /// Carries no messages. It closes when the last part of this life is dropped, because each part holds its environment.
     gone: mpsc::Receiver<()>,
 }
 
@@ -177,21 +177,21 @@ impl Process {
                 match beginning.run(env).await {
                     Ok((running, server)) => {
                         drop(started.send(Ok(running)));
-                        // Killed, or the run has gone away.
+                        // The life was killed, or the run is gone.
                         let _ = ended.await;
                         server.stop(false).await;
                     }
                     Err(error) => drop(started.send(Err(error))),
                 }
             });
-            // What the process was at is dropped here, with its runtime: nothing is told to stop.
+            // The runtime drops all unfinished work here: nothing is told to stop.
         })?;
         let lost = |_| SimulationError::Io(std::io::Error::other("the controllers' thread ended before they ran"));
         let Running { tree, databases, address, image } = starting.await.map_err(lost)??;
         Ok(Process { tree, databases, address, image, end, thread, gone })
     }
 
-    /// Returns when nothing of it is left: no actor, no request, no write that still waits.
+    /// Returns when nothing is left: no actor, no request, no waiting write.
     async fn kill(self) -> Result<(), SimulationError> {
         let Process { tree, databases, end, thread, gone, .. } = self;
         let _ = end.send(());

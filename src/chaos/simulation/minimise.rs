@@ -1,13 +1,13 @@
-//! Which of a failing seed's faults it needs to fail: by leaving out ever smaller parts of them and running again.
+//! Finds the faults that a failing seed needs: leaves out ever smaller parts and runs again.
 
 use super::{Options, SimulationError, run_with};
 use crate::chaos::experiment::fault::PlannedFault;
 use crate::chaos::experiment::scenario::Scenario;
 
-/// Runs at most, so that the answer comes while somebody waits for it.
+/// The maximum number of runs, because somebody waits for the answer.
 const RUNS: usize = 64;
 
-/// The positions, among these faults, of a smaller set with which the seed still fails.
+/// Returns the indexes of a smaller set of these faults with which the seed still fails.
 pub fn minimised(seed: u64, scenario: &Scenario, faults: &[PlannedFault]) -> Result<Vec<usize>, SimulationError> {
     let fails = |kept: &[usize]| {
         let chosen: Vec<PlannedFault> = kept.iter().filter_map(|at| faults.get(*at).cloned()).collect();
@@ -16,7 +16,7 @@ pub fn minimised(seed: u64, scenario: &Scenario, faults: &[PlannedFault]) -> Res
     shrink((0..faults.len()).collect(), RUNS, fails)
 }
 
-/// Leaves out halves, then quarters, and so on down to single ones, as long as what is left still fails.
+/// Leaves out halves, then quarters, down to single faults, as long as the rest still fails.
 fn shrink<E>(mut kept: Vec<usize>, mut runs: usize, mut fails: impl FnMut(&[usize]) -> Result<bool, E>) -> Result<Vec<usize>, E> {
     let mut part = kept.len();
     while part > 0 {
@@ -32,7 +32,7 @@ fn shrink<E>(mut kept: Vec<usize>, mut runs: usize, mut fails: impl FnMut(&[usiz
                 start += part;
             }
         }
-        // At single ones, another round may find more; above, smaller parts will.
+        // With single faults another round may find more; above, smaller parts will.
         part = if part == 1 && less && runs > 0 { 1 } else { part / 2 };
     }
     Ok(kept)

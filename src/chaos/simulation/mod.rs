@@ -1,8 +1,7 @@
-//! Deterministic simulation (docs/FAULT-MODEL.md): the real actors, sagas, scheduler, handlers and database code on one
-//! thread under tokio's paused clock, over in-memory databases. The seed decides what users ask, what goes wrong, how long
-//! messages take and which ids are made; so a seed replays to the same trace. After the last fault everything must become
-//! quiet, with a clean audit; what must hold at every instant is looked at during the run. `live` runs the same in real time, on files
-//! and over HTTP; it does not replay, and what only the databases know is looked at in the end.
+//! Deterministic simulation (docs/FAULT-MODEL.md): the real actors, sagas, scheduler, handlers and database code on one thread, with
+//! tokio's paused clock and in-memory databases. The seed decides requests, faults, delays and ids, so it replays to an equal trace. Rules
+//! that always hold are checked during the run; after the last fault the cloud must become quiet with a clean audit. `live` runs in real
+//! time, on files and over HTTP: it does not replay, and checks the databases only at the end.
 
 mod cloud;
 mod door;
@@ -30,23 +29,23 @@ use super::experiment::fault::PlannedFault;
 use super::experiment::scenario::Scenario;
 use super::experiment::verdict::Findings;
 
-/// How a run is recorded.
+/// The options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Keep every line of the trace, not only the last ones.
+    /// Keeps all lines of the trace, not only the last ones.
     pub whole_trace: bool,
-    /// Who is told at once of faults and of what else a watcher should see.
+    /// A watcher who is told at once of faults and other important lines.
     pub teller: Option<Teller>,
 }
 
-/// Someone who is told while a run goes on: milliseconds since the beginning, and a line.
+/// A watcher of a run, who gets the milliseconds since the beginning and a line.
 #[derive(Clone)]
 pub struct Teller(Arc<Tell>);
 
 type Tell = dyn Fn(u64, &str) + Send + Sync;
 
 impl Teller {
-    /// Tells by calling this.
+    /// Wraps a function that gets the lines.
     pub fn new(tell: impl Fn(u64, &str) + Send + Sync + 'static) -> Teller {
         Teller(Arc::new(tell))
     }
@@ -62,7 +61,7 @@ impl fmt::Debug for Teller {
     }
 }
 
-/// Why a run came to no verdict.
+/// The reason why a run has no verdict.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
     #[error(transparent)]
@@ -77,10 +76,10 @@ pub enum SimulationError {
     Interrupted,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
-    /// Of the whole trace.
+    /// The hash of the whole trace.
     pub hash: String,
     pub lines: u64,
     /// The last lines, or all.
@@ -89,23 +88,23 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Nothing was wrong.
+    /// True if nothing was wrong.
     pub fn is_good(&self) -> bool {
         self.findings.is_good()
     }
 
-    /// Resizes and cold migrations that were accepted.
+    /// Counts the accepted resizes and cold migrations.
     pub fn moves(&self) -> usize {
         self.findings.migrations.iter().filter(|migration| migration.is_move()).count()
     }
 
-    /// Those that reached their target.
+    /// Counts the moves that reached their target.
     pub fn moved(&self) -> usize {
         self.findings.migrations.iter().filter(|migration| migration.arrived()).count()
     }
 }
 
-/// Runs a seed with the faults that it stands for.
+/// Runs a seed with the faults that it draws.
 pub fn run(seed: u64, scenario: &Scenario, options: &Options) -> Result<Outcome, SimulationError> {
     run_with(seed, scenario, &draw::drawn(seed, scenario), options)
 }

@@ -1,5 +1,5 @@
-//! A run from its beginning to its audit, whatever it runs on: the timeline of users and faults, the rule by which it gives up,
-//! healing, quiet.
+//! A run from its beginning to its audit, simulated or live: the timeline of users and faults, the conditions for giving up, healing, and
+//! quiet.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -23,24 +23,25 @@ use crate::chaos::experiment::record::{Injected, Record};
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::point::FaultPoints;
 
-/// What is left to itself after the last act, before everything is healed.
+/// The time after the last act before all faults are healed.
 const SETTLING: Duration = Duration::from_secs(5);
-/// Journeys that have not ended by then are left to end after everything is healed.
+/// The maximum time for journeys before all faults are healed. Longer journeys end after that.
 const JOURNEYS_WITHIN: Duration = Duration::from_secs(900);
-/// Looks that must find all quiet, and the time between two: together longer than the period in which records follow guests.
+/// The number of checks that must all find quiet, and the time between two: together longer than the period of updating records from
+/// guests.
 const CALM_LOOKS: u32 = 5;
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// How often it is asked whether to give up, and how it goes is told.
+/// The interval of checks whether to give up, and of reports.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
-/// Something that happens at a time.
+/// A timed event.
 enum Event {
     Act(Act),
-    /// A fault by its number.
+    /// The beginning of the fault with this number.
     Fault(usize, What),
-    /// The end of the fault at a place of the record.
+    /// The end of the fault at this index of the record.
     Over(usize, Lasting),
-    /// A look at how it goes.
+    /// A check and a report.
     Look,
 }
 
@@ -54,7 +55,7 @@ pub struct Run {
     pub points: FaultPoints,
     pub users: Rc<Users>,
     pub record: Record,
-    /// Why it gave up.
+    /// The reason why the run gave up.
     pub aborted: Option<String>,
     plan: Arc<Plan>,
     /// By time and order of entry.
@@ -63,15 +64,15 @@ pub struct Run {
     calls: mpsc::UnboundedReceiver<Call>,
 }
 
-/// How a life of the controllers ended.
+/// The end of a life of the controllers.
 pub enum Life {
-    /// Another is to begin.
+    /// Another life follows.
     Killed,
     Over(Box<audit::Report>),
 }
 
 impl Run {
-    /// Everything entered, nothing begun.
+    /// Makes a run with all events entered and nothing begun.
     pub fn new(seed: u64, scenario: &Scenario, faults: &[PlannedFault], clock: Arc<RunClock>, trace: Trace, watch: Arc<Watch>) -> Run {
         let (elsewhere, calls) = mpsc::unbounded_channel();
         let record = Record::default();
@@ -98,7 +99,7 @@ impl Run {
         self.timeline.insert((at_ms, self.entered), event);
     }
 
-    /// Lives one life of the controllers: to its death, or to the audit.
+    /// Runs one life of the controllers, until its death or the audit.
     pub async fn live(&mut self, reach: &Reach, injector: &Injector) -> Result<Life, SimulationError> {
         self.trace.tell("the controller runs");
         for traveller in self.users.travellers.iter().filter(|traveller| !traveller.is_over()) {
@@ -145,14 +146,14 @@ impl Run {
         self.quiet(reach).await
     }
 
-    /// Something is still to come, or somebody is still on the way.
+    /// True while an event is to come, or a traveller is under way.
     fn is_busy(&self) -> bool {
         let to_come = self.timeline.values().any(|event| !matches!(event, Event::Look));
         let travelling = self.users.travellers.iter().any(|traveller| !traveller.is_over());
         to_come || (travelling && Duration::from_millis(self.clock.elapsed_ms()) < JOURNEYS_WITHIN)
     }
 
-    /// What is due; true when the controller dies of it.
+    /// Performs the event that is due. True if the controller dies of it.
     async fn happens_next(&mut self, reach: &Reach, injector: &Injector) -> bool {
         let due = self.timeline.first_key_value().is_some_and(|((at, _), _)| *at <= self.clock.elapsed_ms());
         let Some((_, event)) = self.timeline.pop_first().filter(|_| due) else { return false };
@@ -183,7 +184,7 @@ impl Run {
         false
     }
 
-    /// Makes a fault happen; true when the controller dies of it.
+    /// Makes a fault happen. True if the controller dies of it.
     async fn begin(&mut self, call: Call, injector: &Injector) -> bool {
         let place = call.place;
         let begun = match injector.resolved(call).await {
@@ -213,7 +214,7 @@ impl Run {
         }
     }
 
-    /// Why the experiment is to be given up now.
+    /// Returns the reason for giving up now.
     async fn gives_up(&self, reach: &Reach) -> Option<String> {
         let (abort, seconds) = (&self.scenario.abort, self.clock.elapsed_ms() / 1000);
         let (found, failed) = (self.watch.violations().len(), self.users.failed_answers());
@@ -245,7 +246,7 @@ impl Run {
         }
     }
 
-    /// Guests that their host owns and has not been allowed to run yet: host and server.
+    /// Returns the guests that their owner's host has not been allowed to run yet: host and server.
     async fn interrupted_guests(&self, reach: &Reach) -> Result<Vec<(String, uuid::Uuid)>, SimulationError> {
         let mut waiting = Vec::new();
         for (host, server) in self.watch.interrupted_guests() {
@@ -257,7 +258,7 @@ impl Run {
         Ok(waiting)
     }
 
-    /// Waits until nothing is at work, and judges.
+    /// Waits until nothing is at work, and then audits.
     async fn quiet(&self, reach: &Reach) -> Result<Life, SimulationError> {
         let world = &reach.tree.world;
         let within = Duration::from_secs(self.scenario.expect.quiet_within_seconds);
@@ -272,7 +273,7 @@ impl Run {
             let interrupted = self.interrupted_guests(reach).await?;
             let is_calm = held.is_empty() && debts.is_empty() && queued == 0 && waiting == 0 && down.is_none() && interrupted.is_empty();
             calm = if is_calm { calm + 1 } else { 0 };
-            // What is calm by then is only looked at again.
+            // Once a check has found quiet, the checks continue past the time limit.
             if calm == 0 && tokio::time::Instant::now() >= end {
                 let owed: Vec<String> =
                     debts.iter().map(|debt| format!("{} {} of {}: {}", debt.side, debt.step, debt.server, debt.reason)).collect();

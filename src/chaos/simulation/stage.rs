@@ -18,7 +18,7 @@ use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::experiment::verdict::{Findings, Mode};
 use crate::services::transaction::Transactions;
 
-/// Everything opened.
+/// The opened cloud with its run.
 pub struct Stage {
     run: Run,
     cloud: Cloud,
@@ -27,7 +27,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Everything opened, nothing running.
+    /// Opens everything and starts nothing.
     pub async fn open(seed: u64, scenario: &Scenario, faults: &[PlannedFault], options: &Options) -> Result<Stage, SimulationError> {
         let folder = cloud::folder()?;
         let clock = Arc::new(RunClock::virtual_time());
@@ -44,7 +44,7 @@ impl Stage {
         let mut lives = 0;
         let (report, servers_in_error) = loop {
             lives += 1;
-            // Everything that a life spawns is in here, and is gone with it as with a killed process.
+            // All tasks of a life run in here, and are dropped with it as in a killed process.
             let process = LocalSet::new();
             let life = process.run_until(self.live()).await;
             drop(process);

@@ -1,4 +1,4 @@
-//! The simulation replays, finds what is put there to be found, and its fixed seeds are good.
+//! Tests that the simulation replays, that it finds planted faults, and that its fixed seeds are good.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ fn a_seed_replays_to_the_same_trace() {
     assert_ne!(first.hash, run(2, &small(), options).unwrap().hash);
 }
 
-/// What a plain run of the tests takes: each seed twice.
+/// Covers a normal run of the tests: each seed twice.
 #[test]
 fn fixed_seeds_are_good_and_replay() {
     for seed in 10..14 {
@@ -104,7 +104,7 @@ fn a_controller_that_starts_while_the_journal_is_away_goes_on_when_it_returns() 
     assert_eq!(outcome.findings.lives, 2, "the second life lasts");
 }
 
-/// The start is there, and the step says that it failed: going back would leave a guest that runs where nobody owns it.
+/// The guest has started although the step reports failure. Unwinding would leave a running guest without an owner.
 #[test]
 fn a_target_whose_guest_runs_is_not_left() {
     let acts = vec![Deed::Resize("gen2.small".into())];

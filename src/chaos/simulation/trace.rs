@@ -1,4 +1,4 @@
-//! What happened, line by line with its virtual time, and the hash of all of it: two runs of one seed have the same.
+//! The trace: all events line by line with their virtual time, and a hash of all lines. Two runs of one seed have equal hashes.
 
 use std::collections::VecDeque;
 use std::fmt::Display;
@@ -9,10 +9,10 @@ use sha2::{Digest, Sha256};
 use super::Teller;
 use super::virtual_env::RunClock;
 
-/// Lines kept for the report of a run that failed.
+/// The number of lines kept for the report of a failed run.
 const KEPT: usize = 400;
 
-/// A run's trace. Clones write to the same one.
+/// A run's trace. Clones write to the same trace.
 #[derive(Clone)]
 pub struct Trace {
     clock: Arc<RunClock>,
@@ -23,25 +23,25 @@ pub struct Trace {
 struct Inner {
     digest: Sha256,
     lines: u64,
-    /// The last ones, or all.
+    /// The last lines, or all.
     kept: VecDeque<String>,
     keep: usize,
 }
 
 impl Trace {
-    /// Nothing yet; with `whole`, every line is kept.
+    /// Makes an empty trace. `whole` keeps all lines.
     pub fn new(clock: Arc<RunClock>, whole: bool) -> Trace {
         let keep = if whole { usize::MAX } else { KEPT };
         let inner = Inner { digest: Sha256::new(), lines: 0, kept: VecDeque::new(), keep };
         Trace { clock, inner: Arc::new(Mutex::new(inner)), teller: None }
     }
 
-    /// The same, with someone who is told what a watcher should see at once.
+    /// Adds a watcher who gets the important lines at once.
     pub fn told_to(self, teller: Option<Teller>) -> Trace {
         Trace { teller, ..self }
     }
 
-    /// Milliseconds since the beginning.
+    /// Returns the milliseconds since the beginning.
     pub fn elapsed_ms(&self) -> u64 {
         self.clock.elapsed_ms()
     }
@@ -69,18 +69,18 @@ impl Trace {
         inner.kept.push_back(line);
     }
 
-    /// The hash of all lines so far, in hex.
+    /// Returns the hash of all lines so far, in hex.
     pub fn hash(&self) -> String {
         let digest = self.inner().digest.clone().finalize();
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     pub fn len(&self) -> u64 {
         self.inner().lines
     }
 
-    /// Those that were kept.
+    /// Returns the kept lines.
     pub fn lines(&self) -> Vec<String> {
         self.inner().kept.iter().cloned().collect()
     }

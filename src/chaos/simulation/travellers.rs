@@ -1,5 +1,5 @@
-//! Users who know what they want: each makes a server and leads it through the acts of a journey. One who is told that nobody knows
-//! (503, or no answer) looks when the server is at rest and asks again; a refusal is taken for what it says.
+//! Travellers: users who make a server and take it through the acts of a journey. After a 503 or no answer, a traveller waits until the
+//! server is at rest and asks again. Other refusals are final.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,12 +14,12 @@ use crate::chaos::experiment::journey::{Deed, Journey};
 use crate::chaos::experiment::random::Random;
 use crate::chaos::experiment::short;
 
-/// How often one thing is asked for.
+/// The maximum number of tries of one request.
 const TRIES: u32 = 40;
-/// The pause before it is asked for again.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// One server's user. What it has done outlives the controllers.
+/// The user of one server. Its progress outlives the controllers.
 pub struct Traveller {
     name: String,
     journey: Journey,
@@ -30,12 +30,12 @@ pub struct Traveller {
 #[derive(Default)]
 struct State {
     server: Option<Uuid>,
-    /// The act at hand.
+    /// The index of the current act.
     next: usize,
     over: bool,
 }
 
-/// All travellers of these journeys.
+/// Makes the travellers of these journeys.
 pub fn travellers(journeys: &[Journey]) -> Vec<Rc<Traveller>> {
     let of = |(number, journey): (usize, &Journey)| {
         let journey = journey.clone();
@@ -52,23 +52,23 @@ pub fn travellers(journeys: &[Journey]) -> Vec<Rc<Traveller>> {
 }
 
 impl Traveller {
-    /// The server, once it was promised.
+    /// Returns the server, once it was accepted.
     pub fn server(&self) -> Option<Uuid> {
         self.state.borrow().server
     }
 
-    /// Nothing more is asked for.
+    /// True if the traveller requests nothing more.
     pub fn is_over(&self) -> bool {
         self.state.borrow().over
     }
 
-    /// When it begins, in milliseconds after the beginning.
+    /// Returns the time of the beginning, in milliseconds.
     pub fn begins_ms(&self) -> u64 {
         self.begins_ms
     }
 }
 
-/// Goes on where the traveller is; the end of the life may end it anywhere.
+/// Continues the journey. The end of the life may interrupt it anywhere.
 pub async fn travel(users: Rc<Users>, reach: Reach, traveller: Rc<Traveller>) {
     let _waits = Waits::new(&users);
     let server = match traveller.server() {
@@ -93,7 +93,7 @@ pub async fn travel(users: Rc<Users>, reach: Reach, traveller: Rc<Traveller>) {
     traveller.state.borrow_mut().over = true;
 }
 
-/// Waits until no operation holds the server, however long its journal does not answer.
+/// Waits until no operation holds the server, even while its journal does not answer.
 async fn at_rest(reach: &Reach, server: Uuid) {
     while reach.tree.conductor.until_at_rest(server).await.is_err() {
         tokio::time::sleep(PAUSE).await;
@@ -143,7 +143,7 @@ async fn act(users: &Users, reach: &Reach, server: Uuid, deed: &Deed, random: &m
     patiently(users, reach, &what, Method::POST, &path, Some(action), Some(server)).await;
 }
 
-/// Asks until someone knows the answer, each time after the server (if there is one) has come to rest.
+/// Repeats a request until it gets a definite answer, each time after the server (if any) has come to rest.
 async fn patiently(
     users: &Users,
     reach: &Reach,

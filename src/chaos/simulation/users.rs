@@ -1,5 +1,5 @@
-//! The users: what they ask for is decided by the seed and by the state in which they find their servers. They go through the
-//! APIs' own handlers, so what is refused to them is what would be refused to anybody.
+//! The users. The seed and the state of their servers decide what they request. They use the APIs' own handlers, so they get the refusals
+//! that all users get.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,19 +23,19 @@ use crate::saga::accept;
 use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
 
-/// How long a user waits for an answer.
+/// The time for which a user waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 const VERSION: &str = "compute 2.79";
 const FLAVORS: [&str; 6] = ["m1.tiny", "m1.small", "gen1.small", "gen1.large", "gen2.small", "gen2.large"];
 
-/// One act: when, and the numbers that decide what it is.
+/// An act: its time, and the random numbers that decide it.
 #[derive(Clone, Debug)]
 pub struct Act {
     pub at_ms: u64,
     pub random: Random,
 }
 
-/// All acts of a run, in order.
+/// Returns all acts of a run, in order.
 pub fn acts(seed: u64, actions: usize, seconds: u64) -> Vec<Act> {
     let mut random = Random::new(seed, "users");
     let mut times: Vec<u64> = (0..actions).map(|_| random.below(seconds * 1000)).collect();
@@ -43,38 +43,38 @@ pub fn acts(seed: u64, actions: usize, seconds: u64) -> Vec<Act> {
     times.into_iter().map(|at_ms| Act { at_ms, random: Random::new(random.number(), "act") }).collect()
 }
 
-/// What the users know and have done; outlives the controllers.
+/// The users' knowledge and progress, which outlive the controllers.
 #[derive(Default)]
 pub struct Users {
     pub servers: RefCell<Vec<Uuid>>,
-    /// Servers that are being asked for.
+    /// The number of pending creates.
     pub asked: RefCell<usize>,
-    /// Answers by status; 0 for none.
+    /// The number of answers by status; 0 for no answer.
     pub answers: RefCell<BTreeMap<u16, usize>>,
     pub waiting: RefCell<usize>,
-    /// Servers whose deletion was asked for.
+    /// The servers whose delete was requested.
     pub doomed: RefCell<BTreeSet<Uuid>>,
     pub named: RefCell<usize>,
-    /// Users who know what they want; theirs are not among `servers`.
+    /// The users with a fixed list of acts. Their servers are not in `servers`.
     pub travellers: Vec<Rc<Traveller>>,
-    /// Nobody begins anything any more.
+    /// If true, no user begins anything any more.
     pub stopped: Cell<bool>,
 }
 
-/// What an act reaches: one life of the cloud.
+/// The users' access to one life of the cloud.
 #[derive(Clone)]
 pub struct Reach {
     pub tree: Tree,
     pub door: Door,
     pub trace: Trace,
     pub image: Uuid,
-    /// Servers that users try to have at once.
+    /// The number of servers that users try to have at once.
     pub wanted: usize,
     pub hosts: Rc<Vec<(String, String)>>,
 }
 
 impl Users {
-    /// A server that was promised and never asked to be deleted is there (I3, I10).
+    /// Checks that each accepted server whose delete was never requested exists (I3, I10).
     pub async fn miss_nobody(&self, reach: &Reach, watch: &Watch) {
         for server in self.all_servers() {
             let lost = matches!(accept::find(reach.world(), server).await, Err(Refusal::NotFound(_)));
@@ -82,19 +82,19 @@ impl Users {
         }
     }
 
-    /// Every server that was promised to someone.
+    /// Returns all servers that were accepted.
     pub fn all_servers(&self) -> Vec<Uuid> {
         let mut servers = self.servers.borrow().clone();
         servers.extend(self.travellers.iter().filter_map(|traveller| traveller.server()));
         servers
     }
 
-    /// Answers of 500 and above, or none.
+    /// Counts the requests that were answered 500 or above, or not at all.
     pub fn failed_answers(&self) -> usize {
         self.answers.borrow().iter().filter(|(status, _)| **status == 0 || **status >= 500).map(|(_, count)| count).sum()
     }
 
-    /// Servers of theirs that are in ERROR, as far as their cells can tell now.
+    /// Counts the users' servers in ERROR, as far as their cells answer now.
     pub async fn servers_in_error(&self, reach: &Reach) -> usize {
         let mut count = 0;
         for server in self.all_servers() {
@@ -112,7 +112,7 @@ impl Users {
     }
 }
 
-/// Performs an act; some are done twice at once, by two users of one server.
+/// Performs an act. Some acts are done twice at once, by two users of one server.
 pub async fn perform(users: Rc<Users>, reach: Reach, watch: Arc<Watch>, mut act: Act) {
     let _waits = Waits::new(&users);
     let few = users.servers.borrow().len() + *users.asked.borrow() < reach.wanted;
@@ -135,11 +135,11 @@ pub async fn perform(users: Rc<Users>, reach: Reach, watch: Arc<Watch>, mut act:
     }
 }
 
-/// Counts a user who waits for something.
+/// Counts a user who waits.
 pub struct Waits(Rc<Users>);
 
 impl Waits {
-    /// One more, until it is dropped: also when the life ends under it.
+    /// Counts one more until it is dropped, even by the end of the life.
     pub fn new(users: &Rc<Users>) -> Waits {
         *users.waiting.borrow_mut() += 1;
         Waits(users.clone())
@@ -153,7 +153,7 @@ impl Drop for Waits {
 }
 
 impl Reach {
-    /// Asks for something, and waits for the answer: status 0 when none comes.
+    /// Sends a request and waits for the answer. Status 0 means no answer.
     pub async fn ask(&self, users: &Users, what: &str, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         self.trace.note(format!("user   {what}"));
         let answer = tokio::time::timeout(PATIENCE, self.door.send(method, path, VERSION, body)).await;
@@ -165,7 +165,7 @@ impl Reach {
         (status, body)
     }
 
-    /// What the sagas work with.
+    /// Returns the sagas' world.
     pub fn world(&self) -> &Arc<World> {
         &self.tree.world
     }
@@ -257,18 +257,18 @@ async fn delete(users: &Users, reach: &Reach, server: Uuid) {
     reach.ask(users, &format!("delete {}", short(server)), Method::DELETE, &format!("/compute/v2.1/servers/{server}"), None).await;
 }
 
-/// The guest writes to its disks, if it runs where its owner row says.
+/// Lets the guest write to its disks, if it runs on its owner.
 pub async fn write(reach: &Reach, server: Uuid, random: &mut Random) {
     let Ok(Some(row)) = reach.world().operations.ownership(server).await else { return };
     let Some((cell, host)) = row.owner else { return };
     let Some(cell) = reach.tree.cell(&cell) else { return };
     let bytes = format!("user wrote {}\n", random.number()).into_bytes();
-    // Off, or out of reach: then nothing is written.
+    // Nothing is written if the guest is off or out of reach.
     let written = cell.hosts.guest_write(&host, server, bytes, Duration::from_secs(5)).await;
     reach.trace.note(format!("write  {} on {host}: {}", short(server), matches!(written, Ok(Ok(())))));
 }
 
-/// Attaches a new volume, or detaches one that is attached.
+/// Attaches a new volume, or detaches an attached one.
 async fn volumes(users: &Users, reach: &Reach, server: Uuid, random: &mut Random) {
     let attached = reach.world().volumes.attachments_of(server).await.unwrap_or_default();
     let path = format!("/compute/v2.1/servers/{server}/os-volume_attachments");

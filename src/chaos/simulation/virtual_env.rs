@@ -1,5 +1,5 @@
-//! A run's [`Env`]: a clock that follows tokio's (paused, in simulation) and can be made to jump, ids from the seed, and in
-//! simulation blocking work done at once.
+//! A run's [`Env`]: a clock that follows tokio's clock (paused in the simulation) and can jump, ids from the seed, and in the simulation
+//! blocking work on the caller's thread.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,31 +12,31 @@ use crate::chaos::experiment::injector::Jump;
 use crate::chaos::experiment::random::Random;
 use crate::env::{Blocking, Clock, Env, IdSource};
 
-/// When every simulation begins: 2026-01-01, 00:00 UTC.
+/// The beginning of all simulations: 2026-01-01, 00:00 UTC.
 const BEGINNING: TimeDelta = TimeDelta::seconds(1_767_225_600);
 
-/// A run's time. Made inside its runtime.
+/// A run's clock. Made inside its runtime.
 pub struct RunClock {
     start: Instant,
-    /// What the wall clock showed then.
+    /// The wall clock's time at the beginning.
     began: DateTime<Utc>,
     jumped_ms: AtomicI64,
-    /// When it was made to jump, and the sum of all jumps since.
+    /// The times of jumps, each with the sum of all jumps so far.
     jumps: Mutex<Vec<(u64, i64)>>,
 }
 
 impl RunClock {
-    /// At the beginning of every simulation.
+    /// Makes a clock at the beginning of all simulations.
     pub fn virtual_time() -> RunClock {
         RunClock::beginning(DateTime::UNIX_EPOCH + BEGINNING)
     }
 
-    /// The wall clock showed this at the beginning.
+    /// Makes a clock whose wall clock begins at this time.
     pub fn beginning(began: DateTime<Utc>) -> RunClock {
         RunClock { start: Instant::now(), began, jumped_ms: AtomicI64::new(0), jumps: Mutex::default() }
     }
 
-    /// How many milliseconds after the beginning the wall clock showed this: the way back over its jumps, as far as it is clear.
+    /// Returns how many milliseconds after the beginning the wall clock showed this time. Undoes its jumps, as far as that is unambiguous.
     pub fn elapsed_at(&self, shown: DateTime<Utc>) -> u64 {
         let jumps = self.jumps.lock().unwrap_or_else(PoisonError::into_inner);
         let since = |jumped: i64| (shown - self.began).num_milliseconds() - jumped;
@@ -51,12 +51,12 @@ impl RunClock {
         u64::try_from(best).unwrap_or_default()
     }
 
-    /// Milliseconds since the beginning, whatever the wall clock says.
+    /// Returns the milliseconds since the beginning, without jumps.
     pub fn elapsed_ms(&self) -> u64 {
         u64::try_from((Instant::now() - self.start).as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// That many milliseconds after the beginning.
+    /// Returns the instant this many milliseconds after the beginning.
     pub fn instant(&self, ms: u64) -> Instant {
         self.start + std::time::Duration::from_millis(ms)
     }
@@ -96,7 +96,7 @@ impl IdSource for SeededIds {
     }
 }
 
-/// The simulation's environment under this seed.
+/// Returns the simulation's environment for this seed.
 pub fn env(seed: u64, clock: Arc<RunClock>) -> Env {
     Env::new(clock, Arc::new(SeededIds::new(seed)), Blocking::Inline)
 }

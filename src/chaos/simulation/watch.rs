@@ -1,5 +1,5 @@
-//! What must hold at every instant (INVARIANTS I1, I2, I4, I7, I8, I9, I13), looked at during the run: after each step
-//! of each saga, and whenever a guest starts or stops.
+//! The watch: checks the rules that always hold (INVARIANTS I1, I2, I4, I7, I8, I9, I13) after each step of each saga, and whenever a guest
+//! starts or stops.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,13 +20,13 @@ use crate::services::placement::{EmbeddedPlacement, PlacementService};
 use crate::virt::simulated::Simulated;
 use crate::virt::{Hypervisor, StopCause};
 
-/// Violations noted; more say nothing new.
+/// The maximum number of recorded violations; more tell nothing new.
 const MOST: usize = 20;
 
-/// The watch over one run. It has handles of its own on the databases, so that no outage blinds it.
+/// The watch over one run. It has separate handles on the databases, so that no outage blinds it.
 pub struct Watch {
     trace: Trace,
-    /// None where the databases do not answer at once: then the audit looks at what they know, in the end.
+    /// None if the databases do not answer at once: then the audit checks them at the end.
     records: Option<Records>,
     state: Mutex<State>,
 }
@@ -40,28 +40,28 @@ struct Records {
 
 #[derive(Default)]
 struct State {
-    /// By host; those of the present life of the cloud.
+    /// The drivers of the present life, by host.
     drivers: BTreeMap<String, Arc<Simulated>>,
     violations: Vec<Violation>,
-    /// The highest pair seen per server.
+    /// The highest fence seen per server.
     fences: BTreeMap<Uuid, (i64, i64)>,
-    /// Placement's writes when it was looked at last.
+    /// The number of placement's writes at the last check.
     placement_writes: u64,
-    /// Per provider.
+    /// The generation per provider.
     generations: BTreeMap<Uuid, i64>,
-    /// What has been read of the journals, which are only ever added to; the audit reads them whole in the end.
+    /// The journals read so far. Journals only grow, so only new entries are read; the audit reads them whole at the end.
     journals: BTreeMap<Uuid, Vec<JournalEntry>>,
     tables: Tables,
-    /// Ownership as it was read last, and how many transactions the API database had had by then.
+    /// The last read ownership, with the API database's number of transactions at that time.
     ownership: BTreeMap<Uuid, (u64, Option<Ownership>)>,
     /// The highest attempt that reached a host, per host and server.
     delivered: BTreeMap<(String, Uuid), i64>,
-    /// How often a guest went on and off under that attempt, since its host was last away.
+    /// The number of times that a guest started and stopped under an attempt, since its host was last away.
     turns: BTreeMap<(String, Uuid, i64), (u32, u32)>,
 }
 
 impl Watch {
-    /// Over the databases behind these handles.
+    /// Watches the databases behind these handles.
     pub fn new(trace: Trace, api: &Db, placement_db: &Db) -> Watch {
         let operations = Operations::new(api.named("watch"));
         let placement = EmbeddedPlacement::new(placement_db.named("watch"));
@@ -69,17 +69,17 @@ impl Watch {
         Watch { trace, records, state: Mutex::default() }
     }
 
-    /// Over the hypervisors alone.
+    /// Watches only the hypervisors.
     pub fn without_databases(trace: Trace) -> Watch {
         Watch { trace, records: None, state: Mutex::default() }
     }
 
-    /// What was found.
+    /// Returns the violations.
     pub fn violations(&self) -> Vec<Violation> {
         self.state().violations.clone()
     }
 
-    /// Something that must not be.
+    /// Records a violation.
     pub fn found(&self, invariant: &str, subject: String, message: String) {
         self.trace.tell(format!("VIOLATION {invariant} {subject}: {message}"));
         let mut state = self.state();
@@ -88,12 +88,12 @@ impl Watch {
         }
     }
 
-    /// A host's driver of this life.
+    /// Adds a host's driver of this life.
     pub fn opened(&self, host: &str, driver: Arc<Simulated>) {
         self.state().drivers.insert(host.to_owned(), driver);
     }
 
-    /// Guests that wait for their host to be told whether it may run them: host and server.
+    /// Returns the guests that wait until their host learns whether it may run them: host and server.
     pub fn interrupted_guests(&self) -> Vec<(String, Uuid)> {
         let drivers = self.state().drivers.clone();
         let mut waiting = Vec::new();
@@ -106,13 +106,13 @@ impl Watch {
         waiting
     }
 
-    /// A host has lost its guests: what ran may be started once more under the same attempt.
+    /// Notes that a host has lost its guests: interrupted guests may start once more under the same attempt.
     pub fn interrupted(&self, host: &str) {
         self.trace.note(format!("guests {host} interrupted"));
         self.state().turns.retain(|(known, ..), _| known != host);
     }
 
-    /// A guest went on or off: I7, and with each start I1 and I2.
+    /// Checks a guest that started or stopped: I7, and after a start I1 and I2.
     pub fn turned(&self, host: &str, server: Uuid, on: bool) {
         self.trace.note(format!("guest  {} {} on {host}", short(server), if on { "runs" } else { "is off" }));
         let attempt = self.state().delivered.get(&(host.to_owned(), server)).copied().unwrap_or_default();
@@ -133,7 +133,7 @@ impl Watch {
         self.guests_of(server);
     }
 
-    /// The server's row, read again when anything may have been written to it; none when it cannot be read.
+    /// Returns the server's ownership row, read again if the database may have changed. None if it cannot be read.
     fn ownership_of(&self, server: Uuid) -> Option<Option<Ownership>> {
         let written = self.records.as_ref()?.operations.db().calls().transactions;
         if let Some((_, row)) = self.state().ownership.get(&server).filter(|(when, _)| *when == written) {
@@ -144,7 +144,7 @@ impl Watch {
         Some(row)
     }
 
-    /// I1 and I2: one guest at most runs, on the owner, started for its epoch; and I13 of the server's counters.
+    /// Checks I1 and I2: at most one guest runs, on the owner, started for its epoch; and I13 for the server's counters.
     fn guests_of(&self, server: Uuid) {
         let running: Vec<(String, i64)> = {
             let state = self.state();
@@ -174,7 +174,7 @@ impl Watch {
         }
     }
 
-    /// I8 and I9, and I13 of the attempts, by the audit's own rules.
+    /// Checks I8, I9, and I13 for attempts, with the audit's rules.
     fn journal_of(&self, saga: Uuid) {
         let mut entries = self.state().journals.remove(&saga).unwrap_or_default();
         let written = self.records.as_ref().map_or(0, |records| records.operations.db().calls().transactions);
@@ -199,7 +199,7 @@ impl Watch {
         self.state().journals.extend(snapshot.journals);
     }
 
-    /// I4, and I13 of the providers' generations.
+    /// Checks I4, and I13 for the providers' generations.
     fn placement(&self) {
         let Some(records) = &self.records else { return };
         let writes = records.placement_db.writes();
@@ -223,7 +223,7 @@ impl Watch {
         }
     }
 
-    /// An inline database answers at once.
+    /// Asks a question that an inline database answers at once.
     fn ask<'a, T, F: Future<Output = Result<T, DbError>>>(&'a self, question: impl FnOnce(&'a Records) -> F) -> Option<T> {
         match question(self.records.as_ref()?).now_or_never() {
             Some(Ok(value)) => Some(value),
@@ -253,7 +253,7 @@ impl Witness for Watch {
         self.trace.tell(line);
     }
 
-    /// Looks at a server after a step of one of its sagas.
+    /// Checks a server after a step of one of its sagas.
     fn step(&self, point: &Point<'_>) {
         if point.moment == Moment::BeforeEffect {
             self.journal_of(point.id);

@@ -1,4 +1,4 @@
-//! The notifier behind a witness: what sagas tell of goes into the trace.
+//! A notifier that also writes the sagas' notifications into the trace.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::chaos::experiment::short;
 use crate::domain::notification::Notification;
 use crate::saga::notifications::{Notifications, NotifyError};
 
-/// The notifier behind a witness.
+/// A notifier behind a witness.
 pub struct Witnessed {
     pub inner: Arc<dyn Notifications>,
     pub trace: Trace,

@@ -1,4 +1,4 @@
-//! What a file may say, and how a wrong one is refused.
+//! Tests of valid files, and of the refusal of wrong ones.
 
 use super::*;
 use crate::chaos::experiment::scenario::Workload;
@@ -54,7 +54,7 @@ fn a_file_says_all_there_is_and_reads_back_the_same() {
     assert_eq!(serde_json::from_str::<Scenario>(&json).unwrap(), scenario);
 }
 
-/// The text, the line, and what the complaint must say.
+/// The text, the line, and the words of the complaint.
 const WRONG: [(&str, usize, &[&str]); 22] = [
     ("title = \"x\"\ncolour = 1\n", 2, &["unknown field `colour`", "`topology`"]),
     ("[topology]\ncels = 1\n", 2, &["unknown field `cels`", "`cells`"]),

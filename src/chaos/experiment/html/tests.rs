@@ -1,4 +1,4 @@
-//! The page shows what was found, needs nothing else, and nothing in it can escape from its place.
+//! Tests that the page shows the findings, is self-contained, and escapes all texts.
 
 use uuid::Uuid;
 

@@ -1,12 +1,12 @@
-//! How an experiment's file fits in a running service: parts of it are replaced by what the service has, and said to be; a file
-//! that asks for what no running service can do is refused.
+//! Fits an experiment's file to a running service. The service's cloud and users replace those of the file, which the answer says; demands
+//! that no running service can meet are refused.
 
 use super::{complaint, possible};
 use crate::chaos::experiment::check::Complaint;
 use crate::chaos::experiment::fault::{PlannedFault, When};
 use crate::chaos::experiment::scenario::{Expect, Scenario, Topology, Workload};
 
-/// Puts the service's own cloud in place of the file's, and its users in place of the file's; gives the sentences that say so.
+/// Replaces the file's cloud and users by the service's own, and returns sentences that say so.
 pub(super) fn fitted(scenario: Scenario, own: Topology) -> (Scenario, Vec<String>) {
     let mut left_out = Vec::new();
     if scenario.topology != Topology::default() {
@@ -35,7 +35,7 @@ pub(super) fn fitted(scenario: Scenario, own: Topology) -> (Scenario, Vec<String
     (fitted, left_out)
 }
 
-/// A demand of the file that a running service cannot do.
+/// Returns the demands of the file that a running service cannot meet.
 pub(super) fn unfit(scenario: &Scenario) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     let abort = &scenario.abort;

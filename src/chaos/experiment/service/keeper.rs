@@ -1,4 +1,4 @@
-//! The task behind `/ops/v1/chaos`: makes faults happen, ends what lasts, goes on with the experiment, and has all of it told.
+//! The keeper: the task behind `/ops/v1/chaos`. It makes faults happen, ends them, advances the experiment, and has all of it reported.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,24 +20,24 @@ use crate::chaos::experiment::record::{Injected, Record};
 use crate::chaos::experiment::scenario::{Scenario, Topology};
 use crate::saga::world::CELL0;
 
-/// Faults that were put in by hand and are over, kept to be seen.
+/// The maximum number of ended injected faults that are kept for display.
 const KEPT: usize = 200;
-/// How often it is asked whether an experiment is over.
+/// The interval of checks whether an experiment is over.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often it is asked whether a fault that waits for what it happens to has happened.
+/// The interval of checks whether a fault that waits for its victim has happened.
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// How long a process that is to be killed waits for its notifier.
+/// The time that a process to be killed waits for its notifier.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 /// Longer than any service lives.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
 
-/// Something whose end has a time.
+/// A timed event.
 enum End {
-    /// Of a fault by hand.
+    /// The end of a fault that an operator injected.
     Hand(Uuid, Lasting),
-    /// Of the experiment's fault at a place of its record.
+    /// The end of the experiment's fault.
     Experiment(Call, Lasting),
-    /// The experiment's fault of this number begins.
+    /// The beginning of the experiment's fault with this number.
     Begin(usize, What),
 }
 
@@ -49,7 +49,7 @@ impl End {
         }
     }
 
-    /// The experiment is not over before it. What waits for one saga is given up with that.
+    /// True if the experiment cannot be over before this event. A fault that waits for one saga is dropped with that saga.
     fn keeps_the_experiment(&self) -> bool {
         match self {
             End::Hand(..) => false,
@@ -59,7 +59,7 @@ impl End {
     }
 }
 
-/// Where the task hears of the faults at steps.
+/// The channels on which the keeper hears of faults at steps.
 pub(super) struct Ears {
     called: mpsc::UnboundedReceiver<Call>,
     over: mpsc::UnboundedReceiver<Injected>,
@@ -72,15 +72,15 @@ pub(super) struct Keeper {
     hand: Vec<HandFault>,
     ends: BTreeMap<(Instant, u64), End>,
     entered: u64,
-    /// Where an experiment's faults at steps call, and where it is said that they are over.
+    /// The senders for the experiment's faults at steps and for their ends.
     calls: mpsc::UnboundedSender<Call>,
     overs: mpsc::UnboundedSender<Injected>,
     loaded: Option<Loaded>,
-    /// When it was last asked whether the experiment is over.
+    /// The last check whether the experiment is over.
     looked: Instant,
 }
 
-/// The process ends as one that is killed does: nothing is told, flushed or dropped any more.
+/// Ends the process as a kill does: nothing is reported, flushed or dropped.
 fn die() {
     std::process::abort();
 }
@@ -94,7 +94,7 @@ impl Keeper {
         (keeper, Ears { called, over })
     }
 
-    /// Until the last handle is gone.
+    /// Runs until the last handle is gone.
     pub(super) async fn keep(mut self, mut asked: mpsc::Receiver<Command>, mut ears: Ears) {
         loop {
             tokio::select! {
@@ -130,7 +130,7 @@ impl Keeper {
     }
 
     async fn obey(&mut self, command: Command) {
-        // Whoever asked may be gone: what was done stands.
+        // The caller may be gone, but the command has its effect.
         match command {
             Command::Faults(reply) => drop(reply.send(Ok(self.hand.clone()))),
             Command::Inject(what, reply) => drop(reply.send(self.inject(what).await)),
@@ -200,7 +200,7 @@ impl Keeper {
         Ok(view)
     }
 
-    /// The cloud that runs, in the terms of a file.
+    /// Returns the running cloud's topology in a file's terms.
     fn topology(&self) -> Topology {
         let cells: Vec<_> = self.tree.cells.iter().filter(|cell| cell.name != CELL0).collect();
         let hosts = cells.iter().map(|cell| cell.hosts.hosts().len()).max().unwrap_or_default();
@@ -209,12 +209,12 @@ impl Keeper {
         Topology { cells: number(cells.len()), hosts_per_cell: number(hosts), conductors, ..Topology::default() }
     }
 
-    /// An experiment's fault at a step has happened, or is to.
+    /// Handles an experiment's fault that has happened at a step, or must happen now.
     async fn called(&mut self, call: Call) {
         let Some(loaded) = self.loaded.as_mut() else { return };
         loaded.handled += 1;
         let (record, place) = (loaded.record.clone(), call.place);
-        // Where the process is to be killed, its runner stands still already.
+        // For a kill the runner is frozen already, so it must happen even if the experiment was stopped.
         if loaded.is_stopped() && call.what != What::Restart {
             return record.failed(place, "the experiment was stopped");
         }
@@ -244,14 +244,14 @@ impl Keeper {
         }
     }
 
-    /// None as milliseconds: when it says so itself.
+    /// Schedules an event after this many milliseconds; none for a fault that reports its own end.
     fn enter(&mut self, ms: Option<u64>, end: End) {
         self.entered += 1;
         let at = Instant::now() + ms.map_or(FOR_EVER, Duration::from_millis);
         self.ends.insert((at, self.entered), end);
     }
 
-    /// Ends what has had its time, or has happened so often as it was to.
+    /// Ends the faults whose time is over, or that have happened the given number of times.
     async fn due(&mut self) {
         let now = Instant::now();
         let injector = &self.injector;
@@ -288,7 +288,7 @@ impl Keeper {
         }
     }
 
-    /// Ends these of what goes on; what was still to begin does not.
+    /// Ends these lasting faults. Scheduled ones do not begin.
     async fn end_all(&mut self, which: impl Fn(&End) -> bool) {
         let keys: Vec<_> = self.ends.iter().filter(|(_, end)| which(end)).map(|(key, _)| *key).collect();
         for key in keys {
@@ -298,12 +298,12 @@ impl Keeper {
         }
     }
 
-    /// Ends what the experiment began; faults by hand go on.
+    /// Ends the experiment's faults. Faults by operators continue.
     async fn heal_experiment(&mut self) {
         self.end_all(|end| !matches!(end, End::Hand(..))).await;
     }
 
-    /// Goes on with the experiment when it is time. To look takes a read of the whole journal, so not after every call.
+    /// Advances the experiment now and then. A check reads all journals, so it does not follow each call.
     async fn look(&mut self) {
         if self.looked.elapsed() < LOOK_EVERY {
             return;

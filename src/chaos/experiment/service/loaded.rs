@@ -1,4 +1,4 @@
-//! An experiment that is loaded into a running service: its plan at the steps, its record, and its end.
+//! An experiment loaded into a running service: its plan at steps, its record, and its end.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode, Verdict};
 use crate::db::DbError;
 use crate::db::api::operations::{Operations, SagaRecord};
 
-/// The log hears of faults; nobody looks at every step of a service.
+/// Logs faults. Unlike in a simulation, nobody observes each step of a service.
 struct Log {
     began: Instant,
 }
@@ -44,7 +44,7 @@ fn millis(duration: Duration) -> u64 {
 
 enum State {
     Running,
-    /// Its faults are over since then.
+    /// Its faults have been over since this moment.
     Ending(Instant),
     Over(Box<Verdict>),
 }
@@ -59,15 +59,15 @@ pub(super) struct Loaded {
     witness: Arc<Log>,
     began_at: DateTime<Utc>,
     aborted: Option<String>,
-    /// Faults of the record that have been begun.
+    /// The number of the record's faults that have begun.
     pub(super) handled: usize,
     state: State,
-    /// A handle of its own, so that no outage blinds it.
+    /// A separate handle, so that no outage hides the records.
     operations: Operations,
 }
 
 impl Loaded {
-    /// Arms the faults at steps; those at times are the caller's to begin ([`Loaded::at_times`]).
+    /// Arms the faults at steps. The caller begins the timed faults ([`Loaded::at_times`]).
     pub(super) fn begin(
         scenario: Scenario,
         left_out: Vec<String>,
@@ -75,7 +75,7 @@ impl Loaded {
         calls: mpsc::UnboundedSender<Call>,
         overs: mpsc::UnboundedSender<Injected>,
     ) -> Loaded {
-        // What a seed draws is not asked for: a service's process is killed only where its file says so.
+        // Drops kills and clock jumps that the seed draws: a service's process is killed only if its file says so.
         let meant = |fault: &PlannedFault| scenario.faults.is_some() || !matches!(fault.what, What::Restart | What::Clock { .. });
         let planned: Vec<PlannedFault> = drawn(scenario.seed, &scenario).into_iter().filter(meant).collect();
         let (record, witness) = (Record::under(tree.world.env.uuid()), Arc::new(Log { began: Instant::now() }));
@@ -111,7 +111,7 @@ impl Loaded {
         self.witness.elapsed_ms()
     }
 
-    /// The faults that have a time: their numbers, what they are, and in how many milliseconds each begins.
+    /// Returns the timed faults: their numbers, kinds, and times in milliseconds.
     pub(super) fn at_times(&self) -> Vec<(usize, What, u64)> {
         let mut all = Vec::new();
         for (number, fault) in self.planned.iter().enumerate() {
@@ -130,12 +130,12 @@ impl Loaded {
         matches!(self.state, State::Over(_))
     }
 
-    /// It gave up, or was told to.
+    /// True if the experiment gave up or was stopped.
     pub(super) fn is_stopped(&self) -> bool {
         self.aborted.is_some()
     }
 
-    /// No further fault happens.
+    /// Lets no further fault happen.
     pub(super) fn stop(&mut self, why: &str) {
         self.aborted = Some(why.to_owned());
         self.end();
@@ -147,7 +147,7 @@ impl Loaded {
         self.state = State::Ending(Instant::now());
     }
 
-    /// True when its faults are to end now: all have happened and none lasts, or the time is up.
+    /// True if the experiment's faults must end now: all have happened and none lasts, or the time is over.
     pub(super) fn wants_to_end(&mut self, lasting: bool) -> bool {
         let seconds = self.elapsed_ms() / 1000;
         if self.scenario.abort.after_seconds.is_some_and(|most| seconds >= most) {
@@ -164,7 +164,7 @@ impl Loaded {
         true
     }
 
-    /// When what the faults met has come to an end, or has had its time: the verdict.
+    /// Makes the verdict once the affected sagas have ended, or the time is over.
     pub(super) async fn conclude(&mut self) {
         let State::Ending(since) = self.state else { return };
         let in_time = since.elapsed() < Duration::from_secs(self.scenario.expect.quiet_within_seconds);
@@ -184,7 +184,7 @@ impl Loaded {
         }
     }
 
-    /// What was found, and whether something that a fault met is still in flight. The audit is made only when nothing is.
+    /// Returns the findings, and whether an affected saga is still in flight. The audit runs only if none is.
     async fn findings(&self) -> Result<(Findings, bool), DbError> {
         let records = self.operations.audit_records().await?;
         let in_flight: BTreeSet<Uuid> = records.holders.values().copied().collect();
@@ -194,7 +194,7 @@ impl Loaded {
         let mut migrations = Vec::new();
         for saga in records.sagas.iter().filter(|saga| saga.updated_at >= self.began_at || in_flight.contains(&saga.id)) {
             let journal = records.journals.get(&saga.id).map_or(&[][..], Vec::as_slice);
-            // What is in flight has not ended before now.
+            // A saga in flight has not ended before now.
             let ended = if in_flight.contains(&saga.id) { now } else { saga.updated_at };
             let told = MigrationEnd::of(&SagaRecord { updated_at: ended, ..saga.clone() }, journal, &injected, since);
             migrations.push(told);

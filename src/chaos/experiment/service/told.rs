@@ -1,5 +1,5 @@
-//! Every fault is told of: in the log, and in the notifications as `chaos.fault.start` and `chaos.fault.end`. One task hands the
-//! notifications over in their order and does not give up: the fault may be that the notifier stands still or is killed.
+//! Reports each fault in the log, and in the notifications as `chaos.fault.start` and `chaos.fault.end`. One task passes the notifications
+//! on in order and retries, because the fault may be that the notifier is paused or killed.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use crate::chaos::experiment::record::Injected;
 use crate::domain::notification::{Event, Notification, Phase};
 use crate::saga::notifications::Notifications;
 
-/// Who says so.
+/// The publisher of these notifications.
 const PUBLISHER: &str = "cellshift-chaos";
-/// Notifications that wait for the notifier at once.
+/// The maximum number of notifications that wait for the notifier.
 const QUEUE: usize = 4096;
-/// The pause before a notification that was not taken is tried again.
+/// The pause before another try to pass a notification on.
 const PAUSE: Duration = Duration::from_secs(1);
 
 enum Item {
     Tell(Box<Notification>),
-    /// Dropped when all before it are recorded.
+    /// Dropped once all earlier notifications are recorded.
     Until(oneshot::Sender<()>),
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Told {
     queue: mpsc::Sender<Item>,
 }
 
-/// A fault as it is told of.
+/// Makes the notification of a fault.
 fn notification(fault: &Injected, phase: Phase) -> Notification {
     let (side, step) = fault.step.as_deref().and_then(|step| step.split_once(' ')).unzip();
     let data = json!({
@@ -46,14 +46,14 @@ fn notification(fault: &Injected, phase: Phase) -> Notification {
     Notification { operation: fault.id, step: "fault".into(), event, publisher_id: PUBLISHER.into(), payload }
 }
 
-/// Where it is, for the log.
+/// Describes the place of a fault for the log.
 fn place(fault: &Injected) -> String {
     let (Some(kind), Some(step), Some(moment)) = (&fault.kind, &fault.step, fault.moment) else { return String::new() };
     format!(", at {kind} {step}, {moment}")
 }
 
 impl Told {
-    /// Tells this notifier, as long as the runtime lives.
+    /// Reports to this notifier as long as the runtime lives.
     pub(super) fn new(notifier: NotifierHandle) -> Told {
         let (queue, waiting) = mpsc::channel(QUEUE);
         tokio::spawn(hand_over(notifier, waiting));
@@ -82,7 +82,7 @@ impl Told {
         }
     }
 
-    /// Waits until all that was told is in the notifications' file, at most so long.
+    /// Waits until all reports are in the notifications' file, at most for this time.
     pub(super) async fn until_recorded(&self, at_most: Duration) {
         let (done, recorded) = oneshot::channel();
         let all = async {
@@ -108,7 +108,7 @@ async fn hand_over(notifier: NotifierHandle, mut waiting: mpsc::Receiver<Item>) 
 
 async fn record(notifier: &NotifierHandle, notification: Notification) {
     let mut complained = false;
-    // A repetition is not recorded again.
+    // The notifier ignores a repetition.
     while let Err(error) = notifier.emit(notification.clone()).await {
         if !std::mem::replace(&mut complained, true) {
             log::warn!(fault:% = notification.operation; "a fault is not in the notifications yet: {error}");
@@ -117,7 +117,7 @@ async fn record(notifier: &NotifierHandle, notification: Notification) {
     }
 }
 
-/// The fault that an operator puts in, as it is told of.
+/// Makes the record of a fault that an operator injected.
 pub(super) fn by_hand(id: Uuid, what: String) -> Injected {
     Injected { id, what, ..Injected::default() }
 }

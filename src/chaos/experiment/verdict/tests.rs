@@ -1,4 +1,4 @@
-//! How findings are judged.
+//! Tests of the judgement of findings.
 
 use super::*;
 use crate::chaos::experiment::fault::{AtStep, What, When};
