@@ -1,4 +1,4 @@
-//! Files that must not be forgotten: written whole, flushed, and put in place by a rename.
+//! Files that must survive a crash: written whole, flushed, and renamed into place.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -9,14 +9,14 @@ use crate::env::{Blocking, Env};
 /// Whether writes wait for the disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Durability {
-    /// They survive a power cut when they return.
+    /// A finished write survives a power cut.
     Flushed,
-    /// They survive the end of the process only: a simulation, where the power cannot fail.
+    /// A finished write survives the end of the process only: for a simulation, where the power cannot fail.
     Relaxed,
 }
 
 impl Durability {
-    /// What suits the environment.
+    /// Returns the durability for the environment.
     pub fn of(env: &Env) -> Durability {
         match env.blocking() {
             Blocking::Pool => Durability::Flushed,
@@ -24,7 +24,7 @@ impl Durability {
         }
     }
 
-    /// Flushes a file's content.
+    /// Flushes a file's contents.
     pub fn flush(self, file: &File) -> io::Result<()> {
         if self == Durability::Flushed { file.sync_data() } else { Ok(()) }
     }
@@ -34,8 +34,8 @@ impl Durability {
         if self == Durability::Flushed { File::open(dir)?.sync_all() } else { Ok(()) }
     }
 
-    /// Replaces the file `name` in `dir`: after a crash there is the old content or the new, never a mixture. When this
-    /// fails the old content is still there.
+    /// Replaces the file `name` in `dir`. After a crash the file has the old or the new contents, never a mixture. If this fails, the old
+    /// contents stay.
     pub fn replace(self, dir: &Path, name: &str, content: &[u8]) -> io::Result<()> {
         let temporary = dir.join(format!(".{name}.new"));
         let written = File::create(&temporary).and_then(|mut file| {
@@ -43,7 +43,7 @@ impl Durability {
             self.flush(&file)
         });
         if let Err(error) = written.and_then(|()| fs::rename(&temporary, dir.join(name))) {
-            // A half-written file on a full disk only takes room; the error below is what matters.
+            // A half-written file on a full disk only takes room; return the original error.
             let _ = fs::remove_file(&temporary);
             return Err(error);
         }
@@ -51,17 +51,17 @@ impl Durability {
     }
 }
 
-/// Removes a file; fine when there is none.
+/// Removes a file. Succeeds if there is none.
 pub fn remove_file(path: &Path) -> io::Result<()> {
     absent_is_fine(fs::remove_file(path))
 }
 
-/// Removes a directory with all it holds; fine when there is none.
+/// Removes a directory with its contents. Succeeds if there is none.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     absent_is_fine(fs::remove_dir_all(path))
 }
 
-/// The names in a directory, sorted; none when there is no such directory.
+/// Returns the names in a directory, sorted; none if there is no directory.
 pub fn names_in(path: &Path) -> io::Result<Vec<String>> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,5 +1,5 @@
-//! What a host asks of its hypervisor driver. Calls block and are meant for the blocking pool; each either took effect
-//! durably when it returns `Ok`, or can be repeated.
+//! The interface between a host and its hypervisor driver. Calls block, so they belong on the blocking pool. A call that returns `Ok` has
+//! taken effect durably; any other call may be repeated.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,58 +13,58 @@ use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::domain::inside;
 use crate::domain::server::PowerState;
 
-/// Why a driver did not do what was asked.
+/// The reason why a driver did not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum VirtError {
-    /// Nothing is defined for the server here.
+    /// The host has no guest of the server.
     #[error("server {0} has no guest on this host")]
     NoGuest(Uuid),
-    /// The guest's state or its surroundings do not allow it; nothing was changed.
+    /// The guest's state or its surroundings do not allow it. Nothing was changed.
     #[error("{0}")]
     Refused(String),
-    /// The host's own disk or the hypervisor failed; something may be half done.
+    /// The host's disk or the hypervisor failed. The work may be half done.
     #[error("{what}: {}", inside::of_system(.source))]
     Io {
-        /// What was tried, on what.
+        /// The attempted work and its object.
         what: String,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 impl VirtError {
-    /// For `map_err` on file operations.
+    /// Makes an error for `map_err` on file operations.
     pub fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> VirtError {
         let what = what.into();
         move |source| VirtError::Io { what, source }
     }
 }
 
-/// Why a defined guest is off although it ran before.
+/// The reason why a defined guest that ran is off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum StopCause {
-    /// A command of this operation stopped it. The same operation asking again still learns that the guest ran.
+    /// A command of this operation stopped it. If the operation asks again, it still learns that the guest ran.
     Operation(Uuid),
-    /// The host or its agent went away under it: it comes back once the host has learned that it may run it.
+    /// The host or its agent went away. The guest starts again once the host learns that it may run it.
     HostDown,
 }
 
 /// A guest, or the disks that a released guest left.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GuestRecord {
-    /// The specification it was built from, without the configuration it read at its first boot. Its volumes and interfaces are those connected now.
+    /// The specification with which it was defined, without the config drive and the secrets. Its volumes and interfaces are the present
+    /// ones.
     pub spec: GuestSpec,
-    /// False when only the disks are left.
+    /// False if only the disks are left.
     pub defined: bool,
     /// Whether it runs.
     pub power_state: PowerState,
-    /// The epoch under which it was started last; 0 before.
+    /// The epoch of the last start; 0 before the first.
     pub started_epoch: i64,
-    /// Set while it is off after it ran.
+    /// Set while a guest that ran is off.
     pub stopped_by: Option<StopCause>,
-    /// The bytes written to each local disk (by its name) and to each volume (by its id, from where the guest began to write to it)
-    /// when the guest was off last: all there is while it is off, and what it adds to while it runs. A disk that is not in here
-    /// was made by an older release.
+    /// The bytes written to each local disk (by name) and each volume (by id, from where the guest began to write), as of the moment when
+    /// the guest was last off. A running guest adds to them. A missing disk was made by an older release.
     #[serde(default)]
     pub contents: BTreeMap<String, Written>,
 }
@@ -81,26 +81,26 @@ impl GuestRecord {
 pub struct DiskFile {
     /// `disk`, `disk.eph0` or `disk.swap`.
     pub name: String,
-    /// Where its bytes are.
+    /// The path of its file.
     pub path: PathBuf,
-    /// Bytes.
+    /// In bytes.
     pub size: u64,
 }
 
-/// A disk or volume of a guest, as its file is and as it should be.
+/// A guest's disk or volume: its file, and its expected contents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Content {
-    /// The name of a local disk, a volume's id, or the file of the guest's definition.
+    /// The name of a local disk, a volume's id, or the file name of the guest's definition.
     pub name: String,
-    /// Where its bytes are.
+    /// The path of its file.
     pub path: PathBuf,
-    /// The file's length; none when there is no file.
+    /// The file's length; none if the file is missing.
     pub found: Option<u64>,
-    /// The bytes known to have been written; none for a definition, and for a disk of an older release.
+    /// The written bytes, if known. None for a definition and for a disk of an older release.
     pub written: Option<Written>,
-    /// Others may have written behind that: the guest, while the service was killed, or another guest of a volume.
+    /// Allows a longer file: the guest may have written while the service was killed, or another guest may have written to the volume.
     pub at_least: bool,
-    /// Another one when the guest was defined anew.
+    /// Changes each time the guest is defined.
     pub life: u64,
 }
 
@@ -113,15 +113,15 @@ pub const EPHEMERAL: &str = "disk.eph0";
 /// The swap disk.
 pub const SWAP: &str = "disk.swap";
 
-/// What takes time on a real hypervisor; latencies and faults are configured per operation.
+/// The operations that take time on a real hypervisor. Latencies and faults are configured per operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
-    /// Building a guest from its disks.
+    /// Defining a guest from its disks.
     Define,
     /// Powering on.
     Start,
-    /// The guest's own way to power off when asked; longer than the grace time means that it does not react.
+    /// The guest's own shutdown. If it takes longer than the grace time, the guest did not react.
     GuestShutdown,
     /// Cutting the power.
     PowerOff,
@@ -131,7 +131,7 @@ pub enum Operation {
     Volume,
     /// Plugging or unplugging an interface.
     Vif,
-    /// Reading or writing local disks for a snapshot, an export or an import; once per disk set.
+    /// Reading or writing local disks for a snapshot, an export or an import; once per set of disks.
     CopyDisks,
 }
 
@@ -150,79 +150,78 @@ impl fmt::Display for Operation {
     }
 }
 
-/// A driver. One per host, shared by the host's incarnations.
+/// A hypervisor driver. Each host has one, which all lives of its actor share.
 pub trait Hypervisor: Send + Sync {
-    /// Everything on this host: guests, and disks that released guests left.
+    /// Returns all guests of this host, and the disks that released guests left.
     fn guests(&self) -> Result<Vec<GuestRecord>, VirtError>;
 
-    /// One of them.
+    /// Returns the server's guest or left disks.
     fn guest(&self, server: Uuid) -> Result<Option<GuestRecord>, VirtError>;
 
-    /// The server's local disks, in the order of [`DISK_NAMES`]. Their content stands still only while the guest is off.
+    /// Returns the server's local disks, in the order of [`DISK_NAMES`]. Their contents are stable only while the guest is off.
     fn disks(&self, server: Uuid) -> Result<Vec<DiskFile>, VirtError>;
 
-    /// The guest's definition, disks and volumes as they are and as they should be, seen between two of its writes. Empty when there
-    /// is no such guest.
+    /// Returns the files of the guest's definition, disks and volumes with their expected contents, consistent between two of its writes.
+    /// Empty if there is no guest.
     fn contents(&self, server: Uuid) -> Result<Vec<Content>, VirtError>;
 
-    /// An empty directory for disks on their way in; what an earlier attempt left in it is gone.
+    /// Makes an empty directory for incoming disks, and removes the files of an earlier attempt.
     fn clear_incoming(&self, server: Uuid) -> Result<PathBuf, VirtError>;
 
-    /// Removes that directory; fine when there is none.
+    /// Removes the directory for incoming disks. Succeeds if there is none.
     fn discard_incoming(&self, server: Uuid) -> Result<(), VirtError>;
 
-    /// Files that a broken-off import left, per server.
+    /// Returns the files that interrupted imports left, per server.
     fn leftovers(&self) -> Result<Vec<(Uuid, String)>, VirtError>;
 
-    /// Builds the guest, off: takes the incoming disks (or keeps those here, for [`crate::domain::guest::DiskSource::Kept`]),
-    /// makes fresh ephemeral and swap disks where the flavor asks for them, connects the volumes. Replaces a definition
-    /// that does not run. `arrived` is what was written to the incoming disks, by their names.
+    /// Defines the guest without starting it: takes the incoming disks (or keeps the present ones, for
+    /// [`crate::domain::guest::DiskSource::Kept`]), makes the flavor's missing ephemeral and swap disks, and connects the volumes. Replaces
+    /// a definition that does not run. `arrived` are the bytes of the incoming disks, by name.
     fn define(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError>;
 
-    /// Powers the guest on and remembers the epoch. On a running guest it only remembers the epoch.
+    /// Powers the guest on and remembers the epoch. For a running guest only remembers the epoch.
     fn start(&self, server: Uuid, epoch: i64) -> Result<(), VirtError>;
 
-    /// Powers the guest off, after its own orderly shutdown when `orderly`. Gives whether it ran before: running now,
-    /// stopped by the same operation, or interrupted by the loss of its host. Fine when it is off or absent.
+    /// Powers the guest off, with `orderly` after its own shutdown. Returns whether it ran before: it runs now, the same operation stopped
+    /// it, or the loss of its host interrupted it. Succeeds if it is off or absent.
     fn stop(&self, server: Uuid, cause: StopCause, orderly: bool) -> Result<bool, VirtError>;
 
-    /// Removes the guest and keeps its disks. Fine when there is none. Refused while it runs.
+    /// Removes the guest and keeps its disks. Succeeds if there is none. Refused while it runs.
     fn undefine(&self, server: Uuid) -> Result<(), VirtError>;
 
-    /// Removes the guest, its disks and whatever else is kept for the server. Refused while it runs.
+    /// Removes the guest, its disks and all other files of the server. Refused while it runs.
     fn remove(&self, server: Uuid) -> Result<(), VirtError>;
 
-    /// Connects a volume; the same volume again replaces its connection.
+    /// Connects a volume. For a connected volume replaces the connection.
     fn connect_volume(&self, server: Uuid, volume: &GuestVolume) -> Result<(), VirtError>;
 
-    /// Disconnects a volume; fine when it is not connected.
+    /// Disconnects a volume. Succeeds if it is not connected.
     fn disconnect_volume(&self, server: Uuid, volume: Uuid) -> Result<(), VirtError>;
 
-    /// Gives the guest an interface; the same port again replaces it.
+    /// Gives the guest an interface. Replaces an interface of the same port.
     fn add_vif(&self, server: Uuid, vif: &GuestVif) -> Result<(), VirtError>;
 
-    /// Takes the interface; fine when it has none.
+    /// Removes an interface. Succeeds if there is none.
     fn remove_vif(&self, server: Uuid, port: Uuid) -> Result<(), VirtError>;
 
-    /// The host or its agent went away or came back: no guest runs now. With `resume`, those that ran are remembered as
-    /// [`StopCause::HostDown`]; without, they are simply off.
+    /// Handles the loss or the return of the host or its agent: no guest runs now. With `resume`, guests that ran get
+    /// [`StopCause::HostDown`]; otherwise they are just off.
     fn interrupted(&self, resume: bool) -> Result<(), VirtError>;
 
     /// Lets time pass for the running guests.
     fn tick(&self);
 
-    /// Bytes that the running guest writes to each of its disks and volumes.
+    /// Lets the running guest write these bytes to each of its disks and volumes.
     fn guest_write(&self, server: Uuid, bytes: &[u8]) -> Result<(), VirtError>;
 
-    /// A fault point: the next `times` calls that do this operation fail as a broken hypervisor's would. A driver that has none
-    /// goes on working.
+    /// A fault point: the next `times` calls of this operation fail as on a broken hypervisor. A driver without fault points ignores it.
     fn fail_next(&self, _operation: Operation, _times: u32) {}
 
-    /// How many of the next calls that do this operation are still to fail.
+    /// Returns how many of the next calls of this operation will fail.
     fn failing(&self, _operation: Operation) -> u32 {
         0
     }
 
-    /// Nothing is armed any more.
+    /// Disarms all faults.
     fn heal(&self) {}
 }

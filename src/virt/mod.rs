@@ -1,5 +1,5 @@
-//! Compute hosts and their hypervisors: how callers see a host ([`Hosts`]), and the driver that a host actor runs
-//! ([`Hypervisor`], with one implementation that keeps guests as files, [`simulated`]).
+//! Compute hosts and their hypervisors: the callers' interface to hosts ([`Hosts`]), and the driver of a host actor ([`Hypervisor`], whose
+//! single implementation [`simulated`] keeps guests as files).
 
 pub mod files;
 pub mod hypervisor;
@@ -13,25 +13,24 @@ use async_trait::async_trait;
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 pub use hypervisor::{Content, DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
-/// Why a host gave no reply of its own.
+/// The reason why a host gave no reply.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum HostUnreachable {
-    /// The request never reached the host: nothing was done, and nothing will be.
+    /// The request never reached the host: nothing was done or will be done.
     #[error("the host was not reached: {0}")]
     NotDelivered(String),
-    /// No reply before the deadline, or the host died with the request: it may have been done, may still be running, or
-    /// may never begin.
+    /// No reply came before the deadline, or the host died: the request may be done, still run, or never begin.
     #[error("the host did not answer: {0}")]
     Unknown(String),
 }
 
-/// All hosts of all cells, as sagas address them. Only a controller holds this; a host never does.
+/// All hosts of all cells, for sagas. Only a controller has it, never a host.
 #[async_trait]
 pub trait Hosts: Send + Sync {
-    /// Delivers the request and waits for the reply until the deadline. Delivering twice is harmless.
+    /// Delivers the request and waits for the reply until the deadline. A second delivery is harmless.
     async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable>;
 
-    /// Asks without changing anything.
+    /// Asks a question that changes nothing.
     async fn query(&self, cell: &str, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable>;
 
     /// True while the host takes requests, as far as its cell knows.

@@ -1,5 +1,5 @@
-//! The bytes known to have been written to a disk: its length and SHA-256, with the state of that hash, so that bytes which a guest
-//! appends later are added without reading the disk again.
+//! The bytes known to be on a disk: length, SHA-256 and the state of that hash, so that appended bytes can be added without reading the
+//! disk again.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use sha2::digest::common::hazmat::{SerializableState, SerializedState};
 use sha2::{Digest, Sha256};
 
-/// Bytes read at once.
+/// The number of bytes read at once.
 const CHUNK: usize = 1 << 20;
 
-/// Bytes in hexadecimal.
+/// Returns bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string cannot fail.
+        // Writing to a String cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -27,21 +27,21 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
 }
 
-/// A part of a file whose content is known: a whole disk, or what a guest appended to a volume.
+/// A part of a file with known contents: a whole disk, or the bytes that a guest appended to a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Written {
-    /// Where it begins in the file: 0, except for a volume.
+    /// Its offset in the file: 0, except for a volume.
     #[serde(default)]
     pub from: u64,
-    /// Where it ends; as far as anybody knows, the file ends there too.
+    /// Its end, which is also the end of the file if nobody else has written.
     pub end: u64,
-    /// SHA-256 of its bytes, in hex.
+    /// The SHA-256 of its bytes, in hex.
     pub sha256: String,
-    /// The state of that hash, in hex.
+    /// The state of this hash, in hex.
     state: String,
 }
 
-/// A manifest while bytes are added.
+/// A [`Written`] to which bytes are being added.
 #[derive(Clone)]
 pub struct Writing {
     from: u64,
@@ -50,13 +50,13 @@ pub struct Writing {
 }
 
 impl Writing {
-    /// Nothing is known to be written from this place on.
+    /// Begins at this offset without known bytes.
     pub fn at(from: u64) -> Writing {
         Writing { from, end: from, hash: Sha256::new() }
     }
 
-    /// Goes on after `known`, whose bytes are in the file at `path`. The file is read only when the state of the hash is of
-    /// another release; `None` when its bytes are not those that were written.
+    /// Continues after `known`, whose bytes are in the file at `path`. Reads the file only if another release wrote the state of the hash;
+    /// then `None` if its bytes differ.
     pub fn resume(known: &Written, path: &Path) -> io::Result<Option<Writing>> {
         if let Some(hash) = restored(&known.state) {
             return Ok(Some(Writing { from: known.from, end: known.end, hash }));
@@ -72,7 +72,7 @@ impl Writing {
         self.end += bytes.len() as u64;
     }
 
-    /// Adds what the file holds up to `end`, or less when it is shorter.
+    /// Adds the bytes of the file up to `end`, or up to its end if it is shorter.
     pub fn follow(&mut self, path: &Path, end: u64) -> io::Result<()> {
         let mut file = File::open(path)?;
         file.seek(SeekFrom::Start(self.end))?;
@@ -88,12 +88,12 @@ impl Writing {
         }
     }
 
-    /// Where it ends now.
+    /// Returns the present end.
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// The content known now.
+    /// Returns the present contents.
     pub fn written(&self) -> Written {
         let (sha256, state) = (hex(&self.hash.clone().finalize()), hex(&self.hash.serialize()));
         Written { from: self.from, end: self.end, sha256, state }

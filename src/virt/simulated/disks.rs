@@ -1,4 +1,4 @@
-//! A simulated guest's disks and volumes as files: taking them over, completing them, and what the guest writes.
+//! A simulated guest's disks and volumes as files: adopts incoming disks, makes missing ones, and writes for the guest.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -13,17 +13,17 @@ use super::super::hypervisor::{DISK_NAMES, EPHEMERAL, ROOT, SWAP, VirtError};
 use super::super::written::{Writing, Written};
 use crate::domain::guest::{GuestSpec, GuestVolume};
 
-/// The content written to local disks, by name, and to volumes, by id.
+/// The contents of local disks, by name, and of volumes, by id.
 pub(super) type Contents = BTreeMap<String, Written>;
-/// The contents of a guest that runs and adds to them.
+/// The contents that a running guest adds to.
 pub(super) type Growing = BTreeMap<String, Writing>;
 
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
-/// How far from a disk's end the last record is looked for.
+/// The distance from a disk's end within which the last record is searched.
 const TAIL: u64 = 64 * 1024;
 
-/// Refuses a volume whose connection info leads nowhere.
+/// Refuses a volume whose connection info leads to no file.
 pub(super) fn check_volume(volume: &GuestVolume) -> Result<(), VirtError> {
     match volume_path(volume) {
         Some(path) if path.is_file() => Ok(()),
@@ -35,7 +35,7 @@ fn volume_path(volume: &GuestVolume) -> Option<PathBuf> {
     volume.connection_info.pointer("/data/path").and_then(|path| path.as_str()).map(PathBuf::from)
 }
 
-/// Writes what a guest reads at its first boot behind the bytes of the disk that it boots from: its boot volume, or its root disk.
+/// Appends the config drive to the disk that the guest boots from: its boot volume, or its root disk.
 pub(super) fn write_config(root: &Path, spec: &GuestSpec, contents: &mut Contents) -> Result<(), VirtError> {
     let config = &spec.config_drive;
     let volume = boot_volume(spec).and_then(volume_path);
@@ -56,7 +56,7 @@ pub(super) fn write_config(root: &Path, spec: &GuestSpec, contents: &mut Content
     Ok(())
 }
 
-/// Makes the incoming disks the guest's only ones.
+/// Makes the incoming disks the guest's only disks.
 pub(super) fn adopt(dir: &Path, incoming: &Path) -> Result<(), VirtError> {
     let failed = || VirtError::io("cannot take over the incoming disks");
     for name in DISK_NAMES {
@@ -70,8 +70,8 @@ pub(super) fn adopt(dir: &Path, incoming: &Path) -> Result<(), VirtError> {
     files::remove_tree(incoming).map_err(failed())
 }
 
-/// Makes the ephemeral and swap disks that the flavor asks for and nobody brought, and drops a swap disk that it no longer asks
-/// for; refuses a guest without a root disk.
+/// Makes the flavor's missing ephemeral and swap disks, and removes a swap disk that the flavor no longer has. Refuses a guest without a
+/// root disk.
 pub(super) fn complete(dir: &Path, spec: &GuestSpec, contents: &mut Contents) -> Result<(), VirtError> {
     if boot_volume(spec).is_none() && !dir.join(ROOT).is_file() {
         return Err(VirtError::Refused(format!("there is no root disk for server {} on this host", spec.server)));
@@ -93,17 +93,17 @@ fn boot_volume(spec: &GuestSpec) -> Option<&GuestVolume> {
     spec.volumes.iter().find(|volume| volume.boot_index == Some(0))
 }
 
-/// A record as the guest writes it.
+/// Returns a record as the guest writes it.
 pub(super) fn record_line(server: Uuid, number: u64, event: &str) -> String {
     format!("\nguest {server} record {number} {event}\n")
 }
 
-/// The number of the last record on the guest's root disk (or boot volume); 0 when there is none.
+/// Returns the number of the last record on the guest's root disk (or boot volume); 0 if there is none.
 pub(super) fn last_record(dir: &Path, spec: &GuestSpec) -> u64 {
     let root = boot_volume(spec).and_then(volume_path).unwrap_or_else(|| dir.join(ROOT));
     let marker = format!("guest {} record ", spec.server);
     let tail = read_tail(&root).unwrap_or_default();
-    // Each stands on a line of its own; the bytes before may be anything.
+    // Each record is a line of its own; the bytes before it may be anything.
     let record = tail.rsplit(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(marker.as_bytes()));
     let number = record.and_then(|rest| rest.split(|byte| *byte == b' ').next()).and_then(|digits| std::str::from_utf8(digits).ok());
     number.and_then(|digits| digits.parse().ok()).unwrap_or(0)
@@ -118,17 +118,17 @@ fn read_tail(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(tail)
 }
 
-/// Appends to each local disk and volume. A disk at its flavor's size takes no more; the others still do.
+/// Appends to each local disk and volume. A full disk does not stop the writes to others.
 pub(super) fn append_to_all(dir: &Path, spec: &GuestSpec, bytes: &[u8], growing: &mut Growing) -> Result<(), VirtError> {
     let gib = |amount: i32| u64::try_from(amount).unwrap_or(0) * GIB;
     let mib = |amount: i32| u64::try_from(amount).unwrap_or(0) * MIB;
-    // A flavor with root 0 takes the image's size, so it sets no bound of its own.
+    // A flavor with root 0 takes the image's size, so it sets no limit.
     let root_bound = if spec.flavor.root_gb > 0 { gib(spec.flavor.root_gb) } else { u64::MAX };
     let bounds = [(ROOT, root_bound), (EPHEMERAL, gib(spec.flavor.ephemeral_gb)), (SWAP, mib(spec.flavor.swap_mb))];
     let mut outcome = Ok(());
     for (name, path) in paths(dir, spec) {
         let bound = bounds.iter().find(|(local, _)| *local == name).map_or(u64::MAX, |(_, bound)| *bound);
-        // Never created here: a disk that is missing is missing.
+        // Never creates the file, so that a missing disk stays missing.
         let written = match OpenOptions::new().append(true).open(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => Err(error),
@@ -141,19 +141,19 @@ pub(super) fn append_to_all(dir: &Path, spec: &GuestSpec, bytes: &[u8], growing:
     outcome
 }
 
-/// The files that a guest writes to: its local disks by their names, its volumes by their ids.
+/// Returns the files that a guest writes to: local disks by name, volumes by id.
 pub(super) fn paths(dir: &Path, spec: &GuestSpec) -> Vec<(String, PathBuf)> {
     let local = DISK_NAMES.into_iter().map(|name| (name.to_owned(), dir.join(name)));
     let volumes = spec.volumes.iter().filter_map(|volume| Some((volume.volume_id.to_string(), volume_path(volume)?)));
     local.chain(volumes).collect()
 }
 
-/// True for a local disk, which nobody but its guest writes to.
+/// True for a local disk, to which only its guest writes.
 pub(super) fn is_local(name: &str) -> bool {
     DISK_NAMES.contains(&name)
 }
 
-/// The local disks that a flavor and a boot volume ask for.
+/// Returns the local disks that the flavor and the boot volume require.
 pub(super) fn asked_for(spec: &GuestSpec) -> Vec<&'static str> {
     let wanted = [(ROOT, boot_volume(spec).is_none()), (EPHEMERAL, spec.flavor.ephemeral_gb > 0), (SWAP, spec.flavor.swap_mb > 0)];
     wanted.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name).collect()
@@ -166,25 +166,25 @@ fn append(mut file: File, bytes: &[u8], bound: u64, name: &str, growing: &mut Gr
     }
     let outcome = file.write_all(bytes);
     let after = file.metadata().map_or(before, |file| file.len());
-    // A disk that is full may have taken a part of them.
+    // A full disk may have taken a part of the bytes.
     let taken = usize::try_from(after.saturating_sub(before)).unwrap_or(usize::MAX).min(bytes.len());
     let Some(known) = growing.get_mut(name) else { return outcome };
     let alone = known.end() == before && after == before + taken as u64;
     known.append(&bytes[..taken]);
     if !alone && !is_local(name) {
-        // Another guest of the same volume wrote too: who wrote which bytes is not known any more.
+        // Another guest of the volume wrote too, so the origin of the bytes is unknown from now on.
         growing.remove(name);
     }
     outcome
 }
 
-/// The lengths from which a guest goes on writing when it starts: the contents when it was off, and each volume that is new to it from its present end.
+/// Returns where a starting guest continues to write: after its recorded contents, and for a new volume at its present end.
 pub(super) fn growing(dir: &Path, spec: &GuestSpec, contents: &Contents) -> std::io::Result<Growing> {
     let mut growing = Growing::new();
     for (name, path) in paths(dir, spec) {
         let known = match contents.get(&name) {
             Some(known) if is_local(&name) => Writing::resume(known, &path)?,
-            // A shared volume may have grown by others meanwhile; one that is shorter has lost something, which must stay visible.
+            // Other guests may have extended a shared volume. A shorter volume has lost bytes, which must stay visible.
             Some(known) if length(&path)?.is_none_or(|found| found <= known.end) => Writing::resume(known, &path)?,
             None if is_local(&name) => None,
             _ => length(&path)?.map(Writing::at),
@@ -194,7 +194,7 @@ pub(super) fn growing(dir: &Path, spec: &GuestSpec, contents: &Contents) -> std:
     Ok(growing)
 }
 
-/// The bytes a guest had written when its host went away, as far as its files tell: those bytes alone are read.
+/// Reads the bytes that a guest added since its last record, when its host went away. Reads only these bytes.
 pub(super) fn recovered(dir: &Path, spec: &GuestSpec, contents: &Contents) -> std::io::Result<Contents> {
     let mut found = contents.clone();
     for (name, path) in paths(dir, spec) {
@@ -209,7 +209,7 @@ pub(super) fn recovered(dir: &Path, spec: &GuestSpec, contents: &Contents) -> st
     Ok(found)
 }
 
-/// Makes what the guest wrote durable, before it is recorded as written.
+/// Makes the guest's writes durable before they are recorded.
 pub(super) fn flush(dir: &Path, spec: &GuestSpec, durability: Durability) -> std::io::Result<()> {
     for (_, path) in paths(dir, spec) {
         match File::open(&path) {
@@ -220,7 +220,7 @@ pub(super) fn flush(dir: &Path, spec: &GuestSpec, durability: Durability) -> std
     Ok(())
 }
 
-/// A file's length; none when there is no file.
+/// Returns a file's length; none if it is missing.
 pub(super) fn length(path: &Path) -> std::io::Result<Option<u64>> {
     match fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

@@ -1,5 +1,5 @@
-//! The simulated driver: a guest is a directory with its definition (`guest.json`) and its disks as files, and a running
-//! guest appends numbered records to its disks and volumes, so that anyone can prove what survived a move.
+//! The simulated driver: a guest is a directory with its definition (`guest.json`) and its disks as files. A running guest appends numbered
+//! records to its disks and volumes, which prove later which bytes survived a move.
 
 mod disks;
 #[cfg(test)]
@@ -25,7 +25,7 @@ use disks::{Contents, Growing};
 const DEFINITION: &str = "guest.json";
 const INCOMING: &str = "incoming";
 
-/// The driver of one host.
+/// The driver of a host.
 pub struct Simulated {
     dir: PathBuf,
     durability: Durability,
@@ -34,18 +34,18 @@ pub struct Simulated {
     lives: AtomicU64,
 }
 
-/// A guest as this process knows it; every change goes to `guest.json` first.
+/// A guest in this process. Each change is written to `guest.json` first.
 struct Guest {
     record: GuestRecord,
-    /// The number of the next record; read from the disk when it boots.
+    /// The number of the next record, read from the disk at boot.
     next: u64,
-    /// A failing write has been logged already.
+    /// True if a failing write has been logged already.
     complained: bool,
-    /// The record it adds to while it runs. Lost with the process: the next one reads what was added from the disks.
+    /// The contents that it adds to while it runs. They are lost with the process: the next process reads the added bytes from the disks.
     growing: Growing,
-    /// Another one when it is defined anew.
+    /// Changes each time the guest is defined.
     life: u64,
-    /// Its files are removed, or in the hands of the guest that was defined in its place.
+    /// True if its files are removed, or belong to a newer guest of the server.
     gone: bool,
 }
 
@@ -54,7 +54,7 @@ impl Guest {
         Guest { record, next: 1, complained: false, growing: Growing::new(), life, gone: false }
     }
 
-    /// The bytes known to have been written by now.
+    /// Returns the bytes known to be written so far.
     fn written(&self) -> Contents {
         let mut written = self.record.contents.clone();
         written.extend(self.growing.iter().map(|(name, writing)| (name.clone(), writing.written())));
@@ -63,7 +63,7 @@ impl Guest {
 }
 
 impl Simulated {
-    /// Opens the guests under `dir`, which is made when missing.
+    /// Opens the guests under `dir`, which is made if missing.
     pub fn open(dir: &Path, durability: Durability) -> Result<Simulated, VirtError> {
         fs::create_dir_all(dir).map_err(VirtError::io("cannot make the guests' directory"))?;
         let mut guests = BTreeMap::new();
@@ -80,7 +80,7 @@ impl Simulated {
                     }
                     guests.insert(server, Arc::new(Mutex::new(Guest::new(record, guests.len() as u64))));
                 }
-                // One broken guest must not keep all others down; `RemoveGuest` still clears it away.
+                // A broken guest must not keep the others down; `RemoveGuest` still removes it.
                 Err(error) => log::error!(server:% = server; "a guest's definition cannot be read, the guest stays off: {error}"),
             }
         }
@@ -104,7 +104,7 @@ impl Simulated {
         self.dir.join(server.to_string())
     }
 
-    /// The epoch for which the guest was started, while it runs.
+    /// Returns the epoch of the running guest's start.
     pub fn runs_for(&self, server: Uuid) -> Option<i64> {
         let guest = self.find(server)?;
         let guest = lock(&guest);
@@ -119,7 +119,7 @@ impl Simulated {
         lock(&self.guests).values().cloned().collect()
     }
 
-    /// Changes a guest's record: on the disk first, then in memory.
+    /// Changes a guest's record: on disk first, then in memory.
     fn save(&self, guest: &mut Guest, change: impl FnOnce(&mut GuestRecord)) -> Result<(), VirtError> {
         let mut record = guest.record.clone();
         change(&mut record);
@@ -179,14 +179,14 @@ impl Hypervisor for Simulated {
         let written = guest.written();
         let unseen = guest.record.runs() && guest.growing.is_empty();
         let mut files = disks::paths(&dir, &guest.record.spec);
-        // The record of an older release knows no contents. Released disks are known by theirs alone: which volumes the guest had is
-        // not known any more, nor so whether it needed a root disk.
+        // A record of an older release has no contents. Released disks are found only by their contents: the guest's former volumes are
+        // unknown, and so is whether it needed a root disk.
         let unknown = guest.record.defined && !written.keys().any(|name| disks::is_local(name));
         let asked_for = if unknown { disks::asked_for(&guest.record.spec) } else { Vec::new() };
         files.retain(|(name, _)| !disks::is_local(name) || written.contains_key(name) || asked_for.contains(&name.as_str()));
         files.insert(0, (DEFINITION.to_owned(), dir.join(DEFINITION)));
         let seen = files.into_iter().map(|(name, path)| {
-            // A file that cannot be looked at is as good as missing; the other guests are told of all the same.
+            // A file that cannot be read counts as missing, so that the other guests are still reported.
             let found = disks::length(&path).unwrap_or_default();
             let at_least = unseen || !disks::is_local(&name);
             Content { written: written.get(&name).cloned(), found, at_least, life: guest.life, name, path }
@@ -204,7 +204,7 @@ impl Hypervisor for Simulated {
     fn discard_incoming(&self, server: Uuid) -> Result<(), VirtError> {
         let dir = self.dir_of(server);
         files::remove_tree(&dir.join(INCOMING)).map_err(VirtError::io("cannot remove a broken-off import"))?;
-        // Only an empty directory goes: one with a definition or disks is a guest's.
+        // Removes only an empty directory: a directory with a definition or disks belongs to a guest.
         let _ = fs::remove_dir(&dir);
         Ok(())
     }
@@ -245,7 +245,7 @@ impl Hypervisor for Simulated {
             fs::create_dir_all(&dir).map_err(VirtError::io("cannot make the guest's directory"))?;
         } else {
             if let Some(guest) = &mut existing {
-                // Durably before its disks are replaced: those that come are not what it wrote.
+                // Clears the contents durably before the disks are replaced, because the incoming disks have other bytes.
                 self.save(guest, |record| record.contents.clear())?;
             }
             disks::adopt(&dir, &incoming)?;
@@ -282,7 +282,7 @@ impl Hypervisor for Simulated {
             let grows = disks::growing(&dir, &guest.record.spec, &guest.record.contents);
             guest.growing = grows.map_err(VirtError::io(format!("cannot look at the disks of server {server}")))?;
         }
-        // Durably before it writes: from here on its disks may be longer than its record says.
+        // Saves the record durably before the guest writes: from now on its disks may be longer than the record says.
         let contents = if ran { guest.record.contents.clone() } else { guest.written() };
         self.save(&mut guest, |record| {
             record.power_state = PowerState::Running;
@@ -341,7 +341,7 @@ impl Hypervisor for Simulated {
         }
         let dir = self.dir_of(server);
         let what = || format!("cannot remove the guest of server {server}");
-        // The definition goes first and durably: half a guest must not be found again after a crash.
+        // Removes the definition first and durably, so that a crash leaves no half guest.
         files::remove_file(&dir.join(DEFINITION)).map_err(VirtError::io(what()))?;
         if let Some(guest) = &mut guest {
             guest.gone = true;
@@ -430,13 +430,12 @@ impl Hypervisor for Simulated {
 }
 
 impl Simulated {
-    /// Records that a guest is off, and what it had written by then. A guest that another process ran has told nobody: what it
-    /// added is read from its disks.
+    /// Records that a guest is off, and its contents. If another process ran the guest, reads the added bytes from its disks.
     fn went_off(&self, guest: &mut Guest, cause: Option<StopCause>) -> Result<(), VirtError> {
         let server = guest.record.spec.server;
         let contents = match guest.record.runs() && guest.growing.is_empty() {
             true => disks::recovered(&self.dir_of(server), &guest.record.spec, &guest.record.contents).unwrap_or_else(|error| {
-                // A disk that cannot be read must not keep its host down; the audit tells of it.
+                // An unreadable disk must not keep its host down; the audit reports it.
                 log::error!(server:% = server; "the disks of a guest that ran cannot be read: {error}");
                 guest.record.contents.clone()
             }),
@@ -451,7 +450,7 @@ impl Simulated {
         Ok(())
     }
 
-    /// A guest that runs writes to a volume from where it ends when it is connected.
+    /// Lets a running guest write to a volume from its end at the time of the connection.
     fn begin_volume(&self, server: Uuid, volume: &GuestVolume) -> Result<(), VirtError> {
         let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
         let mut guest = lock(&guest);
@@ -465,7 +464,7 @@ impl Simulated {
         Ok(())
     }
 
-    /// A numbered line on every disk and volume. A guest whose disk is full goes on running, as a real one would.
+    /// Writes a numbered line to each disk and volume. A guest with a full disk continues to run, as a real one would.
     fn write_record(&self, guest: &mut Guest, event: &str) {
         let server = guest.record.spec.server;
         let line = disks::record_line(server, guest.next, event);
@@ -482,7 +481,7 @@ impl Simulated {
     }
 }
 
-/// Earlier releases kept what a guest reads at its first boot, its password among it.
+/// Removes the config drive, and the password in it, from a definition of an earlier release.
 fn forget_config(durability: Durability, dir: &Path, record: &GuestRecord) -> Result<(), VirtError> {
     let failed = || VirtError::io("cannot write a guest's definition without its password");
     let content = serde_json::to_vec_pretty(record).map_err(std::io::Error::other).map_err(failed())?;

@@ -1,4 +1,4 @@
-//! Tests of the simulated driver: what its files hold after each step of a guest's life.
+//! Tests of the simulated driver: its files after each step of a guest's life.
 
 use super::*;
 use crate::domain::flavor::Flavor;
@@ -132,7 +132,7 @@ fn a_definition_keeps_nothing_of_the_first_boot() {
     let file = dir.path().join(server.to_string()).join(DEFINITION);
     let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_eq!(record["spec"]["config_drive"], serde_json::Value::Null);
-    // Earlier releases kept it.
+    // Earlier releases kept the password.
     record["spec"]["config_drive"] = serde_json::json!({"admin_pass": "pa55"});
     fs::write(&file, record.to_string()).unwrap();
     let opened = driver(dir.path());
@@ -140,7 +140,7 @@ fn a_definition_keeps_nothing_of_the_first_boot() {
     assert!(opened.guest(server).unwrap().unwrap().defined);
 }
 
-/// The names of the disks whose files are not what is known to have been written.
+/// Returns the names of disks whose files differ from their recorded contents.
 fn wrong(driver: &Simulated, server: Uuid) -> Vec<String> {
     let contents = driver.contents(server).unwrap().into_iter().filter(|content| content.written.is_some());
     let differs = |content: &Content| {
@@ -192,7 +192,7 @@ fn a_killed_process_leaves_no_false_record_of_what_was_written() {
     build(&killed, server);
     killed.start(server, 1).unwrap();
     killed.tick();
-    // Nobody has recorded the bytes since its start.
+    // The bytes since the guest's start are not recorded.
     drop(killed);
     let looked_at = driver(dir.path());
     assert_eq!(wrong(&looked_at, server), Vec::<String>::new(), "the disks are longer than the record, as may be");
