@@ -1,39 +1,39 @@
-//! A delete that was accepted while it could not begin, as the server's mapping keeps it: nobody could reach the server, or another
-//! operation had it.
+//! A delete that was accepted but could not begin, because the server was out of reach or another operation had it. Stored in the server's
+//! mapping.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::context::RequestContext;
 
-/// Who asked for it, and how it goes.
+/// The author and the progress of a queued delete.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DeleteRequest {
-    /// In whose name it is carried out.
+    /// The user in whose name it runs.
     #[serde(flatten)]
     pub caller: RequestContext,
-    /// None in what a release wrote that did not note it.
+    /// None if an older release wrote the request.
     #[serde(default)]
     pub asked_at: Option<DateTime<Utc>>,
-    /// How often it could not be begun although its cell answered.
+    /// The number of failed tries while the server's cell answered.
     #[serde(default)]
     pub attempts: u32,
-    /// What kept it waiting last, other than its own cell.
+    /// The last reason for waiting, other than the server's own cell.
     #[serde(default)]
     pub last_error: Option<String>,
-    /// The server's record was seen when it was asked for, and let it: until it is gone its users see it, and a lock that comes later
-    /// keeps nothing.
+    /// True if the server's cell answered when the delete was requested and the record allowed it: users see the server until it is gone,
+    /// and a later lock has no effect.
     #[serde(default)]
     pub in_sight: bool,
 }
 
 impl DeleteRequest {
-    /// A request that nobody has tried yet, of a server that cannot be reached.
+    /// Makes an untried request for a server that is out of reach.
     pub fn new(caller: RequestContext, asked_at: DateTime<Utc>) -> DeleteRequest {
         DeleteRequest { caller, asked_at: Some(asked_at), attempts: 0, last_error: None, in_sight: false }
     }
 
-    /// A request of a server that is seen and that another operation has.
+    /// Makes a request for a server that is in sight and that another operation has.
     pub fn in_sight(caller: RequestContext, asked_at: DateTime<Utc>) -> DeleteRequest {
         DeleteRequest { in_sight: true, ..DeleteRequest::new(caller, asked_at) }
     }

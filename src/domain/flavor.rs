@@ -1,15 +1,15 @@
-//! Flavors and the amounts of resources they ask for.
+//! Flavors and the resources that they require.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A flavor as it is stored with a server: a server keeps its own copy, so deleting a flavor changes no server.
+/// A flavor. Each server keeps its own copy, so deleting a flavor changes no server.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Flavor {
-    /// The id users know (`flavorid`).
+    /// The public id (`flavorid`).
     pub id: String,
-    /// The name, unique among flavors.
+    /// The name. No two flavors share a name.
     pub name: String,
     /// Virtual CPUs.
     pub vcpus: i32,
@@ -21,29 +21,29 @@ pub struct Flavor {
     pub ephemeral_gb: i32,
     /// Swap disk in MiB.
     pub swap_mb: i32,
-    /// Extra specs, e.g. `aggregate_instance_extra_specs:generation = 1`.
+    /// Extra specs, for example `aggregate_instance_extra_specs:generation = 1`.
     pub extra_specs: BTreeMap<String, String>,
-    /// Shown to every project.
+    /// True if all projects may use it.
     pub is_public: bool,
-    /// Refused for new servers and resizes.
+    /// True if new servers and resizes may not use it.
     pub disabled: bool,
     /// Free text (microversion 2.55).
     pub description: Option<String>,
 }
 
-/// Amounts of the resource classes that a server takes from a compute node's provider.
+/// The amounts of resource classes that a server takes from a compute node's provider.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Resources {
     /// `VCPU`.
     pub vcpu: i64,
     /// `MEMORY_MB`.
     pub memory_mb: i64,
-    /// `DISK_GB`; none for the root disk of a volume-backed server (INVARIANTS D4).
+    /// `DISK_GB`, without the root disk of a volume-backed server (INVARIANTS D4).
     pub disk_gb: i64,
 }
 
 impl Flavor {
-    /// What a server of this flavor takes. A volume-backed server's root disk is not on the host; swap counts in GiB,
+    /// Returns the resources of a server with this flavor. A volume-backed server's root disk is not on the host; swap counts in GiB,
     /// rounded up.
     pub fn resources(&self, volume_backed: bool) -> Resources {
         let root = if volume_backed { 0 } else { i64::from(self.root_gb) };
@@ -56,7 +56,7 @@ impl Flavor {
 }
 
 impl Resources {
-    /// Name and amount of each class that is asked for, in a fixed order; nothing for zero amounts.
+    /// Returns the name and amount of each class with a positive amount.
     pub fn by_class(&self) -> BTreeMap<String, i64> {
         [("VCPU", self.vcpu), ("MEMORY_MB", self.memory_mb), ("DISK_GB", self.disk_gb)]
             .into_iter()

@@ -1,4 +1,4 @@
-//! What a host needs to know to build a guest. Plain serde values: they travel to hosts.
+//! A guest's specification for a host, as plain serde values that travel to hosts.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -6,16 +6,16 @@ use uuid::Uuid;
 use super::flavor::Flavor;
 use super::secret::Sealed;
 
-/// A guest as a host shall build it.
+/// The specification with which a host defines a guest.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GuestSpec {
     /// The server.
     pub server: Uuid,
-    /// Its name in the hypervisor (`instance-0000002a`).
+    /// The name in the hypervisor (`instance-0000002a`).
     pub instance_name: String,
-    /// Sizes.
+    /// The sizes.
     pub flavor: Flavor,
-    /// Where the disks' content comes from.
+    /// The source of the disks' contents.
     pub disks: DiskSource,
     /// Volumes to connect, in boot order.
     pub volumes: Vec<GuestVolume>,
@@ -28,7 +28,7 @@ pub struct GuestSpec {
     pub sealed: Option<Sealed>,
 }
 
-/// Where a new guest's disks come from.
+/// The source of a new guest's disks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum DiskSource {
     /// A fresh root disk from an image, with fresh ephemeral and swap disks.
@@ -36,21 +36,21 @@ pub enum DiskSource {
         /// The image.
         image_id: Uuid,
     },
-    /// All local disks as a move's snapshot carries them, verified against the manifest (NOVA-DIFFERENCES L18: ephemeral and swap too).
+    /// All local disks, from a move's snapshot, verified against the manifest (NOVA-DIFFERENCES L18: ephemeral and swap too).
     Snapshot {
-        /// The temporary image; none when a volume-backed server has no local disk worth carrying.
+        /// The temporary image; none if a volume-backed server has no local disk to carry.
         image_id: Option<Uuid>,
-        /// What the source uploaded.
+        /// The manifest of the source's upload.
         manifest: DiskManifest,
     },
-    /// Disks that another host of the same cell left in the cell's transfer area.
+    /// The disks that another host of the same cell left in the cell's transfer area.
     Transfer {
-        /// The migration that they travel for.
+        /// The migration that carries the disks.
         migration: Uuid,
-        /// What the source wrote.
+        /// The manifest of the source's export.
         manifest: DiskManifest,
     },
-    /// The disks are on the host already (kept through a move, or the guest is defined anew).
+    /// The disks are on the host already, kept through a move or a new definition.
     Kept,
     /// The root disk is a volume; local disks, if any, are fresh.
     Volume,
@@ -63,14 +63,14 @@ pub struct DiskManifest {
     pub disks: Vec<DiskPart>,
 }
 
-/// One disk in a snapshot.
+/// A disk in a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DiskPart {
     /// `disk` (root), `disk.eph0` or `disk.swap`.
     pub name: String,
-    /// Bytes.
+    /// In bytes.
     pub size: u64,
-    /// SHA-256 of the content, in hex.
+    /// The SHA-256 of the contents, in hex.
     pub sha256: String,
 }
 
@@ -79,13 +79,13 @@ pub struct DiskPart {
 pub struct GuestVolume {
     /// The volume.
     pub volume_id: Uuid,
-    /// The attachment under which this host connects it.
+    /// The attachment with which this host connects the volume.
     pub attachment_id: Uuid,
-    /// Device name inside the guest, e.g. `/dev/vdb`.
+    /// The device name inside the guest, for example `/dev/vdb`.
     pub device_name: String,
     /// 0 for the root disk of a volume-backed server.
     pub boot_index: Option<i32>,
-    /// What the volume service said about reaching the volume from this host.
+    /// The volume service's connection info for this host.
     pub connection_info: serde_json::Value,
 }
 
@@ -94,6 +94,6 @@ pub struct GuestVolume {
 pub struct GuestVif {
     /// The port.
     pub port_id: Uuid,
-    /// Its MAC address.
+    /// The MAC address.
     pub mac: String,
 }

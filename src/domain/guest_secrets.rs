@@ -1,5 +1,5 @@
-//! The secrets of a guest: the password of its administrator, its user data and the files that are put into it. From the request
-//! to the guest they travel sealed, and nobody keeps them when the operation is over.
+//! The secrets of a guest: its administrator's password, its user data and its injected files. They travel sealed from the request to the
+//! guest, and nobody keeps them after the operation.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -7,11 +7,11 @@ use zeroize::Zeroizing;
 
 use super::secret::{Sealed, Secret};
 
-/// A file that is put into a guest when it is built.
+/// A file that is put into a guest when it is defined.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InjectedFile {
     pub path: String,
-    /// Base64, as given.
+    /// Base64, as the user sent it.
     pub contents: Secret<String>,
 }
 
@@ -19,12 +19,12 @@ pub struct InjectedFile {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GuestSecrets {
     pub admin_pass: Option<Secret<String>>,
-    /// Base64, as given.
+    /// Base64, as the user sent it.
     pub user_data: Option<Secret<String>>,
     pub files: Vec<InjectedFile>,
 }
 
-/// The form that is sealed; it lives no longer than that takes.
+/// The unsealed form, which exists only during sealing and opening.
 #[derive(Serialize, Deserialize)]
 struct Opened {
     admin_pass: Option<Zeroizing<String>>,
@@ -34,7 +34,7 @@ struct Opened {
 }
 
 impl GuestSecrets {
-    /// Sealed by `seal`.
+    /// Seals the secrets with `seal`.
     pub fn sealed(&self, seal: impl FnOnce(&[u8]) -> String) -> Sealed {
         let text = |secret: &Secret<String>| Zeroizing::new(secret.expose().clone());
         let opened = Opened {
@@ -42,11 +42,11 @@ impl GuestSecrets {
             user_data: self.user_data.as_ref().map(text),
             files: self.files.iter().map(|file| (file.path.clone(), text(&file.contents))).collect(),
         };
-        // Texts and lists of texts are always JSON.
+        // Texts and lists of texts always serialize to JSON.
         Sealed::new(seal(&Zeroizing::new(serde_json::to_vec(&opened).unwrap_or_default())))
     }
 
-    /// The value that was sealed; none when `open` has not the key.
+    /// Opens sealed secrets; none if `open` lacks the key.
     pub fn opened(sealed: &Sealed, open: impl FnOnce(&str) -> Option<Zeroizing<Vec<u8>>>) -> Option<GuestSecrets> {
         let opened: Opened = serde_json::from_slice(&open(sealed.as_str())?).ok()?;
         let secret = |text: Zeroizing<String>| Secret::new(text.as_str().to_owned());
@@ -57,7 +57,7 @@ impl GuestSecrets {
         })
     }
 
-    /// Takes them out of a configuration as it was written in the clear before they were sealed.
+    /// Moves the secrets out of a configuration that was stored in clear text before secrets were sealed.
     pub fn taken_from(config: &mut Value) -> GuestSecrets {
         let Some(fields) = config.as_object_mut() else { return GuestSecrets::default() };
         let mut text = |key: &str| match fields.remove(key) {
@@ -71,14 +71,14 @@ impl GuestSecrets {
 }
 
 impl InjectedFile {
-    /// As a request's `personality` has them.
+    /// Parses a request's `personality`.
     pub fn list(personality: &Value) -> Vec<InjectedFile> {
         let text = |file: &Value, key: &str| file[key].as_str().unwrap_or_default().to_owned();
         let file = |file: &Value| InjectedFile { path: text(file, "path"), contents: Secret::new(text(file, "contents")) };
         personality.as_array().into_iter().flatten().map(file).collect()
     }
 
-    /// As its guest finds it.
+    /// Returns the file in the guest's form.
     pub fn to_guest(&self) -> Value {
         json!({"path": self.path, "contents": self.contents.expose()})
     }

@@ -1,5 +1,5 @@
-//! The messages to and from a compute host: plain serde values, so that a mailbox or a broker can carry them
-//! . The messages of a move stand in the order of its steps.
+//! The messages to and from a compute host: plain serde values, so that a mailbox or a broker can carry them. The messages of a move come
+//! in the order of its steps.
 
 use std::fmt;
 
@@ -11,126 +11,125 @@ use super::flavor::Resources;
 use super::guest::{DiskManifest, GuestSpec, GuestVif, GuestVolume};
 use super::server::PowerState;
 
-/// Something to do to one server on a host. The host refuses a fence below the highest it has obeyed for the server,
-/// answers the same fence again with the remembered reply, and cancels or waits for a running command that a higher
-/// fence overtakes.
+/// A command for one server on a host. The host refuses a fence below the highest that it has obeyed for the server, answers a repeated
+/// fence with the remembered reply, and cancels or waits for a running command that a higher fence overtakes.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HostRequest {
-    /// The server and the order of this request among all others for it.
+    /// The server, and the order of this request among all its requests.
     pub fence: Fence,
-    /// The migration or other operation that this belongs to; for logs and progress.
+    /// The migration or other operation of this request, for logs and progress.
     pub operation: Uuid,
-    /// What to do.
+    /// The command.
     pub command: HostCommand,
 }
 
-/// What a host can be asked to do.
+/// The commands to a host.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum HostCommand {
-    /// Take room for a guest. `holder` is the server, or the migration for a flavor that a move keeps reserved.
+    /// Takes room for a guest. `holder` is the server, or the migration for a flavor that a move keeps reserved.
     Claim {
-        /// The claim's key; claiming twice under one key replaces.
+        /// The claim's key. A second claim with this key replaces the first.
         holder: Uuid,
         /// The amounts.
         resources: Resources,
     },
-    /// Give the room back; fine when there is no such claim.
+    /// Returns the room. Succeeds if there is no such claim.
     DropClaim {
         /// The claim's key.
         holder: Uuid,
     },
-    /// Rename a claim (a move keeps the old flavor's room under the migration's id); fine when done already.
+    /// Renames a claim: a move keeps the old flavor's room under the migration's id. Succeeds if that is done already.
     MoveClaim {
-        /// Present key.
+        /// The present key.
         holder: Uuid,
-        /// New key.
+        /// The new key.
         new_holder: Uuid,
     },
-    /// Ask the guest to stop, then power it off. Fine when it is off or absent.
+    /// Asks the guest to stop, then powers it off. Succeeds if it is off or absent.
     StopGuest {
-        /// How long the guest may take by itself, in milliseconds.
+        /// The grace time for the guest's own shutdown, in milliseconds.
         grace_ms: u64,
     },
-    /// Upload the guest's local disks as one image, in the order of the manifest in the reply.
+    /// Uploads the guest's local disks as one image, in the order of the manifest in the reply.
     UploadSnapshot {
         /// An existing, queued image.
         image_id: Uuid,
     },
-    /// Put the guest's local disks into the cell's transfer area for another host of this cell.
+    /// Puts the guest's local disks into the cell's transfer area for another host of this cell.
     ExportDisks,
-    /// Remove what `ExportDisks` or a snapshot download left behind; fine when there is nothing.
+    /// Removes the files that `ExportDisks` or a snapshot download left. Succeeds if there are none.
     DropExport,
-    /// Destroy the guest but keep its disks; disconnect its volumes and unplug its VIFs.
+    /// Removes the guest but keeps its disks; disconnects its volumes and unplugs its VIFs.
     ReleaseGuest,
-    /// Define the guest (fetch and verify disks, connect volumes, plug VIFs) without starting it. Replaces any earlier
-    /// half-done definition. A checksum that does not match is refused.
+    /// Defines the guest (fetches and verifies disks, connects volumes, plugs VIFs) without starting it. Replaces an earlier half-done
+    /// definition. Refuses disks with a wrong checksum.
     PrepareGuest {
         /// The guest.
         spec: Box<GuestSpec>,
     },
-    /// Start a defined guest and wait until its VIFs are plugged. Fine when it runs.
+    /// Starts a defined guest and waits until its VIFs are plugged. Succeeds if it runs.
     StartGuest,
-    /// Stop and remove the guest and its disks. Fine when there is nothing.
+    /// Stops and removes the guest and its disks. Succeeds if there are none.
     RemoveGuest,
-    /// Remove the disks that a released guest left; refused while a guest is defined.
+    /// Removes the disks that a released guest left. Refused while a guest is defined.
     CleanDisks,
-    /// Stop and start the guest without touching its definition.
+    /// Stops and starts the guest without a change of its definition.
     RebootGuest {
-        /// How long the guest may take by itself, in milliseconds.
+        /// The grace time for the guest's own shutdown, in milliseconds.
         grace_ms: u64,
     },
-    /// Connect a volume to the guest, defined or running.
+    /// Connects a volume to the guest, which may run.
     AttachVolume {
         /// The volume.
         volume: GuestVolume,
     },
-    /// Disconnect a volume; fine when it is not connected.
+    /// Disconnects a volume. Succeeds if it is not connected.
     DetachVolume {
         /// The volume.
         volume_id: Uuid,
     },
-    /// Plug an interface.
+    /// Plugs an interface.
     AttachVif {
         /// The interface.
         vif: GuestVif,
     },
-    /// Unplug an interface; fine when it is not plugged.
+    /// Unplugs an interface. Succeeds if it is not plugged.
     DetachVif {
         /// The port.
         port_id: Uuid,
     },
-    /// Only raise the fence: nothing below it may act any more. Answers whether the guest runs (the hand-back of INVARIANTS S4).
+    /// Only raises the fence, so that lower fences are refused. Answers whether the guest runs (for the hand-back of INVARIANTS S4).
     Fence,
 }
 
-/// What a host answers.
+/// A host's reply.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum HostReply {
-    /// Done, or nothing was to be done.
+    /// Done, or nothing was to do.
     Done,
-    /// `StopGuest`, `Fence`: done; whether the guest ran before.
+    /// `StopGuest`, `Fence`: done, and whether the guest ran before.
     Stopped {
-        /// The guest ran.
+        /// True if the guest ran.
         was_running: bool,
     },
     /// `UploadSnapshot`, `ExportDisks`: done.
     Exported {
-        /// The bytes that were written.
+        /// The manifest of the written bytes.
         manifest: DiskManifest,
     },
-    /// Definitely not done, and nothing is left of it.
+    /// Certainly not done, without leftovers.
     Refused {
         /// A sentence for the instance action.
         reason: String,
     },
-    /// A higher fence has been obeyed: this request is late and did nothing.
+    /// A higher fence has been obeyed, so this late request did nothing.
     Stale {
-        /// The highest epoch obeyed.
+        /// The highest obeyed epoch.
         epoch: i64,
-        /// The highest attempt obeyed under it.
+        /// The highest obeyed attempt of this epoch.
         attempt: i64,
     },
-    /// Begun and failed; something may be left.
+    /// Begun and failed; leftovers are possible.
     Failed {
         /// A sentence for the instance action.
         reason: String,
@@ -151,87 +150,87 @@ impl fmt::Display for HostReply {
     }
 }
 
-/// Something to ask of a host that changes nothing.
+/// A question to a host, which changes nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HostQuery {
-    /// Sizes, claims and guests.
+    /// Asks for sizes, claims and guests.
     Report,
-    /// Whether a guest's disks hold what was written to them; reads every byte of them.
+    /// Asks whether a guest's disks have their recorded contents. Reads all their bytes.
     Contents {
-        /// Whose guest.
+        /// The guest's server.
         server: Uuid,
     },
-    /// How many bytes the operation has moved so far; long copies are judged by it.
+    /// Asks how many bytes the operation has moved. Long copies are judged by it.
     Progress {
         /// The operation.
         operation: Uuid,
     },
 }
 
-/// The answer to a query.
+/// A host's answer to a query.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub enum HostAnswer {
-    /// To `Report`.
+    /// Answers `Report`.
     Report(HostReport),
-    /// To `Contents`: the disks of which it is known what was written.
+    /// Answers `Contents`, for the disks with known contents.
     Contents(Vec<DiskCheck>),
-    /// To `Progress`: bytes moved and bytes in all (0 while unknown).
+    /// Answers `Progress`: bytes moved, and all bytes (0 while unknown).
     Progress {
-        /// Moved.
+        /// The bytes moved.
         done: u64,
-        /// In all.
+        /// All bytes.
         total: u64,
     },
 }
 
-/// What a host says of itself.
+/// A host's report about itself.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct HostReport {
     /// The host's name.
     pub host: String,
-    /// What it has in all.
+    /// Its total resources.
     pub capacity: Resources,
-    /// Who holds how much of it.
+    /// The claims by holder.
     pub claims: Vec<(Uuid, Resources)>,
     /// Its guests.
     pub guests: Vec<GuestReport>,
 }
 
-/// What a host says of one guest or of disks that a released guest left.
+/// A host's report about a guest, or about disks that a released guest left.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct GuestReport {
     /// The server.
     pub server: Uuid,
-    /// True when a guest is defined; false when only kept disks are left.
+    /// True if a guest is defined; false if only kept disks are left.
     pub defined: bool,
-    /// Whether it runs.
+    /// The guest's power state.
     pub power_state: PowerState,
-    /// The epoch under which it was started last; 0 before.
+    /// The epoch of the last start; 0 before the first.
     pub started_epoch: i64,
-    /// The highest pair obeyed for the server.
+    /// The highest fence obeyed for the server.
     pub fence: (i64, i64),
-    /// Volumes connected.
+    /// The connected volumes.
     pub volumes: Vec<Uuid>,
-    /// Ports plugged.
+    /// The plugged ports.
     pub ports: Vec<Uuid>,
     /// The files of its definition, disks and volumes.
     pub disks: Vec<DiskReport>,
-    /// Files of an export or a snapshot that are still there.
+    /// The remaining files of an export or a snapshot.
     pub leftovers: Vec<String>,
 }
 
-/// A file of a guest as it is and as it should be.
+/// A guest's file, and its expected contents.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DiskReport {
     /// `disk`, `disk.eph0` or `disk.swap`, a volume's id, or the file of the guest's definition.
     pub name: String,
-    /// Its length; none when there is no such file.
+    /// The file's length; none if it is missing.
     pub found: Option<u64>,
-    /// Where the part begins of which it is known what was written: 0, except in a volume.
+    /// The beginning of the known contents: 0, except in a volume.
     pub from: u64,
-    /// Where that part ends, and so should the file; none when nothing is known.
+    /// The end of the known contents and of the file; none if nothing is known.
     pub expected: Option<u64>,
-    /// A longer file is as good.
+    /// True if a longer file is allowed.
     pub at_least: bool,
 }
 
@@ -242,12 +241,12 @@ impl DiskReport {
     }
 }
 
-/// A disk that was read.
+/// A disk whose bytes were read.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DiskCheck {
-    /// As in [`DiskReport`].
+    /// The name as in [`DiskReport`].
     pub name: String,
-    /// How many bytes were read.
+    /// The number of bytes read.
     pub bytes: u64,
     pub verdict: DiskVerdict,
 }
@@ -255,20 +254,20 @@ pub struct DiskCheck {
 /// The result of reading a disk.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum DiskVerdict {
-    /// The bytes that were written.
+    /// The bytes match.
     Same,
-    /// Something else: SHA-256 in hex.
+    /// The bytes differ.
     Differs {
-        /// Of what was written.
+        /// The recorded SHA-256 in hex.
         expected: String,
-        /// Of what is there.
+        /// The SHA-256 of the file in hex.
         found: String,
     },
-    /// The host cannot read it.
+    /// The host cannot read the disk.
     Unreadable {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// The guest was defined anew or removed meanwhile.
+    /// The guest was removed or defined again meanwhile.
     Changing,
 }

@@ -1,10 +1,10 @@
 //! Queries over hosts: JSON lists that begin with an operator, as `["and", [">=", "$free_ram_mb", 1024], ["in", "$host", "a", "b"]]`.
 //!
-//! A text that begins with `$` means what is known of the host under that name; further names, after dots, lead into objects.
+//! A text that begins with `$` is the host's attribute of that name; further names, after dots, lead into objects.
 
 use serde_json::Value;
 
-/// The attributes of a host that a query may ask for, by name. `hypervisor_hostname` and `nodename` are the same.
+/// The attributes of a host for queries. `hypervisor_hostname` and `nodename` mean the same.
 pub const ATTRIBUTES: [&str; 17] = [
     "cell_uuid",
     "cpu_info",
@@ -26,17 +26,17 @@ pub const ATTRIBUTES: [&str; 17] = [
 ];
 
 const OPERATORS: [&str; 9] = ["=", "<", ">", "<=", ">=", "in", "not", "or", "and"];
-/// Lists within lists at most.
+/// The maximum depth of nested lists.
 const DEEPEST: usize = 16;
-/// The most characters of a query.
+/// The maximum length of a query in characters.
 const LONGEST: usize = 4096;
 
-/// A query that can be asked of any host.
+/// A parsed query.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostQuery(Value);
 
 impl HostQuery {
-    /// Reads a query; the error says what is wrong with it.
+    /// Parses a query, or says why it is wrong.
     pub fn parse(text: &str) -> Result<HostQuery, String> {
         if text.len() > LONGEST {
             return Err(format!("it has more than {LONGEST} characters"));
@@ -46,7 +46,7 @@ impl HostQuery {
         Ok(HostQuery(query))
     }
 
-    /// Whether it holds for a host. A name that the host knows nothing under counts as not written.
+    /// True if the query holds for a host. An attribute that the host lacks is left out.
     pub fn holds(&self, known: &dyn Fn(&[&str]) -> Option<Value>) -> bool {
         match evaluate(&self.0, known) {
             Value::Array(several) => several.iter().any(is_true),
@@ -124,7 +124,7 @@ fn is_equal(first: &Value, other: &Value) -> bool {
     }
 }
 
-/// Numbers are ordered among each other, and texts; nothing else is.
+/// Compares numbers with numbers, and texts with texts; other values have no order.
 fn is_ordered(first: &Value, other: &Value, wanted: fn(std::cmp::Ordering) -> bool) -> bool {
     let order = match (first, other) {
         (Value::Number(first), Value::Number(other)) => first.as_f64().partial_cmp(&other.as_f64()),

@@ -1,5 +1,5 @@
-//! The inside (paths, SQL, the system's words) as an error tells it is for operators. A text is marked where it enters a message, so that
-//! it can be cut out of what users read, however many layers the message has passed since.
+//! Parts of errors that only operators may read: paths, SQL, the system's messages. They are marked when they enter a message, so that they
+//! can be cut out for users after any number of layers.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind};
@@ -7,13 +7,13 @@ use std::io::{self, ErrorKind};
 const BEGIN: char = '⟪';
 const END: char = '⟫';
 
-/// Marks the words as from the inside.
+/// Marks a text as internal.
 pub fn of(words: impl Display) -> String {
     let words: String = words.to_string().chars().filter(|c| ![BEGIN, END].contains(c)).collect();
     format!("{BEGIN}{words}{END}")
 }
 
-/// As [`of`] what the system said of a file. That the disk is full is no secret: users can help it.
+/// Marks the system's error about a file as [`of`] does, but tells users that the disk is full, because they can help.
 pub fn of_system(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => format!("no space is left on the disk {}", of(error)),
@@ -21,7 +21,7 @@ pub fn of_system(error: &io::Error) -> String {
     }
 }
 
-/// The message as users read it: without what is from the inside, and without the colon or blank that led to it.
+/// Returns the message for users: without internal parts, and without the colon or blank before them.
 pub fn cut(message: &str) -> String {
     let mut told = String::with_capacity(message.len());
     let mut rest = message;
@@ -34,12 +34,12 @@ pub fn cut(message: &str) -> String {
     told
 }
 
-/// The whole message as operators read it, without the marks.
+/// Returns the whole message for operators, without the marks.
 pub fn opened(message: &str) -> String {
     message.replace([BEGIN, END], "")
 }
 
-/// The message as the owner of a server reads it: cut, and without the names of these hosts, which services may have put into it.
+/// Returns the message for a server's owner: cut, and without the names of these hosts, which services may have put into it.
 pub fn cut_of_hosts<'a>(message: &str, hosts: impl IntoIterator<Item = &'a str>) -> String {
     hosts.into_iter().fold(cut(message), |told, host| {
         let told = replace_name(&told, &format!("host {host}"), "the host");
@@ -47,7 +47,7 @@ pub fn cut_of_hosts<'a>(message: &str, hosts: impl IntoIterator<Item = &'a str>)
     })
 }
 
-/// Replaces the name where it is not a part of a longer one.
+/// Replaces the name, unless it is a part of a longer name.
 fn replace_name(text: &str, name: &str, by: &str) -> String {
     let belongs = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_');
     let (mut told, mut rest) = (String::with_capacity(text.len()), text);
@@ -60,7 +60,7 @@ fn replace_name(text: &str, name: &str, by: &str) -> String {
     told + rest
 }
 
-/// Whether there is anything in the message that users do not read.
+/// True if the message has internal parts.
 pub fn is_in(message: &str) -> bool {
     message.contains(BEGIN)
 }

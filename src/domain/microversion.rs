@@ -1,4 +1,4 @@
-//! Microversions: what a client may ask for, and what it gets.
+//! Microversions: parses a client's request and negotiates the version.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ impl Microversion {
         Microversion { major, minor }
     }
 
-    /// Reads `X.Y` as clients must write it: digits without leading zeros, at most 9999 each.
+    /// Parses `X.Y` as clients must write it: digits without leading zeros, at most 9999 each.
     pub fn parse(text: &str) -> Option<Microversion> {
         let (major, minor) = text.split_once('.')?;
         Some(Microversion { major: number(major)?, minor: number(minor)? })
@@ -33,12 +33,12 @@ impl fmt::Display for Microversion {
     }
 }
 
-/// An API that has microversions.
+/// An API with microversions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VersionedApi {
-    /// What clients call it in `OpenStack-API-Version`.
+    /// Its name in `OpenStack-API-Version`.
     pub service: &'static str,
-    /// An older header that holds the bare version, and the answer's echo of it.
+    /// An older header with the bare version, which the answer repeats.
     pub legacy_header: Option<&'static str>,
     pub min: Microversion,
     pub max: Microversion,
@@ -60,21 +60,21 @@ pub const VOLUME: VersionedApi =
 pub const PLACEMENT: VersionedApi =
     VersionedApi { service: "placement", legacy_header: None, min: Microversion::new(1, 0), max: Microversion::new(1, 39) };
 
-/// Why no version was agreed on.
+/// The reason why no version was agreed on.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum VersionError {
-    /// 400.
+    /// Answered with 400.
     #[error("API Version String {0} is of invalid format. Must be of format MajorNum.MinorNum.")]
     Malformed(String),
-    /// 406.
+    /// Answered with 406.
     #[error("Version {wanted} is not supported by the API. Minimum is {min} and maximum is {max}.")]
     Unsupported { wanted: Microversion, min: Microversion, max: Microversion },
 }
 
 impl VersionedApi {
-    /// The version for a request with these values of `OpenStack-API-Version` (each may be a list of `service version`, the
-    /// last one for this service counts) and of the older header, which counts when the former does not name this service.
-    /// Without either it is the minimum; `latest` is the maximum.
+    /// Returns the version for a request. Each value of `OpenStack-API-Version` may be a list of `service version`, of which the last for
+    /// this service counts. The older header counts if the first does not name this service. Without either it is the minimum; `latest` is
+    /// the maximum.
     pub fn negotiate<'a>(&self, standard: impl Iterator<Item = &'a str>, legacy: Option<&'a str>) -> Result<Microversion, VersionError> {
         let mut wanted = None;
         for entry in standard.flat_map(|value| value.split(',')) {

@@ -4,7 +4,7 @@ use super::server::named_states;
 use serde::{Deserialize, Serialize};
 
 named_states! {
-    /// What kind of move a migration record stands for.
+    /// The kind of move that a migration record describes.
     MigrationType {
         /// A resize: the flavor changes.
         Resize = "resize",
@@ -14,13 +14,13 @@ named_states! {
 }
 
 named_states! {
-    /// How far a migration is.
+    /// The progress of a migration.
     MigrationStatus {
         /// Recorded; a target is being chosen and prepared.
         PreMigrating = "pre-migrating",
         /// The source host works.
         Migrating = "migrating",
-        /// The source host has let go.
+        /// The source host has finished.
         PostMigrating = "post-migrating",
         /// At the target, waiting for confirm or revert.
         Finished = "finished",
@@ -38,7 +38,7 @@ named_states! {
 }
 
 impl MigrationStatus {
-    /// Those of a record that may still change. A server has at most one of them.
+    /// The statuses of a record that may still change. A server has at most one such record.
     pub const LIVE: [MigrationStatus; 6] = [
         MigrationStatus::PreMigrating,
         MigrationStatus::Migrating,

@@ -1,5 +1,5 @@
-//! Pure rules and values: state machines, flavors, request specs, resources, microversions, policy.
-//! No actix, no diesel, no HTTP, no clock.
+//! Pure rules and values: state machines, flavors, request specs, resources, microversions, policy. They use no actix, diesel, HTTP or
+//! clock.
 
 pub mod cancellation;
 pub mod context;

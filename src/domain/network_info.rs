@@ -1,4 +1,4 @@
-//! What a server's record remembers of its ports, so that showing a server asks no other service.
+//! A copy of a server's ports in its record, so that showing a server needs no other service.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 #[serde(transparent)]
 pub struct NetworkInfo(pub Vec<Vif>);
 
-/// One virtual interface.
+/// A virtual interface.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Vif {
     /// The port.
@@ -21,13 +21,13 @@ pub struct Vif {
     pub mac_address: String,
     /// Its addresses.
     pub fixed_ips: Vec<VifAddress>,
-    /// The port was made for the server and is deleted with it.
+    /// True if the port was made for the server, and so is deleted with it.
     pub created_for_server: bool,
-    /// The device tag the user gave.
+    /// The user's device tag.
     pub tag: Option<String>,
 }
 
-/// One address of an interface.
+/// An address of an interface.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct VifAddress {
     /// The subnet.
@@ -44,12 +44,12 @@ impl VifAddress {
 }
 
 impl NetworkInfo {
-    /// The ports.
+    /// Returns the ids of the ports.
     pub fn port_ids(&self) -> impl Iterator<Item = Uuid> + '_ {
         self.0.iter().map(|vif| vif.port_id)
     }
 
-    /// Every address, in order.
+    /// Returns all addresses, in order.
     pub fn addresses(&self) -> impl Iterator<Item = &VifAddress> {
         self.0.iter().flat_map(|vif| vif.fixed_ips.iter())
     }

@@ -1,4 +1,4 @@
-//! Quotas: what is counted, and how much of it a project gets when nobody has said otherwise.
+//! Quotas: the counted resources and their default limits.
 
 use std::collections::BTreeMap;
 use std::iter::Sum;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use super::flavor::Flavor;
 
-/// Limits by resource; -1 is no limit.
+/// Limits by resource; -1 means no limit.
 pub type Limits = BTreeMap<String, i64>;
 
-/// Every resource that has a quota, and its limit where nobody has set one.
+/// All resources with a quota, and their default limits.
 pub const DEFAULTS: &[(&str, i64)] = &[
     ("cores", 20),
     ("fixed_ips", -1),
@@ -29,18 +29,18 @@ pub const DEFAULTS: &[(&str, i64)] = &[
     ("server_groups", 10),
 ];
 
-/// Limits where nobody has set any.
+/// Returns the default limits.
 pub fn default_limits() -> Limits {
     DEFAULTS.iter().map(|(resource, limit)| ((*resource).to_owned(), *limit)).collect()
 }
 
-/// True when `used` and `more` go together under the limit of the resource.
+/// True if `used` plus `more` is within the resource's limit.
 pub fn fits(limits: &Limits, resource: &str, used: i64, more: i64) -> bool {
     let limit = limits.get(resource).copied().unwrap_or(-1);
     limit < 0 || used + more <= limit
 }
 
-/// Why there is no room for so much more, in Nova's words; none when there is.
+/// Says in Nova's words why there is no room for `more`; none if there is room.
 pub fn refusal(limits: &Limits, used: impl Fn(&str) -> i64, more: &[(&str, i64)]) -> Option<String> {
     let over: Vec<_> = more.iter().filter(|(resource, amount)| !fits(limits, resource, used(resource), *amount)).collect();
     if over.is_empty() {
@@ -58,7 +58,7 @@ pub fn refusal(limits: &Limits, used: impl Fn(&str) -> i64, more: &[(&str, i64)]
     ))
 }
 
-/// What servers take of their project's quotas.
+/// The quota usage of servers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Taken {
     pub instances: i64,
@@ -68,17 +68,17 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// By so many servers of a flavor.
+    /// Returns the usage of `count` servers with this flavor.
     pub fn by(count: i64, flavor: &Flavor) -> Taken {
         Taken { instances: count, cores: count * i64::from(flavor.vcpus), ram: count * i64::from(flavor.memory_mb) }
     }
 
-    /// By the resources' names.
+    /// Returns the usage by resource name.
     pub fn by_resource(&self) -> [(&'static str, i64); 3] {
         [("instances", self.instances), ("cores", self.cores), ("ram", self.ram)]
     }
 
-    /// Of one resource; nothing of those that servers do not take.
+    /// Returns the usage of one resource; 0 for a resource that servers do not use.
     pub fn of(&self, resource: &str) -> i64 {
         self.by_resource().iter().find(|(name, _)| *name == resource).map_or(0, |(_, amount)| *amount)
     }
@@ -97,13 +97,13 @@ impl Sum for Taken {
     }
 }
 
-/// A project's room as it was counted. Whoever takes of it checks it again in the commit that takes, against what came since.
+/// A project's room at the time of a count. The commit that uses it up checks it again, against the servers accepted since.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CountedRoom {
     pub limits: Limits,
-    /// By the servers that were known then.
+    /// The usage of the servers that were known then.
     pub used: Taken,
-    /// The number of the newest mapping among them: what has a higher one came since.
+    /// The id of the newest counted mapping: mappings with a higher id came later.
     pub newest: i32,
 }
 

@@ -1,4 +1,4 @@
-//! What a server was asked to be: kept in the API database so that moves, recreation and a down cell need no guess.
+//! The request behind each server, stored in the API database, so that moves, rebuilds and answers without the cell need not guess.
 
 use std::collections::BTreeMap;
 
@@ -7,41 +7,41 @@ use uuid::Uuid;
 
 use super::flavor::Flavor;
 
-/// The request behind a server. The flavor is the current one: new after a successful resize, old after a revert.
+/// A server's request. The flavor is the present one: new after a successful resize, old after a revert.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RequestSpec {
-    /// The server.
+    /// The server's id.
     pub instance_uuid: Uuid,
-    /// Its project.
+    /// The project's id.
     pub project_id: String,
-    /// Its owner.
+    /// The owner's id.
     pub user_id: String,
     /// Its flavor.
     pub flavor: Flavor,
-    /// The image it was made from; none when volume-backed.
+    /// The image of the root disk; none for a volume-backed server.
     pub image_id: Option<Uuid>,
-    /// The demands on hosts of that image, or of the image in the root volume ([`image_demands`]).
+    /// The image's demands on hosts, or those of the image in the root volume ([`image_demands`]).
     #[serde(default)]
     pub image_properties: BTreeMap<String, String>,
-    /// Root disk on a volume.
+    /// True if the root disk is a volume.
     pub is_bfv: bool,
-    /// The zone named at creation; such a server stays in it (INVARIANTS C7).
+    /// The zone named at creation. The server stays in it (INVARIANTS C7).
     pub availability_zone: Option<String>,
-    /// The server group it belongs to.
+    /// The server's group.
     pub instance_group: Option<Uuid>,
     /// `os:scheduler_hints`.
     pub scheduler_hints: BTreeMap<String, serde_json::Value>,
-    /// How many servers the request asked for.
+    /// The number of servers in the request.
     pub num_instances: i32,
-    /// A port of the server carries a resource request (QoS).
+    /// True if a port of the server has a resource request (QoS).
     #[serde(default)]
     pub has_resource_request: bool,
 }
 
-/// Image properties that say which hosts can run a guest of the image.
+/// The image properties that determine which hosts can run the image's guests.
 pub const IMAGE_DEMANDS: [&str; 5] = ["hw_architecture", "img_hv_type", "hw_vm_mode", "img_hv_requested_version", "hw_maxphysaddr_bits"];
 
-/// The properties of an image that the scheduler reads, each under its present name: images of old carry others.
+/// Returns the image properties that the scheduler reads, under their present names: old images have other names.
 pub fn image_demands(properties: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let old = [("architecture", "hw_architecture"), ("hypervisor_type", "img_hv_type"), ("vm_mode", "hw_vm_mode")];
     let renamed = old.iter().filter_map(|(old, new)| Some(((*new).to_owned(), properties.get(*old)?.clone())));

@@ -1,4 +1,4 @@
-//! Scheduler hints of a server: what its user wishes of the host, kept with the server for its later moves.
+//! Scheduler hints: a user's wishes for the host of a server, kept for its later moves.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,15 +11,15 @@ use super::host_query::HostQuery;
 /// Hints by name.
 pub type Hints = BTreeMap<String, Value>;
 
-/// Servers with one of which the server is to share its host.
+/// Servers; the server must share a host with one of them.
 pub const SAME_HOST: &str = "same_host";
-/// Servers with none of which the server is to share its host.
+/// Servers; the server must not share a host with any of them.
 pub const DIFFERENT_HOST: &str = "different_host";
 const NEAR: &str = "build_near_host_ip";
 const CIDR: &str = "cidr";
 const QUERY: &str = "query";
 
-/// Hints that the API knows, and the filter that judges hosts by each; none has one that nothing here can follow.
+/// The API's hints, each with the filter that follows it; none for a hint that no filter follows.
 const KNOWN: [(&str, Option<&str>); 7] = [
     (SAME_HOST, Some("SameHostFilter")),
     (DIFFERENT_HOST, Some("DifferentHostFilter")),
@@ -30,7 +30,7 @@ const KNOWN: [(&str, Option<&str>); 7] = [
     ("different_cell", None),
 ];
 
-/// Refuses hints that cannot be read, and those that no enabled filter would follow: a wish is not passed over in silence.
+/// Refuses malformed hints, and hints that no enabled filter would follow: a wish is not ignored silently.
 pub fn check(hints: &Hints, enabled_filters: &[String]) -> Result<(), String> {
     for (hint, filter) in KNOWN.iter().filter(|(hint, _)| hints.contains_key(*hint)) {
         match filter {
@@ -49,7 +49,7 @@ pub fn check(hints: &Hints, enabled_filters: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// The servers that a hint names: one, or a list.
+/// Returns the servers that a hint names: one, or a list.
 pub fn servers_named(hints: &Hints, hint: &str) -> Vec<Uuid> {
     texts(hints, hint).into_iter().filter_map(|text| Uuid::parse_str(text).ok()).collect()
 }
@@ -62,7 +62,7 @@ fn texts<'a>(hints: &'a Hints, hint: &str) -> Vec<&'a str> {
     }
 }
 
-/// The condition on hosts in the hint `query`.
+/// Returns the condition on hosts in the hint `query`.
 pub fn query(hints: &Hints) -> Result<Option<HostQuery>, String> {
     let Some(hint) = hints.get(QUERY) else { return Ok(None) };
     let read = hint.as_str().ok_or("it must be a list, written as text".to_owned()).and_then(HostQuery::parse);
@@ -73,12 +73,12 @@ pub fn query(hints: &Hints) -> Result<Option<HostQuery>, String> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Neighbourhood {
     address: IpAddr,
-    /// How many leading bits its addresses have in common.
+    /// The number of leading bits that its addresses share.
     prefix: u32,
 }
 
 impl Neighbourhood {
-    /// Whether the address is in the network; one of the other family never is.
+    /// True if the address is in the network. An address of the other family never is.
     pub fn contains(&self, other: IpAddr) -> bool {
         let (width, differing) = match (self.address, other) {
             (IpAddr::V4(own), IpAddr::V4(other)) => (32, u128::from(u32::from(own) ^ u32::from(other))),
@@ -89,7 +89,7 @@ impl Neighbourhood {
     }
 }
 
-/// The network that the hints `build_near_host_ip` and `cidr` describe; `cidr` is `/24` where it is not given.
+/// Returns the network of the hints `build_near_host_ip` and `cidr`. By default `cidr` is `/24`.
 pub fn neighbourhood(hints: &Hints) -> Result<Option<Neighbourhood>, String> {
     let Some(near) = hints.get(NEAR) else {
         return match hints.contains_key(CIDR) {
@@ -104,7 +104,7 @@ pub fn neighbourhood(hints: &Hints) -> Result<Option<Neighbourhood>, String> {
     Ok(Some(Neighbourhood { address, prefix }))
 }
 
-/// A number of bits, or a mask of the address's family.
+/// Parses a number of bits, or a mask of the address's family.
 fn prefix(text: &str, address: IpAddr) -> Option<u32> {
     let width = if address.is_ipv4() { 32 } else { 128 };
     if let Ok(bits) = text.parse::<u32>() {

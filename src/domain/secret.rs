@@ -1,22 +1,22 @@
-//! Values that nobody but their owner may read: a password, user data, files for a guest. They are told only as [`Sealed`].
+//! Values that only their owner may read: a password, user data, files for a guest. Outside the process they are [`Sealed`].
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, Zeroizing};
 
-/// A secret in the clear. It has no `Serialize`, so no journal or message can carry it by mistake; it prints as `***`, and its memory
-/// is overwritten when it is dropped.
+/// A secret in clear text. It has no `Serialize`, so no journal or message can contain it by mistake; it prints as `***`, and its memory is
+/// overwritten when it is dropped.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret<T: Zeroize>(Zeroizing<T>);
 
 impl<T: Zeroize> Secret<T> {
-    /// Takes a value in.
+    /// Wraps a value.
     pub fn new(value: T) -> Secret<T> {
         Secret(Zeroizing::new(value))
     }
 
-    /// The value itself.
+    /// Returns the value.
     pub fn expose(&self) -> &T {
         &self.0
     }
@@ -34,18 +34,18 @@ impl<T: Zeroize> fmt::Debug for Secret<T> {
     }
 }
 
-/// A secret as only the holders of the keys can read it: the one form in which it is stored or sent.
+/// A secret that only holders of the keys can read: the only form in which secrets are stored or sent.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Sealed(String);
 
 impl Sealed {
-    /// The text that a sealer gave.
+    /// Wraps a sealed text.
     pub fn new(text: String) -> Sealed {
         Sealed(text)
     }
 
-    /// The sealed text, for an opener.
+    /// Returns the sealed text, for opening.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! The states of a server and what users see of them.
+//! The states of a server, and the status that users see.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +9,7 @@ macro_rules! named_states {
         pub enum $name { $($(#[$vdoc])* #[serde(rename = $text)] $variant),+ }
 
         impl $name {
-            /// Every value, in the order of declaration.
+            /// All values, in the order of declaration.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
             /// The text that records and the API carry.
@@ -17,7 +17,7 @@ macro_rules! named_states {
                 match self { $($name::$variant => $text),+ }
             }
 
-            /// The value a record's text stands for.
+            /// Parses the text of a record.
             pub fn parse(text: &str) -> Option<$name> {
                 match text { $($text => Some($name::$variant),)+ _ => None }
             }
@@ -33,7 +33,7 @@ macro_rules! named_states {
 pub(crate) use named_states;
 
 named_states! {
-    /// Where a server stands when no operation holds it.
+    /// The state of a server that no operation holds.
     VmState {
         /// Not yet on a host.
         Building = "building",
@@ -51,7 +51,7 @@ named_states! {
 }
 
 named_states! {
-    /// What is being done to a server now; none at rest.
+    /// The task that an operation does on a server; none at rest.
     TaskState {
         /// Create: choosing a host.
         Scheduling = "scheduling",
@@ -86,11 +86,11 @@ named_states! {
     }
 }
 
-/// What the hypervisor says of a guest, as the API's numbers.
+/// The hypervisor's state of a guest, with the API's numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[repr(i32)]
 pub enum PowerState {
-    /// Nothing known.
+    /// Unknown.
     NoState = 0,
     /// Runs.
     Running = 1,
@@ -99,12 +99,12 @@ pub enum PowerState {
 }
 
 impl PowerState {
-    /// The number in records and in `OS-EXT-STS:power_state`.
+    /// Returns the number in records and in `OS-EXT-STS:power_state`.
     pub fn code(self) -> i32 {
         self as i32
     }
 
-    /// The value a record's number stands for; unknown numbers read as "nothing known".
+    /// Converts the number in a record. Unknown numbers mean `NoState`.
     pub fn from_code(code: i32) -> PowerState {
         match code {
             1 => PowerState::Running,
@@ -114,7 +114,7 @@ impl PowerState {
     }
 }
 
-/// The status that the API shows for a pair of states (NOVA-DIFFERENCES L9: a cross-cell revert shows REVERT_RESIZE until done).
+/// Returns the API's status for a pair of states (NOVA-DIFFERENCES L9: a cross-cell revert shows REVERT_RESIZE until done).
 pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static str {
     use TaskState as T;
     match (vm_state, task_state) {

@@ -1,4 +1,4 @@
-//! Server groups: the policies that keep servers together or apart, and the one rule that judges a host by them.
+//! Server groups: the policies that keep servers together or apart, and the rule that checks a host.
 
 use std::collections::BTreeMap;
 
@@ -8,41 +8,41 @@ use uuid::Uuid;
 use super::server::named_states;
 
 named_states! {
-    /// How the members of a group relate to hosts.
+    /// The policy of a group.
     GroupPolicy {
-        /// All members on one host.
+        /// All members share a host.
         Affinity = "affinity",
         /// At most `max_server_per_host` members on a host.
         AntiAffinity = "anti-affinity",
-        /// Together when possible: only weighs.
+        /// Members share a host if possible: only a weigher uses it.
         SoftAffinity = "soft-affinity",
-        /// Apart when possible: only weighs.
+        /// Members avoid sharing a host if possible: only a weigher uses it.
         SoftAntiAffinity = "soft-anti-affinity",
     }
 }
 
-/// A server group as the scheduler sees it, with the hosts of its members over all cells.
+/// A server group for the scheduler, with the hosts of its members in all cells.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ServerGroup {
     /// The group.
     pub uuid: Uuid,
     /// Its policy.
     pub policy: GroupPolicy,
-    /// How many members an anti-affinity host may hold; at least 1.
+    /// The maximum number of members on a host for anti-affinity; at least 1.
     pub max_server_per_host: u32,
-    /// The members that are on a host or on the way to one, each with those hosts. A member in a move has two. Host names
-    /// are unique over cells (INVARIANTS C10), so no cell is needed.
+    /// The members with the hosts on which they are or to which they move; a member in a move has two. Host names are unique over cells
+    /// (INVARIANTS C10), so no cell is needed.
     pub members: BTreeMap<Uuid, Vec<String>>,
 }
 
 impl ServerGroup {
-    /// How many members other than `server` are on `host` or on the way to it.
+    /// Counts the members except `server` that are on `host` or move to it.
     pub fn others_on(&self, server: Uuid, host: &str) -> usize {
         self.members.iter().filter(|(member, hosts)| **member != server && hosts.iter().any(|h| h == host)).count()
     }
 
-    /// Why `server` may not go to `host`; none when the policy allows it. Soft policies allow every host. The server itself
-    /// does not count, so a server that is alone in an affinity group can move.
+    /// Says why the policy forbids `host` for `server`; none if it allows it. Soft policies allow all hosts. The server itself does not
+    /// count, so that a server alone in an affinity group can move.
     pub fn violation(&self, server: Uuid, host: &str) -> Option<String> {
         match self.policy {
             GroupPolicy::AntiAffinity => {
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_policy_allows_or_refuses_a_host() {
         use GroupPolicy as P;
-        // policy, maximum, members, host asked for server 1, allowed
+        // Columns: policy, maximum, members, requested host for server 1, allowed.
         type Row = (P, u32, &'static [(u128, &'static [&'static str])], &'static str, bool);
         let rows: &[Row] = &[
             (P::AntiAffinity, 1, &[], "h1", true),

@@ -1,4 +1,4 @@
-//! The server's fields in a notification, in the shape of Nova's versioned instance payloads.
+//! A server's fields in a notification, in the form of Nova's versioned instance payloads.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub struct IpAddress {
     pub version: u8,
     /// The port.
     pub port_id: Uuid,
-    /// `tap` with the beginning of the port's id, when known.
+    /// `tap` and the beginning of the port's id, if known.
     pub device_name: Option<String>,
 }
 
@@ -31,33 +31,33 @@ pub struct IpAddress {
 pub struct BlockDevice {
     /// The volume.
     pub volume_id: Uuid,
-    /// As `/dev/vdb`.
+    /// For example `/dev/vdb`.
     pub device_name: String,
-    /// The tag given at attach.
+    /// The tag given at the attachment.
     pub tag: Option<String>,
-    /// 0 for the device the server boots from.
+    /// 0 for the boot device.
     pub boot_index: Option<i32>,
-    /// Deleted with the server.
+    /// True if the volume is deleted with the server.
     pub delete_on_termination: bool,
 }
 
-/// What went wrong, in the payload of an error notification.
+/// The error in the payload of an error notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// The error's class name.
     pub exception: String,
-    /// Its sentence.
+    /// The error's message.
     pub exception_message: String,
 }
 
-/// A server's fields, as notifications carry them.
+/// A server's fields in notifications.
 #[derive(Clone, PartialEq, Debug)]
 pub struct InstanceFields {
     /// The server.
     pub uuid: Uuid,
-    /// Owner.
+    /// The owner's id.
     pub user_id: String,
-    /// Project.
+    /// The project's id.
     pub tenant_id: String,
     /// Name.
     pub display_name: String,
@@ -67,37 +67,37 @@ pub struct InstanceFields {
     pub host_name: Option<String>,
     /// The compute host; none before one is chosen.
     pub host: Option<String>,
-    /// The hypervisor.
+    /// The hypervisor's name.
     pub node: Option<String>,
     /// The zone of the host.
     pub availability_zone: Option<String>,
     /// The present flavor.
     pub flavor: Flavor,
-    /// The image; none when volume-backed.
+    /// The image; none for a volume-backed server.
     pub image_uuid: Option<Uuid>,
     /// The key pair's name.
     pub key_name: Option<String>,
-    /// When it was accepted.
+    /// The moment of its acceptance.
     pub created_at: Option<DateTime<Utc>>,
-    /// When its guest was started first or last moved.
+    /// The moment of the guest's first start or last move.
     pub launched_at: Option<DateTime<Utc>>,
-    /// When its guest was removed.
+    /// The moment of the guest's removal.
     pub terminated_at: Option<DateTime<Utc>>,
-    /// When the record was deleted.
+    /// The moment of the record's deletion.
     pub deleted_at: Option<DateTime<Utc>>,
-    /// When the record changed last.
+    /// The moment of the record's last change.
     pub updated_at: Option<DateTime<Utc>>,
-    /// At rest.
+    /// The VM state.
     pub state: VmState,
-    /// In motion.
+    /// The task state.
     pub task_state: Option<TaskState>,
-    /// The guest.
+    /// The guest's power state.
     pub power_state: PowerState,
-    /// 0 to 100.
+    /// The progress, from 0 to 100.
     pub progress: i32,
-    /// An owner or an administrator locked it.
+    /// True if the owner or an administrator locked it.
     pub locked: bool,
-    /// Why.
+    /// The reason of the lock.
     pub locked_reason: Option<String>,
     /// User metadata.
     pub metadata: BTreeMap<String, String>,
@@ -105,22 +105,22 @@ pub struct InstanceFields {
     pub ip_addresses: Vec<IpAddress>,
     /// Volumes.
     pub block_devices: Vec<BlockDevice>,
-    /// `OS-DCF:diskConfig` is AUTO.
+    /// True if `OS-DCF:diskConfig` is AUTO.
     pub auto_disk_config: bool,
-    /// The request that caused this.
+    /// The id of the causing request.
     pub request_id: Option<String>,
-    /// Who caused it.
+    /// The user who caused it.
     pub action_initiator_user: Option<String>,
-    /// For which project.
+    /// The project of the causing request.
     pub action_initiator_project: Option<String>,
-    /// In error notifications.
+    /// Only in error notifications.
     pub fault: Option<Fault>,
-    /// In `resize_prep` notifications: the flavor that is wanted.
+    /// The requested flavor, only in `resize_prep` notifications.
     pub new_flavor: Option<Flavor>,
 }
 
 impl InstanceFields {
-    /// The object's data, for [`Event::payload`](super::Event::payload).
+    /// Returns the object's data, for [`Event::payload`](super::Event::payload).
     pub fn data(&self) -> Value {
         let mut data = json!({
             "uuid": self.uuid,

@@ -9,29 +9,29 @@ use uuid::Uuid;
 use crate::domain::server::named_states;
 
 named_states! {
-    /// Urgency.
+    /// The urgency of a notification.
     Priority {
-        /// Everything that goes as wanted.
+        /// No failure.
         Info = "INFO",
-        /// Something failed.
+        /// A failure.
         Error = "ERROR",
     }
 }
 
 named_states! {
-    /// The part of an operation that a notification speaks of.
+    /// The part of an operation that a notification reports.
     Phase {
-        /// It begins.
+        /// The beginning.
         Start = "start",
-        /// It is done.
+        /// The successful end.
         End = "end",
-        /// It failed.
+        /// The failure.
         Error = "error",
     }
 }
 
 named_states! {
-    /// What happens to a server, as the middle part of `instance.<action>.<phase>`.
+    /// The operation on a server: the middle part of `instance.<action>.<phase>`.
     InstanceAction {
         /// Create.
         Create = "create",
@@ -66,7 +66,7 @@ named_states! {
     }
 }
 
-/// What a notification says happened.
+/// The event that a notification reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Event {
     /// `instance.<action>.<phase>`.
@@ -79,18 +79,18 @@ pub enum Event {
     MigrateServerError,
     /// `compute.exception`: a host refused or failed.
     ComputeException,
-    /// `cell.down`: a cell does not answer any more.
+    /// `cell.down`: a cell has stopped answering.
     CellDown,
-    /// `cell.up`: it answers again.
+    /// `cell.up`: a cell answers again.
     CellUp,
-    /// `instance.queued_delete.<phase>`: a delete that had to wait was carried out (end), or refused after all (error).
+    /// `instance.queued_delete.<phase>`: a queued delete was carried out (end) or refused (error).
     QueuedDelete(Phase),
-    /// `chaos.fault.<phase>`: an experiment does something on purpose.
+    /// `chaos.fault.<phase>`: an injected fault.
     ChaosFault(Phase),
 }
 
 impl Event {
-    /// The event type that consumers filter by.
+    /// Returns the event type, by which consumers filter.
     pub fn event_type(self) -> String {
         match self {
             Event::Instance(action, phase) => format!("instance.{action}.{phase}"),
@@ -105,7 +105,7 @@ impl Event {
         }
     }
 
-    /// How urgent it is.
+    /// Returns the urgency.
     pub fn priority(self) -> Priority {
         match self {
             Event::Instance(_, Phase::Error) | Event::SelectDestinations(Phase::Error) | Event::QueuedDelete(Phase::Error) => {
@@ -116,7 +116,7 @@ impl Event {
         }
     }
 
-    /// The payload's object name and version.
+    /// Returns the payload's object name and version.
     fn payload_object(self) -> (&'static str, &'static str) {
         match self {
             Event::Instance(InstanceAction::Create, _) => ("InstanceCreatePayload", "1.12"),
@@ -134,9 +134,8 @@ impl Event {
         }
     }
 
-    /// The payload around `data` (a JSON object: the server's fields, see [`InstanceFields`](instance::InstanceFields), the task's, or
-    /// the cell's): the versioned object, and beside it the id of the server (or cell) at the top level, where consumers find it
-    /// whatever the event (ops API).
+    /// Wraps `data` (a JSON object: the server's fields, see [`InstanceFields`](instance::InstanceFields), the task's, or the cell's) in a
+    /// versioned object. Beside it the payload has the server's (or cell's) id at the top level, in the same place for all events.
     pub fn payload(self, subject: Uuid, data: Value) -> Value {
         let (name, version) = self.payload_object();
         json!({
@@ -149,34 +148,34 @@ impl Event {
     }
 }
 
-/// One notification before it has a place in the order.
+/// A notification that has no sequence number yet.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Notification {
-    /// The migration or other operation it belongs to.
+    /// The migration or other operation of this notification.
     pub operation: Uuid,
-    /// The step of the operation; with operation and event this is the key under which a second one is not sent.
+    /// The operation's step. Operation, step and event are the key by which repetitions are dropped.
     pub step: String,
-    /// What happened.
+    /// The event.
     pub event: Event,
-    /// Who says so: service and host, as `nova-compute:cell1-host1`.
+    /// The publisher's service and host, as `nova-compute:cell1-host1`.
     pub publisher_id: String,
     /// See [`Event::payload`].
     pub payload: Value,
 }
 
 impl Notification {
-    /// The message's id: the same for every repetition of one step's event, so that consumers too can drop a repetition.
+    /// Returns the message's id, which is equal for each repetition of a step's event, so that consumers can also drop repetitions.
     pub fn message_id(&self) -> Uuid {
         Uuid::new_v5(&self.operation, format!("{}/{}", self.step, self.event.event_type()).as_bytes())
     }
 }
 
-/// What consumers read.
+/// The form of a notification for consumers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Envelope {
-    /// The place in the order; 1 is the first.
+    /// The sequence number; the first is 1.
     pub sequence: u64,
-    /// As `instance.resize.start`.
+    /// For example `instance.resize.start`.
     pub event_type: String,
     /// INFO or ERROR.
     pub priority: Priority,
@@ -184,7 +183,7 @@ pub struct Envelope {
     pub publisher_id: String,
     /// UTC, as `2026-11-20 12:00:00.000000`.
     pub timestamp: String,
-    /// The same for a repetition.
+    /// Equal for repetitions.
     pub message_id: Uuid,
     /// The versioned object.
     pub payload: Value,

@@ -1,4 +1,4 @@
-//! The built-in rules, by the names that the field knows; a deployment's policy file changes them by name.
+//! The built-in rules under Nova's names. A deployment's policy file changes rules by name.
 
 /// A built-in rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -9,7 +9,7 @@ pub struct DefaultRule {
     pub check: &'static str,
 }
 
-/// Every built-in rule, grouped by subject.
+/// Returns all built-in rules, grouped by subject.
 pub fn defaults() -> impl Iterator<Item = DefaultRule> {
     GROUPS.iter().flat_map(|(_, rules)| rules.iter().map(|(name, check)| DefaultRule { name, check }))
 }
@@ -21,7 +21,7 @@ const READER: &str = "rule:project_reader_or_admin";
 
 type Group = (&'static str, &'static [(&'static str, &'static str)]);
 
-/// Subject, and its rules.
+/// Groups of rules: subject and rules.
 const GROUPS: &[Group] = &[
     (
         "Building blocks that other rules refer to.",
@@ -51,7 +51,7 @@ const GROUPS: &[Group] = &[
             ("os_compute_api:servers:allow_all_filters", ADMIN),
             ("os_compute_api:servers:show:host_status", ADMIN),
             ("os_compute_api:servers:create:forced_host", ADMIN),
-            // While the servers of one's project cannot all be counted (docs/DOWN-CELLS.md).
+            // While not all servers of the caller's project can be counted (docs/DOWN-CELLS.md).
             ("os_compute_api:servers:create:cell_down", "rule:admin_api"),
             ("os_compute_api:servers:create:zero_disk_flavor", ADMIN),
             ("os_compute_api:os-extended-server-attributes", ADMIN),

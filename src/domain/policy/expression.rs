@@ -10,10 +10,10 @@
 
 use crate::domain::context::{ROLES, RequestContext};
 
-/// How deep parentheses and negations may nest.
+/// The maximum depth of parentheses and negations.
 const MAX_DEPTH: usize = 64;
 
-/// What an action is about: whose thing it is.
+/// The owner of the thing that an action is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Target<'a> {
     /// The project that owns it.
@@ -23,7 +23,7 @@ pub struct Target<'a> {
 }
 
 impl<'a> Target<'a> {
-    /// The caller's own: for actions that are not about an existing thing.
+    /// Returns the caller as owner, for actions that concern no existing thing.
     pub fn own(context: &'a RequestContext) -> Target<'a> {
         Target { project_id: &context.project_id, user_id: &context.user_id }
     }
@@ -74,7 +74,7 @@ impl Operand {
 }
 
 impl Expression {
-    /// Judges the caller; `rule` judges by another rule's name.
+    /// Judges the caller. `rule` judges by another rule's name.
     pub(super) fn allows(&self, context: &RequestContext, target: &Target<'_>, rule: &dyn Fn(&str) -> bool) -> bool {
         match self {
             Expression::Constant(value) => *value,
@@ -82,7 +82,7 @@ impl Expression {
             Expression::Rule(name) => rule(name),
             Expression::Compare(left, right) => {
                 let (left, right) = (left.value(context, target), right.value(context, target));
-                // Two absences are no match: a thing without an owner belongs to nobody.
+                // Two empty values do not match, because a thing without an owner belongs to nobody.
                 !left.is_empty() && left == right
             }
             Expression::Not(inner) => !inner.allows(context, target, rule),
@@ -91,7 +91,7 @@ impl Expression {
         }
     }
 
-    /// Names of the rules that this one asks.
+    /// Returns the names of the rules to which this rule refers.
     pub(super) fn references(&self) -> Vec<&str> {
         match self {
             Expression::Rule(name) => vec![name],
@@ -101,7 +101,7 @@ impl Expression {
         }
     }
 
-    /// Reads a rule's text, or says what is wrong with it.
+    /// Parses a rule's text, or says why it is wrong.
     pub(super) fn parse(text: &str) -> Result<Expression, String> {
         let tokens = tokens(text)?;
         if tokens.is_empty() {
@@ -139,7 +139,7 @@ impl Token {
     }
 }
 
-/// Splits at white space and at parentheses that are not part of `%(name)s`; quotes hold white space together.
+/// Splits at white space and at parentheses outside `%(name)s`. Quotes keep white space.
 fn tokens(text: &str) -> Result<Vec<Token>, String> {
     let mut tokens = Vec::new();
     let mut word = String::new();
@@ -273,7 +273,7 @@ fn check(text: &str) -> Result<Expression, String> {
     }
 }
 
-/// A role as a rule means it. Callers' roles are compared exactly, but a file that says `role:Admin` means the built-in role.
+/// Returns the built-in spelling of a role. Callers' roles are compared exactly, but `role:Admin` in a file means the built-in role.
 fn spelled(role: &str) -> String {
     let built_in = ROLES.iter().find(|known| known.eq_ignore_ascii_case(role));
     built_in.map_or_else(|| role.to_owned(), |known| (*known).to_owned())

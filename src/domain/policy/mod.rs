@@ -1,7 +1,7 @@
-//! Who may do what: rules in an oslo.policy-like language, over built-in defaults under Nova's names.
+//! Policy: rules in a language like oslo.policy's, over built-in defaults under Nova's names.
 //!
-//! A deployment's file changes rules by name and may add its own for others to refer to. A set of rules is checked as a
-//! whole when it is made, so that evaluation cannot fail: see [`Policy::new`].
+//! A deployment's file changes rules by name, and may add rules to refer to. A set of rules is checked as a whole when it is made, so that
+//! evaluation cannot fail: see [`Policy::new`].
 
 mod defaults;
 mod expression;
@@ -13,7 +13,7 @@ pub use defaults::{DefaultRule, defaults};
 use expression::Expression;
 pub use expression::Target;
 
-/// Why a set of rules is refused: which rule, and what is wrong with it.
+/// The reason why a set of rules is refused, with the wrong rule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("policy rule {rule:?}: {reason}")]
 pub struct PolicyError {
@@ -28,9 +28,8 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The defaults, changed by `overrides` (name to text). Refused: a text that does not parse; a reference to a rule that
-    /// does not exist; rules that refer to each other in a circle; and a name with a colon that nothing here asks for,
-    /// which would be a misspelt one that silently changes nothing.
+    /// Makes the defaults, changed by `overrides` (name to text). Refuses a malformed text, a reference to a missing rule, a circle of
+    /// references, and an unknown name with a colon, which would be a misspelt rule without effect.
     pub fn new(overrides: &BTreeMap<String, String>) -> Result<Policy, PolicyError> {
         let mut rules = BTreeMap::new();
         for default in defaults() {
@@ -47,7 +46,7 @@ impl Policy {
         Ok(policy)
     }
 
-    /// True when the rule allows the caller to act on the target. A rule that does not exist allows nobody.
+    /// True if the rule allows the caller to act on the target. A missing rule allows nobody.
     pub fn check(&self, rule: &str, context: &RequestContext, target: &Target<'_>) -> bool {
         match self.rules.get(rule) {
             Some(expression) => expression.allows(context, target, &|other| self.check(other, context, target)),
@@ -55,7 +54,7 @@ impl Policy {
         }
     }
 
-    /// True when there is a rule of this name.
+    /// True if there is a rule with this name.
     pub fn knows(&self, rule: &str) -> bool {
         self.rules.contains_key(rule)
     }
@@ -68,7 +67,7 @@ impl Policy {
         Ok(())
     }
 
-    /// Follows references depth first; `path` holds the rules being followed.
+    /// Follows references depth first. `path` contains the rules being followed.
     fn visit<'a>(&'a self, name: &'a str, path: &mut Vec<&'a str>, finished: &mut BTreeSet<&'a str>) -> Result<(), PolicyError> {
         if finished.contains(name) {
             return Ok(());
@@ -95,7 +94,7 @@ impl Policy {
     }
 }
 
-/// How long a chain of references may be: evaluation follows it on the stack.
+/// The maximum length of a chain of references, because evaluation follows it on the stack.
 const MAX_CHAIN: usize = 64;
 
 fn parsed(rule: &str, text: &str) -> Result<Expression, PolicyError> {

@@ -1,4 +1,4 @@
-//! What rules allow, and which sets of rules are refused.
+//! Tests of the rights that rules give, and of refused sets of rules.
 
 use std::collections::BTreeMap;
 
