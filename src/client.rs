@@ -1,5 +1,5 @@
-//! An OpenStack client in small, for the commands that speak to a service and for the demo: authenticates as a cloud of
-//! `clouds.yaml` and finds each service in the catalog.
+//! A small OpenStack client, for the commands that speak to a service and for the demo. It authenticates as a cloud of `clouds.yaml` and
+//! finds each service in the catalog.
 
 pub mod credentials;
 
@@ -12,40 +12,40 @@ use serde_json::Value;
 
 use self::credentials::Credentials;
 
-/// Why there is no answer, or not the one that was hoped for.
+/// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The file of clouds cannot be used.
     #[error("{} cannot be read ({reason}): name the running service's directory with --data-dir, or a cloud with --os-cloud", path.display())]
     NoClouds { path: PathBuf, reason: String },
-    /// They are not enough, or of a kind that is not served.
+    /// The credentials are incomplete, or of a kind that is not supported.
     #[error("{named} cannot be used to authenticate: {reason}")]
     Credentials { named: String, reason: String },
-    /// The program speaks no TLS by itself.
+    /// The client has no TLS.
     #[error("{0:?} is no URL that this command can use: it must begin with http:// and name the service, not a TLS proxy before it")]
     Url(String),
-    /// Nothing answers there.
+    /// No service answers at the URL.
     #[error("{request}: no service answers at {url}: start it with `cellshift serve` ({source})")]
     Unanswered { request: String, url: String, source: reqwest::Error },
-    /// The service says no.
+    /// The service refused the request.
     #[error("{request} was answered with {status}: {message}")]
     Refused { request: String, status: u16, message: String },
-    /// The catalog does not have what is asked for.
+    /// The catalog does not have the service.
     #[error("the catalog has no service {0}")]
     NoService(String),
 }
 
-/// The microversion that is spoken.
+/// The compute microversion of all requests.
 const COMPUTE_VERSION: &str = "compute 2.79";
-/// The operators' API, which no OpenStack catalog knows.
+/// The operators' API, which is not in the catalog.
 pub const OPERATORS: &str = "cellshift-operators";
 
-/// The file of clouds below a data directory.
+/// The name of the file of clouds in a data directory.
 pub const CLOUDS_FILE: &str = "clouds.yaml";
-/// The administrator's cloud in it.
+/// The administrator's cloud in this file.
 pub const ADMIN: &str = "cellshift-admin";
 
-/// A caller with a token.
+/// A client with a token.
 pub struct Client {
     http: reqwest::Client,
     token: Option<String>,
@@ -59,7 +59,7 @@ impl Client {
         Client::authenticate(&Credentials::of_cloud(clouds_file, cloud)?).await
     }
 
-    /// Asks the identity service for a token, and finds the services in its catalog.
+    /// Requests a token from the identity service, and finds the services in its catalog.
     pub async fn authenticate(credentials: &Credentials) -> Result<Client, ClientError> {
         let Credentials { named, auth_url, body } = credentials;
         let http = http_to(auth_url)?;
@@ -74,7 +74,7 @@ impl Client {
         Ok(Client { http, token: Some(token), endpoints })
     }
 
-    /// Speaks to the service at this URL with a token that is there already; without one, to a service that asks for none.
+    /// Makes a client for the service at this URL with a present token, or without one for a service that needs none.
     pub fn at(url: &str, token: Option<String>) -> Result<Client, ClientError> {
         let root = url.trim_end_matches('/').trim_end_matches("/ops/v1");
         let endpoints = [(OPERATORS, format!("{root}/ops/v1")), ("compute", format!("{root}/compute/v2.1"))];
@@ -82,17 +82,17 @@ impl Client {
         Ok(Client { http: http_to(root)?, token, endpoints })
     }
 
-    /// GET of a path (and query) below a service's endpoint.
+    /// Sends a GET of a path (and query) below a service's endpoint.
     pub async fn get(&self, service: &str, path: &str) -> Result<Value, ClientError> {
         self.send(reqwest::Method::GET, service, path, None).await
     }
 
-    /// POST of a body to it; null when the answer has no body.
+    /// Sends a POST of a JSON body. Null if the answer has no body.
     pub async fn post(&self, service: &str, path: &str, body: Value) -> Result<Value, ClientError> {
         self.send(reqwest::Method::POST, service, path, Some(body)).await
     }
 
-    /// GET of what is answered with server-sent events: gives the name and the data of each to `told` until the answer ends.
+    /// Sends a GET that is answered with server-sent events, and passes the name and data of each to `told` until the answer ends.
     pub async fn events(&self, service: &str, path: &str, mut told: impl FnMut(&str, &str)) -> Result<(), ClientError> {
         let endpoint = self.endpoints.get(service).ok_or_else(|| ClientError::NoService(service.to_owned()))?;
         let named = format!("GET {path}");
@@ -115,12 +115,12 @@ impl Client {
         Ok(())
     }
 
-    /// POST of a text of this kind, as it is.
+    /// Sends a POST of a text with this content type.
     pub async fn post_text(&self, service: &str, path: &str, kind: &str, text: String) -> Result<Value, ClientError> {
         self.exchange(reqwest::Method::POST, service, path, |request| request.header("Content-Type", kind).body(text)).await
     }
 
-    /// DELETE of a path; null when the answer has no body.
+    /// Sends a DELETE. Null if the answer has no body.
     pub async fn delete(&self, service: &str, path: &str) -> Result<Value, ClientError> {
         self.send(reqwest::Method::DELETE, service, path, None).await
     }
@@ -157,7 +157,7 @@ impl Client {
     }
 }
 
-/// A connection that is not made in this time is given up.
+/// The maximum time to connect.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 
 fn http_to(url: &str) -> Result<reqwest::Client, ClientError> {
@@ -184,7 +184,7 @@ async fn read(request: &str, answer: reqwest::Response) -> Result<Value, ClientE
     if status.is_success() {
         return Ok(body);
     }
-    // Every service wraps its error in an object of one key.
+    // Each service wraps its error in an object with one key.
     let said = body.as_object().and_then(|object| object.values().next()).and_then(|error| error["message"].as_str());
     let message = said.map_or(text.clone(), str::to_owned);
     Err(ClientError::Refused { request: request.to_owned(), status: status.as_u16(), message })

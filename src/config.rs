@@ -1,6 +1,6 @@
-//! Every option, its default and its meaning. The file is TOML; a key that is not known stops the start.
+//! All options, with their defaults and meaning. The file is TOML; an unknown key stops the start.
 //!
-//! Precedence: the command line, then the file, then the defaults here. `cellshift config` prints what is in force.
+//! Precedence: the command line, then the file, then these defaults. `cellshift config` prints the options in force.
 
 mod identity;
 pub mod listen;
@@ -23,11 +23,11 @@ use crate::virt::hypervisor::Operation;
 pub use identity::Identity;
 pub use seconds::Seconds;
 
-/// Everything that an operator can choose.
+/// All options of an operator.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Where everything that must survive a restart is kept.
+    /// The directory for everything that must survive a restart.
     pub data_dir: PathBuf,
     pub http: Http,
     pub api: Api,
@@ -41,11 +41,11 @@ pub struct Config {
     pub database: Database,
     pub compute: Compute,
     pub quota: Quota,
-    /// The network service: what a project may have unless it has its own limits, and a port.
+    /// The network service: the default limits of projects, and the limit of a port's addresses.
     pub network: NetworkLimits,
     pub chaos: Chaos,
     pub log: Log,
-    /// `--adopt`: databases may be elsewhere than the data directory remembers, and may lack the mark that says whose they are.
+    /// `--adopt`: databases may be in other places than the data directory remembers, and may lack the deployment's mark.
     #[serde(skip)]
     pub adopt: bool,
 }
@@ -78,41 +78,41 @@ impl Default for Config {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
-    /// Address and port; in a file also a name of this machine, or the port alone (`:8774`) for every IPv4 address. Anything but
-    /// loopback is reachable by others.
+    /// Address and port. A file may also name a name of this machine, or the port alone (`:8774`) for every IPv4 address. Others can reach
+    /// any address that is not loopback.
     #[serde(deserialize_with = "listen::deserialize")]
     pub listen: SocketAddr,
-    /// Threads that answer requests; 0 takes one per core.
+    /// The number of threads that answer requests; 0 means one per core.
     pub workers: usize,
-    /// The largest request body in bytes; an image's data may be larger.
+    /// The maximum size of a request body in bytes. An image's data may be larger.
     pub max_body_bytes: usize,
-    /// Requests in flight; past it the answer is 503 with Retry-After.
+    /// The maximum number of requests in flight. Beyond it the answer is 503 with Retry-After.
     pub max_requests_in_flight: usize,
-    /// What requests at work get to finish when the service stops.
+    /// The time that running requests get to finish when the service stops.
     pub shutdown_grace: Seconds,
-    /// Connections at once; past it requests are answered with 503, and soon connections refused. 0 takes as many as the files that
-    /// the system lets the process open leave room for, at most 8192.
+    /// The maximum number of connections. Beyond it requests are answered with 503, and soon connections are refused. 0 means as many as
+    /// the system's limit of open files allows, at most 8192.
     pub max_connections: usize,
-    /// Connections at once from one address (an IPv6 /64 counts as one), and requests at once of a client behind a trusted proxy; 0
-    /// takes half of max_connections. Trusted proxies have no bound of their own.
+    /// The maximum number of connections from one address (an IPv6 /64 counts as one), and of concurrent requests of a client behind a
+    /// trusted proxy. 0 means half of max_connections. Trusted proxies have no limit.
     pub max_connections_per_peer: usize,
-    /// Uploads and downloads of images' data at once, which do not count among the requests in flight.
+    /// The maximum number of concurrent uploads and downloads of images' data, which do not count as requests in flight.
     pub max_transfers: usize,
-    /// How long the body of a request may be on its way, images' data excepted; then the answer is 408.
+    /// The maximum time for the arrival of a request's body, except for images' data. Beyond it the answer is 408.
     pub body_timeout: Seconds,
-    /// The least that a client must send or take in each second in which the service waits for it.
+    /// The minimum number of bytes that a client must send or read per second in which the service waits for it.
     pub min_bytes_per_second: usize,
-    /// How long a client that sends may stand still before the answer is 408.
+    /// The maximum time for which a sending client may stall. Beyond it the answer is 408.
     pub read_timeout: Seconds,
-    /// How long a client that takes an answer may stand still before its connection is cut.
+    /// The maximum time for which a reading client may stall. Beyond it its connection is cut.
     pub write_timeout: Seconds,
-    /// The URL under which clients reach the service, such as `https://cloud.example`: links in answers and the catalog begin with
-    /// it. Unset, they begin with what the request's Host header says.
+    /// The URL under which clients reach the service, such as `https://cloud.example`. Links in answers and the catalog begin with it. If
+    /// unset, they begin with the host of the request's Host header.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub public_endpoint: Option<String>,
-    /// Networks of proxies, such as `10.0.0.0/8`, whose X-Forwarded-For, -Proto and -Host are believed; nobody else's are.
+    /// The networks of proxies, such as `10.0.0.0/8`, whose X-Forwarded-For, -Proto and -Host are believed.
     pub trusted_proxies: Vec<IpNet>,
-    /// Lets `api.authentication = "none"` be combined with an address that other machines reach.
+    /// Allows `api.authentication = "none"` with an address that other machines can reach.
     pub allow_unauthenticated_remote: bool,
 }
 
@@ -138,13 +138,13 @@ impl Default for Http {
     }
 }
 
-/// Who may come in without a token.
+/// The clients that need no token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Authentication {
-    /// Nobody.
+    /// None.
     Token,
-    /// Everybody, as the administrator: for a machine that only its owner reaches.
+    /// All, as the administrator: for a machine that only its owner can reach.
     None,
 }
 
@@ -154,12 +154,12 @@ pub enum Authentication {
 pub struct Api {
     /// `token`, or `none`: requests without a token act as the administrator.
     pub authentication: Authentication,
-    /// Answers to create and rebuild carry `adminPass`.
+    /// If true, answers to create and rebuild have `adminPass`.
     pub enable_instance_password: bool,
-    /// The most entries in one page of a list of the compute and operators' APIs; at least 1.
+    /// The maximum number of entries in a page of the compute and operators' APIs; at least 1.
     pub max_limit: u32,
-    /// Lists of servers and migrations that cannot say what they lack go without the cells that are down; false answers them with
-    /// 503 while one is down.
+    /// If true, lists of servers and migrations that cannot name missing cells leave them out; if false, they are answered with 503 while a
+    /// cell is down.
     pub list_records_by_skipping_down_cells: bool,
 }
 
@@ -174,22 +174,22 @@ impl Default for Api {
     }
 }
 
-/// The cells and how their health is judged.
+/// The cells, and how their health is judged.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cells {
-    /// Cells beside cell0. A start adds those that are missing and removes none; unset, the first start makes 2 and later ones none.
+    /// The number of cells beside cell0. A start adds missing ones and removes none. If unset, the first start makes 2 and later ones none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u32>,
-    /// Simulated hosts in each of them, in the same way; unset, a new cell gets 2.
+    /// The number of simulated hosts per cell, added likewise. If unset, a new cell gets 2.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hosts_per_cell: Option<u32>,
-    /// How long a request may wait for cells, whatever it asks of how many. A cell that has not answered when half of what is
-    /// left of it is over is left out, so that there is time to ask the others.
+    /// The maximum time that a request may wait for all its calls to cells. A cell that has not answered in half of the remaining time is
+    /// left out, so that there is time for the others.
     pub timeout: Seconds,
-    /// How often a cell that is down is asked again.
+    /// The interval at which a cell that is down is asked again.
     pub probe_interval: Seconds,
-    /// How many servers are remembered as they were last read, for requests that take an old record of a server whose cell is down
+    /// The maximum number of last known servers, for requests that accept an old record of a server whose cell is down
     /// (`X-Cellshift-Last-Known: true`); at most 1000000, 0 remembers none.
     pub cache_down_servers: usize,
 }
@@ -200,12 +200,12 @@ impl Default for Cells {
     }
 }
 
-/// Who runs operations.
+/// The conductors of operations.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Conductor {
-    /// Conductors of this process, at most 16. They take new operations in turn, and when one stands still the others take its
-    /// operations over (`migration.lease`).
+    /// The number of conductors in this process, at most 16. They take new operations in turn. If one stalls, the others take over its
+    /// operations (`migration.lease`).
     pub workers: usize,
 }
 
@@ -219,22 +219,22 @@ impl Default for Conductor {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Migration {
-    /// A resize that its user has not confirmed after this time is confirmed for them; 0 leaves it to them.
+    /// The time after which an unconfirmed resize is confirmed automatically; 0 never confirms it.
     pub resize_confirm_window: Seconds,
-    /// When a move fails before its pivot, the source's guest runs again; false leaves the server in ERROR until its user
-    /// reboots it, as Nova does.
+    /// If true, the source's guest runs again when a move fails before its pivot; if false, the server stays in ERROR until its user
+    /// reboots it, as in Nova.
     pub recover_source_guest: bool,
-    /// Operations at work at once; more wait.
+    /// The maximum number of operations at work; more wait.
     pub max_in_flight: usize,
-    /// How long a conductor's hold on an operation lasts without renewal: after it another conductor may go on with the operation.
+    /// The length of a conductor's lease on an operation. Without renewal another conductor may then take it over.
     pub lease: Seconds,
-    /// What a guest gets to power off by itself.
+    /// The grace time for a guest's own shutdown.
     pub shutdown_grace: Seconds,
-    /// Pause before the second try of a step; doubles with each.
+    /// The pause before the second try of a step. It doubles with each try.
     pub back_off_first: Seconds,
     /// The longest pause between tries.
     pub back_off_max: Seconds,
-    /// Whole seconds per step, by the step's name (for copies: without progress). Steps that are not named keep their own.
+    /// Deadlines of steps in whole seconds, by the step's name (for copies: without progress). Other steps keep their own deadline.
     pub deadlines: BTreeMap<String, u64>,
 }
 
@@ -253,20 +253,20 @@ impl Default for Migration {
     }
 }
 
-/// Who may do what.
+/// The policy.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
-    /// The YAML file of rules, read again when it changes; by default `policy.yaml` under the data directory.
+    /// The YAML file of rules, read again when it changes; by default `policy.yaml` in the data directory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
 }
 
-/// Where records are kept. What is not named is a SQLite file under the data directory.
+/// The databases. The default is a SQLite file in the data directory.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Database {
-    /// The API's database: `postgres://…` or a SQLite file.
+    /// The API's database: `postgres://…` or the path of a SQLite file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub api: Option<String>,
     /// The embedded services' database.
@@ -286,17 +286,17 @@ pub struct Compute {
     pub memory_mb: u32,
     /// Disk of each host, in GiB.
     pub disk_gb: u32,
-    /// How many virtual cores a core counts for.
+    /// The number of virtual cores per core.
     pub cpu_allocation_ratio: f64,
-    /// The same for memory.
+    /// The allocation ratio of memory.
     pub ram_allocation_ratio: f64,
-    /// The same for disk.
+    /// The allocation ratio of disk.
     pub disk_allocation_ratio: f64,
-    /// How often a host reports that it is alive.
+    /// The interval at which a host reports that it is alive.
     pub heartbeat: Seconds,
-    /// A host that has not reported for this long is down.
+    /// A host that has not reported for this time is down.
     pub service_down_time: Seconds,
-    /// Milliseconds that a hypervisor operation takes, by its name; none unless named.
+    /// The milliseconds that a hypervisor operation takes, by its name; 0 by default.
     pub latency_ms: BTreeMap<Operation, u64>,
 }
 
@@ -316,7 +316,7 @@ impl Default for Compute {
     }
 }
 
-/// What a project may have unless it has its own limits; -1 is no limit.
+/// The default limits of projects; -1 means no limit.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Quota {
@@ -333,11 +333,10 @@ pub struct Quota {
     pub injected_file_content_bytes: i64,
     /// In bytes.
     pub injected_file_path_length: i64,
-    /// Cores and memory in use are what placement holds for a project's servers, both sides of a move included; false counts each
-    /// server once, by its flavor.
+    /// If true, used cores and memory are the project's allocations in placement, including both sides of a move; if false, each server
+    /// counts once, by its flavor.
     pub count_usage_from_placement: bool,
-    /// The room for a server is checked again in the commit that accepts it, so that requests at the same time do not get past
-    /// the quota together.
+    /// If true, the commit that accepts a server checks its quota again, so that concurrent requests cannot exceed it together.
     pub recheck_quota: bool,
 }
 
@@ -361,7 +360,7 @@ impl Default for Quota {
 }
 
 impl Quota {
-    /// By resource, with those that have no option of their own.
+    /// Returns the limits by resource, with those that have no option.
     pub fn limits(&self) -> Limits {
         let mut limits = default_limits();
         limits.extend(
@@ -383,16 +382,16 @@ impl Quota {
     }
 }
 
-/// Faults on purpose in a running service.
+/// Deliberate faults in a running service.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Chaos {
-    /// `/ops/v1/chaos` exists, for those whom the rule `ops:chaos` allows: actors may be killed, databases taken down, experiments
-    /// loaded.
+    /// If true, `/ops/v1/chaos` exists, for callers whom the rule `ops:chaos` allows: they can kill actors, take down databases and load
+    /// experiments.
     pub enabled: bool,
 }
 
-/// How a line of the log looks.
+/// The format of the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
@@ -406,7 +405,7 @@ pub enum LogFormat {
 pub struct Log {
     /// `error`, `warn`, `info`, `debug`, `trace`, `off`, or per module: `info,cellshift::saga=debug`.
     pub level: String,
-    /// `text` or `json`; one event per line in both.
+    /// `text` or `json`, with one event per line.
     pub format: LogFormat,
 }
 
@@ -416,7 +415,7 @@ impl Default for Log {
     }
 }
 
-/// Why a configuration is refused.
+/// The reason why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     #[error("the configuration file {} cannot be read: {source}", path.display())]
@@ -429,7 +428,7 @@ pub enum ConfigError {
     Scheduler(#[from] crate::actors::scheduler::config::ConfigError),
 }
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Clone, Debug, Default)]
 pub struct Overrides {
     pub data_dir: Option<PathBuf>,
@@ -439,7 +438,7 @@ pub struct Overrides {
 }
 
 impl Config {
-    /// The configuration in force: defaults, the file if one is named, the command line; checked.
+    /// Loads and checks the configuration: defaults, then the file, if given, then the command line.
     pub fn load(file: Option<&Path>, overrides: Overrides) -> Result<Config, ConfigError> {
         let mut config = match file {
             None => Config::default(),
@@ -456,17 +455,17 @@ impl Config {
         Ok(config)
     }
 
-    /// Reads TOML; the error says the line, the key and what is known there.
+    /// Parses TOML. An error names the line, the key and the known keys.
     pub fn parse(text: &str) -> Result<Config, String> {
         toml::from_str(text).map_err(|error| error.to_string().trim_end().to_owned())
     }
 
-    /// The same as TOML.
+    /// Returns the configuration as TOML.
     pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
         toml::to_string_pretty(self)
     }
 
-    /// The configuration for eyes: the passwords of databases are left out.
+    /// Hides the databases' passwords, for display.
     pub fn without_passwords(mut self) -> Config {
         let database = &mut self.database;
         let named = [&mut database.api, &mut database.services].into_iter().flatten();
@@ -474,18 +473,18 @@ impl Config {
         self
     }
 
-    /// Where the policy file is.
+    /// Returns the path of the policy file.
     pub fn policy_file(&self) -> PathBuf {
         self.policy.file.clone().unwrap_or_else(|| self.data_dir.join("policy.yaml"))
     }
 
-    /// Where the token keys are.
+    /// Returns the path of the token keys.
     pub fn token_keys(&self) -> PathBuf {
         self.identity.token_keys.clone().unwrap_or_else(|| self.data_dir.join("token-keys"))
     }
 }
 
-/// A database's URL with `***` for its password, which stands behind the user or among the settings.
+/// Replaces the password in a database's URL by `***`, after the user or among the settings.
 fn masked(url: &str) -> String {
     let (address, settings) = url.split_once('?').map_or((url, None), |(address, settings)| (address, Some(settings)));
     let address = match (address.split_once("://"), address.rsplit_once('@')) {

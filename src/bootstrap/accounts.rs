@@ -14,7 +14,7 @@ use crate::services::identity::catalog::REGION;
 use crate::services::identity::embedded::DOMAIN_NAME;
 use crate::services::identity::{EmbeddedIdentity, Target, UserUpdate};
 
-/// A cloud of `clouds.yaml`, and the account behind it.
+/// A cloud of `clouds.yaml`, and its account.
 struct Account {
     cloud: &'static str,
     user: &'static str,
@@ -50,9 +50,8 @@ struct Auth {
     project_domain_name: String,
 }
 
-/// Makes the accounts once in a deployment's life, and writes `clouds.yaml` for the present address. Passwords are those of the file
-/// that is there; an account that is not in it gets a new one, as long as its user has the name that it was made with. What has been
-/// renamed or deleted later is not made again.
+/// Makes the accounts once per deployment, and writes `clouds.yaml` for the present address. Keeps the passwords in the present file. An
+/// account that is not in it gets a new password, unless its user was renamed. Renamed or deleted accounts are not made again.
 pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdentity) -> Result<(), BootstrapError> {
     let path = config.data_dir.join("clouds.yaml");
     let mut before = read(&path)?;
@@ -80,14 +79,13 @@ pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdenti
         .map_err(|error| BootstrapError::CloudsFile { path: path.clone(), reason: error.to_string() })?;
     write_private(&path, &text).map_err(at(&path))?;
     if !made {
-        // After the file: a first start that is interrupted before leaves nobody without a password.
+        // After the file, so that an interrupted first start leaves nobody without a password.
         identity.note_accounts_made().await?;
     }
     Ok(())
 }
 
-/// Makes what is missing of an account and gives its password: the one that is known from a first start that was interrupted, or a
-/// new one.
+/// Makes the missing parts of an account and returns its password: the one from an interrupted first start, or a new one.
 async fn make(env: &Env, identity: &EmbeddedIdentity, account: &Account, known: Option<String>) -> Result<String, BootstrapError> {
     let project = identity.ensure_project(account.project).await?;
     let there = identity.user_named(account.user).await?;
@@ -109,7 +107,7 @@ async fn make(env: &Env, identity: &EmbeddedIdentity, account: &Account, known: 
     Ok(password)
 }
 
-/// The file that held the user's password is gone, or was never written.
+/// Sets a new password, because the file with the old one is lost or was never written.
 async fn give_password(env: &Env, identity: &EmbeddedIdentity, user_id: &str) -> Result<String, BootstrapError> {
     let password = env.uuid().simple().to_string();
     identity.update_user(user_id, UserUpdate { password: Some(password.clone()), ..UserUpdate::default() }).await?;
@@ -145,7 +143,7 @@ fn auth_url(listen: SocketAddr) -> String {
     format!("http://{}/identity", reachable(listen))
 }
 
-/// Where a client on this machine reaches a listener on all addresses.
+/// Returns an address at which clients on this machine reach a listener on all addresses.
 fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -1,5 +1,5 @@
-//! What every start does in a cell's database: the schema is brought up to date, and the cell's hosts are recorded in it and in
-//! placement. A cell whose database does not answer then is down, and gets it when it answers.
+//! The work of each start in a cell's database: the schema is brought up to date, and the cell's hosts are recorded there and in placement.
+//! If the database does not answer, the cell is down, and the work is done when it answers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,25 +19,25 @@ use crate::db::cell::{CellDb, CellTxn};
 use crate::env::Env;
 use crate::services::placement::{Inventory, PlacementService};
 
-/// The simulated hypervisor's version, in libvirt's way of counting.
+/// The simulated hypervisor's version, in libvirt's encoding.
 const HYPERVISOR_VERSION: i32 = 1_000_000;
 
-/// One cell's part of a start. It may be done again, wholly or half done before.
+/// One cell's part of a start. It can be repeated, also if it was half done.
 pub(super) struct Setup {
     pub env: Env,
     pub compute: Compute,
     /// The cell's name.
     pub cell: String,
     pub db: CellDb,
-    /// Its hosts, all mapped.
+    /// The cell's hosts, all mapped.
     pub hosts: Vec<String>,
     pub placement: Arc<dyn PlacementService>,
-    /// Written when the database has been opened as this deployment's; none when that is known already.
+    /// Written once the database has been opened as this deployment's; none if that is recorded already.
     pub note: Option<MarkNote>,
 }
 
 impl Setup {
-    /// Does it now; the reason when the database does not answer in time, and then it is to be done later.
+    /// Tries the work now. Returns the reason if the database does not answer in time, so that the work must be done later.
     pub(super) async fn try_now(&self, patience: Duration) -> Result<Option<String>, BootstrapError> {
         match tokio::time::timeout(patience, self.run()).await {
             Ok(Ok(())) => Ok(None),
@@ -52,7 +52,7 @@ impl Setup {
         if let Some(note) = &self.note {
             note.write().await?;
         }
-        // The first host comes last, as it is mapped.
+        // The first host comes last, as in the mappings.
         for host in self.hosts.iter().rev() {
             self.ensure_records(host).await?;
         }
@@ -62,7 +62,7 @@ impl Setup {
         Ok(())
     }
 
-    /// The host's service and compute node.
+    /// Makes the host's service and compute node.
     async fn ensure_records(&self, host: &str) -> Result<(), BootstrapError> {
         let now = self.env.now();
         let service = Service {
@@ -94,7 +94,7 @@ impl CellSetup for Setup {
     async fn set_up(&self) -> Result<(), DbError> {
         self.run().await.map_err(|error| match error {
             BootstrapError::Database(error @ DbError::Unavailable { .. }) => error,
-            // The service runs: whatever it is, this cell alone waits for it.
+            // The service runs already, so any other error only delays this cell.
             other => DbError::Unavailable { name: self.cell.clone(), reason: other.to_string() },
         })
     }

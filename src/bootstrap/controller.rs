@@ -1,12 +1,12 @@
-//! The controller's name, under which it signs leases. It belongs to the data directory, which one process holds at a time: a
-//! lease under one's own name is that of a life that is over.
+//! The controller's name, with which it signs leases. The name belongs to the data directory, which one process holds at a time, so a lease
+//! with this name is from an earlier life of this controller.
 
 use std::path::Path;
 
 use super::{BootstrapError, at};
 use crate::env::Env;
 
-/// The name in the data directory's file `controller`; the first start chooses it.
+/// Returns the name in the data directory's file `controller`. The first start chooses it.
 pub(super) fn name(data: &Path, env: &Env) -> Result<String, BootstrapError> {
     let file = data.join("controller");
     if let Ok(name) = std::fs::read_to_string(&file)

@@ -1,7 +1,7 @@
-//! Opens everything that a service is made of, and on the first start makes the default cloud.
+//! Opens all parts of a service, and on the first start makes the default cloud.
 //!
-//! Every part copes with having run before, wholly or half: a first start that is interrupted is finished by the next. A cell's
-//! database alone may be away: the cell is down then, and set up when it answers.
+//! Each part can run again after an earlier or interrupted run, so the next start finishes an interrupted first start. Only a cell's
+//! database may be silent: then the cell is down, and is set up when its database answers.
 
 mod accounts;
 mod cell_setup;
@@ -42,7 +42,7 @@ use samples::Made;
 pub use samples::Samples;
 pub use stored::{Stored, StoredCell, migrate_stored, open_stored};
 
-/// Why a cloud cannot be opened.
+/// The reason why a cloud cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
     #[error("{0}")]
@@ -64,7 +64,7 @@ pub enum BootstrapError {
 /// The embedded services.
 #[derive(Clone)]
 pub struct Services {
-    /// The database that all of them keep their records in.
+    /// The database that they all share.
     pub db: Db,
     pub identity: Arc<EmbeddedIdentity>,
     pub images: Arc<EmbeddedImage>,
@@ -79,22 +79,22 @@ pub struct CellPlan {
     pub uuid: Uuid,
     pub name: String,
     pub db: CellDb,
-    /// Where its hosts keep their files.
+    /// The directory of its hosts' files.
     pub dir: PathBuf,
-    /// In the order of their names; none in cell0.
+    /// Ordered by name; none in cell0.
     pub hosts: Vec<String>,
-    /// Its database does not answer, and gets later what a start does there.
+    /// Set if its database does not answer: the setup to do later.
     pub silent: Option<Silent>,
 }
 
-/// All that is stored, opened; nothing runs yet.
+/// All stored parts, opened; nothing runs yet.
 #[derive(Clone)]
 pub struct Cloud {
     pub env: Env,
     pub config: Config,
-    /// Whose all of this is; the same for all time.
+    /// The deployment's id, which never changes.
     pub deployment: Uuid,
-    /// The name under which this controller holds operations.
+    /// The name with which this controller holds operations.
     pub controller: String,
     pub api: ApiDb,
     /// cell0 first.
@@ -104,7 +104,7 @@ pub struct Cloud {
 }
 
 impl Cloud {
-    /// Every database by its name, and each service's share of theirs: what an experiment may take down.
+    /// Returns each database by name, and each service's share of it, for experiments.
     pub fn databases(&self) -> BTreeMap<String, Db> {
         let services = &self.services;
         let shared = [
@@ -119,12 +119,12 @@ impl Cloud {
     }
 }
 
-/// Opens the databases, services, cells and policy of a data directory that the caller holds; makes what is missing.
+/// Opens the databases, services, cells and policy of a held data directory, and makes missing ones.
 pub async fn open(config: Config, env: Env) -> Result<Cloud, BootstrapError> {
     open_with(config, env, Samples::default()).await
 }
 
-/// As [`open`], with samples of the caller's size.
+/// Opens as [`open`] does, with samples of this size.
 pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Cloud, BootstrapError> {
     let data = config.data_dir.clone();
     let mut deployment = deployment::identify(&config, &env).await?;
@@ -148,7 +148,7 @@ async fn open_services(config: &Config, env: &Env, deployment: &Deployment) -> R
     let data = &config.data_dir;
     let db = deployment.open(config, env, Part::Services).await?;
     let identity = Arc::new(EmbeddedIdentity::open(db.clone(), env.clone(), &config.token_keys(), config.identity.settings()).await?);
-    // One database under a name for each, so that an experiment can make one service fail alone.
+    // Gives the shared database a name per service, so that an experiment can make one service fail alone.
     let images = Arc::new(EmbeddedImage::open(db.named("image"), env.clone(), &data.join("images")).await?);
     let for_volumes: Arc<dyn ImageService> = images.clone();
     let volumes = Arc::new(EmbeddedVolume::open(db.named("volume"), env.clone(), &data.join("volumes"), for_volumes).await?);

@@ -1,4 +1,4 @@
-//! The policy file as the first start leaves it: empty of rules, and saying what could stand in it.
+//! The policy file of the first start: without rules, but with an explanation of them.
 
 use std::path::Path;
 

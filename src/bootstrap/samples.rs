@@ -1,5 +1,4 @@
-//! What the default cloud holds besides cells: aggregates, flavors, an image and a network. Made once; what users delete
-//! afterwards stays deleted.
+//! The default cloud's aggregates, flavors, image and network. They are made once; deleted ones stay deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,13 +18,13 @@ use crate::services::image::ImageService;
 use crate::services::image::embedded::NewImage;
 use crate::services::network::records::{Attributes, Scope};
 
-/// Its presence says that all of this was made.
+/// The file whose presence says that the samples were made.
 const MARKER: &str = "samples-made";
 
-/// How large the samples are.
+/// The sizes of the samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Samples {
-    /// Bytes of the image `tiny`, in whole blocks of 32.
+    /// The bytes of the image `tiny`, in whole blocks of 32.
     pub image_bytes: usize,
 }
 
@@ -35,14 +34,14 @@ impl Default for Samples {
     }
 }
 
-/// What is opened already.
+/// The parts that are already open.
 pub(super) struct Made<'a> {
     pub api: &'a ApiDb,
     pub services: &'a Services,
     pub cells: &'a [CellPlan],
 }
 
-/// The metadata by which aggregates and flavors meet.
+/// The metadata key that ties flavors to aggregates.
 const GENERATION: &str = "generation";
 
 pub(super) async fn make_once(
@@ -71,7 +70,7 @@ pub(super) async fn make_once(
     std::fs::write(&marker, "").map_err(at(&marker))
 }
 
-/// A zone per cell, and the generation of its hardware: cell1 is the old one.
+/// Makes a zone per cell, and aggregates for the generations of hardware: cell1 is the old one.
 async fn place_hosts(env: &Env, api: &ApiDb, cells: &[CellPlan], is_new: impl Fn(&str) -> bool) -> Result<(), BootstrapError> {
     for cell in cells.iter().filter(|cell| cell.uuid != CELL0) {
         let generation = if cell.name == "cell1" { "gen1" } else { "gen2" };
@@ -85,7 +84,7 @@ async fn place_hosts(env: &Env, api: &ApiDb, cells: &[CellPlan], is_new: impl Fn
     Ok(())
 }
 
-/// Puts the host into the aggregate of this name, which is made when there is none.
+/// Adds the host to the aggregate with this name, or makes the aggregate.
 async fn place_host(env: &Env, api: &ApiDb, name: &str, zone: Option<&str>, host: &str) -> Result<i32, BootstrapError> {
     let aggregate = match api.aggregates().await?.into_iter().find(|aggregate| aggregate.name == name) {
         Some(aggregate) => aggregate,
@@ -97,7 +96,7 @@ async fn place_host(env: &Env, api: &ApiDb, name: &str, zone: Option<&str>, host
     Ok(aggregate.id)
 }
 
-/// Two sizes per generation, tied to it; and two that any host takes.
+/// Returns two flavors per generation, tied to it, and two for any host.
 fn flavors() -> Vec<Flavor> {
     let flavor = |name: &str, vcpus, memory_mb, root_gb, generation: Option<&str>| Flavor {
         id: name.to_owned(),
@@ -149,7 +148,7 @@ async fn make_image(env: &Env, services: &Services, project: &str, wanted: Sampl
     Ok(())
 }
 
-/// Bytes that no two blocks of have in common, so that a copy with a hole or a swap has another checksum; always the same.
+/// Returns constant bytes in which no two blocks are equal, so that a copy with a hole or a swap has another checksum.
 fn image_bytes(size: usize) -> Bytes {
     let mut bytes = Vec::with_capacity(size);
     for block in (0_u64..).take(size / 32) {

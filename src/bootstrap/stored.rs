@@ -1,5 +1,5 @@
-//! Opens what a stopped service has stored, for the audit and other commands: nothing is made that is not there, and no service
-//! tidies up as at a start.
+//! Opens the data of a stopped service, for the audit and other commands. Makes nothing that is missing, and cleans up nothing, unlike a
+//! start.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,20 +21,20 @@ use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
 use crate::services::volume::embedded::EmbeddedVolume;
 
-/// A cell whose database opened.
+/// A cell whose database could be opened.
 pub struct StoredCell {
     pub uuid: Uuid,
     pub name: String,
     pub db: CellDb,
 }
 
-/// The databases and services of a data directory that the caller holds.
+/// The databases and services of a held data directory.
 pub struct Stored {
-    /// Whose all of it is.
+    /// The deployment's id.
     pub deployment: Uuid,
     pub api: ApiDb,
     pub cells: Vec<StoredCell>,
-    /// Cells whose database did not open: id, name and why.
+    /// The cells whose database could not be opened: id, name and reason.
     pub silent_cells: Vec<(Uuid, String, String)>,
     pub images: Arc<EmbeddedImage>,
     pub network: Arc<EmbeddedNetwork>,
@@ -42,13 +42,12 @@ pub struct Stored {
     pub placement: Arc<EmbeddedPlacement>,
 }
 
-/// Opens them, when they belong together. A schema of an older release is brought up to date, and its databases are marked, as
-/// at a start.
+/// Opens the parts if they belong together. Brings an older schema up to date and marks the databases, as a start does.
 pub async fn open_stored(config: &Config, env: &Env) -> Result<Stored, BootstrapError> {
     open(config, env, false).await
 }
 
-/// As [`open_stored`], with the cells that the next start would add: they are mapped, and their databases made.
+/// Opens as [`open_stored`] does, and adds the cells that the next start would add: maps them and makes their databases.
 pub async fn migrate_stored(config: &Config, env: &Env) -> Result<Stored, BootstrapError> {
     open(config, env, true).await
 }
@@ -76,7 +75,7 @@ async fn open(config: &Config, env: &Env, adds_cells: bool) -> Result<Stored, Bo
         let configured = config.database.cells.get(&mapping.name).cloned();
         mapping.database_url = configured.unwrap_or_else(|| topology::in_this_directory(config, &mapping.name, &mapping.database_url));
         let url = mapping.database_url.clone();
-        // A cell that was mapped before has been there: its database is not made again.
+        // A cell that was mapped before had a database, which is not created again.
         let db = deployment.unopened_cell(mapping, url, before.contains(&mapping.uuid), env);
         let (uuid, name) = (mapping.uuid, mapping.name.clone());
         match db.open_now().await {

@@ -1,4 +1,4 @@
-//! What a first start makes, and what later starts keep.
+//! Tests of the things that a first start makes and later starts keep.
 
 use super::*;
 use crate::db::api::flavors::FlavorScope;
@@ -40,7 +40,7 @@ async fn the_first_start_makes_the_default_cloud_and_the_next_keeps_it() {
     first.api.delete_flavor("m1.tiny").await.unwrap();
 
     let was = first.cells[1].db.compute_nodes().await.unwrap();
-    // One more cell and host at the second start; ids, passwords and what was deleted stay as they were.
+    // The second start has one more cell and host. Ids, passwords and deletions stay.
     let second = open(config(dir.path(), 3, 3), Env::system()).await.unwrap();
     assert_eq!(second.cells.len(), 4);
     let is = second.cells[1].db.compute_nodes().await.unwrap();
@@ -118,7 +118,7 @@ async fn a_first_start_that_was_interrupted_is_finished() {
     deployment.begin(&config, &env).await.unwrap();
     drop(deployment.open(&config, &env, Part::Api).await.unwrap());
     let services = open_services(&config, &env, &deployment).await.unwrap();
-    // As far as a start may come that is killed: users are there, and the file with their passwords is not.
+    // A killed start may have made the users without the file of their passwords.
     services.identity.ensure_project("demo").await.unwrap();
     services.identity.ensure_user("demo", "nobody knows it", None).await.unwrap();
     services.identity.ensure_user("admin", "nor this", None).await.unwrap();
@@ -128,7 +128,7 @@ async fn a_first_start_that_was_interrupted_is_finished() {
     log_in(&cloud, "cellshift-admin").await;
 }
 
-/// Where cell1 is on this run: a fresh PostgreSQL database, or a file in the data directory.
+/// Returns the place of cell1 in this run: a fresh PostgreSQL database, or a file in the data directory.
 fn with_cell1(dir: &Path) -> (Config, String) {
     let mut config = config(dir, 2, 1);
     let url = crate::db::fixture::fresh_postgres().unwrap_or_else(|| dir.join("cell1.db").to_string_lossy().into_owned());
@@ -173,7 +173,7 @@ async fn a_cell_that_cannot_be_reached_is_silent_and_keeps_its_hosts() {
     assert_eq!(cloud.services.placement.providers().await.unwrap().len(), 4);
     drop(cloud);
 
-    // A file that is gone is not made anew: what was in it would be lost without a word.
+    // A missing file is not created again, because its records would be lost silently.
     std::fs::rename(&away, away.with_extension("away")).unwrap();
     let cloud = open(config, Env::system()).await.unwrap();
     let silent = cloud.cells[1].silent.clone().unwrap();

@@ -1,5 +1,4 @@
-//! Cells and their simulated hosts: cell0 without hosts, and as many others as configured. What is missing is added, what is
-//! there stays.
+//! Cells and their simulated hosts: cell0 without hosts, and the configured number of others. Missing ones are added, present ones stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,13 +18,13 @@ use crate::db::cell::CellDb;
 use crate::env::Env;
 use crate::services::placement::PlacementService;
 
-/// Cells beside cell0, when nobody says how many.
+/// The default number of cells beside cell0.
 const DEFAULT_CELLS: u32 = 2;
-/// Hosts of a new cell, when nobody says how many.
+/// The default number of hosts of a new cell.
 const DEFAULT_HOSTS_PER_CELL: usize = 2;
 
-/// Every cell that is mapped, with its hosts mapped, and recorded in its database and in placement unless it is silent; and the
-/// names of hosts that were not mapped before.
+/// Returns all mapped cells, and the hosts that were not mapped before. Maps each cell's hosts, and records them in its database and in
+/// placement unless the cell is silent.
 pub(super) async fn ensure_cells(
     config: &Config,
     env: &Env,
@@ -38,7 +37,7 @@ pub(super) async fn ensure_cells(
     let mut mappings = api.cell_mappings().await?;
     mappings.sort_by_key(|mapping| mapping.uuid != CELL0);
     let providers = services.placement.providers().await?.into_iter().map(|provider| provider.name).collect();
-    // All at once: cells that do not answer are waited for together.
+    // Opens all cells concurrently, so that silent ones are waited for together.
     let opener = Opener { config, env, api, services, deployment, providers: &providers };
     let opening = mappings.into_iter().map(|mapping| opener.open_cell(mapping));
     let cells = join_all(opening).await.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -46,7 +45,7 @@ pub(super) async fn ensure_cells(
     Ok((cells, new))
 }
 
-/// Maps the cells that are configured and not mapped yet; to no effect when fewer cells or hosts are configured than there are.
+/// Maps the configured cells that are not mapped yet. Refuses a configuration with fewer cells or hosts than exist.
 pub(super) async fn ensure_mappings(config: &Config, env: &Env, api: &ApiDb) -> Result<(), BootstrapError> {
     let known: BTreeMap<String, CellMapping> = api.cell_mappings().await?.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
     let numbers: Vec<u32> = known.keys().filter_map(|name| number_of(name)).collect();
@@ -54,7 +53,7 @@ pub(super) async fn ensure_mappings(config: &Config, env: &Env, api: &ApiDb) -> 
     not_fewer("cells.count (--cells)", config.cells.count, numbers.iter().map(|number| (*number, format!("cell{number}"))))?;
     let numbered = hosts.filter_map(|host| Some((number_of_host(&host)?, host)));
     not_fewer("cells.hosts_per_cell (--hosts-per-cell)", config.cells.hosts_per_cell, numbered)?;
-    // cell0 comes last: that it is mapped says that the first start has mapped the others.
+    // cell0 comes last: its mapping shows that the first start has mapped the others.
     let count = wanted_cells(config, known.contains_key("cell0"));
     for number in (1..=count).chain(numbers.into_iter().filter(|number| *number > count)).chain([0]) {
         ensure_mapping(config, env, api, &known, number).await?;
@@ -62,7 +61,7 @@ pub(super) async fn ensure_mappings(config: &Config, env: &Env, api: &ApiDb) -> 
     Ok(())
 }
 
-/// Refuses a number below that of something that is there.
+/// Refuses a number below that of a present cell or host.
 fn not_fewer(key: &'static str, asked: Option<u32>, there: impl Iterator<Item = (u32, String)>) -> Result<(), BootstrapError> {
     let Some(asked) = asked else { return Ok(()) };
     let more: BTreeMap<u32, String> = there.filter(|(number, _)| *number > asked).collect();
@@ -71,12 +70,12 @@ fn not_fewer(key: &'static str, asked: Option<u32>, there: impl Iterator<Item = 
     Err(BootstrapError::Fewer { key, asked, there, least })
 }
 
-/// How many cells beside cell0 a start makes sure of. That cell0 is mapped says that one has mapped the others.
+/// Returns the number of cells beside cell0 that a start ensures. The mapping of cell0 shows that an earlier start has mapped the others.
 pub(super) fn wanted_cells(config: &Config, cell0_is_mapped: bool) -> u32 {
     config.cells.count.unwrap_or(if cell0_is_mapped { 0 } else { DEFAULT_CELLS })
 }
 
-/// Maps a cell under its name. A database that the configuration names beats the one that was mapped before: it has moved.
+/// Maps a cell under its name. A database in the configuration replaces the mapped one, because the database has moved.
 async fn ensure_mapping(
     config: &Config,
     env: &Env,
@@ -104,12 +103,12 @@ async fn ensure_mapping(
     Ok(())
 }
 
-/// The number in the name of a cell of the default cloud.
+/// Returns the number in the name of a default cell.
 fn number_of(name: &str) -> Option<u32> {
     name.strip_prefix("cell")?.parse().ok()
 }
 
-/// The number in the name of a host of such a cell.
+/// Returns the number in the name of a default cell's host.
 fn number_of_host(host: &str) -> Option<u32> {
     let (cell, number) = host.split_once("-host")?;
     number_of(cell)?;
@@ -120,21 +119,21 @@ pub(super) fn file_of(config: &Config, name: &str) -> String {
     config.data_dir.join(format!("{name}.db")).to_string_lossy().into_owned()
 }
 
-/// A data directory may have been moved, or may be named by another relative path: its own files are found again.
+/// Corrects the path of a file in the data directory, which may have been moved or named by another relative path.
 pub(super) fn in_this_directory(config: &Config, name: &str, url: &str) -> String {
     let was_ours = Path::new(url).file_name().is_some_and(|file| *file == *format!("{name}.db"));
     if was_ours && !crate::db::connection::is_postgres(url) { file_of(config, name) } else { url.to_owned() }
 }
 
-/// The names of the cell's hosts, each mapped.
+/// Returns the names of the cell's hosts, all mapped.
 async fn ensure_hosts(config: &Config, api: &ApiDb, cell: &CellMapping) -> Result<Vec<String>, BootstrapError> {
     let mapped: BTreeSet<String> = api.hosts_of_cell(cell.uuid).await?.into_iter().map(|mapping| mapping.host).collect();
     if cell.uuid == CELL0 {
         return Ok(Vec::new());
     }
     let host = |number| format!("{}-host{number}", cell.name);
-    // Only cells of the default cloud get hosts from here; one that was mapped by hand has its own. The first host comes last:
-    // that it is mapped says that a start has mapped the others.
+    // Only cells of the default cloud get hosts here; a cell mapped by hand has its own. The first host comes last: its mapping shows that
+    // a start has mapped the others.
     let wanted = match (number_of(&cell.name), config.cells.hosts_per_cell) {
         (Some(_), Some(hosts)) => hosts as usize,
         (Some(_), None) if !mapped.contains(&host(1)) => DEFAULT_HOSTS_PER_CELL,
@@ -149,7 +148,7 @@ async fn ensure_hosts(config: &Config, api: &ApiDb, cell: &CellMapping) -> Resul
     Ok(hosts)
 }
 
-/// Whether the cell's database must be there: servers or hosts have been recorded in it.
+/// True if servers or hosts were recorded in the cell's database, so that it must exist.
 async fn holds_records(api: &ApiDb, cell: &CellMapping, hosts: &[String], providers: &BTreeSet<String>) -> Result<bool, BootstrapError> {
     if hosts.iter().any(|host| providers.contains(host)) {
         return Ok(true);
@@ -158,19 +157,19 @@ async fn holds_records(api: &ApiDb, cell: &CellMapping, hosts: &[String], provid
     Ok(!api.instance_mappings(any).await?.is_empty())
 }
 
-/// The means by which cells are opened.
+/// The parts needed to open cells.
 struct Opener<'a> {
     config: &'a Config,
     env: &'a Env,
     api: &'a ApiDb,
     services: &'a Services,
     deployment: &'a Deployment,
-    /// Hosts that placement knows.
+    /// The hosts that placement knows.
     providers: &'a BTreeSet<String>,
 }
 
 impl Opener<'_> {
-    /// Opens the cell and records its hosts. A database that does not answer lets the cell be down, and keeps nobody from starting.
+    /// Opens the cell and records its hosts. If its database does not answer, the cell is down, and the start continues.
     async fn open_cell(&self, mapping: CellMapping) -> Result<CellPlan, BootstrapError> {
         let Opener { config, env, api, services, deployment, providers } = *self;
         let hosts = ensure_hosts(config, api, &mapping).await?;
@@ -186,7 +185,7 @@ impl Opener<'_> {
             placement: services.placement.clone(),
             note: deployment.note_for(api, uuid),
         };
-        // A cell that has not answered a look just now is not waited for again.
+        // A cell that has just not answered a look is not waited for again.
         let reason = match deployment.unanswered.get(&name) {
             Some(reason) => Some(reason.clone()),
             None => setup.try_now(config.cells.timeout.duration()).await?,

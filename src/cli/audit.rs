@@ -1,4 +1,4 @@
-//! `cellshift audit`: which invariants do not hold. A running service is asked; the data of a stopped one is read where it lies.
+//! `cellshift audit`: reports the invariants that do not hold. Asks a running service, and reads the data of a stopped one in place.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -17,20 +17,20 @@ use crate::config::Config;
 use crate::db::api::operations::Operations;
 use crate::env::Env;
 
-/// The exit code when an invariant does not hold.
+/// The exit code if an invariant does not hold.
 const VIOLATIONS: u8 = 3;
-/// The exit code when none was found to be violated, but not everything answered.
+/// The exit code if no violation was found but a part did not answer.
 const INCOMPLETE: u8 = 4;
-/// How long a database or a host's files may take.
+/// The maximum time for a database's or a host's answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often the terminal is told how far a deep audit is.
+/// The interval of progress reports on the terminal.
 const PACE: Duration = Duration::from_millis(500);
 
-/// The exit code when there was nothing to audit: no usable data directory, or no answer from the service that holds it.
+/// The exit code if there was nothing to audit: no usable data directory, or no answer from the service that holds it.
 const IMPOSSIBLE: u8 = 5;
 
-/// Prints the report, or why there is none.
+/// Prints the report, or the reason why there is none.
 pub(super) fn run(reach: Reach, deep: bool, json: bool) -> ExitCode {
     report(reach, deep, json).unwrap_or_else(|failure| {
         complain!("{failure}");
@@ -60,7 +60,7 @@ fn report(reach: Reach, deep: bool, json: bool) -> Result<ExitCode, Failure> {
     })
 }
 
-/// A service that runs judges itself.
+/// Lets a running service audit itself.
 async fn of_running(login: Login, deep: bool) -> Result<Report, Failure> {
     let client = login.client().await?;
     if !deep {
@@ -114,7 +114,7 @@ async fn of_stopped(config: &Config, deep: bool) -> Result<Report, Failure> {
     }
 }
 
-/// How far a deep audit is, on one line of a terminal; nothing where standard error is a file.
+/// Shows a deep audit's progress on one line of a terminal; shows nothing if standard error is a file.
 struct ProgressLine {
     terminal: bool,
 }
@@ -128,7 +128,7 @@ impl ProgressLine {
         let Progress { files_done, files_total, bytes_done, bytes_total } = progress;
         let mib = |bytes: u64| bytes >> 20;
         if self.terminal {
-            // The rest of a longer line before it is cleared.
+            // Clears the rest of a longer line.
             terminal::err(format_args!(
                 "\r\x1b[K{files_done} of {files_total} files read, {} of {} MiB",
                 mib(bytes_done),

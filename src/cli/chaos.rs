@@ -1,4 +1,4 @@
-//! `cellshift chaos`: runs an experiment from its file and tells the verdict, or says what is wrong with the file.
+//! `cellshift chaos`: runs an experiment from its file and reports the verdict, or checks the file.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,33 +19,33 @@ use crate::chaos::experiment::verdict::{Conclusion, Findings, Verdict};
 use crate::chaos::simulation::{self, Options, Teller};
 use crate::env::Env;
 
-/// The exit code when something did not hold.
+/// The exit code if an invariant or an expectation did not hold.
 const BROKEN: u8 = 3;
-/// The exit code when nothing was found broken, but the run gave up or something did not answer the audit.
+/// The exit code if nothing was found broken, but the run gave up or a part did not answer the audit.
 const INCOMPLETE: u8 = 4;
-/// The exit code when there was no run: the file is refused, or nothing can be started.
+/// The exit code if there was no run: the file is refused, or the cloud cannot start.
 const IMPOSSIBLE: u8 = 5;
 
 #[derive(Subcommand)]
 pub(super) enum Chaos {
     /// Run an experiment: a cloud of its own, users, faults, and a verdict.
     ///
-    /// Ends with 0 when all held, 3 when something did not, 4 when nothing was found broken but the run gave up or something did not
-    /// answer the audit, and 5 when there was no run, such as for a file that is refused.
+    /// Exit codes: 0 if everything held, 3 if something did not, 4 if nothing was found broken but the run gave up or a part did not answer
+    /// the audit, and 5 if there was no run, for example because the file is refused.
     Run(Run),
-    /// Say what is wrong with experiments' files, each with its line; 0 when nothing is, 5 otherwise.
+    /// Check experiments' files, and print each error with its line. Exit codes: 0 if there is no error, otherwise 5.
     Check {
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
-    /// Load an experiment into a running service, whose configuration has [chaos] enabled = true: its faults, on that service's own
+    /// Load an experiment into a running service, whose configuration has [chaos] enabled = true. Its faults affect that service's own
     /// cloud and users.
     ///
-    /// Ends with 0 when it has begun and, with --wait, as run does.
+    /// Exit codes: 0 if it has begun; with --wait, those of run.
     Load(chaos_service::Load),
-    /// Tell how the experiment goes that was loaded last, and its verdict when it is over; then this ends as run does.
+    /// Show the state of the experiment that was loaded last, and its verdict when it is over. Then the exit codes are those of run.
     Show(chaos_service::Show),
-    /// End the experiment's faults at once; its verdict follows when what they met has come to an end.
+    /// End the experiment's faults at once. Its verdict follows when the affected operations have ended.
     Stop {
         #[command(flatten)]
         reach: Reach,
@@ -57,32 +57,32 @@ pub(super) struct Run {
     /// The experiment (TOML, docs/EXPERIMENTS.md).
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// In a live process: in real time, over HTTP, with SQLite files in a temporary directory.
+    /// Run in a live process: in real time, over HTTP, with SQLite files in a temporary directory.
     #[arg(long)]
     live: bool,
-    /// The seed, in place of the file's.
+    /// The seed, instead of the file's.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     #[command(flatten)]
     reports: Reports,
-    /// Do not tell on standard error what happens while it happens.
+    /// Do not report events on standard error while they happen.
     #[arg(long)]
     quiet: bool,
 }
 
-/// The files that a verdict is written to besides.
+/// The files to which a verdict is also written.
 #[derive(Args)]
 pub(super) struct Reports {
     /// Also write the verdict as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Also write it as a page with the timeline of each migration, which needs nothing else.
+    /// Also write the verdict as a self-contained page with the timeline of each migration.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
 impl Reports {
-    /// Refuses files that could not be written when there is a verdict; what stands in them stays.
+    /// Refuses files that could not be written after the run. Keeps their present contents.
     pub(super) fn check(&self) -> Result<(), Failure> {
         [&self.json, &self.html].into_iter().flatten().try_for_each(|file| writable(file))
     }
@@ -98,7 +98,7 @@ impl Reports {
     }
 }
 
-/// Tells a program what the verdict is.
+/// Returns the exit code for a verdict.
 pub(super) fn exit_code(verdict: &Verdict) -> ExitCode {
     match verdict.conclusion {
         Conclusion::Held => ExitCode::SUCCESS,
@@ -158,13 +158,13 @@ fn writable(file: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The command that runs the same again.
+/// Returns the command that repeats the run.
 fn again(file: &Path, seed: u64, live: bool) -> String {
     let live = if live { " --live" } else { "" };
     format!("cellshift chaos run {} --seed {seed}{live}", quoted(&file.display().to_string()))
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 pub(super) fn quoted(word: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+=:,@%".contains(letter);
     if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
@@ -180,7 +180,7 @@ fn found(scenario: &Scenario, planned: &[PlannedFault], asked: &Run) -> Result<F
     Ok(run(scenario.seed, scenario, planned, &options)?.findings)
 }
 
-/// Progress, on standard error: nobody may be reading.
+/// Prints progress on standard error, even if nobody reads it.
 fn teller() -> Teller {
     Teller::new(|at_ms, line| {
         let _ = writeln!(std::io::stderr().lock(), "{:>12}  {line}", seconds(at_ms));

@@ -15,11 +15,11 @@ use crate::chaos::experiment::text::{seconds, text};
 use crate::chaos::experiment::verdict::Verdict;
 use crate::client::{Client, ClientError, OPERATORS};
 
-/// Pause between two looks at an experiment that is waited for.
+/// The pause between two reads while waiting for an experiment.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 const PATH: &str = "/chaos/experiment";
 
-/// An experiment and the service that gets it.
+/// An experiment and the service that runs it.
 #[derive(Args)]
 pub(super) struct Load {
     /// The experiment (TOML, docs/EXPERIMENTS.md).
@@ -27,14 +27,14 @@ pub(super) struct Load {
     file: PathBuf,
     #[command(flatten)]
     reach: Reach,
-    /// Wait until it is over, and tell the verdict.
+    /// Wait until it is over, and print the verdict.
     #[arg(long)]
     wait: bool,
     #[command(flatten)]
     reports: Reports,
 }
 
-/// The experiment that was loaded last.
+/// Shows the experiment that was loaded last.
 #[derive(Args)]
 pub(super) struct Show {
     #[command(flatten)]
@@ -81,7 +81,7 @@ fn read(file: &Path) -> Result<String, Failure> {
     Ok(std::fs::read_to_string(file).map_err(|error| format!("the experiment {} cannot be read: {error}", file.display()))?)
 }
 
-/// A service that does not know the path has it switched off.
+/// Explains a 404: a service without the path has chaos disabled.
 fn explained(error: ClientError) -> Failure {
     match error {
         ClientError::Refused { status: 404, message, .. } if !message.contains("experiment") => {
@@ -98,14 +98,14 @@ fn began(experiment: &Value) {
     }
 }
 
-/// How it goes, in a line.
+/// Describes the experiment's progress in one line.
 fn line(experiment: &Value) -> String {
     let word = |key: &str| experiment[key].as_str().unwrap_or_default();
     let injected = experiment["injected"].as_array().map_or(0, Vec::len);
     format!("{}: {}, faults so far: {injected}", word("title"), word("state"))
 }
 
-/// Tells the verdict, or how it goes where there is none yet.
+/// Prints the verdict, or the progress if there is no verdict yet.
 async fn told(client: &Client, wait: bool, reports: &Reports, again: Option<String>) -> Result<ExitCode, Failure> {
     let mut seen = 0;
     loop {

@@ -1,14 +1,14 @@
-//! The data directory: made on the first start, held by one process at a time, and open to nobody but its owner.
+//! The data directory: made on the first start, held by one process at a time, and closed to other users.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The mode bits that let somebody besides the owner read, write or enter.
+/// The mode bits that let others than the owner read, write or enter.
 const OTHERS: u32 = 0o077;
 
-/// Why the data directory cannot be used.
+/// The reason why the data directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     #[error("the data directory {} cannot be made: {source}", path.display())]
@@ -25,7 +25,7 @@ pub enum DataDirError {
     Missing { path: PathBuf },
 }
 
-/// A data directory in hand; another process can have it when this is dropped.
+/// A held data directory. Dropping it releases the directory for other processes.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
@@ -33,12 +33,12 @@ pub struct DataDir {
     _made: Made,
 }
 
-/// The lock and the directories that taking a data directory has made. A start that was refused leaves neither the lock
-/// nor a directory, unless something else has been put there.
+/// The lock and the directories that this process made for the data directory. A refused start removes them, unless other files have been
+/// put there.
 #[derive(Debug, Default)]
 struct Made {
     lock: Option<PathBuf>,
-    /// The data directory and those above it that were missing, the deepest first.
+    /// The data directory and its missing parents, the deepest first.
     directories: Vec<PathBuf>,
 }
 
@@ -46,17 +46,17 @@ impl Drop for Made {
     fn drop(&mut self) {
         let is_alone = |lock: &&PathBuf| lock.parent().is_some_and(|at| fs::read_dir(at).is_ok_and(|entries| entries.count() == 1));
         if let Some(lock) = self.lock.as_ref().filter(is_alone) {
-            // An empty file that cannot be removed stays, and its directory with it.
+            // A lock file that cannot be removed stays, with its directory.
             let _ = fs::remove_file(lock);
         }
-        // Only empty directories can be removed so.
+        // This removes only empty directories.
         let _ = self.directories.iter().try_for_each(fs::remove_dir);
     }
 }
 
 impl DataDir {
-    /// Makes the directory when there is none, readable for its owner only, because it holds passwords, keys and users' disks; and
-    /// takes it. A directory that others may enter is closed to them, with all that is in it; another user's is refused.
+    /// Makes the directory if it is missing, readable for its owner only, because it contains passwords, keys and users' disks; then holds
+    /// it. Closes a directory that is open to others, with its contents. Refuses another user's directory.
     pub fn take(path: &Path) -> Result<DataDir, DataDirError> {
         let mut makes = Made::default();
         if !path.exists() {
@@ -71,7 +71,7 @@ impl DataDir {
         let opened = File::options().create(true).truncate(false).write(true).mode(0o600).open(&lock_file);
         let lock = opened.map_err(|source| DataDirError::Write { path: path.to_owned(), source })?;
         match lock.try_lock() {
-            // Somebody who was refused may have removed the file between the two: then this lock would keep nobody out.
+            // A refused process may have removed the file meanwhile; then this lock would exclude nobody.
             Ok(()) if !is_at(&lock, &lock_file) => Err(DataDirError::InUse { path: path.to_owned() }),
             Ok(()) => {
                 let closed = close_all(path).map_err(|source| DataDirError::Open { path: path.to_owned(), source })?;
@@ -89,7 +89,7 @@ impl DataDir {
         }
     }
 
-    /// Takes a directory that must be there.
+    /// Holds a directory that must exist.
     pub fn take_existing(path: &Path) -> Result<DataDir, DataDirError> {
         match path.is_dir() {
             true => DataDir::take(path),
@@ -102,18 +102,18 @@ impl DataDir {
     }
 }
 
-/// Whether the open file is the one at the path.
+/// True if the open file is the file at the path.
 fn is_at(file: &File, path: &Path) -> bool {
     let id = |about: fs::Metadata| (about.dev(), about.ino());
     file.metadata().map(id).ok().is_some_and(|own| fs::metadata(path).map(id).ok() == Some(own))
 }
 
-/// Makes whatever this process creates from now on its owner's only. To be called before anything is created.
+/// Makes all files that this process creates readable for its owner only. Must be called before any file is created.
 pub fn create_for_owner_only() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(OTHERS));
 }
 
-/// Refuses a directory of another user, and closes one of this user's to all others.
+/// Refuses another user's directory, and closes this user's directory to others.
 fn close_to_others(path: &Path) -> Result<(), DataDirError> {
     let found = fs::metadata(path).map_err(|source| DataDirError::Write { path: path.to_owned(), source })?;
     let user = rustix::process::geteuid().as_raw();
@@ -127,7 +127,7 @@ fn close_to_others(path: &Path) -> Result<(), DataDirError> {
     Ok(())
 }
 
-/// Closes everything below a directory and gives how many were open. Links are not followed: they may lead out of it.
+/// Closes all files below a directory, and returns how many were open. Does not follow links, which may lead out of it.
 fn close_all(dir: &Path) -> io::Result<usize> {
     let mut closed = 0;
     let mut waiting = vec![dir.to_owned()];
@@ -144,7 +144,7 @@ fn close_all(dir: &Path) -> io::Result<usize> {
             }
             match close(&path, &found) {
                 Ok(was_open) => closed += usize::from(was_open),
-                // Nobody else can reach it through the closed data directory.
+                // Nobody else can reach the file through the closed data directory.
                 Err(error) => log::warn!("{} stays open to other users: {error}", path.display()),
             }
             if found.is_dir() {
@@ -155,7 +155,7 @@ fn close_all(dir: &Path) -> io::Result<usize> {
     Ok(closed)
 }
 
-/// Takes what others may do with it; false when they could do nothing.
+/// Removes others' permissions. False if they had none.
 fn close(path: &Path, found: &fs::Metadata) -> io::Result<bool> {
     let mode = found.mode() & 0o7777;
     if mode & OTHERS == 0 {
@@ -164,7 +164,7 @@ fn close(path: &Path, found: &fs::Metadata) -> io::Result<bool> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS)).map(|()| true)
 }
 
-/// Writes a file that only its owner may read, whole or not at all.
+/// Writes a file that only its owner may read, completely or not at all.
 pub fn write_private(path: &Path, contents: &str) -> std::io::Result<()> {
     let partial = path.with_extension("partial");
     fs::write(&partial, "")?;
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_directory_of_another_user_is_refused() {
-        // Every user may write below it, and it is root's: for root itself there is no such place without changing owners.
+        // Every user may write below this path, and root owns it. Root itself needs a change of owner for such a path.
         let user = rustix::process::geteuid().as_raw();
         let dir = tempfile::tempdir().unwrap();
         let path = match user {

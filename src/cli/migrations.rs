@@ -1,4 +1,4 @@
-//! `cellshift migrations` and `cellshift migration UUID`: what the operators' API tells of sagas, for a terminal.
+//! `cellshift migrations` and `cellshift migration UUID`: the operators' API's sagas, for a terminal.
 
 use std::fmt::Write as _;
 use std::io::IsTerminal;
@@ -11,7 +11,7 @@ use super::reach::Reach;
 use super::{Failure, names, terminal};
 use crate::client::OPERATORS;
 
-/// Pause between two looks at a migration that is watched.
+/// The pause between two reads of a watched migration.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 pub(super) fn list(reach: Reach, server: Option<String>, status: Option<String>) -> Result<ExitCode, Failure> {
@@ -56,14 +56,14 @@ fn table(body: &Value) -> String {
     let mut text = format!("{:36}  {:36}  {:20}  {:14}  {}\n", "MIGRATION", "SERVER", "SAGA", "STATE", "STEP");
     for migration in body["migrations"].as_array().into_iter().flatten() {
         let word = |key: &str| migration[key].as_str().unwrap_or_default();
-        // Writing to a string cannot fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "{:36}  {:36}  {:20}  {:14}  {}", word("uuid"), word("server"), word("saga"), word("state"), word("step"));
     }
     text
 }
 
-/// One line per attempt that has ended, and at the end (`whole`) those that have not, the debts and the state. While a
-/// migration is watched, lines are only ever added.
+/// Returns one line per ended attempt and, with `whole`, the open attempts, the debts and the state. Without `whole`, later calls only add
+/// lines, so that a watched migration can be printed line by line.
 fn timeline(migration: &Value, whole: bool) -> Vec<String> {
     let word = |key: &str| migration[key].as_str().unwrap_or_default();
     let mut lines = vec![format!("{} of server {}, began {}", word("saga"), word("server"), word("started_at"))];

@@ -1,4 +1,4 @@
-//! The command line: its options here, one file per subcommand.
+//! The command line: its options, and one file per subcommand.
 
 mod audit;
 mod chaos;
@@ -38,68 +38,68 @@ enum Command {
     Serve {
         #[command(flatten)]
         options: Options,
-        /// Take databases that have moved, or an older release's or backup's that do not say whose they are, for this data
-        /// directory's. Those that say they are another deployment's are refused all the same.
+        /// Accept databases that have moved, or that an older release or a backup left without a mark, as this data directory's. Databases
+        /// marked as another deployment's are still refused.
         #[arg(long)]
         adopt: bool,
     },
-    /// Show what this is: a cloud of its own, three moves, and a host that dies; under a minute, and nothing is left behind.
+    /// Show a demonstration: a cloud of its own, three moves, and a host that dies. It takes under a minute and leaves nothing behind.
     Demo {
         /// Also write the service's log to standard error: error, warn, info, debug, trace, or per module.
         #[arg(long, value_name = "LEVEL")]
         log: Option<String>,
     },
-    /// List migrations, newest first, of the running service.
+    /// List migrations of the running service, newest first.
     Migrations {
         #[command(flatten)]
         reach: reach::Reach,
-        /// Only those of this server: its name, its id, or the beginning of its id.
+        /// Only migrations of this server: its name, its id, or the beginning of its id.
         #[arg(long)]
         server: Option<String>,
-        /// Only those in this state: running, unwinding, done, unwound or needs_operator.
+        /// Only migrations in this state: running, unwinding, done, unwound or needs_operator.
         #[arg(long)]
         status: Option<String>,
     },
     /// Show a migration's journal: each step, attempt, outcome and error.
     Migration {
-        /// Its id, or the beginning of it.
+        /// The migration's id, or the beginning of it.
         #[arg(value_name = "ID")]
         id: String,
         #[command(flatten)]
         reach: reach::Reach,
-        /// Follow it until it ends.
+        /// Follow the migration until it ends.
         #[arg(long)]
         watch: bool,
     },
-    /// Say which invariants do not hold, in a running service or in the data of a stopped one.
+    /// Report the invariants that do not hold, in a running service or in the data of a stopped one.
     ///
-    /// Ends with 0 when all hold, 3 when one does not, 4 when none was found broken but something did not answer, and 5 when there
-    /// is nothing to audit, such as a data directory that cannot be used.
+    /// Exit codes: 0 if all hold, 3 if one does not, 4 if none was found broken but a part did not answer, and 5 if there is nothing to
+    /// audit, for example because the data directory cannot be used.
     Audit {
         #[command(flatten)]
         reach: reach::Reach,
-        /// Also read every image, volume and disk, and compare it with what was written to it.
+        /// Also read every image, volume and disk, and compare it with its recorded checksum.
         #[arg(long)]
         deep: bool,
-        /// Print the report as JSON, as /ops/v1/audit answers it.
+        /// Print the report as JSON, as /ops/v1/audit returns it.
         #[arg(long)]
         json: bool,
     },
-    /// Run the whole cloud under a seed, with faults and in virtual time; a seed replays to the same trace.
+    /// Simulate the whole cloud from a seed, with faults and in virtual time. A seed replays to an equal trace.
     ///
-    /// Ends with 0 when every seed was good, and 3 when one was not.
+    /// Exit codes: 0 if every seed was good, and 3 if one was not.
     Simulate(simulate::Simulate),
     /// Run chaos experiments from files, or check the files.
     Chaos {
         #[command(subcommand)]
         command: chaos::Chaos,
     },
-    /// Work on the keys that seal tokens.
+    /// Manage the keys that seal tokens.
     Token {
         #[command(subcommand)]
         command: token::Token,
     },
-    /// Work on the databases.
+    /// Manage the databases.
     Db {
         #[command(subcommand)]
         command: DbCommand,
@@ -110,38 +110,38 @@ enum Command {
 
 #[derive(Subcommand)]
 enum DbCommand {
-    /// Bring every schema up to date. The service does the same when it starts.
+    /// Bring all schemas up to date. The service does this too when it starts.
     Migrate(Options),
-    /// Fill in, in the data of a stopped service, which servers' delete was asked for, where mappings of an older release do not say.
+    /// Complete mappings of an older release in the data of a stopped service: record which servers' delete was requested.
     ///
-    /// May be run again and again. Ends with 0 when nothing is left to fill in, 3 when --max-count was reached, 4 when a cell did not
-    /// answer and something is left there, and 5 when nothing could be done.
+    /// Can be repeated. Exit codes: 0 if nothing is left to complete, 3 if --max-count was reached, 4 if a cell did not answer and has
+    /// mappings left, and 5 if nothing could be done.
     PopulateQueuedForDelete(Populate),
-    /// Fill in, in the data of a stopped service, whose servers are, where mappings of an older release do not say.
+    /// Complete mappings of an older release in the data of a stopped service: record the servers' users.
     ///
-    /// Ends as populate-queued-for-delete.
+    /// Exit codes as in populate-queued-for-delete.
     PopulateUserId(Populate),
-    /// Remove old files from the data directory's lost+found, where a start keeps files that no record knows.
+    /// Remove old files from the data directory's lost+found, where a start keeps files without a record.
     PurgeLost(purge_lost::PurgeLost),
 }
 
-/// How much is filled in.
+/// The extent of a populate command.
 #[derive(Args, Clone)]
 struct Populate {
     #[command(flatten)]
     place: Place,
-    /// Mappings to write at most [default: all].
+    /// The maximum number of mappings to write [default: all].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_count: Option<u32>,
 }
 
-/// Where a service's data and its configuration are.
+/// The paths of a service's data and configuration.
 #[derive(Args, Clone)]
 struct Place {
-    /// Where everything that must survive a restart is kept [default: cellshift-data].
+    /// The directory for everything that must survive a restart [default: cellshift-data].
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// A TOML file with any option; `cellshift config` prints those in force.
+    /// A TOML file with any option. `cellshift config` prints the options in force.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
@@ -152,18 +152,18 @@ impl Place {
     }
 }
 
-/// The options of subcommands that start a service or look at how it would start.
+/// The options of subcommands that start a service or show how it would start.
 #[derive(Args, Clone)]
 struct Options {
     #[command(flatten)]
     place: Place,
-    /// Where to listen, such as localhost:8774, or :8774 for every IPv4 address [default: 127.0.0.1:8774].
+    /// The address to listen on, such as localhost:8774, or :8774 for every IPv4 address [default: 127.0.0.1:8774].
     #[arg(long, value_name = "ADDR:PORT", value_parser = crate::config::listen::address)]
     listen: Option<SocketAddr>,
-    /// Cells beside cell0 [default: those there are; at the first start 2].
+    /// The number of cells beside cell0 [default: the present cells; at the first start 2].
     #[arg(long, value_name = "N")]
     cells: Option<u32>,
-    /// Simulated hosts per cell [default: those there are; in a new cell 2].
+    /// The number of simulated hosts per cell [default: the present hosts; in a new cell 2].
     #[arg(long, value_name = "N")]
     hosts_per_cell: Option<u32>,
 }
@@ -175,10 +175,10 @@ impl Options {
     }
 }
 
-/// Why a subcommand ended without doing its work: one sentence for the terminal.
+/// The reason why a subcommand failed: one sentence for the terminal.
 type Failure = Box<dyn std::error::Error>;
 
-/// Runs the subcommand; what goes wrong is one sentence on standard error and a non-zero exit code.
+/// Runs the subcommand. A failure prints one sentence on standard error and returns a non-zero exit code.
 pub fn run(cli: Cli) -> ExitCode {
     data_dir::create_for_owner_only();
     let done = match cli.command {
@@ -207,14 +207,14 @@ pub fn run(cli: Cli) -> ExitCode {
     }))
 }
 
-/// Its log is silent unless asked for: the demo tells its story itself.
+/// Disables the log unless it is requested, because the demo tells its story itself.
 fn demo(log: Option<String>) -> Result<ExitCode, Failure> {
     crate::logging::init(&Log { level: log.unwrap_or_else(|| "off".into()), ..Log::default() })?;
     actix_rt::System::new().block_on(crate::demo::run())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Opening a database migrates it. Cells that the next start would add are added here, without hosts.
+/// Migrates the databases by opening them. Adds the cells that the next start would add, without hosts.
 fn migrate_databases(config: Config) -> Result<ExitCode, Failure> {
     crate::logging::init(&config.log)?;
     let data = data_dir::DataDir::take_existing(&config.data_dir)?;

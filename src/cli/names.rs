@@ -1,4 +1,4 @@
-//! Servers and migrations as people call them: by name, by id, or by the beginning of an id, as experiments and tables print it.
+//! Finds servers and migrations by name, by id, or by the beginning of an id, as experiments and tables print it.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use uuid::Uuid;
 use super::Failure;
 use crate::client::{Client, OPERATORS};
 
-/// Pages of a list that are read at most: a hundred thousand migrations.
+/// The maximum number of pages that are read of a list: a hundred thousand migrations.
 const PAGES_MAX: usize = 100;
-/// Candidates that an error lists at most.
+/// The maximum number of candidates in an error.
 const LISTED_MAX: usize = 10;
 
-/// The server of this name or id, or the only one whose id begins so.
+/// Returns the server with this name or id, or the only server whose id begins with this text.
 pub(super) async fn server(client: &Client, text: &str) -> Result<Uuid, Failure> {
     if let Ok(id) = Uuid::parse_str(text) {
         return Ok(id);
@@ -30,7 +30,7 @@ pub(super) async fn server(client: &Client, text: &str) -> Result<Uuid, Failure>
     the_only(text, "server", found)
 }
 
-/// The migration of this id, or the only one whose id begins so.
+/// Returns the migration with this id, or the only migration whose id begins with this text.
 pub(super) async fn migration(client: &Client, text: &str) -> Result<Uuid, Failure> {
     if let Ok(id) = Uuid::parse_str(text) {
         return Ok(id);
@@ -59,7 +59,7 @@ fn the_only(text: &str, what: &str, found: BTreeMap<Uuid, String>) -> Result<Uui
     }
 }
 
-/// The servers of this very name, in every project.
+/// Returns the servers with exactly this name, in all projects.
 async fn named(client: &Client, name: &str) -> Result<BTreeMap<Uuid, String>, Failure> {
     let pattern: String = reqwest::Url::parse_with_params("http://x/", [("name", format!("^{}$", regex::escape(name)))])?
         .query()
@@ -70,7 +70,7 @@ async fn named(client: &Client, name: &str) -> Result<BTreeMap<Uuid, String>, Fa
     Ok(servers.filter_map(|server| Some((id_of(&server["id"])?, format!("server {}, {name}", server["id"].as_str()?)))).collect())
 }
 
-/// All migrations, newest first.
+/// Returns all migrations, newest first.
 async fn migrations(client: &Client) -> Result<Vec<Value>, Failure> {
     let (mut all, mut marker) = (Vec::new(), String::new());
     for _ in 0..PAGES_MAX {
@@ -86,7 +86,7 @@ async fn migrations(client: &Client) -> Result<Vec<Value>, Failure> {
     Ok(all)
 }
 
-/// The beginning of an id, without its hyphens; none when the text cannot be one.
+/// Returns the beginning of an id, without its hyphens; none if the text cannot be one.
 fn beginning(text: &str) -> Option<String> {
     let digits: String = text.chars().filter(|letter| *letter != '-').collect::<String>().to_lowercase();
     let is_hex = !digits.is_empty() && digits.len() <= 32 && digits.chars().all(|digit| digit.is_ascii_hexdigit());

@@ -1,5 +1,5 @@
-//! `cellshift db populate-queued-for-delete` and `populate-user-id`: fill in what mappings of an older release do not say, from the
-//! cells' records. What is filled in stays; a cell that does not answer is named and left for another time.
+//! `cellshift db populate-queued-for-delete` and `populate-user-id`: complete mappings of an older release from the cells' records. Values
+//! that are set stay; a silent cell is named and left for another run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -15,39 +15,39 @@ use crate::db::DbError;
 use crate::db::cell::CellDb;
 use crate::env::Env;
 
-/// The exit code when as much was filled in as was asked for, and more is left.
+/// The exit code if --max-count was reached and more is left.
 const MORE: u8 = 3;
-/// The exit code when a cell did not answer and something is left there.
+/// The exit code if a cell did not answer and has mappings left.
 const SILENT: u8 = 4;
-/// The exit code when nothing could be done.
+/// The exit code if nothing could be done.
 const IMPOSSIBLE: u8 = 5;
-/// Mappings in one commit at most.
+/// The maximum number of mappings in one commit.
 const BATCH: i64 = 100;
-/// How long a cell may take for one batch.
+/// The maximum time of a cell for one batch.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is filled in.
+/// The column to complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum What {
-    /// Whether a delete was asked for.
+    /// Whether the delete was requested.
     Deletes,
-    /// Whose the server is.
+    /// The server's user.
     Users,
 }
 
-/// What came of it.
+/// The result of a populate command.
 #[derive(Default)]
 struct Filled {
     written: u64,
-    /// As many as were asked for, and something is left.
+    /// True if the maximum was reached and more is left.
     more: bool,
-    /// Cells that did not answer, and why.
+    /// The silent cells, with the reasons.
     silent: Vec<(String, String)>,
-    /// Mappings whose cell has no record to fill them in from.
+    /// The number of mappings whose cell has no record of the server.
     unknown: u64,
 }
 
-/// Prints what was filled in and what is left.
+/// Prints the numbers of completed and remaining mappings.
 pub(super) fn run(asked: Populate, what: What) -> ExitCode {
     fill_in(asked, what).unwrap_or_else(|failure| {
         complain!("{failure}");
@@ -83,7 +83,7 @@ fn fill_in(asked: Populate, what: What) -> Result<ExitCode, Failure> {
 struct Work {
     stored: Stored,
     what: What,
-    /// Mappings that may still be written.
+    /// The number of mappings that may still be written.
     left: i64,
     filled: Filled,
 }
@@ -104,7 +104,7 @@ impl Work {
         Ok(self.filled)
     }
 
-    /// The servers of one cell, or those that no cell has yet, batch by batch.
+    /// Completes the mappings of one cell, or of servers that no cell has yet, batch by batch.
     async fn fill_in_where(&mut self, cell: Option<(Uuid, &CellDb)>, name: &str) -> Result<(), DbError> {
         let mut marker = None;
         loop {
@@ -141,7 +141,7 @@ impl Work {
             None => Vec::new(),
         };
         let written = match self.what {
-            // A server of which the cell knows nothing is not called deleted: that it is missing is for the audit to say.
+            // A server that the cell does not know is not marked as deleted: the audit must report that it is missing.
             What::Deletes => {
                 let deleted: BTreeSet<Uuid> = fates.into_iter().filter(|fate| fate.deleted).map(|fate| fate.uuid).collect();
                 self.stored.api.fill_in_flags(batch, deleted).await?

@@ -1,5 +1,5 @@
-//! `cellshift db purge-lost`: the only way by which files leave `lost+found/`. A running service does not mind: it puts files
-//! there when it starts and reads none.
+//! `cellshift db purge-lost`: the only way to remove files from `lost+found/`. It may run beside a service, which adds files there at its
+//! start and reads none.
 
 use std::process::ExitCode;
 
@@ -10,20 +10,20 @@ use super::data_dir::DataDirError;
 use super::{Failure, Place, terminal};
 use crate::services::lost_and_found;
 
-/// The files that are removed.
+/// Selects the files to remove.
 #[derive(Args, Clone)]
 pub(super) struct PurgeLost {
     #[command(flatten)]
     place: Place,
-    /// Only what was found before this time: 2026-11-23T08:00:00Z, or 2026-11-23 for its beginning in UTC.
+    /// Only files found before this time: 2026-11-23T08:00:00Z, or 2026-11-23 for its beginning in UTC.
     #[arg(long, value_name = "TIME", value_parser = time)]
     before: DateTime<Utc>,
-    /// Say what would be removed, and remove nothing.
+    /// Print the files that would be removed, and remove nothing.
     #[arg(long)]
     dry_run: bool,
 }
 
-/// Removes the files and names each.
+/// Removes the files and prints their names.
 pub(super) fn run(asked: PurgeLost) -> Result<ExitCode, Failure> {
     let data = asked.place.load()?.data_dir;
     if !data.is_dir() {

@@ -1,4 +1,4 @@
-//! The service that a command speaks to: that of a data directory, one at a URL, or a cloud as openstackclient knows it.
+//! Finds the service that a command speaks to: a data directory's, a URL's, or a cloud's as openstackclient knows it.
 
 use std::path::Path;
 
@@ -9,8 +9,8 @@ use crate::client::credentials::{Credentials, clouds_file};
 use crate::client::{ADMIN, CLOUDS_FILE, Client};
 use crate::config::Config;
 
-/// The ways to name a service. Without any: the data directory `cellshift-data` if it is there, else the cloud that `OS_CLOUD` names,
-/// else the one that the other `OS_*` variables describe.
+/// The ways to name a service. By default the data directory `cellshift-data` if it exists, else the cloud in `OS_CLOUD`, else the cloud of
+/// the other `OS_*` variables.
 #[derive(Args, Clone)]
 pub(super) struct Reach {
     #[command(flatten)]
@@ -18,31 +18,31 @@ pub(super) struct Reach {
     /// The running service at this URL, such as http://127.0.0.1:8774.
     #[arg(long, value_name = "URL", conflicts_with_all = ["data_dir", "config"])]
     url: Option<String>,
-    /// The token for --url [default: that of the variable OS_TOKEN].
+    /// The token for --url [default: the variable OS_TOKEN].
     #[arg(long, value_name = "TOKEN", requires = "url")]
     token: Option<String>,
-    /// The running service that is this cloud of clouds.yaml, which is looked for where openstackclient looks. Without --data-dir,
-    /// --config, --url, --os-cloud and a directory cellshift-data, the variables OS_CLOUD or OS_AUTH_URL, OS_USERNAME and so on say which.
+    /// The running service of this cloud in clouds.yaml, which is searched where openstackclient searches. Without --data-dir, --config,
+    /// --url, --os-cloud and a directory cellshift-data, the variables OS_CLOUD or OS_AUTH_URL, OS_USERNAME and so on select the service.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["data_dir", "config", "url"])]
     os_cloud: Option<String>,
 }
 
-/// The service or directory that a command works on.
+/// The service or the directory that a command works on.
 pub(super) enum Target {
     /// A data directory, whose service may run or not.
     Data(Box<Config>),
-    /// A service that runs.
+    /// A running service.
     Service(Login),
 }
 
-/// A way into a running service.
+/// The credentials for a running service.
 pub(super) enum Login {
     Token { url: String, token: Option<String> },
     As(Box<Credentials>),
 }
 
 impl Login {
-    /// The administrator of the service that holds the data directory.
+    /// Returns the credentials of the administrator of the data directory's service.
     pub(super) fn of_data(config: &Config) -> Result<Login, Failure> {
         Ok(Login::As(Box::new(Credentials::of_cloud(&config.data_dir.join(CLOUDS_FILE), ADMIN)?)))
     }
@@ -56,7 +56,7 @@ impl Login {
 }
 
 impl Reach {
-    /// The service that is meant; nothing has been asked yet.
+    /// Returns the selected service, without a connection to it.
     pub(super) fn target(self) -> Result<Target, Failure> {
         self.target_in(variable)
     }
@@ -84,7 +84,7 @@ impl Reach {
         Ok(Target::Data(Box::new(config)))
     }
 
-    /// A client of the running service.
+    /// Returns a client of the running service.
     pub(super) async fn client(self) -> Result<Client, Failure> {
         let login = match self.target()? {
             Target::Data(config) => Login::of_data(&config)?,
@@ -94,7 +94,7 @@ impl Reach {
     }
 }
 
-/// A variable that is set to something.
+/// Returns a variable that is set and not empty.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -1,4 +1,4 @@
-//! `cellshift serve`: takes the data directory and the address, opens the cloud, serves until told to stop.
+//! `cellshift serve`: holds the data directory and the address, opens the cloud, and serves until it is told to stop.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::signals::Signals;
 pub(super) fn run(config: Config) -> Result<ExitCode, Failure> {
     logging::init(&config.log)?;
     let data = DataDir::take(&config.data_dir)?;
-    // The address is taken before anything is made behind it; connections wait meanwhile.
+    // Binds the address before anything is made; connections wait meanwhile.
     let listener = server::bind(config.http.listen)?;
     let mut config = config;
     config.http.listen = listener.local_addr()?;
@@ -50,7 +50,7 @@ async fn serve(config: Config, listener: std::net::TcpListener) -> Result<(), Fa
     }
 }
 
-/// Says where the service is and what to type next. Nobody may be reading: that does not matter.
+/// Prints the service's address and the next commands. It does not matter if nobody reads.
 fn announce(cloud: &Cloud) -> Result<(), Failure> {
     let (config, data) = (&cloud.config, cloud.config.data_dir.display());
     let listen = config.http.listen;

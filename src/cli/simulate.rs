@@ -1,4 +1,4 @@
-//! `cellshift simulate`: runs seeds of the deterministic simulation, each twice when asked, and says how to see a failure again.
+//! `cellshift simulate`: runs seeds of the deterministic simulation, each twice if requested, and prints how to repeat a failure.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::chaos::experiment::fault::PlannedFault;
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::simulation::{Options, Outcome, minimise, run_with};
 
-/// The exit code when a seed failed.
+/// The exit code if a seed failed.
 const FAILED: u8 = 3;
 
 #[derive(Args)]
@@ -25,10 +25,10 @@ pub(super) struct Simulate {
     /// The seed to run.
     #[arg(long, value_name = "N", conflicts_with = "seeds", value_parser = clap::value_parser!(u64).range(..u64::MAX))]
     seed: Option<u64>,
-    /// Seeds to run, the last one not included.
+    /// The seeds to run, without the last one.
     #[arg(long, value_name = "A..B", value_parser = range)]
     seeds: Option<Range<u64>>,
-    /// A TOML file that says what differs from the default scenario.
+    /// A TOML file with the differences from the default scenario.
     #[arg(long, value_name = "F")]
     scenario: Option<PathBuf>,
     /// Run each seed twice and compare the traces.
@@ -40,7 +40,7 @@ pub(super) struct Simulate {
     /// Print the whole trace.
     #[arg(long)]
     trace: bool,
-    /// Threads that run seeds; as many as there are processors by default.
+    /// The number of threads that run seeds [default: the number of processors].
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 }
@@ -55,7 +55,7 @@ fn range(text: &str) -> Result<Range<u64>, String> {
     }
 }
 
-/// What the runs came to.
+/// The results of all runs.
 #[derive(Default)]
 struct Total {
     seeds: u64,
@@ -100,7 +100,7 @@ pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
     Ok(conclude(&total, began))
 }
 
-/// An experiment's file; the failure names the file, the line, and what is allowed there.
+/// Reads an experiment's file. A failure names the file, the line, and the allowed values.
 pub(super) fn read(file: &Path) -> Result<Scenario, Failure> {
     let text = std::fs::read_to_string(file).map_err(|error| format!("the scenario {} cannot be read: {error}", file.display()))?;
     Ok(check::parse(&text).map_err(|complaints| {
@@ -113,7 +113,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
-/// A simulated death is told in the trace; only other panics are worth a message.
+/// Hides the messages of simulated deaths, which the trace contains. Other panics are still printed.
 pub(super) fn quiet_experiments() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
@@ -169,7 +169,7 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -
     Ok(())
 }
 
-/// What was wrong, with as few faults as show it, and the command that shows it again.
+/// Prints the violations, a smaller set of faults that shows them, and the command to repeat.
 fn explain(asked: &Simulate, scenario: &Scenario, outcome: &Outcome, kept: &[usize], faults: &[PlannedFault]) -> Result<(), Failure> {
     for violation in &outcome.findings.violations {
         say!("  {violation}");

@@ -1,12 +1,12 @@
-//! Text on standard output and standard error. A reader that has gone away, as `head` does, makes a command neither panic nor fail:
-//! the rest of its text goes nowhere, and its exit code says what it always says.
+//! Text on standard output and standard error. If the reader has gone away, as `head` does, a command neither panics nor fails: the rest of
+//! its text is dropped, and its exit code stays.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-/// Why standard output took no more.
+/// The error with which standard output stopped.
 static STOPPED: OnceLock<std::io::Error> = OnceLock::new();
 
 /// Writes a line to standard output.
@@ -21,29 +21,29 @@ macro_rules! complain {
 
 pub(super) use {complain, say};
 
-/// Writes text to standard output as it is.
+/// Writes text to standard output.
 pub(super) fn out(text: Arguments<'_>) {
     if is_gone() {
         return;
     }
     let mut out = std::io::stdout().lock();
     if let Err(error) = out.write_fmt(text).and_then(|()| out.flush()) {
-        // Another thread may have met the same.
+        // Another thread may have met the error first.
         let _ = STOPPED.set(error);
     }
 }
 
-/// Writes text to standard error as it is; nobody may be reading.
+/// Writes text to standard error, even if nobody reads it.
 pub(super) fn err(text: Arguments<'_>) {
     let _ = std::io::stderr().lock().write_fmt(text);
 }
 
-/// Whether standard output takes no more: a command with much to say may end.
+/// True if standard output takes no more, so that a command with much output may end.
 pub(super) fn is_gone() -> bool {
     STOPPED.get().is_some()
 }
 
-/// The exit code of a command that would end with this one: another when its text is lost, as on a full disk.
+/// Returns the exit code of a command that would end with `code`: a failure if its text is lost, for example on a full disk.
 pub(super) fn ended(code: ExitCode) -> ExitCode {
     match STOPPED.get() {
         Some(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -1,4 +1,4 @@
-//! `cellshift token rotate`: replaces the key that seals tokens, of a running service or a stopped one.
+//! `cellshift token rotate`: replaces the key that seals tokens, of a running or a stopped service.
 
 use std::process::ExitCode;
 
@@ -11,15 +11,15 @@ use crate::services::identity::keys;
 
 #[derive(Subcommand)]
 pub(super) enum Token {
-    /// Seal tokens with the next key from now on. Tokens of before stay good until they expire, and running services notice by themselves.
+    /// Seal tokens with the next key from now on. Present tokens stay valid until they expire, and running services notice the change.
     ///
-    /// The service may run or not. Services on other machines that share its databases need a copy of the keys' file before the next
-    /// rotation: the key that is staged now is the one that seals then.
+    /// The service may run or not. Services on other machines that share its databases need a copy of the key file before the next
+    /// rotation, because the key that is staged now will seal then.
     Rotate {
         #[command(flatten)]
         place: Place,
-        /// Also forget every key of before, as after a leak of the file: all tokens end at once, and operations cannot read the
-        /// secrets that they have stored sealed.
+        /// Also drop all former keys, for example after a leak of the file. All tokens end at once, and operations cannot read their sealed
+        /// secrets any more.
         #[arg(long)]
         forget_old: bool,
     },

@@ -1,4 +1,4 @@
-//! A client's credentials and the service that takes them: a cloud of `clouds.yaml`, or the `OS_*` variables, as openstackclient reads them.
+//! A client's credentials and their identity service: a cloud of `clouds.yaml`, or the `OS_*` variables, as openstackclient reads them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 
 use super::ClientError;
 
-/// The cloud's settings, by names as in `clouds.yaml`: `auth_url`, `username`, `project_name` and so on.
+/// The cloud's settings, with names as in `clouds.yaml`: `auth_url`, `username`, `project_name` and so on.
 type Options = BTreeMap<String, String>;
 
-/// The domain where none is named.
+/// The default domain.
 const DOMAIN: &str = "default";
 
-/// A proof of who the caller is, for one identity service.
+/// Credentials for one identity service.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// Where it came from, for errors.
+    /// Their origin, for errors.
     pub named: String,
     /// The identity service's URL, without `/v3`.
     pub auth_url: String,
@@ -37,7 +37,7 @@ struct CloudEntry {
 }
 
 impl Credentials {
-    /// A cloud of the file.
+    /// Reads a cloud of the file.
     pub fn of_cloud(file: &Path, cloud: &str) -> Result<Credentials, ClientError> {
         let failed = |reason: String| ClientError::NoClouds { path: file.to_owned(), reason };
         let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
@@ -49,7 +49,7 @@ impl Credentials {
         Credentials::of_options(cloud.to_owned(), &options)
     }
 
-    /// The `OS_*` variables.
+    /// Reads the `OS_*` variables.
     pub fn of_environment(variables: impl IntoIterator<Item = (String, String)>) -> Result<Credentials, ClientError> {
         let named = |(name, value): (String, String)| Some((name.strip_prefix("OS_")?.to_lowercase(), value));
         let options = variables.into_iter().filter_map(named).filter(|(_, value)| !value.is_empty()).collect();
@@ -87,7 +87,7 @@ impl Credentials {
     }
 }
 
-/// The scope that the token shall have; none leaves it to the identity service.
+/// Returns the requested scope of the token; none leaves it to the identity service.
 fn scope(options: &Options) -> Option<Value> {
     if options.get("system_scope").is_some_and(|scope| scope == "all") {
         return Some(json!({"system": {"all": true}}));
@@ -100,7 +100,7 @@ fn scope(options: &Options) -> Option<Value> {
     id.or_else(|| options.get("domain_name").map(|name| named("name", name)))
 }
 
-/// A user or a project: by its id, or by its name and domain.
+/// Returns a user or a project by its id, or by its name and domain.
 fn reference(options: &Options, what: &str) -> Option<Value> {
     let first = |keys: &[String]| keys.iter().find_map(|key| options.get(key));
     if let Some(id) = first(&[format!("{what}_id")]) {
@@ -120,7 +120,8 @@ fn with(mut object: Value, key: &str, value: &str) -> Value {
     object
 }
 
-/// The `clouds.yaml` that openstackclient would read: that of `OS_CLIENT_CONFIG_FILE`, of this directory, of the user, of the machine.
+/// Returns the `clouds.yaml` that openstackclient would read: that of `OS_CLIENT_CONFIG_FILE`, of this directory, of the user, or of the
+/// machine.
 pub fn clouds_file(variable: impl Fn(&str) -> Option<String>) -> PathBuf {
     if let Some(named) = variable("OS_CLIENT_CONFIG_FILE").filter(|named| !named.is_empty()) {
         return named.into();

@@ -11,17 +11,18 @@ use crate::services::identity::{Cost, Lockout, Settings};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Identity {
-    /// The file of the keys that seal tokens, by default `token-keys` under the data directory. Services that share their databases
-    /// must share the keys, too: name one file, or copy it before each rotation.
+    /// The file with the keys that seal tokens, by default `token-keys` in the data directory. Services that share their databases must
+    /// also share the keys: name one file, or copy it before each rotation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_keys: Option<PathBuf>,
-    /// Passwords checked at a time; 0 takes half of the cores. Logins past it wait their turn, and are answered 503 when it does not come.
+    /// The maximum number of passwords checked concurrently; 0 means half of the cores. Further logins wait, and are answered 503 if they
+    /// wait too long.
     pub password_checks: usize,
-    /// A user who gives so many wrong passwords in a row is locked out; 0 locks nobody out.
+    /// The number of wrong passwords in a row that locks a user out; 0 locks nobody out.
     pub lockout_attempts: u32,
-    /// How long, from the last wrong one; 0 locks the user out until an administrator sets a password.
+    /// The time of a lockout, from the last wrong password; 0 locks the user out until an administrator sets a password.
     pub lockout_duration: Seconds,
-    /// The cost of a password's hash. No file says it: only tests make it cheaper.
+    /// The cost of a password's hash. No file can set it: only tests make it cheaper.
     #[serde(skip)]
     pub password_cost: Cost,
 }
@@ -34,7 +35,7 @@ impl Default for Identity {
 }
 
 impl Identity {
-    /// As the service takes them.
+    /// Returns the settings for the service.
     pub fn settings(&self) -> Settings {
         let lockout = Lockout { attempts: self.lockout_attempts, duration: self.lockout_duration.duration() };
         let lockout = Some(lockout).filter(|lockout| lockout.attempts > 0);

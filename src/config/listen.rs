@@ -1,4 +1,4 @@
-//! Where the service listens, as operators write it: an address or a name of this machine, and a port.
+//! The address to listen on, as operators write it: an address or a name of this machine, and a port.
 
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 
@@ -7,8 +7,7 @@ use serde::{Deserialize, Deserializer, de};
 /// The allowed forms, for errors.
 const MUST_BE: &str = "ADDRESS:PORT, such as 127.0.0.1:8774, localhost:8774, or :8774 for every IPv4 address of this machine";
 
-/// The address that the text means. Names are looked up; of a name's addresses the first IPv4 one is taken, else the first. The error
-/// says what is allowed.
+/// Parses an address. Looks names up, and prefers a name's first IPv4 address. An error names the allowed forms.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(address) = text.parse() {
         return Ok(address);
@@ -28,7 +27,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     chosen.copied().ok_or_else(|| format!("{host:?} has no address: it must be {MUST_BE}"))
 }
 
-/// Reads [`address`] from a file.
+/// Parses an [`address`] in a file.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     address(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }

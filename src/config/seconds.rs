@@ -1,10 +1,10 @@
-//! A span of time as operators write it: seconds, with a fraction if they like.
+//! A time span in seconds, with an optional fraction.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Seconds, not negative.
+/// A non-negative number of seconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Seconds(Duration);
 

@@ -1,4 +1,4 @@
-//! What a configuration file may say, and how a wrong one is refused.
+//! Tests of valid configuration files, and of the refusal of wrong ones.
 
 use super::*;
 

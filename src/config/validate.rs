@@ -1,4 +1,4 @@
-//! What values options may have. A wrong one stops the start, with the key's name and what is allowed.
+//! The permitted values of options. A wrong value stops the start, with the key's name and the permitted values.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use crate::db::connection::{has_what_it_demands, is_postgres};
 use crate::logging;
 use crate::saga::step_name::StepName;
 
-/// Cells beside cell0 at most.
+/// The maximum number of cells beside cell0.
 pub const CELLS_MAX: u32 = 100;
 
-/// Checks every value.
+/// Checks all values.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     amounts(config)?;
     times(config)?;
@@ -156,7 +156,7 @@ fn databases(config: &Config) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// What lives in memory would be gone with the first connection.
+/// Refuses a database in memory, because it would be lost with its first connection.
 fn check_database(key: &str, url: &str) -> Result<(), ConfigError> {
     let is_file = !url.is_empty() && !url.contains("://") && !url.starts_with("file:") && !url.starts_with(':');
     refuse(!is_postgres(url) && !is_file, key, "a postgres:// URL or the path of a SQLite file")?;

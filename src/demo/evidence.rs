@@ -1,5 +1,5 @@
-//! What a guest's disks hold, proved by checksums. A running guest goes on appending to its disks, so the proof is about the
-//! bytes that were there at the first look: they must be there unchanged at the second.
+//! Proves the contents of a guest's disks with checksums. A running guest continues to append, so the proof covers the bytes of the first
+//! look: the second look must find them unchanged.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,37 +13,37 @@ use super::stage::Stage;
 use crate::services::volume::VolumeService;
 use crate::virt::hypervisor::ROOT;
 
-/// Bytes read at once.
+/// The number of bytes read at once.
 const BLOCK: usize = 1 << 20;
 
-/// The first so many bytes of a disk.
+/// The first `bytes` bytes of a disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Content {
     pub bytes: u64,
-    /// SHA-256 in hex, over the blocks that hold anything but zeros and their positions.
+    /// SHA-256 in hex, over all blocks that are not zero, and their positions.
     pub checksum: String,
 }
 
-/// Of a server's disks, at one time.
+/// The contents of a server's disks at one time.
 pub struct Evidence {
     pub root: Content,
     pub volume: Content,
 }
 
 impl Evidence {
-    /// All that the disks hold now.
+    /// Reads all present bytes of the disks.
     pub async fn take(stage: &Stage, server: &Server) -> Result<Evidence, DemoError> {
         let (root, volume) = paths(stage, server).await?;
         Ok(Evidence { root: read(stage, root, None).await?, volume: read(stage, volume, None).await? })
     }
 
-    /// The same bytes as in `self`, where the server's disks are now.
+    /// Reads as many bytes as in `self`, from the disks' present place.
     pub async fn again(&self, stage: &Stage, server: &Server) -> Result<Evidence, DemoError> {
         let (root, volume) = paths(stage, server).await?;
         Ok(Evidence { root: read(stage, root, Some(self.root.bytes)).await?, volume: read(stage, volume, Some(self.volume.bytes)).await? })
     }
 
-    /// Shows them.
+    /// Prints the contents.
     pub fn show(&self, stage: &Stage) {
         for (name, content) in [("root disk", &self.root), ("volume", &self.volume)] {
             stage.narrator.fact(name, &format!("{:>13} bytes  sha256 {}…", grouped(content.bytes), &content.checksum[..24]));
@@ -51,7 +51,7 @@ impl Evidence {
     }
 }
 
-/// The files behind the server's root disk, on the host that the API names, and behind its volume.
+/// Returns the files of the server's root disk, on the host that the API names, and of its volume.
 async fn paths(stage: &Stage, server: &Server) -> Result<(PathBuf, PathBuf), DemoError> {
     let host = server.look(stage).await?.host;
     let cell = stage.cell_handle(&host).await?;
@@ -73,7 +73,7 @@ async fn read(stage: &Stage, path: PathBuf, bytes: Option<u64>) -> Result<Conten
     content.map_err(|source| DemoError::Io { what, source })
 }
 
-/// Of a file's first bytes, all of them unless told how many.
+/// Reads the first bytes of a file, or all.
 fn checksum(path: &Path, bytes: Option<u64>) -> std::io::Result<Content> {
     let mut file = File::open(path)?;
     let size = file.metadata()?.len();
@@ -83,7 +83,7 @@ fn checksum(path: &Path, bytes: Option<u64>) -> std::io::Result<Content> {
     while at < bytes {
         let length = usize::try_from(bytes - at).unwrap_or(BLOCK).min(BLOCK);
         file.read_exact(&mut block[..length])?;
-        // A new volume is a gibibyte of nothing.
+        // Skips zeros, because a new volume is a gibibyte of zeros.
         if block[..length] != zeros[..length] {
             hasher.update(at.to_be_bytes());
             hasher.update(&block[..length]);
@@ -94,7 +94,7 @@ fn checksum(path: &Path, bytes: Option<u64>) -> std::io::Result<Content> {
     Ok(Content { bytes, checksum })
 }
 
-/// Digits in groups of three.
+/// Groups digits in threes.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&[u8]> = digits.as_bytes().rchunks(3).rev().collect();

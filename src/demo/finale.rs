@@ -1,4 +1,4 @@
-//! The end: the audit over everything, and one line that sums it up.
+//! The end: the audit of everything, and one line of summary.
 
 use tokio::time::Instant;
 
@@ -7,7 +7,7 @@ use super::narrator::wrapped;
 use super::stage::Stage;
 use crate::chaos::audit;
 
-/// Audits the cloud; an error unless it is clean and everything answered.
+/// Audits the cloud. Fails unless it is clean and all parts answered.
 pub async fn audit(stage: &Stage, began: Instant) -> Result<(), DemoError> {
     let narrator = &stage.narrator;
     narrator.heading("The audit");

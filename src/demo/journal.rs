@@ -1,4 +1,4 @@
-//! A saga's journal as a timeline.
+//! Shows a saga's journal as a timeline.
 
 use tokio::time::Instant;
 
@@ -9,10 +9,10 @@ use super::stage::{LOOK_EVERY, PATIENCE, Stage, items, text};
 use crate::actors::migration_view::{MigrationView, StepView};
 use crate::client::OPERATORS;
 
-/// Columns of the bars.
+/// The width of the bars in columns.
 const BARS: i64 = 24;
 
-/// The server's newest saga, once it is over.
+/// Returns the server's newest saga, once it is over.
 pub async fn newest(stage: &Stage, server: &Server) -> Result<MigrationView, DemoError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
@@ -30,13 +30,13 @@ pub async fn newest(stage: &Stage, server: &Server) -> Result<MigrationView, Dem
     }
 }
 
-/// A saga with its steps.
+/// Returns a saga with its steps.
 pub async fn by_id(stage: &Stage, uuid: &str) -> Result<MigrationView, DemoError> {
     let body = stage.admin.get(OPERATORS, &format!("/migrations/{uuid}")).await?;
     serde_json::from_value(body).map_err(|error| DemoError::Wrong(format!("the journal of {uuid} cannot be read: {error}")))
 }
 
-/// Shows each attempt at each step: when it began, which side, how it ended and how long it took.
+/// Prints each attempt at each step: its beginning, side, outcome and duration.
 pub fn show(stage: &Stage, view: &MigrationView) {
     let narrator = &stage.narrator;
     let span = (view.updated_at - view.started_at).num_milliseconds().max(1);
@@ -47,7 +47,7 @@ pub fn show(stage: &Stage, view: &MigrationView) {
     let mut told = None;
     for step in view.steps.iter().flatten() {
         show_step(stage, view, step, span);
-        // Tries that fail alike are told of once.
+        // Prints the error once for tries with equal errors.
         if step.error.is_some() && step.error != told {
             show_error(stage, step);
         }
@@ -83,7 +83,7 @@ fn show_error(stage: &Stage, step: &StepView) {
     }
 }
 
-/// Where in the whole it lies; at least one column.
+/// Returns the bar of an attempt within the whole time; at least one column.
 fn bar(begun: i64, took: i64, span: i64) -> String {
     let column = |at: i64| usize::try_from(at * BARS / span).unwrap_or(0);
     let first = column(begun).min(column(span) - 1);

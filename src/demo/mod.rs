@@ -1,6 +1,6 @@
-//! `cellshift demo`: a cloud of its own in a temporary directory, driven over HTTP as a client would, with what happens told on
-//! the terminal. Three servers move from old to new hardware: one is confirmed, one reverted, and one loses its target host on
-//! the way. Everything that is shown is read from the APIs, the services and the hosts; what is not as it should be is an error.
+//! `cellshift demo`: a cloud in a temporary directory, driven over HTTP as by a client, and narrated on the terminal. Three servers move
+//! from old to new hardware: one is confirmed, one is reverted, and one loses its target host on the way. All shown facts are read from the
+//! APIs, the services and the hosts; a wrong fact is an error.
 
 mod evidence;
 mod finale;
@@ -22,7 +22,7 @@ use crate::signals::Signals;
 use narrator::Narrator;
 use stage::Stage;
 
-/// Why the demonstration did not come to its good end: one sentence.
+/// The reason why the demonstration failed, in one sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
     #[error("the demo's cloud cannot be opened: {0}")]
@@ -45,11 +45,11 @@ pub enum DemoError {
     Interrupted,
 }
 
-/// Tells the whole story; an error when anything is not as it should be. The cloud and its directory are gone afterwards.
+/// Tells the whole story. Fails if anything is wrong. The cloud and its directory are removed afterwards.
 pub async fn run() -> Result<(), DemoError> {
     let mut signals = Signals::listen().map_err(|source| DemoError::Io { what: "signals".into(), source })?;
     let narrator = Narrator::for_stdout();
-    // A signal that comes meanwhile is remembered: what has been made is taken down again.
+    // Remembers a signal that comes meanwhile, so that the cloud is still taken down.
     let stage = Stage::set(narrator).await?;
     let told = tokio::select! {
         biased;
@@ -69,7 +69,7 @@ async fn tell(stage: &Stage) -> Result<(), DemoError> {
     finale::audit(stage, began).await
 }
 
-/// An error unless what was found is what should be there.
+/// Fails unless the found value is the wanted one.
 fn expect<T: PartialEq + std::fmt::Display>(what: &str, found: T, wanted: T) -> Result<(), DemoError> {
     if found == wanted { Ok(()) } else { Err(DemoError::Wrong(format!("{what} is {found} and should be {wanted}"))) }
 }

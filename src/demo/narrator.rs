@@ -1,18 +1,18 @@
-//! Lines on the terminal: with colour when somebody looks, plain when they go elsewhere.
+//! Lines on the terminal, with colour if standard output is a terminal.
 
 use std::io::{IsTerminal, Write};
 
-/// Columns of prose.
+/// The width of prose in columns.
 const WIDTH: usize = 92;
 
-/// Tells the story on standard output. A reader who has gone away changes nothing of how it ends.
+/// Tells the story on standard output. A missing reader does not change its end.
 #[derive(Clone, Copy)]
 pub struct Narrator {
     colour: bool,
 }
 
 impl Narrator {
-    /// Coloured when standard output is a terminal and `NO_COLOR` is not set.
+    /// Uses colour if standard output is a terminal and `NO_COLOR` is not set.
     pub fn for_stdout() -> Narrator {
         Narrator { colour: std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() }
     }
@@ -29,7 +29,7 @@ impl Narrator {
         self.line(&format!("{} {} {}", self.paint("2", "──"), self.paint("1;36", text), self.paint("2", &rule)));
     }
 
-    /// A paragraph.
+    /// Prints a paragraph.
     pub fn say(&self, text: &str) {
         self.line("");
         for line in wrapped(text, WIDTH) {
@@ -38,34 +38,34 @@ impl Narrator {
         self.line("");
     }
 
-    /// What a user would type for what the demo does now.
+    /// Prints the command with which a user would do the next work of the demo.
     pub fn command(&self, text: &str) {
         self.line(&format!("  {}", self.paint("33", &format!("$ {text}"))));
     }
 
-    /// Something that was read, with its name.
+    /// Prints a fact with its name.
     pub fn fact(&self, name: &str, value: &str) {
         self.line(&format!("    {} {value}", self.paint("2", &format!("{name:<11}"))));
     }
 
-    /// Something that was checked and is right.
+    /// Prints a successful check.
     pub fn good(&self, text: &str) {
         self.line(&format!("  {} {text}", self.paint("1;32", "✓")));
     }
 
-    /// A line as it is.
+    /// Prints a line.
     pub fn line(&self, text: &str) {
         // Nobody may be reading any more.
         let _ = writeln!(std::io::stdout().lock(), "{}", text.trim_end());
     }
 
-    /// Text in a colour or weight, by the terminal's code for it.
+    /// Paints text in a colour or weight, by the terminal's code for it.
     pub fn paint(&self, code: &str, text: &str) -> String {
         if self.colour { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
     }
 }
 
-/// Words in lines of at most so many columns; a longer word has a line of its own.
+/// Wraps words to lines of at most `width` columns. A longer word has its own line.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {

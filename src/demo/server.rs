@@ -1,4 +1,4 @@
-//! A server of the story: made over the API with a port and a volume, and looked at.
+//! A server of the story: made over the API with a port and a volume, and checked.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::stage::{LOOK_EVERY, PATIENCE, Stage, items, text};
 use super::{DemoError, expect};
 
-/// A server and what it was made with.
+/// A server with its port and volume.
 pub struct Server {
     pub id: Uuid,
     pub name: String,
@@ -15,7 +15,7 @@ pub struct Server {
     pub volume: String,
 }
 
-/// What the API tells of a server.
+/// The API's view of a server.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sight {
     pub status: String,
@@ -23,12 +23,12 @@ pub struct Sight {
     pub host: String,
     pub flavor: String,
     pub addresses: Vec<String>,
-    /// Why it is in ERROR.
+    /// The reason why it is in ERROR.
     pub fault: String,
 }
 
 impl Server {
-    /// Makes a port and a volume and a server with both, and waits until it runs.
+    /// Makes a port, a volume and a server with both, and waits until it runs.
     pub async fn create(stage: &Stage, name: &str, flavor: &str) -> Result<Server, DemoError> {
         let (member, narrator) = (&stage.member, &stage.narrator);
         let networks = member.get("network", "/v2.0/networks?name=private").await?;
@@ -76,13 +76,13 @@ impl Server {
         Ok(text(&volume["volume"], "status").to_owned())
     }
 
-    /// Waits until no operation holds it: the last step of one may come after what its user sees of it.
+    /// Waits until no operation holds the server: an operation's last step may follow the state that users see.
     async fn at_rest(&self, stage: &Stage) -> Result<(), DemoError> {
         let rest = tokio::time::timeout(PATIENCE, stage.running.tree.conductor.until_at_rest(self.id)).await;
         Ok(rest.map_err(|_| DemoError::TooLong { what: format!("server {} is at rest", self.name), patience: PATIENCE })??)
     }
 
-    /// As the operator sees it: with its host.
+    /// Returns the operator's view, which has the host.
     pub async fn look(&self, stage: &Stage) -> Result<Sight, DemoError> {
         let body = stage.admin.get("compute", &format!("/servers/{}", self.id)).await?;
         let server = &body["server"];
@@ -98,13 +98,13 @@ impl Server {
         })
     }
 
-    /// Asks for an action, as its owner.
+    /// Requests an action as the server's owner.
     pub async fn act(&self, stage: &Stage, body: Value) -> Result<(), DemoError> {
         stage.member.post("compute", &format!("/servers/{}/action", self.id), body).await?;
         Ok(())
     }
 
-    /// Waits for a status, telling of the tasks on the way; any other status than these is wrong.
+    /// Waits for a status, and prints the tasks on the way. Fails on any other status.
     pub async fn until(&self, stage: &Stage, wanted: &str, on_the_way: &[&str]) -> Result<Sight, DemoError> {
         let deadline = Instant::now() + PATIENCE;
         let mut tasks: Vec<String> = Vec::new();
@@ -137,7 +137,7 @@ impl Server {
         Ok(())
     }
 
-    /// The guest writes a line to each of its disks.
+    /// Lets the guest write a line to each of its disks.
     pub async fn write(&self, stage: &Stage, host: &str, line: &str) -> Result<(), DemoError> {
         let cell = stage.cell_handle(host).await?;
         let written = cell.hosts.guest_write(host, self.id, format!("\n{line}\n").into_bytes(), PATIENCE).await;
@@ -146,7 +146,7 @@ impl Server {
         Ok(())
     }
 
-    /// Port and volume are where the server is: the port is bound there and active, the volume attached there and in use.
+    /// Checks that port and volume are with the server: the port is bound to the host and active, and the volume is in use.
     pub async fn check_belongings(&self, stage: &Stage, host: &str) -> Result<(), DemoError> {
         let port = stage.admin.get("network", &format!("/v2.0/ports/{}", self.port)).await?;
         expect("the host of the port", text(&port["port"], "binding:host_id"), host)?;
@@ -154,7 +154,7 @@ impl Server {
         expect("the status of the volume", &*self.volume_status(stage).await?, "in-use")
     }
 
-    /// No guest of this server is left on a host, and no disk.
+    /// Checks that a host has no guest and no disk of this server.
     pub async fn check_gone_from(&self, stage: &Stage, host: &str) -> Result<(), DemoError> {
         let cell = stage.cell_handle(host).await?;
         let hypervisor = cell.hypervisor(host).ok_or_else(|| DemoError::Wrong(format!("host {host} has no hypervisor")))?;
@@ -165,7 +165,7 @@ impl Server {
     }
 }
 
-/// A flavor's id by its name.
+/// Returns a flavor's id by its name.
 pub async fn flavor_id(stage: &Stage, name: &str) -> Result<String, DemoError> {
     let flavors = stage.member.get("compute", "/flavors").await?;
     let found = items(&flavors["flavors"]).iter().find(|flavor| flavor["name"] == name);

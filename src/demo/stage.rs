@@ -1,4 +1,4 @@
-//! The demo's cloud: opened in a temporary directory, launched on a port of its own, and taken down at the end.
+//! The demo's cloud: opened in a temporary directory, launched on its own port, and taken down at the end.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -17,19 +17,19 @@ use crate::http::server;
 use crate::launch::{Running, launch};
 use crate::virt::Operation;
 
-/// Longer than anything here takes on a slow machine.
+/// Longer than any step of the demo takes on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Pause between two looks at the API.
+/// The pause between two reads of the API.
 pub const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// What lets a member's resize leave its cell.
+/// Allows a member's resize to leave its cell.
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
 
-/// The cloud, the callers and the teller.
+/// The cloud, its callers and the narrator.
 pub struct Stage {
     pub running: Running,
-    /// An ordinary user: whose servers they are.
+    /// An ordinary user, who owns the servers.
     pub member: Client,
-    /// An operator: sees hosts, cells and journals.
+    /// An operator, who sees hosts, cells and journals.
     pub admin: Client,
     pub narrator: Narrator,
     dir: TempDir,
@@ -63,7 +63,7 @@ impl Stage {
         self.dir.close().map_err(|source| DemoError::Io { what: "the temporary directory".into(), source })
     }
 
-    /// Says what there is.
+    /// Prints the parts of the cloud.
     pub async fn introduce(&self) -> Result<(), DemoError> {
         let narrator = &self.narrator;
         narrator.title("cellshift demo");
@@ -76,7 +76,7 @@ impl Stage {
         for cell in self.cells().await?.iter().filter(|cell| !items(&cell["hosts"]).is_empty()) {
             let hosts: Vec<&str> = items(&cell["hosts"]).iter().filter_map(|host| host["name"].as_str()).collect();
             let hardware = aggregates["aggregates"].as_array().into_iter().flatten().filter(|aggregate| {
-                // A zone is an aggregate too; the others here are kinds of hardware.
+                // Leaves out zones, which are aggregates too; the others here are kinds of hardware.
                 aggregate["availability_zone"].is_null()
                     && hosts.iter().all(|host| items(&aggregate["hosts"]).contains(&Value::from(*host)))
             });
@@ -88,12 +88,12 @@ impl Stage {
         Ok(())
     }
 
-    /// The cells with their hosts, as the operators' API tells them.
+    /// Returns the cells with their hosts from the operators' API.
     pub async fn cells(&self) -> Result<Vec<Value>, DemoError> {
         Ok(items(&self.admin.get(OPERATORS, "/cells").await?["cells"]).to_vec())
     }
 
-    /// The name of the cell that a host is in.
+    /// Returns the name of a host's cell.
     pub async fn cell_of(&self, host: &str) -> Result<String, DemoError> {
         let cells = self.cells().await?;
         let holds = |cell: &&Value| items(&cell["hosts"]).iter().any(|known| known["name"] == host);
@@ -101,7 +101,7 @@ impl Stage {
         Ok(text(cell, "name").to_owned())
     }
 
-    /// The handle through which a host's power is switched and its guest writes.
+    /// Returns the handle that switches a host's power and lets its guest write.
     pub async fn cell_handle(&self, host: &str) -> Result<CellHandle, DemoError> {
         let name = self.cell_of(host).await?;
         let handle = self.running.tree.cell(&name).cloned();
@@ -109,17 +109,17 @@ impl Stage {
     }
 }
 
-/// A hypervisor takes its time: without, every step would be over before anybody could see it.
+/// Gives the hypervisor latencies, because otherwise all steps would be over before anybody could see them.
 fn latencies() -> std::collections::BTreeMap<Operation, u64> {
     [(Operation::Define, 600), (Operation::Start, 250), (Operation::GuestShutdown, 300), (Operation::CopyDisks, 200)].into()
 }
 
-/// The elements of a JSON array; none of anything else.
+/// Returns the elements of a JSON array; none for other values.
 pub fn items(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A text field; empty when it is missing.
+/// Returns a text field; empty if it is missing.
 pub fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }

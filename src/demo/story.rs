@@ -14,7 +14,7 @@ use crate::actors::migration_view::MigrationView;
 
 const OLD: &str = "gen1.small";
 const NEW: &str = "gen2.small";
-/// Where the third server's target loses its power: the source guest is off and released, nothing runs anywhere.
+/// The step at which the third server's target loses its power: the source guest is off and released, and no guest runs.
 const FATAL_STEP: &str = "prepare_at_target";
 
 /// A server before its move.
@@ -25,7 +25,7 @@ struct Before {
     evidence: Evidence,
 }
 
-/// One: it moves, keeps everything, and its owner is content.
+/// Part one: the server moves, keeps everything, and its owner confirms.
 pub async fn moved_and_confirmed(stage: &Stage) -> Result<(), DemoError> {
     stage.narrator.heading("1  Moved to new hardware, and confirmed");
     stage.narrator.say("A server with a port and a volume starts its life on the old hardware.");
@@ -43,7 +43,7 @@ pub async fn moved_and_confirmed(stage: &Stage) -> Result<(), DemoError> {
     unharmed(stage, &before, &after).await
 }
 
-/// Two: it moves, and its owner wants it back.
+/// Part two: the server moves, and its owner reverts.
 pub async fn moved_and_reverted(stage: &Stage) -> Result<(), DemoError> {
     stage.narrator.heading("2  Moved, and taken back");
     stage.narrator.say("Another server moves in the same way.");
@@ -58,7 +58,7 @@ pub async fn moved_and_reverted(stage: &Stage) -> Result<(), DemoError> {
     unharmed(stage, &before, &after).await
 }
 
-/// Three: the target dies under the move.
+/// Part three: the target dies during the move.
 pub async fn target_killed(stage: &Stage) -> Result<(), DemoError> {
     stage.narrator.heading("3  The target host dies in the middle of the move");
     stage.narrator.say(
@@ -101,7 +101,7 @@ async fn resize(stage: &Stage, before: &Before) -> Result<Sight, DemoError> {
     Ok(moved)
 }
 
-/// Cuts the target's power at the fatal step; gives the target.
+/// Cuts the target's power at the fatal step, and returns the target.
 async fn resize_into_disaster(stage: &Stage, before: &Before) -> Result<String, DemoError> {
     let server = &before.server;
     let faults = &stage.running.tree.faults;
@@ -123,7 +123,7 @@ async fn resize_into_disaster(stage: &Stage, before: &Before) -> Result<String, 
     Ok(target)
 }
 
-/// Gives the host its power back and waits until nothing is owed any more.
+/// Gives the host its power back, and waits until no debt is left.
 async fn power_on(stage: &Stage, host: &str, view: &MigrationView) -> Result<(), DemoError> {
     let owed = view.debts.len();
     stage.narrator.say(&format!(
@@ -148,7 +148,7 @@ async fn power_on(stage: &Stage, host: &str, view: &MigrationView) -> Result<(),
     Ok(())
 }
 
-/// Shows the server's newest saga, which must be of this kind and have ended so.
+/// Prints the server's newest saga, and checks its kind and final state.
 async fn ended(stage: &Stage, server: &Server, saga: &str, state: &str) -> Result<MigrationView, DemoError> {
     let view = journal::newest(stage, server).await?;
     expect("the newest operation", &*view.saga, saga)?;
@@ -157,7 +157,7 @@ async fn ended(stage: &Stage, server: &Server, saga: &str, state: &str) -> Resul
     Ok(view)
 }
 
-/// The server is as it was before, and nothing of it is left at the target.
+/// Checks that the server is as before, and that the target has nothing of it.
 async fn back_home(stage: &Stage, before: &Before, after: &Sight, target: &str) -> Result<(), DemoError> {
     expect("the host", &*after.host, &*before.sight.host)?;
     expect("the flavor", &*after.flavor, &*before.sight.flavor)?;
@@ -166,7 +166,7 @@ async fn back_home(stage: &Stage, before: &Before, after: &Sight, target: &str) 
     Ok(())
 }
 
-/// Addresses, port, volume and every byte are as before.
+/// Checks that addresses, port, volume and all bytes are as before.
 async fn unharmed(stage: &Stage, before: &Before, after: &Sight) -> Result<(), DemoError> {
     let (old, new) = (before.sight.addresses.join(", "), after.addresses.join(", "));
     expect("the address", &*new, &*old)?;

@@ -1,4 +1,4 @@
-//! Tells the demo when a saga comes to a certain step; changes nothing itself.
+//! Notifies the demo when a saga reaches a certain step, without any other effect.
 
 use std::sync::Mutex;
 
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::chaos::point::{Fault, FaultPlan, Moment, Point};
 
-/// Goes off once, when the server's saga is about to begin the step's act.
+/// Fires once, when the server's saga is about to begin the step's act.
 pub struct Tripwire {
     server: Uuid,
     step: &'static str,
@@ -15,7 +15,7 @@ pub struct Tripwire {
 }
 
 impl Tripwire {
-    /// With the end that learns of it.
+    /// Returns a tripwire with the receiver of its notification.
     pub fn new(server: Uuid, step: &'static str) -> (Tripwire, oneshot::Receiver<()>) {
         let (off, reached) = oneshot::channel();
         (Tripwire { server, step, off: Mutex::new(Some(off)) }, reached)

@@ -1,4 +1,4 @@
-//! `deployment.toml` in the data directory: whose it is, and where its databases are.
+//! `deployment.toml` in the data directory: the deployment's id, and the places of its databases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -17,19 +17,19 @@ pub const NAME: &str = "deployment.toml";
 const HEAD: &str = "# Whose directory this is and where its databases are, as the last start found them. Written by cellshift;\n\
                     # docs/OPERATING.md says when to edit it.\n";
 
-/// How far the databases have been marked.
+/// The progress of marking the databases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// The first start has begun: a database may still be empty.
     Making,
-    /// The first start of a release that marks databases has begun, over those of one that did not: a mark may be missing.
+    /// A release with marks has begun its first start over unmarked databases: a mark may be missing.
     Adopting,
-    /// Every database has been marked.
+    /// All databases are marked.
     Whole,
 }
 
-/// Where the databases are, without passwords; files below the data directory relative to it.
+/// The places of the databases, without passwords. Files below the data directory are relative to it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Places {
     pub api: String,
@@ -38,7 +38,7 @@ pub struct Places {
     pub cells: BTreeMap<String, String>,
 }
 
-/// The file's content.
+/// The file's contents.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DeploymentFile {
     pub id: Uuid,
@@ -50,15 +50,15 @@ pub struct DeploymentFile {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Directory {
     pub file: Option<DeploymentFile>,
-    /// A start has finished in it, or it holds images, volumes or guests.
+    /// True if a start has finished in it, or it contains images, volumes or guests.
     pub is_used: bool,
-    /// Ids of images and volumes whose bytes are here.
+    /// The ids of images and volumes whose files are here.
     pub bytes: BTreeSet<String>,
-    /// Ids of servers whose guests are here.
+    /// The ids of servers whose guests are here.
     pub guests: BTreeSet<String>,
 }
 
-/// Reads a data directory; an error names the file.
+/// Reads a data directory. An error names the file.
 pub fn read(data: &Path) -> Result<Directory, String> {
     let path = data.join(NAME);
     let told = |error: &dyn std::fmt::Display| format!("{} cannot be read: {error}", path.display());
@@ -84,7 +84,7 @@ pub fn read(data: &Path) -> Result<Directory, String> {
     Ok(Directory { file, is_used, bytes, guests })
 }
 
-/// Replaces the file, durably.
+/// Replaces the file durably.
 pub fn write(data: &Path, file: &DeploymentFile) -> io::Result<()> {
     let text = toml::to_string(file).map_err(io::Error::other)?;
     write_private(&data.join(NAME), &format!("{HEAD}{text}"))?;

@@ -1,5 +1,5 @@
-//! Whether a data directory and its databases belong together. Pure: it is given what a look found, and refuses with a sentence
-//! that names both sides and their options.
+//! Decides whether a data directory and its databases belong together. Pure: it gets the results of looks, and refuses with a sentence that
+//! names both sides and their options.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,13 +11,13 @@ use crate::db::Schema;
 use crate::db::deployment::facts::{ApiFacts, ServicesFacts};
 use crate::db::deployment::{Part, Sight};
 
-/// A database or the data directory, as messages name it.
+/// A database or the data directory, for messages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Named {
-    /// `the API database`.
+    /// For example `the API database`.
     pub what: String,
     pub place: String,
-    /// The option that names it: `[database] api`.
+    /// The option for it: `[database] api`.
     pub option: String,
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for Named {
     }
 }
 
-/// A database with what a look found.
+/// A database with the result of a look.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Seen {
     pub named: Named,
@@ -47,7 +47,7 @@ impl Seen {
     }
 }
 
-/// Why nothing is opened. Nothing has been changed.
+/// The reason why nothing is opened. Nothing has been changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refusal {
     #[error("{0} belongs to deployment {1}, and {2} to deployment {3}: name a directory and databases that belong together")]
@@ -82,21 +82,21 @@ pub enum Refusal {
     File(String),
 }
 
-/// How a start goes about the marks.
+/// The way in which a start treats the marks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// There is nothing yet: a new deployment is made.
+    /// Nothing exists yet: makes a new deployment.
     New,
     /// Everything is marked.
     Whole(Uuid),
-    /// A first start was interrupted: it is finished.
+    /// Finishes an interrupted first start.
     Making(Uuid),
-    /// Records without marks are taken over, under this id or a new one, when [`unrelated`] has nothing against it.
+    /// Takes over records without marks, under this id or a new one, unless [`unrelated`] refuses.
     Adopting(Option<Uuid>),
 }
 
-/// Judges the data directory, the API database and the services database. `adopt` is the operator's word that databases
-/// without marks belong to the directory.
+/// Judges the data directory, the API database and the services database. `adopt` is the operator's assurance that unmarked databases
+/// belong to the directory.
 pub fn judge(directory: &Named, found: &Directory, api: &Seen, services: &Seen, adopt: bool) -> Result<Standing, Refusal> {
     of_its_kind(api, Schema::Api, Part::Api)?;
     of_its_kind(services, Schema::Services, Part::Services)?;
@@ -108,7 +108,7 @@ pub fn judge(directory: &Named, found: &Directory, api: &Seen, services: &Seen, 
     {
         return Err(Refusal::Differ(Box::new(one.clone()), id, Box::new(other.clone()), differing));
     }
-    // Records of one are beside nothing of the other. The API database is always made first.
+    // If one database has records, the other must exist. The API database is always made first.
     for (gone, beside) in [(api, services), (services, api)] {
         if gone.is_blank() && holds_records_of(beside, gone) {
             return Err(gone_beside(gone, &beside.named));
@@ -142,22 +142,22 @@ pub fn judge(directory: &Named, found: &Directory, api: &Seen, services: &Seen, 
     }
 }
 
-/// Whether `there` can only be as it is when `gone` has held records: with marks, because the API database remembers each
-/// that was marked; without, because cells are mapped after both databases were made.
+/// True if the state of `there` implies that `gone` had records: with marks, because the API database records each marked database;
+/// without, because cells are mapped after both databases were made.
 fn holds_records_of(there: &Seen, gone: &Seen) -> bool {
     match &there.sight {
         Sight::Absent | Sight::Empty => false,
         // The services database is made after the API database.
         _ if there.named.option == SERVICES => true,
         Sight::Marked(marks) => gone.named.option == SERVICES && marks.others.contains(&Part::Services),
-        // Judged by its cells, in `unrelated`.
+        // `unrelated` judges it by its cells.
         Sight::Unmarked { .. } => false,
     }
 }
 
-/// The option that names the API database.
+/// The option for the API database.
 pub const API: &str = "[database] api";
-/// The option that names the services database.
+/// The option for the services database.
 pub const SERVICES: &str = "[database] services";
 
 fn gone_beside(gone: &Seen, beside: &Named) -> Refusal {
@@ -175,8 +175,7 @@ fn of_its_kind(seen: &Seen, schema: Schema, part: Part) -> Result<(), Refusal> {
     Err(Refusal::Another(Box::new(seen.named.clone()), another))
 }
 
-/// Why databases without marks may not belong together: each of two sides holds ids that the other should know,
-/// and knows none of them.
+/// Says why unmarked databases may not belong together: each of two sides has ids that the other should know but does not.
 pub fn unrelated(
     directory: (&Named, &Directory),
     api: (&Seen, &ApiFacts),

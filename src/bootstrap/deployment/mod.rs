@@ -1,8 +1,8 @@
-//! Before anything is opened: do the data directory and the databases belong to one deployment? `file` is what the directory
-//! says, `judge` decides; a refusal leaves every file and table as it was.
+//! Checks, before anything is opened, whether the data directory and the databases belong to one deployment. `file` reads the directory,
+//! `judge` decides; a refusal leaves all files and tables unchanged.
 //!
-//! The first start writes its id into the directory, then marks each database before it makes anything there, and at its end
-//! notes that all is whole. So a start that was interrupted is told from one whose databases are gone.
+//! The first start writes its id into the directory, marks each database before it makes anything there, and at its end records that all is
+//! whole. This distinguishes an interrupted start from lost databases.
 
 pub mod file;
 pub mod judge;
@@ -29,22 +29,22 @@ use judge::{API, Named, Refusal, SERVICES, Seen, Standing};
 
 /// A deployment whose directory and databases belong together, as far as they answer.
 pub struct Deployment {
-    /// Its id, the same for all time.
+    /// Its id, which never changes.
     pub id: Uuid,
-    /// Nothing is stored yet.
+    /// True if nothing is stored yet.
     pub is_new: bool,
-    /// The directory's record; none in a simulation, whose databases are gone with it.
+    /// The directory's file; none in a simulation, whose databases do not outlive it.
     file: Option<DeploymentFile>,
     data: PathBuf,
-    /// Tables without marks are taken over.
+    /// True if unmarked tables are taken over.
     adopting: bool,
     adopt_asked: bool,
-    /// Databases that the API database knows to be marked.
+    /// The databases that are marked according to the API database.
     marked: BTreeSet<Part>,
-    /// Ids of servers by the cell that they are mapped to, and of resource providers; read where cells without marks may be.
+    /// The ids of servers by cell, and of resource providers. Read only if unmarked cells are possible.
     servers: BTreeMap<String, BTreeSet<String>>,
     providers: BTreeSet<String>,
-    /// Cells whose databases did not answer, and why.
+    /// The silent cells, with the reasons.
     pub unanswered: BTreeMap<String, String>,
 }
 
@@ -58,7 +58,7 @@ struct Look {
     services_facts: ServicesFacts,
 }
 
-/// Looks at everything and decides. Nothing is changed, whatever comes of it.
+/// Looks at all parts and decides. Changes nothing in any case.
 pub(super) async fn identify(config: &Config, env: &Env) -> Result<Deployment, BootstrapError> {
     if env.blocking() == Blocking::Inline {
         return Ok(Deployment::of_simulation(config));
@@ -98,7 +98,7 @@ fn named(what: &str, place: String, option: &str) -> Named {
     Named { what: what.to_owned(), place, option: option.to_owned() }
 }
 
-/// The effective URL of the API database or the services database.
+/// Returns the URL of the API database or the services database.
 pub(super) fn url_of(config: &Config, part: Part) -> String {
     let (named, file) = match part {
         Part::Services => (&config.database.services, "services.db"),
@@ -133,7 +133,7 @@ fn look(config: &Config) -> Result<Look, BootstrapError> {
         api_facts.cells = facts::cells(&api_url)?;
     }
     let mut services_facts = ServicesFacts::default();
-    // Where every mark is there, nothing has to be concluded from records.
+    // If all marks exist, no conclusion from records is needed.
     if config.adopt || !is_marked_wholly(standing, &api.sight, &api_facts) {
         if there(&api) {
             facts::read_servers(&api_url, &mut api_facts)?;
@@ -162,7 +162,7 @@ fn reason_of(error: DbError) -> String {
     }
 }
 
-/// A database that is elsewhere than the directory remembers is another one until the operator says otherwise.
+/// Refuses a database in another place than the directory remembers, until the operator confirms the move.
 fn has_not_moved(config: &Config, now: &Named, was: Option<&String>) -> Result<(), Refusal> {
     match was.filter(|was| **was != now.place) {
         None => Ok(()),
@@ -170,11 +170,11 @@ fn has_not_moved(config: &Config, now: &Named, was: Option<&String>) -> Result<(
     }
 }
 
-/// A cell to look at: one that is mapped, or that this start would map.
+/// A cell to look at: mapped, or to be mapped by this start.
 struct CellToLook {
     named: Named,
     name: String,
-    /// None for one that is still to be mapped.
+    /// None if it is not mapped yet.
     uuid: Option<Uuid>,
     url: String,
 }
@@ -217,7 +217,7 @@ impl Deployment {
         }
     }
 
-    /// All cells at once; a cell that does not answer is left for later.
+    /// Looks at all cells concurrently. A silent cell is left for later.
     async fn look_at_cells(&mut self, config: &Config, env: &Env, look: &Look) -> Result<(), BootstrapError> {
         let cells = cells_to_look(config, &look.api_facts);
         let mut places: BTreeMap<&str, &Named> = BTreeMap::new();
@@ -233,7 +233,7 @@ impl Deployment {
         let asked = cells.iter().map(|cell| self.look_at_cell(env, cell, patience));
         for (cell, answer) in cells.iter().zip(join_all(asked).await) {
             match answer {
-                // A file that is not there may be on a disk that is not mounted: the cell is down.
+                // A missing file may be on a disk that is not mounted, so the cell counts as down.
                 Ok(Ok(()) | Err(Misfit::Absent)) => {}
                 Ok(Err(misfit)) => {
                     let why = match cell.uuid {
@@ -254,7 +254,7 @@ impl Deployment {
         let url = cell.url.clone();
         let owner = match cell.uuid {
             Some(uuid) => self.owner_of_cell(uuid, false),
-            // Nothing of this deployment has ever been in it: no id fits.
+            // This deployment has never used it, so no id fits.
             None => {
                 let part = Part::Cell(Uuid::from_u128(u128::MAX));
                 Owner { deployment: self.id, part, must_exist: false, unmarked: Unmarked::Refused }
@@ -267,14 +267,14 @@ impl Deployment {
         }
     }
 
-    /// Whose the API database or the services database must be; none in a simulation.
+    /// Returns the required owner of the API database or the services database; none in a simulation.
     fn owner(&self, part: Part) -> Option<Owner> {
         let file = self.file.as_ref()?;
         let unmarked = if self.adopting { Unmarked::Taken } else { Unmarked::Refused };
         Some(Owner { deployment: self.id, part, must_exist: file.state == State::Whole, unmarked })
     }
 
-    /// Whose a cell's database must be; `holds_records` when other databases know of records in it.
+    /// Returns the required owner of a cell's database. `holds_records` if other databases know of records in it.
     fn owner_of_cell(&self, cell: Uuid, holds_records: bool) -> Owner {
         let part = Part::Cell(cell);
         let is_marked = self.marked.contains(&part);
@@ -290,7 +290,7 @@ impl Deployment {
         Owner { deployment: self.id, part, must_exist, unmarked }
     }
 
-    /// Says in the data directory whose it is, before any database is marked.
+    /// Writes the deployment's id into the data directory, before any database is marked.
     pub(super) async fn begin(&mut self, config: &Config, env: &Env) -> Result<(), BootstrapError> {
         if env.blocking() == Blocking::Inline || (self.file.is_some() && !self.adopting) {
             return Ok(());
@@ -312,13 +312,13 @@ impl Deployment {
         Ok(db)
     }
 
-    /// A cell's database, which is still to be opened.
+    /// Returns a cell's database without opening it.
     pub(super) fn unopened_cell(&self, mapping: &CellMapping, url: String, holds_records: bool, env: &Env) -> Db {
         let owner = self.file.as_ref().map(|_| self.owner_of_cell(mapping.uuid, holds_records));
         Db::unopened(&mapping.name, Location { url, schema: Schema::Cell, owner }, env)
     }
 
-    /// Remembers in the API database that this one has been marked; from now on it is never made anew.
+    /// Records in the API database that this database is marked, so that it is never created again.
     pub(super) async fn note_marked(&self, api: &ApiDb, part: Part) -> Result<(), DbError> {
         match self.file.is_some() && !self.marked.contains(&part) {
             true => api.note_marked(part, self.id).await,
@@ -326,14 +326,14 @@ impl Deployment {
         }
     }
 
-    /// Notes, in a cell's setup, that the cell's database is marked.
+    /// Makes the note with which a cell's setup records the mark.
     pub(super) fn note_for(&self, api: &ApiDb, cell: Uuid) -> Option<MarkNote> {
         let part = Part::Cell(cell);
         let wanted = self.file.is_some() && !self.marked.contains(&part);
         wanted.then(|| MarkNote { api: api.clone(), part, deployment: self.id })
     }
 
-    /// Everything has been made or taken over: notes that, and where the databases are.
+    /// Records that everything is made or taken over, and the places of the databases.
     pub(super) async fn finish(&mut self, config: &Config, env: &Env, cells: &[CellMapping]) -> Result<(), BootstrapError> {
         let Some(known) = self.file.clone() else { return Ok(()) };
         let data = &config.data_dir;
@@ -356,7 +356,7 @@ impl Deployment {
     }
 }
 
-/// A note for the API database that a cell's database has been marked.
+/// A note for the API database that a cell's database is marked.
 pub(super) struct MarkNote {
     api: ApiDb,
     part: Part,

@@ -1,4 +1,4 @@
-//! Clouds and variables as openstackclient's users have them.
+//! Tests of clouds and variables in the forms that openstackclient's users write.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Every way in which a data directory and two databases can be beside each other.
+//! Tests of all combinations of a data directory and two databases.
 
 use super::super::file::{DeploymentFile, Places};
 use super::*;
@@ -56,7 +56,7 @@ fn a_first_start_that_was_interrupted_anywhere_goes_on() {
     ] {
         assert_eq!(standing(&making, api, services, false), Ok(Standing::Making(ONE)));
     }
-    // Once the API database knows that the services database was marked, that one held records.
+    // If the API database knows that the services database was marked, then the services database had records.
     refused(&making, marked(Part::Api, ONE), Sight::Empty, true, &[SERVICES, API, "not made anew"]);
     refused(&making, Sight::Absent, marked(Part::Services, ONE), true, &[SERVICES, API, "not made anew"]);
 }
