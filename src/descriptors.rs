@@ -1,4 +1,4 @@
-//! How many files and sockets the process may open, and how many of them are clients'.
+//! The limit of open files and sockets, and the clients' share of it.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -6,16 +6,16 @@ use crate::config::Http;
 use crate::db::POOL_SIZE;
 use crate::http::front::connections::RESERVE;
 
-/// Connections at most when the configuration names no figure: more cost memory for nothing.
+/// The maximum number of connections if the configuration names none: more would cost memory without use.
 const CONNECTIONS_AT_MOST: usize = 8192;
 
-/// Below this the service is not worth starting.
+/// The minimum number of connections for a useful service.
 const CONNECTIONS_AT_LEAST: usize = 64;
 
-/// For logs, folders, sockets of other kinds, and what hosts write while they copy disks.
+/// Descriptors for logs, folders, other sockets, and files that hosts write while they copy disks.
 const BESIDES: usize = 256;
 
-/// A SQLite database has its file, its log and their shared memory; PostgreSQL one socket.
+/// A SQLite database has a file, a log and their shared memory; PostgreSQL has one socket.
 const FILES_PER_DATABASE_CONNECTION: usize = 3;
 
 /// The system allows too few open files.
@@ -30,7 +30,7 @@ pub struct TooFew {
     limit: usize,
 }
 
-/// Raises the process's limit of open files to what it may have, and gives it.
+/// Raises the process's limit of open files to its hard limit, and returns it.
 pub fn raise() -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -44,7 +44,7 @@ pub fn raise() -> usize {
     now.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
 
-/// How many connections clients may have, so that they never take what databases, hosts and images need.
+/// Returns the number of connections for clients, so that they leave enough for databases, hosts and images.
 pub fn connections(http: &Http, databases: usize, limit: usize) -> Result<usize, TooFew> {
     let pooled = databases * POOL_SIZE as usize * FILES_PER_DATABASE_CONNECTION;
     let reserved = pooled + http.max_transfers * 2 + 2 * RESERVE + BESIDES;

@@ -1,7 +1,7 @@
-//! The parts that a test or a simulation replaces: the clock, the source of ids, the keys of secrets, and where blocking work runs.
+//! The parts that a test or a simulation replaces: the clock, the source of ids, the keys of secrets, and the threads of blocking work.
 //!
-//! Everything that needs the time, a new id or a blocking call takes an [`Env`]; nothing else in the crate asks the
-//! operating system for them (`clippy.toml` refuses it), so a run under a seed and tokio's paused clock replays exactly.
+//! All code that needs the time, a new id or a blocking call takes an [`Env`]. Nothing else in the crate asks the operating system for them
+//! (`clippy.toml` refuses it), so a run with a seed and tokio's paused clock replays exactly.
 
 pub mod guard;
 pub mod sealer;
@@ -16,9 +16,9 @@ use zeroize::Zeroizing;
 
 use self::sealer::{PassingKey, Sealer};
 
-/// The time as records see it, truncated to microseconds so that both databases give back what was written.
+/// The time of records, truncated to microseconds so that both databases return the written value.
 pub trait Clock: Send + Sync {
-    /// Now, in UTC.
+    /// Returns the present time in UTC.
     fn now(&self) -> DateTime<Utc>;
 }
 
@@ -32,9 +32,9 @@ impl Clock for SystemClock {
     }
 }
 
-/// Where new ids come from.
+/// The source of new ids.
 pub trait IdSource: Send + Sync {
-    /// An id nobody has used.
+    /// Returns an unused id.
     fn uuid(&self) -> Uuid;
 }
 
@@ -48,19 +48,19 @@ impl IdSource for RandomIds {
     }
 }
 
-/// Where blocking work (databases, files, hypervisor calls) runs.
+/// The place where blocking work (databases, files, hypervisor calls) runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Blocking {
-    /// On tokio's blocking pool: a service.
+    /// On tokio's blocking pool, for a service.
     Pool,
-    /// At once, on the caller's thread: a simulation, where a second thread would end determinism.
+    /// On the caller's thread, for a simulation: a second thread would make it non-deterministic.
     Inline,
 }
 
-/// No limit to what files may take.
+/// Means that files have no limit.
 const UNLIMITED: u64 = u64::MAX;
 
-/// Clock, ids, keys and blocking mode, handed to every part.
+/// The clock, ids, keys and blocking mode of all parts.
 #[derive(Clone)]
 pub struct Env {
     clock: Arc<dyn Clock>,
@@ -71,37 +71,37 @@ pub struct Env {
 }
 
 impl Env {
-    /// The environment of a real service.
+    /// Returns the environment of a real service.
     pub fn system() -> Env {
         Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Pool)
     }
 
-    /// An environment of the caller's making.
+    /// Makes an environment from these parts.
     pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>, blocking: Blocking) -> Env {
         Env { clock, ids, blocking, disk: Arc::new(AtomicU64::new(UNLIMITED)), sealer: Arc::new(RwLock::new(Arc::new(PassingKey::new()))) }
     }
 
-    /// Seals with these keys from now on, in every part that has this environment. Those of [`Env::new`] end with the process.
+    /// Sets the keys for all parts with this environment. The keys of [`Env::new`] end with the process.
     pub fn set_sealer(&self, sealer: Arc<dyn Sealer>) {
         *self.sealer.write().unwrap_or_else(PoisonError::into_inner) = sealer;
     }
 
-    /// Seals what may be stored or sent, but not read.
+    /// Seals a secret, so that it may be stored or sent.
     pub fn seal(&self, secret: &[u8]) -> String {
         self.sealer.read().unwrap_or_else(PoisonError::into_inner).seal(secret)
     }
 
-    /// The value that was sealed; none when it was sealed with another key.
+    /// Opens a sealed secret; none if another key sealed it.
     pub fn unseal(&self, sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
         self.sealer.read().unwrap_or_else(PoisonError::into_inner).unseal(sealed)
     }
 
-    /// A fault point: how many more bytes the files of images, volumes and hosts may take; none for as many as the disk has.
+    /// A fault point: limits the further bytes of the files of images, volumes and hosts; none removes the limit.
     pub fn limit_disk(&self, bytes: Option<u64>) {
         self.disk.store(bytes.unwrap_or(UNLIMITED), Ordering::SeqCst);
     }
 
-    /// Asked before so many bytes are written to a file: the error of a full disk when they are not to be had.
+    /// Called before bytes are written to a file. Returns the error of a full disk if the limit is reached.
     pub fn take_disk(&self, bytes: usize) -> std::io::Result<()> {
         let take = |left: u64| if left == UNLIMITED { Some(left) } else { left.checked_sub(bytes as u64) };
         match self.disk.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take) {
@@ -110,22 +110,22 @@ impl Env {
         }
     }
 
-    /// Now, in UTC, whole microseconds.
+    /// Returns the present time in UTC, in whole microseconds.
     pub fn now(&self) -> DateTime<Utc> {
         self.clock.now()
     }
 
-    /// A new id.
+    /// Returns a new id.
     pub fn uuid(&self) -> Uuid {
         self.ids.uuid()
     }
 
-    /// Where blocking work runs here.
+    /// Returns where blocking work runs.
     pub fn blocking(&self) -> Blocking {
         self.blocking
     }
 
-    /// Runs `work` where blocking work belongs and gives its result. A panic in `work` goes on in the caller.
+    /// Runs `work` where blocking work belongs, and returns its result. A panic in `work` continues in the caller.
     pub async fn run_blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         match self.blocking {
             Blocking::Inline => work(),
@@ -134,23 +134,23 @@ impl Env {
     }
 }
 
-/// Of one type for all callers: tokio's task is compiled once, not for each piece of work.
+/// Has one type for all callers, so that tokio's task is compiled once, not for each piece of work.
 async fn on_pool(work: Box<dyn FnOnce() -> erased::Value + Send>) -> erased::Value {
     match tokio::task::spawn_blocking(work).await {
         Ok(value) => value,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is shutting down: nobody is left to read an answer.
+            // The runtime is shutting down, and nobody is left to read an answer.
             Err(_) => futures::future::pending().await,
         },
     }
 }
 
-/// Values whose type only their two ends know.
+/// Values whose type only sender and receiver know.
 pub mod erased {
     use std::any::Any;
 
-    /// Such a value.
+    /// A value of hidden type.
     pub type Value = Box<dyn Any + Send>;
 
     /// Hides the type.
@@ -158,7 +158,7 @@ pub mod erased {
         Box::new(value)
     }
 
-    /// Gives back what [`wrap`] was given; it panics when that was of another type.
+    /// Returns the value given to [`wrap`]. Panics if its type differs.
     pub fn unwrap<T: 'static>(value: Value) -> T {
         match value.downcast() {
             Ok(value) => *value,

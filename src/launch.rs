@@ -1,5 +1,5 @@
-//! From an opened cloud to a running one: the actors, and the APIs in front of them. The service, the demonstration and the
-//! tests all start here, so what one of them runs is what the others run.
+//! Starts an opened cloud: the actors, and the APIs in front of them. The service, the demo and the tests all start here, so that they all
+//! run equal clouds.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -43,7 +43,7 @@ use crate::services::ServiceError;
 use crate::services::identity::{Target, User};
 use crate::virt::Hosts;
 
-/// Why a cloud does not run.
+/// The reason why a cloud cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error(transparent)]
@@ -58,7 +58,7 @@ pub enum LaunchError {
     Io(#[from] std::io::Error),
 }
 
-/// A cloud that runs and answers.
+/// A running cloud.
 pub struct Running {
     pub cloud: Cloud,
     pub tree: Tree,
@@ -66,12 +66,12 @@ pub struct Running {
     pub server: ServerHandle,
     /// Ends when the web server has stopped.
     pub serving: actix_rt::task::JoinHandle<std::io::Result<()>>,
-    /// Ends answers that would go on for ever.
+    /// Ends endless answers.
     stopping: watch::Sender<bool>,
 }
 
 impl Running {
-    /// Stops in good order: requests at work end first, then the actors; what is in flight stays in the journal.
+    /// Stops in order: running requests end first, then the actors. Operations in flight stay in the journal.
     pub async fn stop(self) -> std::io::Result<()> {
         self.stopping.send_replace(true);
         self.server.stop(true).await;
@@ -81,15 +81,15 @@ impl Running {
     }
 }
 
-/// The actors, and the APIs over them that nobody serves yet.
+/// The actors, and their APIs without a server.
 pub struct Assembled {
     pub tree: Tree,
     pub wiring: Wiring,
-    /// Ends answers that would go on for ever.
+    /// Ends endless answers.
     pub stopping: watch::Sender<bool>,
 }
 
-/// Starts the actors. `parts` are those of [`parts`], or an experiment's.
+/// Starts the actors. `parts` come from [`parts`], or from an experiment.
 pub async fn assemble(cloud: &Cloud, mut parts: Parts) -> Result<Assembled, LaunchError> {
     let post = cloud.config.chaos.enabled.then(|| post_before_hosts(&mut parts));
     let tree = root::start(parts).await?;
@@ -99,7 +99,8 @@ pub async fn assemble(cloud: &Cloud, mut parts: Parts) -> Result<Assembled, Laun
     Ok(Assembled { tree, wiring, stopping })
 }
 
-/// Where an experiment loses and repeats messages; without one, they pass at once. It stands before whatever stands there already.
+/// Adds the post on which an experiment loses and repeats messages; without an experiment they pass at once. It comes before any present
+/// wrapper.
 fn post_before_hosts(parts: &mut Parts) -> Arc<Post> {
     let post = Arc::new(Post::new(Arc::new(Unwatched), 0, 0));
     let (before, behind) = (post.clone(), parts.between.hosts.take());
@@ -117,12 +118,12 @@ pub async fn launch(cloud: Cloud, listener: TcpListener) -> Result<Running, Laun
     launch_with(cloud, parts, listener).await
 }
 
-/// As [`launch`], with an experiment's parts.
+/// Launches as [`launch`] does, with an experiment's parts.
 pub async fn launch_with(cloud: Cloud, parts: Parts, listener: TcpListener) -> Result<Running, LaunchError> {
-    // Before anything is started: what does not fit is found at once.
+    // Checks the limit before anything is started.
     let connections = descriptors::connections(&cloud.config.http, cloud.databases().len(), descriptors::raise())?;
     let Assembled { tree, wiring, stopping } = assemble(&cloud, parts).await?;
-    // Connections wait meanwhile: the listener is bound.
+    // Connections wait meanwhile, because the listener is bound.
     tree.conductor.until_ready(READY_PATIENCE).await;
     let address = listener.local_addr()?;
     let server = serve(&cloud, wiring, listener, connections)?;
@@ -130,18 +131,18 @@ pub async fn launch_with(cloud: Cloud, parts: Parts, listener: TcpListener) -> R
     Ok(Running { cloud, tree, address, server: handle, serving: actix_rt::spawn(server), stopping })
 }
 
-/// Serves what is assembled on the listener, to so many connections at once.
+/// Serves an assembled cloud on the listener, to at most `connections` connections.
 pub fn serve(cloud: &Cloud, mut wiring: Wiring, listener: TcpListener, connections: usize) -> std::io::Result<Server> {
     wiring.arrivals.proxied = Peers::new(per_peer(&cloud.config, connections));
     front::serve(wiring, listener, front(cloud, connections))
 }
 
-/// What a pool of threads for blocking work may hold: databases that hang keep their threads, and there is room for the others and
-/// for files beside them. They are started when they are needed.
+/// The maximum size of a pool of threads for blocking work. Databases that hang keep their threads, so there must be room for the other
+/// databases and for files. Threads start on demand.
 pub const BLOCKING_THREADS: usize = (validate::CELLS_MAX as usize + 3) * POOL_SIZE as usize + 512;
 
-/// How long the door stays shut for hosts that start, and for servers whose create was in flight when the process ended: the first
-/// list shall be whole.
+/// The maximum wait, before requests are accepted, for starting hosts and for creates that were in flight when the process ended, so that
+/// the first list is complete.
 const READY_PATIENCE: Duration = Duration::from_secs(5);
 
 fn front(cloud: &Cloud, connections: usize) -> Front {
@@ -156,7 +157,7 @@ fn front(cloud: &Cloud, connections: usize) -> Front {
     }
 }
 
-/// Connections of one client at most.
+/// Returns the maximum number of connections of one client.
 fn per_peer(config: &Config, connections: usize) -> usize {
     match config.http.max_connections_per_peer {
         0 => connections.div_ceil(2),
@@ -164,7 +165,7 @@ fn per_peer(config: &Config, connections: usize) -> usize {
     }
 }
 
-/// The bounds on bodies. All that are large take no more memory together than a quarter of the requests in flight could.
+/// Returns the bounds on bodies. Large bodies together may take as much memory as a quarter of the requests in flight could.
 fn arrivals(http: &Http) -> Arrivals {
     let sends = Pace { bytes_per_second: http.min_bytes_per_second, patience: http.read_timeout.duration() };
     let room = http.max_body_bytes.saturating_mul(http.max_requests_in_flight.div_ceil(4));
@@ -178,13 +179,13 @@ fn workers(config: &Config) -> usize {
     }
 }
 
-/// Rounded up.
+/// Returns the grace time, rounded up to seconds.
 fn grace_seconds(config: &Config) -> u64 {
     let grace = config.http.shutdown_grace.duration();
     grace.as_secs() + u64::from(grace.subsec_nanos() > 0)
 }
 
-/// What the tree is made of, from the configuration.
+/// Returns the parts of the tree according to the configuration.
 pub fn parts(cloud: &Cloud) -> Parts {
     let (config, services) = (&cloud.config, &cloud.services);
     let compute = &config.compute;
@@ -261,7 +262,7 @@ fn settings(config: &Config) -> Settings {
     }
 }
 
-/// The door, and the APIs behind it.
+/// Wires the door, and the APIs behind it.
 async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos: Option<Chaos>) -> Result<Wiring, LaunchError> {
     let (services, config) = (cloud.services.clone(), &cloud.config);
     let anonymous = match config.api.authentication {
@@ -317,7 +318,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
     })
 }
 
-/// The operators' API.
+/// Returns the operators' API.
 fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>, chaos: Option<Chaos>) -> Part {
     let operators = web::Data::new(Operators {
         operations: tree.world.operations.clone(),
@@ -334,7 +335,7 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>, cha
     })
 }
 
-/// What the compute API besides servers works with.
+/// Returns the data of the compute API's handlers that do not serve `/servers`.
 fn catalog(cloud: &Cloud, tree: &Tree) -> Catalog {
     let config = &cloud.config;
     Catalog {
@@ -358,7 +359,7 @@ fn max_limit(config: &Config) -> usize {
     usize::try_from(config.api.max_limit).unwrap_or(usize::MAX)
 }
 
-/// Who requests without a token act as: the administrator, in the project `demo` where ordinary servers are.
+/// Returns the identity of requests without a token: the administrator, in the project `demo`, where ordinary servers are.
 async fn administrator(cloud: &Cloud) -> Result<RequestContext, LaunchError> {
     let identity = &cloud.services.identity;
     let project = match identity.projects().await?.into_iter().find(|project| project.name == "demo") {
@@ -368,7 +369,7 @@ async fn administrator(cloud: &Cloud) -> Result<RequestContext, LaunchError> {
     let admin = identity.roles().await?.into_iter().find(|role| role.name == "admin").map(|role| role.id);
     let held = identity.assignments().await?;
     let rules = |user: &User| held.iter().any(|a| a.user_id == user.id && a.target == Target::System && Some(&a.role_id) == admin.as_ref());
-    // The first administrator may have been renamed, or another may have taken over.
+    // The first administrator may have been renamed or replaced.
     let user = identity.users().await?.into_iter().filter(|user| user.enabled && rules(user)).min_by_key(|user| user.name != "admin");
     let user = user.ok_or(LaunchError::NoAdministrator)?;
     Ok(RequestContext {

@@ -1,6 +1,6 @@
 //! cellshift: a multi-cell compute control plane that speaks the OpenStack Compute API.
 
-// `println!` and its like panic when a reader has gone away: the command line writes through `cli::terminal`.
+// `println!` and similar macros panic if the reader has gone away, so the command line writes through `cli::terminal`.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod actors;
@@ -22,7 +22,7 @@ pub mod services;
 pub mod signals;
 pub mod virt;
 
-/// Everything here is made of small pieces that live for one message: this allocator, also under SQLite, takes a good part less
-/// time for them than the system's.
+/// All work consists of small allocations that live for one message, also in SQLite. This allocator takes much less time for them than the
+/// system's.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -1,4 +1,4 @@
-//! The log: one line per event on standard error, as text or JSON, key-value pairs included.
+//! The log: one line per event on standard error, as text or JSON, with key-value pairs.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use log::kv::{Error, Key, Value, VisitSource};
 
 use crate::config::{Log, LogFormat};
 
-/// Why the log cannot be set up.
+/// The reason why the log cannot be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
     #[error("log.level: {0:?} is no level: it must be error, warn, info, debug, trace or off, or MODULE=LEVEL")]
@@ -17,7 +17,7 @@ pub enum LogError {
     Twice(#[from] log::SetLoggerError),
 }
 
-/// Starts logging for the whole process, panics included.
+/// Starts logging for the whole process, including panics.
 pub fn init(config: &Log) -> Result<(), LogError> {
     check_level(&config.level)?;
     let mut builder = env_logger::Builder::new();
@@ -31,7 +31,7 @@ pub fn init(config: &Log) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Refuses a level that is misspelt, which would otherwise be taken for a module's name.
+/// Refuses a misspelt level, which would otherwise be taken for a module's name.
 pub fn check_level(directives: &str) -> Result<(), LogError> {
     for directive in directives.split(',') {
         let level = directive.rsplit('=').next().unwrap_or_default();
@@ -43,7 +43,7 @@ pub fn check_level(directives: &str) -> Result<(), LogError> {
 fn text(out: &mut Formatter, record: &Record<'_>) -> std::io::Result<()> {
     let mut line = format!("{} {:5} {} {}", out.timestamp_millis(), record.level(), record.target(), one_line(&record.args().to_string()));
     let mut pairs = Pairs::default();
-    // Collecting cannot fail: the visitor below gives no error.
+    // Collecting cannot fail, because the visitor below returns no error.
     let _ = record.key_values().visit(&mut pairs);
     for (key, value) in pairs.0 {
         let value = match value {
@@ -69,12 +69,12 @@ fn json(out: &mut Formatter, record: &Record<'_>) -> std::io::Result<()> {
     writeln!(out, "{}", serde_json::Value::Object(event))
 }
 
-/// A message must not look like two.
+/// Escapes line breaks, so that a message cannot look like two.
 fn one_line(message: &str) -> String {
     message.replace('\r', "\\r").replace('\n', "\\n")
 }
 
-/// A record's pairs, in their order.
+/// A record's pairs, in order.
 #[derive(Default)]
 struct Pairs(Vec<(String, serde_json::Value)>);
 

@@ -1,4 +1,4 @@
-//! The command line: parse, dispatch, and say what went wrong.
+//! The command line: parses, dispatches, and reports failures.
 
 use std::process::ExitCode;
 

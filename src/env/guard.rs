@@ -1,10 +1,10 @@
-//! The guards: the checks that keep a late, repeated, doubled or foreign effect from doing harm. Each has a name, and a build with
-//! the feature `mutations` can be run without one of them, so that it is seen that the tests would notice (docs/FAULT-MODEL.md).
-//! `scripts/mutations` does that for each; in any other build a guard's switch is a constant and costs nothing.
+//! The guards: the checks that keep a late, repeated, doubled or foreign effect from doing harm. Each has a name. A build with the feature
+//! `mutations` can leave one out, to show that the tests would notice (docs/FAULT-MODEL.md); `scripts/mutations` does that for each. In
+//! other builds a guard's switch is a constant and costs nothing.
 //!
-//! A guard is named by what it protects. Its switch stands where the check is made, as `stands(Guard::X) && …`.
+//! A guard is named by the thing it protects. Its switch stands beside the check, as `stands(Guard::X) && …`.
 
-/// The environment variable that names the guard to go without, in a build with the feature `mutations`.
+/// The environment variable that names the guard to leave out, in a build with the feature `mutations`.
 pub const SWITCH: &str = "CELLSHIFT_MUTATION";
 
 macro_rules! guards {
@@ -16,10 +16,10 @@ macro_rules! guards {
         }
 
         impl Guard {
-            /// Every guard there is.
+            /// All guards.
             pub const ALL: &[Guard] = &[$(Guard::$guard),+];
 
-            /// The name in [`SWITCH`], in `scripts/mutations` and in docs/FAULT-MODEL.md.
+            /// Returns the name in [`SWITCH`], in `scripts/mutations` and in docs/FAULT-MODEL.md.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Guard::$guard => $name,)+
@@ -30,13 +30,13 @@ macro_rules! guards {
 }
 
 guards! {
-    /// A database refuses what comes under a fence below the highest that has written there.
+    /// A database refuses a write under a fence below the highest that has written there.
     DatabaseFence = "database-fence",
     /// A host refuses a request whose fence is below the highest it has obeyed.
     HostFence = "host-fence",
-    /// … also when it was overtaken while it waited for its turn.
+    /// A host refuses a request that was overtaken while it waited for its turn.
     HostTurn = "host-turn",
-    /// A higher fence cancels what runs for the server.
+    /// A higher fence cancels the work that runs for the server.
     Overtaking = "overtaking",
     /// A host makes a fence durable before it acts under it.
     DurableFence = "durable-fence",
@@ -46,9 +46,9 @@ guards! {
     RememberedReply = "remembered-reply",
     /// A repeated request joins the one that runs.
     JoinedRequest = "joined-request",
-    /// An earlier life of a host begins nothing more.
+    /// An earlier life of a host begins no more work.
     HostLife = "host-life",
-    /// The operation that stopped a guest learns again that it ran.
+    /// The operation that stopped a guest learns, also on a repeat, that the guest ran.
     StopCause = "stop-cause",
     /// A host claims no more room than it has.
     HostRoom = "host-room",
@@ -56,15 +56,15 @@ guards! {
     DisksAtRest = "disks-at-rest",
     /// A guest that runs is not defined anew.
     RunningGuest = "running-guest",
-    /// Disks that arrive are those that were sent.
+    /// Disks arrive as they were sent.
     DiskChecksum = "disk-checksum",
-    /// Bytes that a repeated upload finds are those of the disks.
+    /// A repeated upload accepts the bytes that it finds only if they are those of the disks.
     UploadedBefore = "uploaded-before",
     /// After its host was away, a guest is started on its owner alone.
     OwnerCheck = "owner-check",
-    /// … and not while an operation has the server.
+    /// After its host was away, a guest is started only when no operation has the server.
     OwnerAtRest = "owner-at-rest",
-    /// … and only if it ran.
+    /// After its host was away, a guest is started only if it ran.
     InterruptedGuest = "interrupted-guest",
     /// At most one operation has a server.
     OneOperation = "one-operation",
@@ -74,55 +74,55 @@ guards! {
     OwnershipLease = "ownership-lease",
     /// A lease that another controller renews is not taken over.
     LeaseTerm = "lease-term",
-    /// A debt that another has paid meanwhile is not paid again.
+    /// A debt that another conductor has paid meanwhile is not paid again.
     StandingDebt = "standing-debt",
     /// A server that is held for a debt is let go under the present lease alone.
     HoldLease = "hold-lease",
-    /// An owner is named only over the one that is known.
+    /// An owner is named only in place of the owner that is known.
     OwnershipEpoch = "ownership-epoch",
     /// An owner is named under the latest attempt alone.
     OwnershipAttempt = "ownership-attempt",
-    /// Each side that begins takes an attempt of its own.
+    /// Each act and each undo begins under an attempt of its own.
     FreshAttempt = "fresh-attempt",
     /// A step in doubt counts as begun: it is undone.
     DoubtfulStep = "doubtful-step",
     /// A pivot in doubt is tried again, not undone.
     DoubtfulPivot = "doubtful-pivot",
-    /// What a side that did not end well has written into its context is not believed.
+    /// An act or undo that failed leaves nothing in its saga's context.
     DiscardedContext = "discarded-context",
-    /// Past the pivot no undo is skipped.
+    /// Past the pivot no undo is skipped: while the target cannot say that it is fenced, the saga goes forward again.
     TargetsWord = "targets-word",
     /// A target whose guest runs is not left.
     RunningTarget = "running-target",
-    /// An undone record of a move leaves its fence behind: one that comes late changes nothing.
+    /// An undone record of a move leaves its fence behind, so that a late write of the record changes nothing.
     TombstoneOfMigration = "tombstone-of-migration",
-    /// … so does an undone build request.
+    /// An undone build request leaves its fence behind, too.
     TombstoneOfBuild = "tombstone-of-build",
-    /// … so does a claim that was given up or moved back.
+    /// A claim that was given up or moved back leaves its fence behind, too.
     TombstoneOfClaim = "tombstone-of-claim",
-    /// A move begins only when nothing is owed that it builds upon.
+    /// A move begins only when the records that it builds upon owe nothing.
     OwedFirst = "owed-first",
     /// An operation begins only in a state that allows it.
     ExpectedState = "expected-state",
     /// The record that users see is never removed as a copy.
     VisibleRecord = "visible-record",
-    /// Users' lists of one cell leave copies out.
+    /// Users' lists of one cell leave hidden copies out.
     HiddenFilter = "hidden-filter",
-    /// Of a server's two records lists show the one that the mapping names.
+    /// Lists show, of a server's two records, the one that the mapping names.
     MappingAuthority = "mapping-authority",
-    /// What moved while a list was read is looked up.
+    /// A server that moved while a list was read is looked up.
     MovedMeanwhile = "moved-meanwhile",
-    /// A debt removes nothing where the server has come again.
+    /// A debt removes nothing at a place to which the server has come again.
     InUseAgain = "in-use-again",
-    /// A debt restores nothing where the server is no longer to run.
+    /// A debt restores nothing at a place where the server is no longer to run.
     LostOwnership = "lost-ownership",
     /// A debt changes no guest that its user has mended.
     MendedServer = "mended-server",
-    /// A server is back only when nothing it depends on is owed.
+    /// A server leaves ERROR only when its guest depends on no other debt.
     OtherDebts = "other-debts",
     /// A host's word of a guest's power counts under the fence that was read before it.
     PowerFence = "power-fence",
-    /// A guest that its host has lost is not one that went off.
+    /// A guest that its host has lost is not taken for one that went off.
     LostPower = "lost-power",
     /// Placement allocates no more than there is.
     Capacity = "capacity",
@@ -130,27 +130,27 @@ guards! {
     ConsumerGeneration = "consumer-generation",
     /// A provider that changed meanwhile is not overwritten.
     ProviderGeneration = "provider-generation",
-    /// A repeated change of allocations is done already.
+    /// A repeated change of allocations counts as done.
     RepeatedAllocation = "repeated-allocation",
-    /// A volume is one server's, unless it is for several.
+    /// A volume belongs to one server, unless it is for several.
     VolumeHolder = "volume-holder",
     /// A server reaches a volume from a host through one attachment.
     OneConnector = "one-connector",
     /// An image gets its bytes once.
     ImageOnce = "image-once",
-    /// A quota is looked at again in the commit that takes of it.
+    /// A quota is checked again in the commit that uses it.
     QuotaRecheck = "quota-recheck",
-    /// No more operations run at once than may.
+    /// No more operations run at once than the configuration allows.
     OperationsLimit = "operations-limit",
 }
 
-/// Whether a guard is in force: always, but for the one that [`SWITCH`] names in a build for that.
+/// True if the guard is in force. In this build all are.
 #[cfg(not(feature = "mutations"))]
 pub const fn stands(_: Guard) -> bool {
     true
 }
 
-/// Whether a guard is in force: all but the one that [`SWITCH`] names. It panics on a name that no guard has, with all that are.
+/// True if the guard is in force: all except the one that [`SWITCH`] names. Panics on an unknown name, and lists all names.
 #[cfg(feature = "mutations")]
 pub fn stands(guard: Guard) -> bool {
     use std::sync::OnceLock;
@@ -177,7 +177,7 @@ mod tests {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
     }
 
-    /// What stands between two marks on lines of their own.
+    /// Returns the text between two marks on their own lines.
     fn between<'a>(text: &'a str, begin: &str, end: &str) -> &'a str {
         let (_, rest) = text.split_once(begin).unwrap();
         rest.split_once(end).unwrap().0

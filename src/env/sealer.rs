@@ -1,22 +1,22 @@
-//! How secrets are sealed while they wait in a record or travel to a host. The service seals with its token keys; who has the keys
-//! of the data directory can open what any process with them has sealed.
+//! Seals secrets that are stored in a record or travel to a host. The service seals with its token keys; all processes with the keys of the
+//! data directory can open them.
 
 use fernet::Fernet;
 use zeroize::Zeroizing;
 
-/// Seals and opens.
+/// Seals and opens secrets.
 pub trait Sealer: Send + Sync {
-    /// In printable characters.
+    /// Seals a secret, in printable characters.
     fn seal(&self, secret: &[u8]) -> String;
-    /// None when the keys are others.
+    /// Opens a secret; none if other keys sealed it.
     fn unseal(&self, sealed: &str) -> Option<Zeroizing<Vec<u8>>>;
 }
 
-/// Seals with a key that nobody else has, and that ends with the process: where there are no keys yet.
+/// Seals with a key that ends with the process, for environments without keys.
 pub struct PassingKey(Option<Fernet>);
 
 impl PassingKey {
-    /// A new key.
+    /// Makes a new key.
     pub fn new() -> PassingKey {
         PassingKey(Fernet::new(&Fernet::generate_key()))
     }
