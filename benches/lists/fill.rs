@@ -1,5 +1,5 @@
-//! Servers by the thousand, written into the databases as creates would have left them: once into a database of their own, from
-//! which each cloud's cells get theirs.
+//! Writes thousands of servers into the databases as creates would have left them: once into a separate database, from which each cloud's
+//! cells get their servers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use cellshift::domain::flavor::Flavor;
 use cellshift::domain::server::VmState;
 use cellshift::env::Env;
 
-/// Servers in one transaction.
+/// The number of servers per transaction.
 const CHUNK: usize = 500;
-/// Whose they are before a cloud has them.
+/// The servers' project until a cloud gets them.
 pub const PROJECT: &str = "a project";
 
-/// All servers in one cell's database that no cloud has: for the floor, and to fill clouds from.
+/// All servers in one cell's database outside any cloud, to measure the floor and to fill clouds.
 pub struct Alone {
     pub db: CellDb,
     pub source: Source,
     _dir: TempDir,
 }
 
-/// Where the servers are, and what mappings say of them.
+/// The file with the servers, and their mappings' data.
 #[derive(Clone)]
 pub struct Source {
     file: PathBuf,
@@ -44,13 +44,13 @@ impl Source {
         self.made.len()
     }
 
-    /// Of the servers, newest first: the order of the list.
+    /// Returns the servers newest first, as the list does.
     pub fn newest_first(&self) -> Vec<Uuid> {
         self.made.iter().rev().map(|(uuid, _)| *uuid).collect()
     }
 }
 
-/// Makes so many servers.
+/// Makes `servers` servers.
 pub async fn alone(servers: usize) -> Alone {
     let dir = tempfile::Builder::new().prefix("lists-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let (env, file) = (Env::system(), dir.path().join("alone.db"));
@@ -67,7 +67,7 @@ pub async fn alone(servers: usize) -> Alone {
     Alone { db, source: Source { file, made: Arc::new(made) }, _dir: dir }
 }
 
-/// Gives the cloud's cells the servers in turn, and maps them.
+/// Distributes the servers over the cloud's cells, and maps them.
 pub async fn fill(cloud: &Cloud, source: &Source) {
     let project_id = cloud.services.identity.ensure_project("demo").await.expect("the project").id;
     let cells: Vec<&CellPlan> = cloud.cells.iter().filter(|cell| !cell.hosts.is_empty()).collect();
@@ -81,7 +81,7 @@ pub async fn fill(cloud: &Cloud, source: &Source) {
     }
 }
 
-/// Every server whose number leaves the rest `at`.
+/// Copies the servers whose number modulo `cells` is `at`.
 fn copy(source: &Source, cell: &Path, project_id: &str, at: usize, cells: usize) {
     let mut conn = SqliteConnection::establish(&cell.to_string_lossy()).expect("the cell's file");
     let statements = format!(

@@ -1,7 +1,7 @@
-//! `cargo bench --bench lists`: what a page of servers takes over HTTP, of few and of many servers in few and in many cells,
-//! the first page and the hundredth, beside one cell's bare query for as many; and what cells that hang make of it.
+//! `cargo bench --bench lists`: measures pages of servers over HTTP, with few and many servers in few and many cells, the first page and
+//! the hundredth, against one cell's bare query; and the effect of cells that hang.
 //!
-//! Prints tables and judges nothing; it takes about a minute. `-- --quick` shows in seconds that it works; its figures mean little.
+//! Prints tables without a judgement, and takes about a minute. `-- --quick` shows in seconds that it works; its figures mean little.
 
 #[path = "../moves/client.rs"]
 #[expect(dead_code, reason = "the bench of moves asks for more")]
@@ -16,7 +16,7 @@ mod stage;
 use measure::Scale;
 
 fn main() {
-    // Under `cargo test --benches` there is no `--bench`: then it only shows that it works.
+    // `cargo test --benches` passes no `--bench`: then the bench only shows that it works.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let given = |name: &str| arguments.iter().any(|argument| argument == name);
     let scale = if given("--quick") || !given("--bench") { Scale::QUICK } else { Scale::FULL };

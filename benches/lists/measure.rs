@@ -1,4 +1,4 @@
-//! What is measured, and the tables' lines.
+//! The measurements, and the tables' lines.
 
 use std::time::{Duration, Instant};
 
@@ -12,15 +12,15 @@ use crate::fill::{Alone, PROJECT};
 use crate::sample::Times;
 use crate::stage::Stage;
 
-/// How much is measured.
+/// The extent of the measurements.
 pub struct Scale {
-    /// How many servers there are, one table's part after the other.
+    /// The numbers of servers, one part of the table each.
     pub servers: &'static [usize],
-    /// In how many cells, each with each.
+    /// The numbers of cells, each combined with each number of servers.
     pub cells: &'static [usize],
-    /// Requests of each kind.
+    /// The number of requests of each kind.
     pub requests: usize,
-    /// Servers in the cloud with cells that hang.
+    /// The number of servers in the cloud with cells that hang.
     pub beside_hung: usize,
 }
 
@@ -29,10 +29,10 @@ impl Scale {
     pub const QUICK: Scale = Scale { servers: &[200], cells: &[2, 4], requests: 3, beside_hung: 100 };
 }
 
-/// Pages to a list.
+/// The number of pages in a list.
 const PAGES: usize = 100;
 const HUNG_CELLS: usize = 10;
-/// What a request waits for cells at most: the default, and for the cloud whose cells hang.
+/// The maximum time that a request waits for cells: the default, and the time for the cloud with cells that hang.
 const PATIENCE: Seconds = Seconds::whole(10);
 const PATIENCE_WITH_HUNG: Seconds = Seconds::whole(2);
 
@@ -41,7 +41,7 @@ pub const PAGES_HEAD: &str = "| servers | cells | page of | which | median | p99
 pub const HUNG_HEAD: &str =
     "| cells | of which hang | first list | then | known to be down: median | p99 |\n|---:|---:|---:|---:|---:|---:|";
 
-/// The first and the hundredth page of a list with details.
+/// Measures the first and the hundredth page of a list with details.
 pub async fn pages(scale: &Scale, alone: &Alone, cells: usize) {
     let stage = Stage::set(&alone.source, cells, PATIENCE).await;
     let (servers, newest_first) = (alone.source.servers(), alone.source.newest_first());
@@ -73,7 +73,7 @@ async fn listed(stage: &Stage, scale: &Scale, size: usize, marker: Option<Uuid>,
     times
 }
 
-/// The same page of a cell that has all the servers, asked without a cloud.
+/// Measures the same page in a single cell with all servers, without a cloud.
 async fn floor(alone: &Alone, scale: &Scale, size: usize, marker: Option<Uuid>, wanted: &[Uuid]) -> Times {
     let (db, sort) = (&alone.db, SortSpec::default());
     let after = match marker {
@@ -82,7 +82,7 @@ async fn floor(alone: &Alone, scale: &Scale, size: usize, marker: Option<Uuid>, 
     };
     let filter = InstanceFilter { project_id: Some(PROJECT.to_owned()), ..InstanceFilter::default() };
     let mut times = Times::default();
-    // A few before, unmeasured.
+    // The first requests are not measured.
     for request in 0..scale.requests + 3 {
         let began = Instant::now();
         let page = db.list_instance_views(filter.clone(), sort.clone(), after.clone(), size).await.expect("a page");
@@ -94,7 +94,7 @@ async fn floor(alone: &Alone, scale: &Scale, size: usize, marker: Option<Uuid>, 
     times
 }
 
-/// A list while some of ten cells hang: the first requests that meet it, and those that know it.
+/// Measures a list while some of ten cells hang: the first requests, and those after the cells are known to be down.
 pub async fn hung(scale: &Scale, alone: &Alone) {
     for hung in [0, 1, 5] {
         let stage = Stage::set(&alone.source, HUNG_CELLS, PATIENCE_WITH_HUNG).await;
@@ -108,7 +108,7 @@ pub async fn hung(scale: &Scale, alone: &Alone) {
             let unknown = list["servers"].as_array().expect("servers").iter().filter(|server| server["status"] == "UNKNOWN");
             assert_eq!(unknown.count(), scale.beside_hung / HUNG_CELLS * hung);
         }
-        // Requests make them known to be down, as their actors' probes do.
+        // Sends requests until the cells are known to be down; their actors' probes would find it too.
         while stage.cells.iter().take(hung).any(|cell| cell.health.is_up()) {
             stage.member.get(path).await;
         }

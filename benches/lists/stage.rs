@@ -1,5 +1,5 @@
-//! A whole cloud on a real disk, launched as `cellshift serve` does it, on a thread of its own, with servers that were written
-//! straight into its databases; the client's side stays here.
+//! A whole cloud on a real disk, launched as by `cellshift serve`, on its own thread, with servers written straight into its databases. The
+//! client stays on this thread.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc;
@@ -18,28 +18,27 @@ use cellshift::launch::launch;
 use crate::client::Client;
 use crate::fill::{self, Source};
 
-/// Longer than anything here takes on a slow machine.
+/// Longer than any part of the bench takes on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(1800);
 
 /// The cloud and the caller.
 pub struct Stage {
     pub member: Client,
-    /// Without cell0.
+    /// All cells except cell0.
     pub cells: Vec<CellHandle>,
     end: oneshot::Sender<()>,
     thread: std::thread::JoinHandle<()>,
     _dir: TempDir,
 }
 
-/// What the cloud's thread tells of itself.
+/// The access to the cloud's thread.
 struct Running {
     address: SocketAddr,
     cells: Vec<CellHandle>,
 }
 
 impl Stage {
-    /// Makes the cloud under the target directory, fills and starts it, and logs in.
-    /// A request waits for cells `patience` at most.
+    /// Makes the cloud under the target directory, fills and starts it, and logs in. A request waits for cells at most for `patience`.
     pub async fn set(source: &Source, cells: usize, patience: Seconds) -> Stage {
         let dir = tempfile::Builder::new().prefix("lists-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
         let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };

@@ -1,4 +1,4 @@
-//! A caller over HTTP with a token: nothing here knows more than an OpenStack client does.
+//! A caller over HTTP with a token, which knows no more than an OpenStack client.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::stage::PATIENCE;
 
-/// A caller; clones share its connections.
+/// A caller. Clones share its connections.
 #[derive(Clone)]
 pub struct Client {
     http: reqwest::Client,
@@ -17,7 +17,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Authenticates with name and password as a cloud of `clouds.yaml`.
+    /// Authenticates with the name and password of a cloud in `clouds.yaml`.
     pub async fn log_in(address: SocketAddr, clouds: &Path, cloud: &str) -> Client {
         let text = std::fs::read_to_string(clouds).expect("clouds.yaml");
         let clouds: Value = serde_yaml_ng::from_str(&text).expect("YAML");
@@ -35,17 +35,17 @@ impl Client {
         Client { http, address, token }
     }
 
-    /// The same caller of another address.
+    /// Returns this caller for another address.
     pub fn at(&self, address: SocketAddr) -> Client {
         Client { address, ..self.clone() }
     }
 
-    /// A request to be sent; `path` below the root.
+    /// Makes a request for `path` below the root.
     pub fn request(&self, method: reqwest::Method, path: &str) -> reqwest::RequestBuilder {
         self.http.request(method, format!("http://{}{path}", self.address)).header("X-Auth-Token", &self.token)
     }
 
-    /// A request that must succeed; `path` below the root.
+    /// Sends a request for `path` below the root, which must succeed.
     pub async fn send(&self, method: reqwest::Method, path: &str, body: Option<&Value>) -> bytes::Bytes {
         let mut request = self.request(method, path).timeout(PATIENCE).header("OpenStack-API-Version", "compute 2.79");
         if let Some(body) = body {
@@ -62,24 +62,24 @@ impl Client {
         self.send(reqwest::Method::GET, path, None).await
     }
 
-    /// The body of a GET as JSON.
+    /// Returns the JSON body of a GET.
     pub async fn look(&self, path: &str) -> Value {
         serde_json::from_slice(&self.get(path).await).expect("JSON")
     }
 
-    /// An answer that goes on for ever.
+    /// Returns an endless answer.
     pub async fn follow(&self, path: &str) -> reqwest::Response {
         self.request(reqwest::Method::GET, path).send().await.expect("an answer").error_for_status().expect("a stream")
     }
 
-    /// `POST /servers`: gives the new server's id.
+    /// Sends `POST /servers`, and returns the new server's id.
     pub async fn ask_for_server(&self, request: &Value) -> Uuid {
         let answer = self.send(reqwest::Method::POST, "/compute/v2.1/servers", Some(request)).await;
         let answer: Value = serde_json::from_slice(&answer).expect("JSON");
         answer["server"]["id"].as_str().and_then(|id| id.parse().ok()).expect("a server's id")
     }
 
-    /// `POST /servers/{id}/action`.
+    /// Sends `POST /servers/{id}/action`.
     pub async fn act(&self, server: Uuid, action: &Value) {
         self.send(reqwest::Method::POST, &format!("/compute/v2.1/servers/{server}/action"), Some(action)).await;
     }
@@ -88,7 +88,7 @@ impl Client {
         self.send(reqwest::Method::DELETE, &format!("/compute/v2.1/servers/{server}"), None).await;
     }
 
-    /// The server's status; an ERROR ends the run.
+    /// Returns the server's status. Panics on ERROR.
     pub async fn status(&self, server: Uuid) -> String {
         let body = self.look(&format!("/compute/v2.1/servers/{server}")).await;
         let status = body["server"]["status"].as_str().expect("a status").to_owned();

@@ -1,5 +1,5 @@
-//! The notifications as an operator follows them: they tell when to look at a server, so that waiting for 64 of them does not
-//! load the service with looks in vain.
+//! Follows the notifications as an operator does. They tell when to look at a server, so that waiting for 64 servers does not load the
+//! service with useless requests.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ pub struct Events {
     reader: JoinHandle<()>,
 }
 
-/// What has happened to which server, and who waits for it. No server meets the same event twice here.
+/// The events of each server, and the waiters. No event happens twice to a server here.
 #[derive(Default)]
 struct Board {
     happened: HashSet<(Uuid, String)>,
@@ -73,7 +73,7 @@ fn tell(board: &Mutex<Board>, event: &Value) {
     let mut board = board.lock().expect("no panic");
     let key = (server, kind.to_owned());
     if let Some(waiting) = board.waiting.remove(&key) {
-        // A waiter that has given up has said so itself.
+        // A waiter that has given up has panicked itself.
         let _ = waiting.send(());
     }
     board.happened.insert(key);

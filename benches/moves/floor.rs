@@ -1,5 +1,5 @@
-//! The floor: what the machine makes of the same number of durable commits, and of answers of the same size, without anything
-//! that is cellshift's but the writer of a database.
+//! The floor: the machine's time for an equal number of durable commits, and for answers of equal size. Of cellshift it uses only a
+//! database's writer.
 
 use std::time::Instant;
 
@@ -17,11 +17,11 @@ use crate::stage::Databases;
 /// As long as a line of the journal.
 const ROW: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
-/// Times of a GET: `at_once` clients, one request after the other `each` times.
+/// Measures a GET: `at_once` clients send `each` requests one after the other.
 pub async fn of_reads(client: &Client, path: &str, at_once: usize, each: usize) -> Times {
     let reader = async || {
         let mut times = Vec::new();
-        // A few before, unmeasured: the connections stand.
+        // The first requests are not measured, so that the connections are open.
         for number in 0..each + 3 {
             let began = Instant::now();
             client.get(path).await;
@@ -36,8 +36,8 @@ pub async fn of_reads(client: &Client, path: &str, at_once: usize, each: usize) 
     all
 }
 
-/// Fills in the floor of every row that commits: as many clients, each making the same number of commits of one small row, one
-/// after the other, in the same databases through the same writers (which group what waits, as they do for cellshift).
+/// Fills in the floor of each row with commits: as many clients make as many commits of one small row, one after the other, in the same
+/// databases through the same writers, which group waiting commits as they do for cellshift.
 pub async fn of_commits(databases: &Databases, scale: &Scale, rows: &mut [Row]) {
     for db in &databases.opened {
         let made = db.write(|conn| Ok(diesel::sql_query("CREATE TABLE bare (id BIGINT PRIMARY KEY, text TEXT NOT NULL)").execute(conn)?));
@@ -58,7 +58,7 @@ pub async fn of_commits(databases: &Databases, scale: &Scale, rows: &mut [Row]) 
     }
 }
 
-/// The databases in the order in which one client writes to them: each as often as counted, evenly mixed.
+/// Returns the order in which one client writes to the databases: each as often as counted, evenly mixed.
 fn spread(counts: &[u64]) -> Vec<usize> {
     let mut order: Vec<(u64, usize)> = Vec::new();
     for (database, count) in counts.iter().enumerate() {

@@ -1,7 +1,7 @@
-//! `cargo bench --bench moves`: what a move, its confirm and its revert take over HTTP, and what users ask most; one at a time
-//! and 64 at once, each beside its floor, which is measured in the same run on the same files.
+//! `cargo bench --bench moves`: measures a move, its confirm and its revert over HTTP, and users' most frequent requests; singly and 64
+//! concurrently, each against its floor, which is measured in the same run on the same files.
 //!
-//! Prints a table and judges nothing. `-- --quick` shows in seconds that it works; its figures mean little.
+//! Prints a table without a judgement. `-- --quick` shows in seconds that it works; its figures mean little.
 
 mod client;
 mod events;
@@ -15,7 +15,7 @@ use measure::Scale;
 use stage::Stage;
 
 fn main() {
-    // Under `cargo test --benches` there is no `--bench`: then it only shows that it works.
+    // `cargo test --benches` passes no `--bench`: then the bench only shows that it works.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let given = |name: &str| arguments.iter().any(|argument| argument == name);
     let scale = if given("--quick") || !given("--bench") { Scale::QUICK } else { Scale::FULL };

@@ -1,4 +1,4 @@
-//! What is measured, from the request to the moment when its sender sees the end.
+//! The measurements, each from the request until its sender sees the end.
 
 use std::time::{Duration, Instant};
 
@@ -12,19 +12,19 @@ use crate::floor;
 use crate::sample::Times;
 use crate::stage::Stage;
 
-/// How much is measured.
+/// The extent of the measurements.
 pub struct Scale {
-    /// Repetitions one at a time.
+    /// The number of single repetitions.
     pub alone: usize,
-    /// Clients at once in a burst.
+    /// The number of concurrent clients in a burst.
     pub burst: usize,
-    /// Such bursts.
+    /// The number of bursts.
     pub bursts: usize,
-    /// Servers in the list.
+    /// The number of servers in the list.
     pub listed: usize,
-    /// Reads of one server per client.
+    /// The number of reads of one server per client.
     pub reads: usize,
-    /// Lists.
+    /// The number of lists.
     pub lists: usize,
 }
 
@@ -33,7 +33,7 @@ impl Scale {
     pub const QUICK: Scale = Scale { alone: 3, burst: 8, bursts: 1, listed: 20, reads: 20, lists: 3 };
 }
 
-/// What a user asks for.
+/// The kind of request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     Create,
@@ -49,13 +49,13 @@ pub struct Row {
     pub what: What,
     pub at_once: usize,
     pub times: Times,
-    /// How long all of it took when it came at once: medians of the bursts.
+    /// The duration of a whole burst: the median of the bursts.
     pub whole: Option<Duration>,
-    /// Durable commits of one operation per database, in the order of the stage's databases; none for a read.
+    /// The durable commits of one operation per database, in the order of the stage's databases; none for a read.
     pub commits: Vec<u64>,
-    /// Calls of one operation that only read, in all databases.
+    /// The read-only calls of one operation in all databases.
     pub reads: u64,
-    /// Bytes of a read's answer.
+    /// The size of a read's answer in bytes.
     pub bytes: usize,
     pub floor: Times,
 }
@@ -66,7 +66,7 @@ impl Row {
     }
 }
 
-/// Everything but the floor of what writes, which needs the databases for itself.
+/// Measures everything except the floor of commits, which needs the databases for itself.
 pub async fn all(stage: &Stage, scale: &Scale) -> Vec<Row> {
     let requests = Requests::look_up(stage).await;
     let mut rows = one_at_a_time(stage, &requests, scale).await;
@@ -80,7 +80,7 @@ pub async fn all(stage: &Stage, scale: &Scale) -> Vec<Row> {
     rows
 }
 
-/// Bodies of requests.
+/// The bodies of requests.
 struct Requests {
     /// In cell1 and in cell2.
     create: [Value; 2],
@@ -98,10 +98,10 @@ impl Requests {
     }
 }
 
-/// From the request until the server is seen in `status` and the notification `event` has come.
+/// Waits until the notification `event` has come and the server has `status`, and returns the time since the request.
 async fn seen(stage: &Stage, server: Uuid, event: &str, status: &str, began: Instant) -> Duration {
     stage.events.until(server, event).await;
-    // What is announced is seen a moment later.
+    // The status follows the notification with a short delay.
     while stage.member.status(server).await != status {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -133,7 +133,7 @@ async fn delete(stage: &Stage, server: Uuid) {
 
 async fn one_at_a_time(stage: &Stage, requests: &Requests, scale: &Scale) -> Vec<Row> {
     let mut rows = [What::Create, What::Resize, What::Confirm, What::Revert].map(|what| (Row::new(what, 1), Vec::new()));
-    // A few before, unmeasured: caches are warm and files exist.
+    // The first rounds are not measured: they warm up caches and files.
     for round in 0..scale.alone + 2 {
         let last = if round % 2 == 0 { What::Confirm } else { What::Revert };
         let before = stage.calls();
@@ -156,14 +156,14 @@ async fn one_at_a_time(stage: &Stage, requests: &Requests, scale: &Scale) -> Vec
     rows.into_iter().map(|(row, counts)| usual(row, &counts)).collect()
 }
 
-/// Transactions in each database, and last the reads in all of them.
+/// Returns the transactions in each database, and last the reads in all databases.
 fn difference(before: &[Calls], after: &[Calls]) -> Vec<u64> {
     let between = |of: fn(&Calls) -> u64| before.iter().zip(after).map(move |(before, after)| of(after) - of(before));
     let reads = between(|calls| calls.reads).sum();
     between(|calls| calls.transactions).chain([reads]).collect()
 }
 
-/// The median of each count: a heartbeat may have come between.
+/// Takes the median of each count, because a heartbeat may have come between.
 fn usual(row: Row, counts: &[Vec<u64>]) -> Row {
     let median = |which: usize| {
         let mut all: Vec<u64> = counts.iter().map(|counts| counts[which]).collect();
@@ -198,7 +198,7 @@ async fn at_once(stage: &Stage, requests: &Requests, scale: &Scale) -> Vec<Row> 
     rows.into_iter().map(|(row, wholes)| Row { whole: Some(wholes.median()), ..row }).collect()
 }
 
-/// One server, and the list of all with details, over two cells.
+/// Measures one server, and the list of all with details, over two cells.
 async fn reads(stage: &Stage, requests: &Requests, scale: &Scale) -> Vec<Row> {
     let mut servers = Vec::new();
     while servers.len() < scale.listed {

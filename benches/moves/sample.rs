@@ -1,8 +1,8 @@
-//! Times of one kind of request, and what is said of them.
+//! The measured times of one kind of request, and their statistics.
 
 use std::time::Duration;
 
-/// Times measured, in any order.
+/// Measured times, in any order.
 #[derive(Clone, Default)]
 pub struct Times(Vec<Duration>);
 
@@ -27,7 +27,7 @@ impl Times {
         self.percentile(99)
     }
 
-    /// The smallest time that at least `percent` of the times do not exceed.
+    /// Returns the smallest time that at least `percent` of the times do not exceed.
     fn percentile(&self, percent: usize) -> Duration {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! A whole cloud on a real disk, launched as `cellshift serve` does it, on a thread of its own; the client's side stays here.
+//! A whole cloud on a real disk, launched as by `cellshift serve`, on its own thread. The client stays on this thread.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc;
@@ -19,17 +19,17 @@ use cellshift::launch::launch;
 use crate::client::Client;
 use crate::events::Events;
 
-/// Longer than anything here takes on a slow machine.
+/// Longer than any part of the bench takes on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
-/// What lets a member's resize leave its cell.
+/// Allows a member's resize to leave its cell.
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
-/// The bare handler, which answers as many bytes as it is asked for.
+/// The bare handler, which answers with the requested number of bytes.
 pub const BARE: &str = "/bare";
 
 /// The cloud and the caller.
 pub struct Stage {
     pub member: Client,
-    /// As the member, of a server with nothing but the bare handler.
+    /// The member as a caller of a server that only has the bare handler.
     pub bare: Client,
     pub events: Events,
     running: Running,
@@ -38,7 +38,7 @@ pub struct Stage {
     dir: TempDir,
 }
 
-/// What the cloud's thread tells of itself.
+/// The access to the cloud's thread.
 struct Running {
     address: SocketAddr,
     bare: SocketAddr,
@@ -46,7 +46,7 @@ struct Running {
     databases: Vec<Db>,
 }
 
-/// The files of a cloud that has been stopped.
+/// The files of a stopped cloud.
 pub struct Databases {
     pub opened: Vec<Db>,
     _dir: TempDir,
@@ -70,12 +70,12 @@ impl Stage {
         Stage { member, bare, events, running, end, thread, dir }
     }
 
-    /// Calls so far, by database in the order of [`Databases::opened`].
+    /// Returns the calls so far, by database in the order of [`Databases::opened`].
     pub fn calls(&self) -> Vec<Calls> {
         self.running.databases.iter().map(Db::calls).collect()
     }
 
-    /// Waits until nothing is done for the server any more, also what its user does not see.
+    /// Waits until no work for the server is left, including work that its user does not see.
     pub async fn rest(&self, server: uuid::Uuid) {
         self.running.conductor.until_at_rest(server).await.expect("the journal can be read");
     }
@@ -101,7 +101,7 @@ impl Stage {
     }
 }
 
-/// The defaults, with hosts and quotas that take a thousand servers.
+/// Returns the default configuration with hosts and quotas for a thousand servers.
 fn config(dir: &TempDir) -> Config {
     let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
     config.identity.password_cost = cellshift::services::identity::Cost::CHEAP;
@@ -118,7 +118,7 @@ async fn live(mut config: Config, started: mpsc::Sender<Running>, ended: oneshot
     let mut databases = vec![cloud.api.db().clone(), cloud.services.db.clone()];
     databases.extend(cloud.cells.iter().filter(|cell| !cell.hosts.is_empty()).map(|cell| cell.db.db().clone()));
     let running = launch(cloud, listener).await.expect("a cloud runs");
-    // As many workers as the cloud's: one per core.
+    // As many workers as the cloud: one per core.
     let bare = HttpServer::new(|| App::new().route(BARE, web::get().to(answer_bytes))).disable_signals();
     let bare = bare.workers(std::thread::available_parallelism().map_or(1, usize::from)).bind(any_port).expect("a port");
     let bare_address = bare.addrs()[0];

@@ -1,11 +1,11 @@
-//! The table, and what its columns say.
+//! The table and its columns.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use crate::measure::{Row, Scale, What};
 
-/// What Nova 34 takes for the same over HTTP on a machine of two cores, one at a time.
+/// Returns Nova 34's time for the request over HTTP on a machine with two cores, singly.
 fn nova(what: What) -> Duration {
     Duration::from_micros(match what {
         What::Resize => 1_130_000,
@@ -17,7 +17,7 @@ fn nova(what: What) -> Duration {
     })
 }
 
-/// How many moves to VERIFY_RESIZE Nova 34 ends in a minute when 20 start at once.
+/// The number of moves to VERIFY_RESIZE that Nova 34 ends per minute when 20 start concurrently.
 const NOVA_RESIZES_PER_MINUTE: f64 = 74.0;
 
 pub fn text(rows: &[Row], scale: &Scale) -> String {
@@ -60,7 +60,7 @@ fn line(text: &mut String, row: &Row, scale: &Scale) {
     );
 }
 
-/// Nova's figure and our share of it. Of many at once there is one: moves per minute.
+/// Returns Nova's figure and the ratio to it. For concurrent requests there is one figure: moves per minute.
 fn reference(row: &Row, median: Duration) -> (String, String) {
     match (row.at_once, row.what, row.whole) {
         (1, what, _) => {

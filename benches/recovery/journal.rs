@@ -1,11 +1,11 @@
-//! The journal as it is in the API's database, read beside the service.
+//! The journal in the API's database, read beside the service.
 
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
 
 use crate::stage::Stage;
 
-/// An operation, and how far it is.
+/// An operation and its progress.
 #[derive(Clone, Debug, QueryableByName)]
 pub struct Move {
     #[diesel(sql_type = Text)]
@@ -18,7 +18,7 @@ pub struct Move {
     pub step: String,
     #[diesel(sql_type = BigInt)]
     pub lease_epoch: i64,
-    /// Of its journal.
+    /// The number of its journal lines.
     #[diesel(sql_type = BigInt)]
     pub lines: i64,
 }
@@ -29,7 +29,7 @@ impl Move {
     }
 }
 
-/// A connection that only reads; made when the service has made the file.
+/// A read-only connection, opened once the service has made the file.
 pub struct Journal {
     file: String,
     connection: Option<SqliteConnection>,
@@ -40,7 +40,7 @@ impl Journal {
         Journal { file: stage.api_database().to_string_lossy().into_owned(), connection: None }
     }
 
-    /// All operations, as of one moment.
+    /// Returns all operations at one moment.
     pub fn all(&mut self) -> Vec<Move> {
         let file = &self.file;
         let connection = self.connection.get_or_insert_with(|| {

@@ -1,7 +1,7 @@
-//! `cargo bench --bench recovery`: the built program is killed (`kill -9`) while a thousand servers are on their way to another cell,
-//! and started again. Prints how long after the start of the process each of the moves was taken over, was run again, and had ended.
+//! `cargo bench --bench recovery`: kills the program (`kill -9`) while a thousand servers move to another cell, and starts it again. Prints
+//! how long after the process's start the moves were taken over, ran again, and had ended.
 //!
-//! `CELLSHIFT_RECOVERY=N` takes another number of servers; `-- --quick` takes few, to see that it works.
+//! `CELLSHIFT_RECOVERY=N` sets the number of servers; `-- --quick` takes few, to see that it works.
 
 #[path = "../moves/client.rs"]
 #[expect(dead_code, reason = "the bench of moves asks for more")]
@@ -19,18 +19,18 @@ use uuid::Uuid;
 use journal::{Journal, Move};
 use stage::{PATIENCE, Stage};
 
-/// Servers of a whole run, and of one that only shows that it works.
+/// The number of servers of a whole run, and of a quick one.
 const SERVERS: usize = 1000;
 const FEW: usize = 8;
-/// Requests at once.
+/// The number of concurrent requests.
 const AT_ONCE: usize = 64;
-/// Where the moves are when the process is killed: their disks have been uploaded, their guests are about to be let go.
+/// The step at which the moves are when the process is killed: their disks are uploaded, and their guests are about to be released.
 const HELD_AT: &str = "release_source_guest";
-/// How often the journal is looked at: the times are no finer.
+/// The interval of reading the journal, which limits the precision.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 fn main() {
-    // Under `cargo test --benches` there is no `--bench`: then it only shows that it works.
+    // `cargo test --benches` passes no `--bench`: then the bench only shows that it works.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let given = |name: &str| arguments.iter().any(|argument| argument == name);
     let all = std::env::var("CELLSHIFT_RECOVERY").map_or(SERVERS, |number| number.parse().expect("CELLSHIFT_RECOVERY is a number"));
@@ -79,7 +79,7 @@ fn moves(journal: &mut Journal) -> Vec<Move> {
     journal.all().into_iter().filter(|one| one.kind == "resize").collect()
 }
 
-/// Waits until something is so of all operations.
+/// Waits until a condition holds for the operations.
 async fn until(journal: &mut Journal, what: &str, so: impl Fn(&[Move]) -> bool) {
     let waiting = async {
         while !so(&journal.all()) {
@@ -89,7 +89,7 @@ async fn until(journal: &mut Journal, what: &str, so: impl Fn(&[Move]) -> bool) 
     tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never so: {what}"));
 }
 
-/// Waits until every move has ended, and prints since the start of the process when each thing was so of the first, of half and of all.
+/// Waits until all moves have ended, and prints the times since the process's start for the first, for half and for all moves.
 async fn told(journal: &mut Journal, start: Instant, before: &BTreeMap<String, Move>) {
     let all = before.len();
     let mut seen: [Vec<Duration>; 3] = Default::default();

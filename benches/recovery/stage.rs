@@ -1,4 +1,4 @@
-//! The built program as a process, over SQLite files under the target directory, with hosts and quotas that take all servers.
+//! The program as a process, over SQLite files under the target directory, with hosts and quotas for all servers.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -15,25 +15,25 @@ use cellshift::virt::Operation;
 use crate::HELD_AT;
 use crate::client::Client;
 
-/// Longer than anything here takes on a slow machine.
+/// Longer than any part of the bench takes on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(900);
-/// What lets a member's resize leave its cell.
+/// Allows a member's resize to leave its cell.
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
-/// Hosts in each cell.
+/// The number of hosts in each cell.
 const HOSTS: u32 = 10;
-/// Longer than it takes to bring all moves on their way.
+/// Longer than all moves need to reach the step.
 const HELD: Duration = Duration::from_secs(3600);
-/// Bytes of the servers' image: what is measured is not how fast disks are copied.
+/// The size of the servers' image in bytes: the bench does not measure copies of disks.
 const IMAGE: usize = 64 * 1024;
 
 /// The directory of the service.
 pub struct Stage {
     dir: TempDir,
-    /// More than there are servers.
+    /// Larger than the number of servers.
     room: usize,
 }
 
-/// One life of it.
+/// One life of the service.
 pub struct Life {
     process: Child,
     pub member: Member,
@@ -55,7 +55,7 @@ impl Stage {
         self.dir.path().join("api.db")
     }
 
-    /// Starts the program; with `held`, moves stay at [`HELD_AT`].
+    /// Starts the program. With `held`, moves wait at [`HELD_AT`].
     pub async fn start(&self, held: bool) -> Life {
         let file = self.dir.path().join("cellshift.toml");
         std::fs::write(&file, self.config(held).to_toml().expect("TOML")).expect("the configuration");
@@ -90,7 +90,7 @@ impl Stage {
 }
 
 impl Life {
-    /// `kill -9`.
+    /// Kills the process with `kill -9`.
     pub fn kill(self) {
         drop(self);
     }
@@ -98,14 +98,14 @@ impl Life {
 
 impl Drop for Life {
     fn drop(&mut self) {
-        // It may have ended by itself: then there is nothing to kill.
+        // The process may have ended by itself.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
 impl Member {
-    /// A small image; its id.
+    /// Uploads a small image, and returns its id.
     pub async fn upload_image(&self) -> String {
         let about = json!({"name": "small", "disk_format": "raw", "container_format": "bare"});
         let made = self.client.send(reqwest::Method::POST, "/image/v2/images", Some(&about)).await;
@@ -118,7 +118,7 @@ impl Member {
         id
     }
 
-    /// The id of the flavor of this name.
+    /// Returns the id of the flavor with this name.
     pub async fn flavor(&self, name: &str) -> String {
         let all = self.client.look("/compute/v2.1/flavors").await;
         let flavors = all["flavors"].as_array().expect("flavors");
