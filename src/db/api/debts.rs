@@ -114,7 +114,7 @@ pub(super) fn is_owed(conn: &mut Conn, server: &str, steps: &BTreeSet<&'static s
 pub(super) fn take_from_payer(conn: &mut Conn, server: &str) -> Result<(), DbError> {
     let held_for: Option<String> = operations::table.find(server.to_owned()).select(operations::saga_id).first(conn).optional()?;
     let Some(saga) = held_for else { return Ok(()) };
-    // The saga's row first, as the payer's own commits have it.
+    // Locks the saga's row first, in the order of the payer's own commits.
     let ended = sagas::table.find(&saga).filter(sagas::state.eq_any(SagaState::OVER));
     let taken = diesel::update(ended).set(sagas::lease_epoch.eq(sagas::lease_epoch + 1)).execute(conn)?;
     if taken > 0 {
@@ -123,7 +123,7 @@ pub(super) fn take_from_payer(conn: &mut Conn, server: &str) -> Result<(), DbErr
     Ok(())
 }
 
-/// A server that is held at rest for the payment of a debt.
+/// A server that a payer holds at rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
     /// The fence of the payment's effects.

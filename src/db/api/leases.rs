@@ -104,7 +104,7 @@ impl Operations {
         }
     }
 
-    /// The sagas in flight that this owner's leases were signed for, and all that were parked, in the order in which they began.
+    /// Returns the sagas in flight whose leases this owner holds, and all parked ones, oldest first.
     pub async fn in_flight_of(&self, owner: &str) -> Result<Vec<Uuid>, DbError> {
         let owner = owner.to_owned();
         let wanted = move |conn: &mut Conn| {
@@ -144,7 +144,7 @@ impl Operations {
             .await
     }
 
-    /// The sagas in flight whose lease has run out, in the order in which they began; none that is parked.
+    /// Returns the sagas in flight whose lease has expired, oldest first; no parked one.
     pub async fn abandoned(&self) -> Result<Vec<Uuid>, DbError> {
         let now = self.db().env().now().naive_utc();
         let parked = SagaState::NeedsOperator.as_str();

@@ -1,7 +1,9 @@
 //! Records a fixture: one cloud in which an operation stands still at each step of each saga, on both sides; then the process dies.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
@@ -35,12 +37,11 @@ struct StandsStill {
 impl FaultPlan for StandsStill {
     fn at(&self, point: &Point<'_>) -> Fault {
         let mut aimed = self.aimed.lock().expect("a lock");
-        if !aimed.contains_key(&point.id) {
+        if let Entry::Vacant(unknown) = aimed.entry(point.id) {
             // A new server's id is known here first.
-            let mut next = self.next.lock().expect("a lock");
-            match next.take() {
-                Some((server, aim)) if server.is_nil() || server == point.server => drop(aimed.insert(point.id, aim)),
-                other => *next = other,
+            let next = self.next.lock().expect("a lock").take_if(|(server, _)| server.is_nil() || *server == point.server);
+            if let Some((_, aim)) = next {
+                unknown.insert(aim);
             }
         }
         let Some(aim) = aimed.get(&point.id) else { return Fault::None };
@@ -82,7 +83,7 @@ fn aims(table: &Table) -> Vec<Aim> {
 fn record() {
     let Ok(file) = std::env::var("CELLSHIFT_RECORD_IN_FLIGHT") else { return };
     let fixture = actix_rt::System::new().block_on(async {
-        let cloud = Arc::new(Cloud::start_small(roomy).await);
+        let cloud = Rc::new(Cloud::start_small(roomy).await);
         let plan = Arc::new(StandsStill::default());
         cloud.tree().faults.arm(Some(plan.clone()));
         let mut stopped = Vec::new();
@@ -104,7 +105,7 @@ fn record() {
                 eprintln!("{:?}", stopped.last());
             }
         }
-        let dir = Arc::into_inner(cloud).expect("nobody asks any more").abandon();
+        let dir = Rc::into_inner(cloud).expect("nobody asks any more").abandon();
         Fixture { stopped, directory: Packed::pack(dir.path()) }
     });
     directory::write(&fixture, Path::new(&file));
