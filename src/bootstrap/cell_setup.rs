@@ -22,7 +22,7 @@ use crate::services::placement::{Inventory, PlacementService};
 /// The simulated hypervisor's version, in libvirt's encoding.
 const HYPERVISOR_VERSION: i32 = 1_000_000;
 
-/// One cell's part of a start. It can be repeated, also if it was half done.
+/// The part of a start that concerns a cell. It can be repeated, also if it was half done.
 pub(super) struct Setup {
     pub env: Env,
     pub compute: Compute,

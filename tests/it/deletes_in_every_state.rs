@@ -168,11 +168,7 @@ fn a_wish_survives_the_kill_of_the_process() {
             }
         }
         let user = service.user(dir.path(), "cellshift").await;
-        let gone = async {
-            while !listed(&user).await.is_empty() {
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        };
+        let gone = async { while !listed(&user).await.is_empty() {} };
         tokio::time::timeout(crate::client::PATIENCE, gone).await.expect("each of them is gone");
         let admin = service.user(dir.path(), "cellshift-admin").await;
         for server in doomed {

@@ -74,7 +74,7 @@ impl Flight {
     }
 
     /// A saga taken over from a dead runner: the journal replayed. A side in doubt is at hand again.
-    /// What cannot be read for certain is refused.
+    /// Refuses a journal that does not fit its table.
     pub fn resumed(record: &SagaRecord, entries: &[JournalEntry]) -> Result<Flight, Unreadable> {
         let mut context: Context =
             serde_json::from_str(&record.context).map_err(|error| Unreadable(format!("its context cannot be read: {error}")))?;

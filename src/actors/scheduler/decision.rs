@@ -1,4 +1,4 @@
-//! One decision from request to claim: gather, filter, weigh, claim (INVARIANTS C1 to C10).
+//! A decision from request to claim: gather, filter, weigh, claim (INVARIANTS C1 to C10).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ impl Decider {
         request.named_servers = self.named_servers(&request.asked.request_spec.scheduler_hints).await?;
         match self.select_among(&request, self.config.max_placement_results).await? {
             Ok(selection) => Ok(selection),
-            // One cell's many hosts may have crowded the others out of the answer (INVARIANTS C10): look at all before giving up.
+            // The many hosts of a cell may have crowded the others out of the answer (INVARIANTS C10): look at all before giving up.
             Err(none) if none.offers >= self.config.max_placement_results => {
                 let again = self.select_among(&request, NO_LIMIT).await?;
                 again.map_err(|none| SchedulingError::NoValidHost { reason: none.sentence(&request) })

@@ -229,13 +229,14 @@ impl Run {
 
     async fn until_gone(&self, server: Uuid) -> Result<(), String> {
         let gone = async {
+            let mut next = tokio::time::interval(std::time::Duration::from_millis(5));
             loop {
+                next.tick().await;
                 self.cloud.at_rest(server).await;
                 let mapping = self.cloud.world().api.instance_mapping(server).await.map_err(|error| error.to_string())?;
                 if mapping.delete_request.is_none() && mapping.queued_for_delete == Some(true) {
                     return Ok(());
                 }
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
             }
         };
         tokio::time::timeout(PATIENCE, gone).await.unwrap_or_else(|_| Err("it is never gone".to_owned()))
