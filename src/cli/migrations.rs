@@ -77,6 +77,9 @@ fn timeline(migration: &Value, whole: bool) -> Vec<String> {
         for debt in migration["debts"].as_array().into_iter().flatten() {
             lines.push(format!("owed: {} of {}: {}", text(debt, "side"), text(debt, "step"), text(debt, "reason")));
         }
+        if let Some(reason) = migration["reason"].as_str() {
+            lines.push(format!("cannot be read: {reason}"));
+        }
         lines.push(format!("{} at {}", word("state"), word("updated_at")));
     }
     lines

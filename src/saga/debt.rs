@@ -23,7 +23,7 @@ use crate::env::guard::{Guard, stands};
 const REFUSALS_BEFORE_OPERATOR: i64 = 10;
 
 /// Whether nothing is left to do for a debt: see [`Moot`].
-async fn is_moot(world: &World, context: &Context, moot: Moot) -> Result<bool, StepError> {
+pub(crate) async fn is_moot(world: &World, context: &Context, moot: Moot) -> Result<bool, StepError> {
     let place = |at| match at {
         At::Source => context.source.as_ref(),
         At::Target => context.target.as_ref(),
