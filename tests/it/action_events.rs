@@ -1,11 +1,11 @@
-//! The events of every action: Nova's names in Nova's order, one entry each, begun before it ends, and none left open.
+//! The events of each action: Nova's names in Nova's order, one entry each, begun before they end, and none left open.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::stage::{Stage, play_default};
 
-/// The newest action of that name: each event with its result, in the order in which they are shown. Checks what holds for all.
+/// Returns the events of the newest action with this name, with results, in the order shown. Checks the rules that hold for all.
 async fn told(stage: &Stage, server: Uuid, action: &str) -> Vec<(String, String)> {
     let action = stage.admin.action(server, action).await;
     let moment = |value: &Value| value.as_str().unwrap_or_else(|| panic!("a moment in {action:#}")).to_owned();

@@ -1,5 +1,5 @@
-//! The audit looks at bytes: what happens to a file of an image, a volume or a guest is told by `cellshift audit` when it shows in the
-//! file's length, and by `cellshift audit --deep` in any case.
+//! The audit of bytes: `cellshift audit` reports damage to a file of an image, a volume or a guest if its length changes, and `cellshift
+//! audit --deep` reports it in any case.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::client::{NewServer, PATIENCE, User, id_of};
 use crate::service::{self, Service};
 
-/// The damage that a hand does to a file.
+/// A kind of damage to a file.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Damage {
     FourBytes,
@@ -24,7 +24,7 @@ use Damage::{Empty, FourBytes, Gone, Shorter};
 const EACH: [Damage; 4] = [FourBytes, Empty, Shorter, Gone];
 
 impl Damage {
-    /// Does it, and gives what undoes it. Only the first bytes of a sparse volume are kept to be put back.
+    /// Damages the file, and returns the repair. For a sparse volume only the first bytes are kept.
     fn to(self, path: &Path) -> Box<dyn FnOnce()> {
         let owned = path.to_owned();
         if self == Gone {
@@ -51,7 +51,7 @@ impl Damage {
     }
 }
 
-/// A file's first and last bytes: of a small one, all.
+/// Returns a file's first and last bytes, which may overlap.
 fn aside(path: &Path) -> (Vec<u8>, Vec<u8>) {
     use std::os::unix::fs::FileExt;
     let file = fs::File::open(path).expect("a file");
@@ -72,7 +72,7 @@ fn resize(path: &Path, length: u64) {
     fs::OpenOptions::new().write(true).open(path).expect("its owner").set_len(length).expect("its owner");
 }
 
-/// The directory of a server's guest, on whichever host it is.
+/// Returns the directory of a server's guest on any host.
 fn guest_dir(data: &Path, server: Uuid) -> PathBuf {
     let hosts =
         ["cell1", "cell2"].into_iter().flat_map(|cell| [1, 2].map(|host| format!("cells/{cell}/hosts/{cell}-host{host}/guests/{server}")));
@@ -121,7 +121,7 @@ async fn fill(service: &Service, data: &Path) -> World {
     World { off, running, moved, image, volume }
 }
 
-/// The words for each damage to a file: the subject, and a word of the sentence.
+/// The expected words for each damage to a file: the subject, and a word of the sentence.
 struct Case {
     path: PathBuf,
     subject: String,
@@ -144,7 +144,7 @@ fn audited(data: &Path, deep: bool) -> (Option<i32>, String) {
     (ended.code, ended.stdout + &ended.stderr)
 }
 
-/// Both audits are clean.
+/// Checks that both audits are clean.
 fn is_sound(data: &Path, when: &str) {
     for deep in [false, true] {
         let (code, told) = audited(data, deep);
@@ -176,7 +176,7 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
         is_told(data, &case, FourBytes);
         is_told(data, &case, Shorter);
     }
-    // A guest that runs: its host knows what it wrote.
+    // The host of a running guest knows which bytes it wrote.
     let running =
         Case { path: guest_dir(data, world.running).join("disk"), subject: format!("server {}", world.running), word: "disk on " };
     let undo = FourBytes.to_in_place(&running.path);
@@ -191,14 +191,14 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
             is_told(data, &case, damage);
         }
     }
-    // The bytes that a revert would need.
+    // A revert would need these bytes.
     let kept = Case { path: guest_dir(data, world.moved).join("disk"), subject: format!("server {}", world.moved), word: "disk on " };
     is_told(data, &kept, FourBytes);
     let whole = Case { path: guest_dir(data, world.off), subject: format!("server {}", world.off), word: "has no guest" };
     is_told(data, &whole, Gone);
     is_sound(data, "after all was put back");
 
-    // A start neither hides what is missing nor forgets what was written.
+    // A start neither hides missing files nor forgets checksums.
     let image = data.join("images").join(world.image.to_string());
     let undo = Gone.to(&image);
     let service = Service::start(data, &[]);
@@ -215,7 +215,7 @@ fn damage_to_any_file_is_told_by_the_audit_that_says_so() {
 }
 
 impl Damage {
-    /// Four bytes of a disk that its guest goes on writing to.
+    /// Overwrites four bytes of a disk to which its guest still writes.
     fn to_in_place(self, path: &Path) -> impl FnOnce() {
         let (owned, (first, _)) = (path.to_owned(), aside(path));
         overwrite(path, 16, b"\x01\x02\x03\x04");
@@ -223,7 +223,7 @@ impl Damage {
     }
 }
 
-/// The report comes behind line breaks, or as the last of the events.
+/// Checks that the report follows line breaks, or is the last event.
 async fn over_http(service: &Service, data: &Path) {
     let admin = service.user(data, "cellshift-admin").await;
     let report = admin.get("/ops/v1/audit?deep=true").await.expect(200).body;

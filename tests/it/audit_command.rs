@@ -1,4 +1,4 @@
-//! `cellshift audit` as operators run it: on a running service, on a stopped one's data, on data that is broken, and on no data.
+//! `cellshift audit` as operators run it: on a running service, on a stopped one's data, on broken data, and without data.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::client::{NewServer, PATIENCE, User, id_of};
 use crate::service::{self, Service};
 
-/// Those who use a service.
+/// The users of a service.
 struct Users {
     member: User,
     admin: User,
@@ -23,7 +23,7 @@ async fn make(users: &Users, image: Uuid) -> Uuid {
     server
 }
 
-/// One server that runs, one in VERIFY_RESIZE and one that is deleted.
+/// Makes a running server, one in VERIFY_RESIZE, and a deleted one.
 async fn fill(service: &Service, data: &Path) -> [Uuid; 3] {
     let users = Users { member: service.user(data, "cellshift").await, admin: service.user(data, "cellshift-admin").await };
     let Users { member, admin } = &users;
@@ -35,7 +35,7 @@ async fn fill(service: &Service, data: &Path) -> [Uuid; 3] {
     assert_eq!(member.status(resized).await, "VERIFY_RESIZE");
     member.delete(&format!("/servers/{deleted}")).await.expect(204);
     admin.told("instance.delete.end", Some(deleted)).await;
-    // It is told of while the record is there to be told of.
+    // The notification comes while the record still exists.
     let gone = async { while member.get(&format!("/servers/{deleted}")).await.status != 404 {} };
     tokio::time::timeout(PATIENCE, gone).await.expect("it is deleted");
     [running, resized, deleted]
@@ -60,7 +60,7 @@ fn a_service_is_audited_running_and_stopped_and_a_violation_is_one_readable_line
     let json: Value = serde_json::from_str(&service::run(&[&audit[..], &["--json"]].concat()).stdout).expect("JSON");
     assert_eq!((&json["clean"], &json["violations"]), (&json!(true), &json!([])));
 
-    // The hidden record that a revert would need is gone, and a task is left on the server that runs.
+    // Removes the hidden record that a revert would need, and leaves a task on the running server.
     let mut cell1 = SqliteConnection::establish(data.join("cell1.db").to_str().expect("a path")).expect("the database opens");
     cell1.batch_execute(&format!("UPDATE instances SET task_state = 'resize_prep' WHERE uuid = '{running}'")).expect("a write");
     let ended = service::run(&audit);

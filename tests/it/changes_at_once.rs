@@ -1,4 +1,4 @@
-//! Changes of one thing that are asked for at once: each is kept.
+//! Concurrent changes of one resource: each is kept.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Chaos in a running service (`/ops/v1/chaos`): who may, what it does to actors, cells and moves, and that all of it is told of.
+//! Chaos in a running service (`/ops/v1/chaos`): the rights, the effects on actors, cells and moves, and the notifications.
 
 use cellshift::config::Seconds;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ pub async fn inject(stage: &Stage, what: Value) -> Uuid {
     body["fault"]["id"].as_str().and_then(|id| Uuid::parse_str(id).ok()).unwrap_or_else(|| panic!("no id in {body}"))
 }
 
-/// Waits until the notifications have this of the fault.
+/// Waits until the notifications have this event of the fault.
 async fn told(user: &User, fault: Uuid, event: &str) {
     let mut after = 0;
     let reading = async {
@@ -161,7 +161,7 @@ fn a_cell_is_down_for_as_long_as_it_is_told() {
         stage.admin.delete(&format!("{FAULTS}/{fault}")).await.expect(204);
         stage.until("cell2 answers again", async || health().await == "up").await;
         stage.cross(server).await;
-        // One that ends by itself.
+        // This fault ends by itself.
         let short = inject(&stage, json!({"database": {"name": "cell1", "outage": "loses_replies", "calls": 1, "for_ms": 50}})).await;
         told(&stage.admin, short, "chaos.fault.end").await;
     });
@@ -205,7 +205,7 @@ fn an_experiment_is_loaded_seen_and_judged() {
         stage.admin.post_file(EXPERIMENT, "application/toml", REFUSED_ONCE).await.expect(202);
         let again = stage.admin.post_file(EXPERIMENT, "application/toml", REFUSED_ONCE).await.expect(409);
         assert!(again.message().contains("not over"), "{}", again.text);
-        // The outage of one call first: whoever makes that call sees it.
+        // Ends the outage of one call first, because it would meet the next caller.
         let over = async || {
             let shown = stage.admin.get(EXPERIMENT).await.expect(200).body;
             !shown["experiment"]["injected"][0]["over_ms"].is_null()
@@ -243,7 +243,7 @@ fn a_stopped_experiment_does_nothing_more() {
     });
 }
 
-/// Shipped experiments that a service of two cells, two hosts in each and one conductor refuses, and the key that its answer names.
+/// Shipped experiments that a service with two cells, two hosts each and one conductor refuses, and the key in its answer.
 const REFUSED: [(&str, &str); 3] =
     [("a-bad-day", "abort.violations"), ("clock-goes-back", "faults[0].what"), ("two-conductors-one-stands-still", "conductor-2")];
 

@@ -1,20 +1,20 @@
-//! A TCP proxy before a database: passes everything on until it is told to refuse, to hang, to be slow, or to break what is
-//! connected. It has threads of its own, so that it works while the test's runtime waits for a database.
+//! A TCP proxy before a database. It forwards all data until it is told to refuse, hang, delay or break connections. It has its own
+//! threads, so that it works while the test's runtime waits for a database.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What becomes of connections and of what is sent over them.
+/// The treatment of connections and their data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     Pass,
-    /// New connections are closed at once, and so are those that there are.
+    /// Closes new and present connections at once.
     Refuse,
-    /// Connections are taken, and nothing passes.
+    /// Accepts connections and forwards nothing.
     Hang,
-    /// All that passes waits for so long.
+    /// Delays all data by this time.
     Delay(Duration),
 }
 
@@ -32,12 +32,12 @@ struct Shared {
 struct State {
     mode: Mode,
     closed: bool,
-    /// Clients' and servers' in turn.
+    /// Alternately a client's and its server's connection.
     connections: Vec<TcpStream>,
 }
 
 impl ChaosProxy {
-    /// Before the server at this address; passes.
+    /// Starts a proxy before the server at this address; it forwards all data.
     pub fn before(upstream: SocketAddr) -> ChaosProxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("its address");
@@ -59,7 +59,7 @@ impl ChaosProxy {
         self.address
     }
 
-    /// From now on.
+    /// Sets the mode from now on.
     pub fn set(&self, mode: Mode) {
         self.shared.state().mode = mode;
         if mode == Mode::Refuse {
@@ -68,18 +68,18 @@ impl ChaosProxy {
         self.shared.changed.notify_all();
     }
 
-    /// Tells the clients of every connection that nothing more comes; what they send still passes.
+    /// Half-closes all clients' connections: clients get no more data, but their data are still forwarded.
     pub fn half_close(&self) {
         for client in self.shared.state().connections.iter().step_by(2) {
-            // It may have ended by itself.
+            // The connection may have ended by itself.
             let _ = client.shutdown(Shutdown::Write);
         }
     }
 
-    /// Ends every connection that there is.
+    /// Ends all present connections.
     pub fn break_connections(&self) {
         for connection in self.shared.state().connections.drain(..) {
-            // It may have ended by itself.
+            // The connection may have ended by itself.
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
@@ -90,7 +90,7 @@ impl Drop for ChaosProxy {
         self.shared.state().closed = true;
         self.break_connections();
         self.shared.changed.notify_all();
-        // So that the thread that waits for connections sees it.
+        // Wakes the thread that accepts connections.
         let _ = TcpStream::connect(self.address);
     }
 }
@@ -104,7 +104,7 @@ impl Shared {
         if self.state().mode == Mode::Refuse {
             return;
         }
-        // A client of a server that is gone is told so by the end of its connection.
+        // If the server is gone, its client learns it from the end of the connection.
         let Ok(server) = TcpStream::connect(self.upstream) else { return };
         let pairs = [(client.try_clone(), server.try_clone()), (server.try_clone(), client.try_clone())];
         self.state().connections.extend([client, server]);
@@ -114,7 +114,7 @@ impl Shared {
         }
     }
 
-    /// Passes on what comes until one side ends.
+    /// Forwards data until one side ends.
     fn pump(&self, mut from: TcpStream, mut to: TcpStream) {
         let mut buffer = [0; 16 * 1024];
         while let Ok(read @ 1..) = from.read(&mut buffer) {
@@ -127,7 +127,7 @@ impl Shared {
         let _ = from.shutdown(Shutdown::Both);
     }
 
-    /// Returns when something may pass.
+    /// Waits until data may be forwarded.
     fn wait(&self) {
         let state = self.state();
         let hangs = |state: &mut State| state.mode == Mode::Hang && !state.closed;

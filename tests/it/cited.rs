@@ -1,5 +1,5 @@
-//! Comments and pages cite rules by number, as `INVARIANTS S4`: each number is a row of that page. They name no document that is not in
-//! the repository.
+//! Checks citations of rules, such as `INVARIANTS S4`, in comments and pages: each number must be a row of that page, and each named
+//! document must be in the repository.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,21 +8,21 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Pages whose rows have numbers, by the word that a citation begins with.
+/// The pages with numbered rows, by the first word of a citation.
 const PAGES: [&str; 3] = ["INVARIANTS", "NOVA-DIFFERENCES", "DOWN-CELLS"];
 
-/// The numbers with which a row of a page begins; a colon or the end of the cell follows them.
+/// The numbers at the beginning of a page's row; a colon or the end of the cell follows them.
 static ROW: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?m)^\| ((?:[A-Z]-?[0-9]+(?:, )?)+)(?::| \|)"));
 /// A citation: `INVARIANTS S3 and S4`, `NOVA-DIFFERENCES L22, L33`, `DOWN-CELLS A-1 to A-19`.
 static CITATION: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"\b(INVARIANTS|NOVA-DIFFERENCES|DOWN-CELLS) ((?:[A-Z]-?[0-9]+(?:, | and | to )?)+)"));
 static NUMBER: LazyLock<Regex> = LazyLock::new(|| pattern(r"[A-Z]-?[0-9]+"));
-/// The number of an invariant, which may stand alone: the audit reports violations under it.
+/// The number of an invariant, which needs no page: the audit reports violations under it.
 static INVARIANT: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bI[0-9]{1,2}\b"));
-/// Any other number, which stands behind the name of its page.
+/// Any other number, which must follow the name of its page.
 static ALONE: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:[CDLPS][0-9]{1,2}|A-[0-9]{1,2})\b"));
 static DOCUMENT: LazyLock<Regex> = LazyLock::new(|| pattern(r"[\w-]+\.(?:md|rst)\b"));
-/// A section of some other document.
+/// A section of another document.
 static ELSEWHERE: LazyLock<Regex> = LazyLock::new(|| pattern(r"§[^ ]*|\((?:spec|architecture|reliability|down-cell|qos-ports)\b"));
 
 fn pattern(text: &str) -> Regex {
@@ -33,7 +33,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The files below a folder of the repository whose names end so.
+/// Returns the files below a folder of the repository with this extension.
 fn files(folder: &str, extension: &str) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![root().join(folder)]);
     while let Some(folder) = folders.pop() {
@@ -54,13 +54,13 @@ fn text_of(path: impl AsRef<Path>) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.as_ref().display()))
 }
 
-/// The comments of a source as one line: a citation may be broken between two lines.
+/// Returns a source's comments as one line, because a citation may be broken between two lines.
 fn comments(source: &str) -> String {
     let comment = |line: &str| line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!']).trim().to_owned());
     source.lines().filter_map(comment).collect::<Vec<_>>().join(" ")
 }
 
-/// Everything that may be cited.
+/// Everything that can be cited.
 struct Known {
     /// Each with its page: `INVARIANTS S4`.
     rules: BTreeSet<String>,
@@ -82,7 +82,7 @@ impl Known {
         Known { rules, documents }
     }
 
-    /// The citations in a text that nothing defines.
+    /// Returns the citations in a text that nothing defines.
     fn dead(&self, text: &str) -> Vec<String> {
         let rules_of = |page: &str, numbers: &str| -> Vec<String> {
             NUMBER.find_iter(numbers).map(|number| format!("{page} {}", number.as_str())).collect()
@@ -95,7 +95,7 @@ impl Known {
     }
 }
 
-/// The numbers in a text that do not say of which page they are.
+/// Returns the numbers in a text that do not name their page.
 fn alone(text: &str) -> Vec<String> {
     ALONE.find_iter(&CITATION.replace_all(text, "")).map(|number| number.as_str().to_owned()).collect()
 }

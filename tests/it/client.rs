@@ -1,4 +1,4 @@
-//! The API as its users speak it: one HTTP client per user, servers made by builders, and waits that look at a level.
+//! The API as users use it: one HTTP client per user, builders of servers, and waits for a state.
 
 use std::time::{Duration, Instant};
 
@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use cellshift::launch::Running;
 
-/// The newest microversion that the tests speak unless they say otherwise.
+/// The default microversion of the tests.
 const MICROVERSION: &str = "2.90";
-/// What any wait may take at most: a run that takes longer has got stuck.
+/// The maximum time of any wait: a run that takes longer is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A user with a token for a project.
@@ -28,21 +28,21 @@ pub struct User {
 pub struct Answer {
     pub status: u16,
     pub headers: reqwest::header::HeaderMap,
-    /// Null when there is no JSON.
+    /// Null if the answer is not JSON.
     pub body: Value,
     pub text: String,
     pub took: Duration,
 }
 
 impl Answer {
-    /// The answer, when it has this status.
+    /// Returns the answer, and panics unless it has this status.
     #[track_caller]
     pub fn expect(self, status: u16) -> Answer {
         assert_eq!(self.status, status, "{}", self.text);
         self
     }
 
-    /// The message of an error body.
+    /// Returns the message of an error body.
     pub fn message(&self) -> &str {
         let first = self.body.as_object().and_then(|body| body.values().next());
         first.and_then(|error| error["message"].as_str()).unwrap_or_default()
@@ -65,7 +65,7 @@ impl User {
         User::sign_in_at(running.address, name, password, project).await
     }
 
-    /// Signs in at the service at an address.
+    /// Signs in to the service at an address.
     pub async fn sign_in_at(address: std::net::SocketAddr, name: &str, password: &str, project: &str) -> User {
         let (http, root) = (reqwest::Client::new(), format!("http://{address}"));
         let domain = json!({"id": "default"});
@@ -82,12 +82,12 @@ impl User {
         User { http, root, token, user_id, microversion: MICROVERSION.to_owned(), takes_last_known: false }
     }
 
-    /// The same user, speaking another microversion.
+    /// Returns this user with another microversion.
     pub fn speaking(&self, microversion: &str) -> User {
         User { microversion: microversion.to_owned(), ..self.clone() }
     }
 
-    /// The same user, whom an old record suits where a cell is down.
+    /// Returns this user, who also accepts last known servers.
     pub fn taking_last_known(&self) -> User {
         User { takes_last_known: true, ..self.clone() }
     }
@@ -114,17 +114,17 @@ impl User {
         answered(request).await
     }
 
-    /// `GET`; paths of the compute API stand without its root.
+    /// Sends `GET`. Paths of the compute API have no root.
     pub async fn get(&self, path: &str) -> Answer {
         self.send(reqwest::Method::GET, path, None).await
     }
 
-    /// [`User::get`] of a service that may die meanwhile: none without an answer.
+    /// Sends `GET` as [`User::get`] does, to a service that may die: none without an answer.
     pub async fn try_get(&self, path: &str) -> Option<Answer> {
         self.try_send(reqwest::Method::GET, path, None).await.ok()
     }
 
-    /// The same for [`User::post`].
+    /// Sends `POST` as [`User::post`] does, to a service that may die.
     pub async fn try_post(&self, path: &str, body: Value) -> Option<Answer> {
         self.try_send(reqwest::Method::POST, path, Some(body.to_string())).await.ok()
     }
@@ -133,7 +133,7 @@ impl User {
         self.send(reqwest::Method::POST, path, Some(body.to_string())).await
     }
 
-    /// Reads server-sent events after the one of this id until there are `count`: their ids and data.
+    /// Reads `count` server-sent events after this id, and returns their ids and data.
     pub async fn events(&self, path: &str, after: u64, count: usize) -> Vec<(u64, Value)> {
         let request = self.http.get(format!("{}{path}", self.root)).header("X-Auth-Token", &self.token);
         let mut answer = request.header("Last-Event-ID", after.to_string()).send().await.expect("an answer");
@@ -150,8 +150,7 @@ impl User {
         events.take(count).collect()
     }
 
-    /// As an administrator: waits for a notification of this type about a server, or about whatever it is about, which may have come
-    /// before.
+    /// Waits, as an administrator, for a notification of this type about a server (or about anything), which may have come already.
     pub async fn told(&self, event_type: &str, server: Option<Uuid>) {
         let mut last = 0;
         let told = async {
@@ -167,25 +166,25 @@ impl User {
         tokio::time::timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("nobody told of {event_type} for {server:?}"));
     }
 
-    /// As an administrator: waits until no operation and no debt is left of the server, and looks again as soon as it is answered.
+    /// Waits, as an administrator, until the server has no operation and no debt left. Asks again after each answer.
     pub async fn settled(&self, server: Uuid) {
         let path = format!("/ops/v1/migrations?server={server}");
         let settled = async { while !nothing_is_left(&self.get(&path).await.expect(200)) {} };
         tokio::time::timeout(PATIENCE, settled).await.unwrap_or_else(|_| panic!("the operations on {server} do not end"));
     }
 
-    /// `POST` of a body that may be no JSON at all.
+    /// Sends `POST` with a body that need not be JSON.
     pub async fn post_text(&self, path: &str, body: &str) -> Answer {
         self.send(reqwest::Method::POST, path, Some(body.to_owned())).await
     }
 
-    /// `POST` of a file of this type.
+    /// Sends `POST` with a file of this type.
     pub async fn post_file(&self, path: &str, kind: &'static str, text: &str) -> Answer {
         let request = self.http.post(format!("{}{path}", self.root)).header("X-Auth-Token", &self.token).timeout(PATIENCE);
         answered(request.header("Content-Type", kind).body(text.to_owned())).await.expect("an answer")
     }
 
-    /// For requests that are not made with this client.
+    /// Returns the token, for requests without this client.
     pub fn token(&self) -> &str {
         &self.token
     }
@@ -205,12 +204,12 @@ impl User {
         self.send(reqwest::Method::DELETE, path, None).await
     }
 
-    /// `POST /servers/{id}/action`.
+    /// Sends `POST /servers/{id}/action`.
     pub async fn act(&self, server: Uuid, action: Value) -> Answer {
         self.post(&format!("/servers/{server}/action"), action).await
     }
 
-    /// The server as this user sees it.
+    /// Returns the server as this user sees it.
     pub async fn show(&self, server: Uuid) -> Value {
         self.get(&format!("/servers/{server}")).await.expect(200).body["server"].clone()
     }
@@ -244,30 +243,30 @@ impl User {
         self.delete(&format!("/servers/{server}/os-volume_attachments/{volume}")).await
     }
 
-    /// A new volume of one GiB, available.
+    /// Makes a volume of one GiB, and waits until it is available.
     pub async fn make_volume(&self) -> Uuid {
         self.make_volume_with(json!({"size": 1, "name": "data"})).await
     }
 
-    /// The new volume that is asked for so, available.
+    /// Makes the requested volume, and waits until it is available.
     pub async fn make_volume_with(&self, wanted: Value) -> Uuid {
         let body = self.post("/volume/v3/volumes", json!({"volume": wanted})).await.expect(202).body;
         let id = id_of(&body["volume"]);
         let available = async {
-            // The volume service tells nobody: its clients learn of it by asking.
+            // The volume service has no notifications, so its clients must ask.
             while self.get(&format!("/volume/v3/volumes/{id}")).await.expect(200).body["volume"]["status"] != "available" {}
         };
         tokio::time::timeout(PATIENCE, available).await.expect("the volume is made");
         id
     }
 
-    /// The server's actions, newest first.
+    /// Returns the server's actions, newest first.
     pub async fn actions(&self, server: Uuid) -> Vec<Value> {
         let answer = self.get(&format!("/servers/{server}/os-instance-actions")).await.expect(200);
         answer.body["instanceActions"].as_array().cloned().unwrap_or_default()
     }
 
-    /// The newest action of this name, with its events.
+    /// Returns the newest action with this name, with its events.
     pub async fn action(&self, server: Uuid, name: &str) -> Value {
         let actions = self.actions(server).await;
         let found = actions.iter().find(|action| action["action"] == name).unwrap_or_else(|| panic!("no action {name} in {actions:?}"));
@@ -276,13 +275,13 @@ impl User {
     }
 }
 
-/// Whether all operations in a list of migrations have ended and nothing is owed for them.
+/// True if all operations in a list of migrations have ended and have no debts.
 pub fn nothing_is_left(answer: &Answer) -> bool {
     let is_over = |one: &Value| ["done", "unwound"].contains(&one["state"].as_str().unwrap_or_default()) && one["debts"] == json!([]);
     answer.body["migrations"].as_array().is_some_and(|all| all.iter().all(is_over))
 }
 
-/// The id in a resource's body.
+/// Returns the id in a resource's body.
 #[track_caller]
 pub fn id_of(resource: &Value) -> Uuid {
     let id = resource["id"].as_str().unwrap_or_else(|| panic!("no id in {resource}"));
@@ -303,7 +302,7 @@ impl NewServer {
         NewServer { body, hints: Value::Null }
     }
 
-    /// With its root disk on a new volume that is deleted with it.
+    /// With its root disk on a new volume that is deleted with the server.
     pub fn of_volume(image: Uuid) -> NewServer {
         let root = json!({
             "boot_index": 0, "uuid": image, "source_type": "image", "destination_type": "volume",
@@ -327,7 +326,7 @@ impl NewServer {
         self.with("flavorRef", json!(flavor))
     }
 
-    /// On this host and no other (administrators only).
+    /// On this host only (administrators only).
     pub fn on_host(self, host: &str) -> NewServer {
         self.with("host", json!(host))
     }
@@ -343,7 +342,7 @@ impl NewServer {
         self
     }
 
-    /// The request's body.
+    /// Returns the request's body.
     pub fn body(self) -> Value {
         let mut body = json!({"server": self.body});
         if !self.hints.is_null() {
@@ -352,7 +351,7 @@ impl NewServer {
         body
     }
 
-    /// Asks for it; the server may not exist yet.
+    /// Sends the request. The server may not exist yet.
     pub async fn ask(self, user: &User) -> Answer {
         user.post("/servers", self.body()).await
     }

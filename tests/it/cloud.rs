@@ -1,5 +1,5 @@
-//! A whole cloud in a directory of its own, for tests that crash it: each life runs on a thread of its own, and
-//! [`Cloud::restart`] ends one as the death of its process would and starts the next over the same files.
+//! A whole cloud in its own directory, for tests that crash it. Each life runs on its own thread. [`Cloud::restart`] ends a life as the
+//! death of its process would, and starts the next over the same files.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -24,24 +24,24 @@ use cellshift::virt::HostUnreachable;
 
 use crate::databases;
 
-/// What any wait may take at most: a run that takes longer has got stuck.
+/// The maximum time of any wait: a run that takes longer is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
 
-/// The cloud: cell1 (hardware gen1) and cell2 (gen2) with two hosts each, cross-cell moves allowed to members.
+/// The cloud: cell1 (hardware gen1) and cell2 (gen2) with two hosts each; members may move servers between cells.
 pub struct Cloud {
     config: Config,
     samples: Samples,
     life: Option<Life>,
     http: reqwest::Client,
-    /// Of `demo`, a member of project demo.
+    /// The token of `demo`, a member of project demo.
     member: String,
     admin: String,
     /// None when it was given away.
     dir: Option<TempDir>,
 }
 
-/// A clock that tells when nobody holds it any more.
+/// A clock whose drop shows when nobody holds it any more.
 struct LifeClock {
     _held: mpsc::Sender<()>,
 }
@@ -59,7 +59,7 @@ struct Life {
     image: Uuid,
     end: oneshot::Sender<()>,
     thread: std::thread::JoinHandle<()>,
-    /// Says nothing, and closes when the last part of this life is dropped: each holds its environment.
+    /// Carries no messages. It closes when the last part of this life is dropped, because each part holds its environment.
     gone: mpsc::Receiver<()>,
 }
 
@@ -82,13 +82,13 @@ impl Life {
                 let _ = ended.await;
                 server.stop(false).await;
             });
-            // What the process was at is dropped here, with its runtime: nothing is told to stop.
+            // The runtime drops all unfinished work here: nothing is told to stop.
         });
         let (tree, address, image) = starting.recv_timeout(PATIENCE).expect("the cloud starts");
         Life { tree, address, image, end, thread, gone }
     }
 
-    /// When this returns, nothing of it is left: no actor, no request, no database, no write that still waits.
+    /// Returns when nothing of the life is left: no actor, no request, no database, no waiting write.
     fn crash(self) {
         let Life { tree, end, thread, gone, .. } = self;
         let _ = end.send(());
@@ -100,12 +100,12 @@ impl Life {
 }
 
 impl Cloud {
-    /// A new cloud, on PostgreSQL when `CELLSHIFT_TEST_POSTGRES` names a server.
+    /// Starts a new cloud, on PostgreSQL if `CELLSHIFT_TEST_POSTGRES` names a server.
     pub async fn start() -> Cloud {
         Cloud::start_with(|_| {}).await
     }
 
-    /// As [`Cloud::start`], after `configure` has had its say, also about where databases are.
+    /// Starts as [`Cloud::start`] does, with a configuration changed by `configure`, which may also place databases.
     pub async fn start_with(configure: impl FnOnce(&mut Config)) -> Cloud {
         let place_and_configure = |config: &mut Config| {
             databases::place(config);
@@ -129,7 +129,7 @@ impl Cloud {
         config.http.workers = 1;
         config.migration.back_off_first = Seconds::millis(2);
         config.migration.back_off_max = Seconds::millis(20);
-        // A guest waits for its ports: one whose ports cannot be plugged is given up sooner.
+        // A guest waits for its ports, so shorten the deadlines of steps that wait for ports that cannot be plugged.
         config.migration.deadlines = ["stop_source_guest", "stop_target_guest"].map(|step| (step.to_owned(), 3)).into();
         configure(&mut config);
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
@@ -146,17 +146,17 @@ impl Cloud {
         self.life.as_ref().expect("a cloud lives until it is dropped")
     }
 
-    /// The process dies, wherever it is, and another begins over the same files.
+    /// Kills the process at any point, and starts another over the same files.
     pub fn restart(&mut self) {
         self.restart_after(|_| {});
     }
 
-    /// As [`Cloud::restart`], with something done between the two lives.
+    /// Restarts as [`Cloud::restart`] does, with work between the two lives.
     pub fn restart_after(&mut self, between: impl FnOnce(&Config)) {
         self.restart_with(FaultPoints::default(), between);
     }
 
-    /// As [`Cloud::restart`], and what is armed goes on to be.
+    /// Restarts as [`Cloud::restart`] does, and keeps the armed faults.
     pub fn restart_under_faults(&mut self) {
         let faults = self.tree().faults.clone();
         self.restart_with(faults, |_| {});
@@ -186,12 +186,12 @@ impl Cloud {
         &self.tree().world
     }
 
-    /// The public image `tiny`.
+    /// Returns the public image `tiny`.
     pub fn image(&self) -> Uuid {
         self.life().image
     }
 
-    /// The token of a cloud in `clouds.yaml`.
+    /// Returns the token of a cloud in `clouds.yaml`.
     async fn sign_in(&self, cloud: &str) -> String {
         let text = std::fs::read_to_string(self.config.data_dir.join("clouds.yaml")).expect("clouds.yaml");
         let clouds: Value = serde_yaml_ng::from_str(&text).expect("YAML");
@@ -207,19 +207,19 @@ impl Cloud {
         answer.headers()["X-Subject-Token"].to_str().expect("a token").to_owned()
     }
 
-    /// A request of the member; `path` below the root. The status and the body (null when there is no JSON).
+    /// Sends a request of the member for `path` below the root. Returns the status and the body (null if it is not JSON).
     pub async fn send(&self, method: &str, path: &str, body: Option<Value>) -> (u16, Value) {
         self.try_send(method, path, body).await.expect("an answer")
     }
 
-    /// What an administrator reads; it must be answered.
+    /// Reads as an administrator; the service must answer.
     pub async fn look(&self, path: &str) -> Value {
         let (status, body) = self.send_as(&self.admin, "GET", path, None).await.expect("an answer");
         assert_eq!(status, 200, "{path}: {body}");
         body
     }
 
-    /// [`Cloud::send`], when the process may die before it answers.
+    /// Sends as [`Cloud::send`] does, to a process that may die before it answers.
     pub async fn try_send(&self, method: &str, path: &str, body: Option<Value>) -> reqwest::Result<(u16, Value)> {
         self.send_as(&self.member, method, path, body).await
     }
@@ -237,13 +237,13 @@ impl Cloud {
         Ok((status, serde_json::from_str(&answer.text().await?).unwrap_or(Value::Null)))
     }
 
-    /// `POST /servers/{id}/action`, which must be accepted.
+    /// Sends `POST /servers/{id}/action`, which must be accepted.
     pub async fn act(&self, server: Uuid, action: Value) {
         let (status, body) = self.send("POST", &format!("/compute/v2.1/servers/{server}/action"), Some(action)).await;
         assert!(status == 202 || status == 204 || status == 200, "{status}: {body}");
     }
 
-    /// The body that asks for a server in cell1 with a port and a volume that goes with it.
+    /// Returns the body that requests a server in cell1 with a port and a volume, which is deleted with the server.
     pub fn new_server(&self) -> Value {
         let root = json!({"boot_index": 0, "uuid": self.image(), "source_type": "image", "destination_type": "local",
             "delete_on_termination": true});
@@ -253,19 +253,19 @@ impl Cloud {
             "block_device_mapping_v2": [root, data]}})
     }
 
-    /// Asks for [`Cloud::new_server`].
+    /// Requests [`Cloud::new_server`].
     pub async fn ask_for_server(&self) -> Uuid {
         self.ask_for(self.new_server()).await
     }
 
-    /// The same in cell2.
+    /// Requests a server in cell2.
     pub async fn ask_for_server_in_cell2(&self) -> Uuid {
         let mut new = self.new_server();
         new["server"]["flavorRef"] = json!("gen2.small");
         self.ask_for(new).await
     }
 
-    /// The same with a root disk that is a volume.
+    /// Requests a server whose root disk is a volume.
     pub async fn ask_for_server_on_a_volume(&self) -> Uuid {
         let mut new = self.new_server();
         let root = &mut new["server"]["block_device_mapping_v2"][0];
@@ -279,32 +279,32 @@ impl Cloud {
         id_of(&body["server"])
     }
 
-    /// A volume of the member.
+    /// Makes a volume of the member's.
     pub async fn make_volume(&self) -> Uuid {
         let (status, body) = self.send("POST", "/volume/v3/volumes", Some(json!({"volume": {"size": 1}}))).await;
         assert_eq!(status, 202, "{body}");
         let volume = id_of(&body["volume"]);
         let made = async {
-            // The volume service tells nobody: its clients learn of it by asking.
+            // The volume service has no notifications, so its clients must ask.
             while self.world().volumes.volume(volume).await.expect("the volume").status != "available" {}
         };
         tokio::time::timeout(PATIENCE, made).await.expect("a volume is made");
         volume
     }
 
-    /// Waits until no operation holds the server; false when that takes too long.
+    /// Waits until no operation holds the server. False if that takes too long.
     pub async fn at_rest(&self, server: Uuid) -> bool {
         matches!(tokio::time::timeout(PATIENCE, self.tree().conductor.until_at_rest(server)).await, Ok(Ok(())))
     }
 
-    /// The server's status, as the member sees it.
+    /// Returns the server's status as the member sees it.
     pub async fn status(&self, server: Uuid) -> String {
         let (status, body) = self.send("GET", &format!("/compute/v2.1/servers/{server}"), None).await;
         assert_eq!(status, 200, "{body}");
         body["server"]["status"].as_str().unwrap_or_default().to_owned()
     }
 
-    /// Waits for a notification about a server or a cell, which may have come in an earlier life, and gives its data.
+    /// Waits for a notification about a server or a cell, possibly from an earlier life, and returns its data.
     pub async fn told(&self, event_type: &str, subject: Uuid) -> Value {
         let mut told = self.tree().notifier.subscribe(Some(0));
         let found = async {
@@ -319,11 +319,11 @@ impl Cloud {
         tokio::time::timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("nobody told of {event_type} for {subject}"))
     }
 
-    /// Every host has started and has tried to start the guests that ran before the restart.
+    /// Waits until each host has started and has tried to start the guests that ran before the restart.
     pub async fn guests_return(&self) -> Result<(), HostUnreachable> {
         for cell in &self.tree().cells {
             for (host, _) in cell.hosts.hosts() {
-                // Answered when the host's actor has been started; that one answers when it is ready.
+                // The first call answers when the host's actor has been started, the second when it is ready.
                 cell.power_on_host(&host).await?;
                 cell.hosts.resume_guests(&host, PATIENCE).await?;
             }
@@ -331,7 +331,7 @@ impl Cloud {
         Ok(())
     }
 
-    /// What the audit finds wrong, one line each; a clean one is empty.
+    /// Returns the audit's findings, one per line.
     pub async fn audit(&self) -> Vec<String> {
         let report = audit::thorough_audit(self.world()).await.expect("the API database answers");
         let violations = report.violations.iter().map(|violation| violation.to_string());
@@ -350,13 +350,13 @@ impl Drop for Cloud {
     }
 }
 
-/// The id in a resource's body.
+/// Returns the id in a resource's body.
 fn id_of(resource: &Value) -> Uuid {
     let id = resource["id"].as_str().unwrap_or_else(|| panic!("no id in {resource}"));
     Uuid::parse_str(id).expect("a uuid")
 }
 
-/// What stands in two maps of names; for readable differences.
+/// Compares two maps of names, for readable differences.
 pub fn difference(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
     let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let line = |name: &String| {

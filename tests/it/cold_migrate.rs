@@ -1,4 +1,4 @@
-//! Where a move goes: named hosts, the weigher that keeps moves in their cell, groups over cells, and moves inside a cell
+//! The choice of a move's target: named hosts, the weigher that keeps moves in their cell, groups over cells, and moves inside a cell
 //! (INVARIANTS C1 to C10).
 
 use serde_json::json;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::resize_confirm::events;
 use crate::stage::{Stage, hosts, play, play_default};
 
-/// A server that any host takes, on this one.
+/// Makes a server on this host, with a flavor for any host.
 async fn anywhere(stage: &Stage, name: &str, host: &str) -> Uuid {
     stage.create_by(&stage.admin, stage.server().named(name).flavor("m1.tiny").on_host(host)).await
 }
@@ -42,7 +42,7 @@ fn a_migration_goes_to_the_named_host_in_another_cell() {
 fn the_weigher_keeps_a_move_in_its_cell() {
     play_default(|stage| async move {
         let server = anywhere(&stage, "one", "cell1-host1").await;
-        // The other host of the cell is the fullest of all.
+        // The cell's other host is the fullest of all hosts.
         anywhere(&stage, "two", "cell1-host2").await;
         anywhere(&stage, "three", "cell1-host2").await;
         stage.admin.migrate(server, None).await.expect(202);

@@ -1,4 +1,4 @@
-//! The command line as newcomers type it: places to listen, numbers that do not fit, pipes, files that cannot be written.
+//! The command line as newcomers use it: addresses to listen on, numbers that do not fit, pipes, files that cannot be written.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -65,7 +65,7 @@ fn ranges_without_a_seed_are_refused() {
     }
 }
 
-/// Runs a command whose reader takes one line and goes away; gives its exit code and what it says on standard error.
+/// Runs a command whose reader leaves after one line, and returns its exit code and its text on standard error.
 fn read_one_line(arguments: &[&str]) -> (Option<i32>, String) {
     let mut process =
         Command::new(program()).args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program runs");
@@ -121,7 +121,7 @@ fn an_interrupted_demo_leaves_no_directory() {
             .stderr(Stdio::piped())
             .spawn()
             .expect("the program runs");
-        // Its title is told when the cloud is there.
+        // The demo prints its title once the cloud exists.
         let mut said = BufReader::new(process.stdout.take().expect("its output"));
         let mut line = String::new();
         while line.trim().is_empty() {

@@ -1,5 +1,5 @@
-//! The commands that speak to a running service: by its data directory, its URL, or as a cloud of openstackclient; and how servers and
-//! migrations are named to them.
+//! The commands that speak to a running service by its data directory, its URL, or as a cloud of openstackclient; and the names of servers
+//! and migrations in commands.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use crate::client::{NewServer, User, id_of};
 use crate::databases;
 use crate::service::{Ended, Service, program};
 
-/// Runs a subcommand in an empty directory, with these variables and none of openstackclient's besides.
+/// Runs a subcommand in an empty directory, with these variables and without openstackclient's other variables.
 fn run_with(variables: &[(&str, &str)], arguments: &[&str]) -> Ended {
     let elsewhere = tempfile::tempdir().expect("a directory");
     let mut command = Command::new(program());
@@ -32,7 +32,7 @@ async fn users(service: &Service, data: &Path) -> Users {
     Users { member: service.user(data, "cellshift").await, admin: service.user(data, "cellshift-admin").await }
 }
 
-/// Makes servers of these names; gives their ids.
+/// Makes servers with these names, and returns their ids.
 async fn fill(users: &Users, names: &[&str]) -> Vec<String> {
     let images = users.member.get("/image/v2/images?name=tiny").await.expect(200);
     let image = id_of(&images.body["images"][0]);
@@ -75,7 +75,7 @@ fn servers_and_migrations_are_named_as_people_name_them() {
     service.stop();
 }
 
-/// Variables of the environment, and options.
+/// Environment variables, and options.
 type Way<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
 
 #[test]

@@ -1,5 +1,5 @@
-//! Two conductors in one process, over one API database and the same hosts: one stands still or dies in the middle of moves. The other
-//! ends them, and what the first still wants when it wakes up is refused.
+//! Two conductors in one process, over one API database and the same hosts. One pauses or dies during moves. The other ends the moves, and
+//! the late effects of the first are refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ fn two(config: &mut Config) {
 
 type Reply = Result<HostReply, HostUnreachable>;
 
-/// Holds a request for a guest at its target back, on its way to the host.
+/// Holds back a request for a guest at its target on its way to the host.
 struct Gate {
     closed: AtomicBool,
     came: Notify,
@@ -78,7 +78,7 @@ impl Hosts for Gated {
     }
 }
 
-/// The name of the conductor that signs so.
+/// Returns the name of the conductor with this lease owner's name.
 fn conductor_of(owner: &str) -> &str {
     owner.split_once('/').map_or("conductor", |(_, actor)| actor)
 }
@@ -103,7 +103,7 @@ fn what_a_sleeping_conductor_still_wants_when_it_wakes_up_is_refused() {
         let asleep = env.now();
         let fault = inject(&stage, json!({"pause": {"actor": sleeper, "for_ms": 600_000}})).await;
 
-        // Nobody says that it sleeps: its lease runs out.
+        // Nothing announces the pause: the sleeper's lease expires.
         stage.at_rest(server, "VERIFY_RESIZE").await;
         let ended = operations.saga(saga).await.expect("the journal").expect("a saga");
         assert_ne!(conductor_of(&ended.lease.owner), sleeper);
@@ -115,7 +115,7 @@ fn what_a_sleeping_conductor_still_wants_when_it_wakes_up_is_refused() {
         let bound = (LEASE + operations.look_interval()).as_secs_f64();
         assert!(taken < bound + 1.0, "taken over {taken} s after it fell asleep, and {bound} s are due");
 
-        // It wakes up, and its request goes on its way.
+        // The sleeper wakes up, and its request reaches the host.
         stage.admin.delete(&format!("/ops/v1/chaos/faults/{fault}")).await.expect(204);
         gate.opened.notify_one();
         let reply = tokio::time::timeout(PATIENCE, async { gate.replied.lock().await.recv().await }).await.expect("the host answers");
@@ -131,7 +131,7 @@ fn what_a_sleeping_conductor_still_wants_when_it_wakes_up_is_refused() {
     });
 }
 
-/// Moves of many servers at once, which both conductors have in hand.
+/// The number of moves that both conductors work on concurrently.
 const MOVES: usize = 8;
 
 const BOTH_FAIL: &str = r#"
@@ -218,7 +218,7 @@ fn a_delete_reaches_an_operation_whose_conductor_sleeps() {
         stage.member.delete(&path(server)).await.expect(204);
         stage.member.delete(&path(server)).await.expect(204);
 
-        // The other takes over what is in doubt, turns it back, and has the delete with its end.
+        // The other conductor takes over the saga in doubt, turns it back, and begins the delete at its end.
         stage.gone(server).await;
         let ended = operations.saga(saga).await.expect("the journal").expect("a saga");
         assert_eq!((ended.state.as_str(), ended.cancellation.is_some()), ("unwound", true));

@@ -1,4 +1,4 @@
-//! Options do what they say (`src/config.rs`).
+//! Options have their documented effects (`src/config.rs`).
 
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,7 @@ fn quotas_bound_servers_and_what_they_carry() {
             stage.member.post(&path, json!({"metadata": {"a": "2"}})).await.expect(200);
             let refused = stage.member.resize(server, "broad").await.expect(403);
             assert!(refused.message().starts_with("Quota exceeded for cores: Requested 3,"), "{}", refused.text);
-            // Of three there is room for one more.
+            // Of three requested servers one fits.
             stage.server().with("min_count", json!(1)).with("max_count", json!(3)).ask(&stage.member).await.expect(202);
             let refused = stage.server().ask(&stage.member).await.expect(403);
             assert!(refused.message().contains("but already used 2 of 2 instances"), "{}", refused.text);

@@ -1,4 +1,4 @@
-//! Conductors and schedulers as operators see them: in `os-services` and in the zone `internal`, as alive as they report to be.
+//! Conductors and schedulers as operators see them: in `os-services` and in the zone `internal`, with the state that they report.
 
 use cellshift::config::{Config, Seconds};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ async fn listed(stage: &Stage, binary: &str) -> Vec<Value> {
     body["services"].as_array().expect("services").clone()
 }
 
-/// The one service of this binary, once it is in this state.
+/// Waits until the only service of this binary has this state, and returns it.
 async fn in_state(stage: &Stage, binary: &str, state: &str) -> Value {
     let is = async || matches!(listed(stage, binary).await.as_slice(), [service] if service["state"] == state);
     stage.until(&format!("{binary} is {state}"), is).await;

@@ -1,5 +1,5 @@
-//! Databases of a cell that can really be taken away and brought back, while a service runs over them or before it starts: a
-//! PostgreSQL server of the test's own, directly or behind a proxy, and a SQLite file in a directory of its own.
+//! Databases of a cell that can really be taken away and brought back, while a service runs or before it starts: the test's own PostgreSQL
+//! server, directly or behind a proxy, and a SQLite file in its own directory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::chaos_proxy::{ChaosProxy, Mode};
 use crate::databases;
 use crate::postgres_server::PostgresServer;
 
-/// A cell's database, and one way of losing it.
+/// A cell's database, and a way to lose it.
 pub struct Trouble {
     pub what: &'static str,
     cell: &'static str,
@@ -21,7 +21,7 @@ const OF_POSTGRES: [&str; 4] = ["stopped", "paused", "refusing", "hanging"];
 const OF_FILES: [&str; 3] = ["unreadable", "gone", "without its directory"];
 
 impl Trouble {
-    /// Every way of losing this cell's database where this run has its databases.
+    /// Returns all ways to lose this cell's database on the kind of database of this run.
     pub fn all_of(cell: &'static str) -> Vec<Trouble> {
         if !databases::on_postgres() {
             return OF_FILES.iter().map(|what| Trouble { what, cell, server: None }).collect();
@@ -31,12 +31,12 @@ impl Trouble {
         OF_POSTGRES.iter().map(|what| Trouble { what, cell, server: Some((server.clone(), proxy.clone())) }).collect()
     }
 
-    /// The plainest one.
+    /// Returns the simplest way.
     pub fn first_of(cell: &'static str) -> Trouble {
         Trouble::all_of(cell).swap_remove(0)
     }
 
-    /// Puts the cell's database where it can be taken away. On PostgreSQL it is a fresh one.
+    /// Places the cell's database so that it can be taken away. On PostgreSQL it is a fresh database.
     pub fn place(&self, config: &mut Config) {
         let url = match &self.server {
             Some((server, proxy)) => server.fresh_database_at(proxy.address()),
@@ -89,7 +89,7 @@ impl Trouble {
     }
 }
 
-/// As a volume that is mounted somewhere.
+/// The directory that stands for a mounted volume.
 fn directory(config: &Config) -> PathBuf {
     config.data_dir.join("mounted")
 }

@@ -1,27 +1,27 @@
-//! Where the databases of a test's cloud are: SQLite files below its data directory, or fresh databases on the PostgreSQL server
-//! that `CELLSHIFT_TEST_POSTGRES` names.
+//! The places of a test cloud's databases: SQLite files below its data directory, or fresh databases on the PostgreSQL server that
+//! `CELLSHIFT_TEST_POSTGRES` names.
 
 use cellshift::config::Config;
 use cellshift::env::Env;
 use diesel::Connection;
 use diesel::connection::SimpleConnection;
 
-/// How many cells a cloud has beside cell0 unless its configuration says otherwise.
+/// The default number of cells beside cell0.
 const CELLS: u32 = 2;
 
-/// Whether tests run on PostgreSQL.
+/// True if tests run on PostgreSQL.
 pub fn on_postgres() -> bool {
     std::env::var_os("CELLSHIFT_TEST_POSTGRES").is_some()
 }
 
-/// Puts the databases of a cloud, whose number of cells is settled, where this run wants them.
+/// Places the databases of a cloud whose number of cells is set.
 pub fn place(config: &mut Config) {
     if let Ok(server) = std::env::var("CELLSHIFT_TEST_POSTGRES") {
         place_on(config, &server);
     }
 }
 
-/// The same on the PostgreSQL server of this URL.
+/// Places the databases on the PostgreSQL server with this URL.
 pub fn place_on(config: &mut Config, server: &str) {
     let cells = (0..=config.cells.count.unwrap_or(CELLS)).map(|number| format!("cell{number}"));
     config.database.api = Some(fresh_postgres(server));
@@ -29,14 +29,14 @@ pub fn place_on(config: &mut Config, server: &str) {
     config.database.cells = cells.map(|cell| (cell, fresh_postgres(server))).collect();
 }
 
-/// Removes what [`place`] made for a cloud that has ended. What a failed test leaves stays, to be looked at.
+/// Removes the databases that [`place`] made for an ended cloud. The databases of a failed test stay for inspection.
 pub fn remove(config: &Config) {
     let Ok(server) = std::env::var("CELLSHIFT_TEST_POSTGRES") else { return };
     let database = &config.database;
     let urls = [&database.api, &database.services].into_iter().flatten().chain(database.cells.values());
     let mut admin = diesel::PgConnection::establish(&server).expect("PostgreSQL answers");
     for name in urls.filter_map(|url| url.strip_prefix(address_of(&server))) {
-        // A connection may still be about to close.
+        // A connection may still be closing.
         admin.batch_execute(&format!("DROP DATABASE {name} WITH (FORCE)")).expect("a database goes");
     }
 }
@@ -60,7 +60,7 @@ fn fresh_postgres(server: &str) -> String {
     format!("{}{name}", address_of(server))
 }
 
-/// A database's URL without its name.
+/// Returns a database's URL without its name.
 fn address_of(server: &str) -> &str {
     &server[..=server.rfind('/').expect("a URL with a database")]
 }

@@ -1,4 +1,4 @@
-//! A server is deleted whatever is being done to it: what is in flight makes room, and the delete follows by itself.
+//! Deletes of servers in every state: operations in flight make room, and the delete follows by itself.
 
 use cellshift::config::Config;
 use cellshift::virt::hypervisor::Operation;
@@ -11,7 +11,7 @@ use crate::killed::batch::{config_file, configure};
 use crate::service::{self, Service};
 use crate::stage::{Stage, play};
 
-/// Hosts take their time, so that a delete finds something in flight.
+/// Gives hosts latencies, so that a delete finds an operation in flight.
 fn slow(config: &mut Config) {
     for (operation, ms) in [(Operation::Define, 40), (Operation::Start, 40), (Operation::CopyDisks, 80), (Operation::Volume, 40)] {
         config.compute.latency_ms.insert(operation, ms);
@@ -22,7 +22,7 @@ fn path(server: Uuid) -> String {
     format!("/servers/{server}")
 }
 
-/// Deletes it now, and again; it goes, and nothing is left of it.
+/// Deletes the server twice, and checks that it goes without leftovers.
 async fn deleted_at_once(stage: &Stage, server: Uuid, what: &str) {
     let first = stage.member.delete(&path(server)).await;
     assert_eq!(first.status, 204, "{what}: {}", first.text);

@@ -1,5 +1,5 @@
-//! Deletes of servers that cannot be reached: accepted, gone for their users at once, and carried out when that is possible
-//! (DOWN-CELLS A-14; Nova answers 500).
+//! Deletes of servers that cannot be reached: accepted, hidden from their users at once, and carried out when that is possible (DOWN-CELLS
+//! A-14; Nova answers 500).
 
 use std::sync::Arc;
 
@@ -13,12 +13,12 @@ use crate::client::{User, id_of};
 use crate::cloud::Cloud;
 use crate::stage::{Stage, play};
 
-/// A cell that is down is asked again at once.
+/// Probes a cell that is down frequently.
 fn probed_often(config: &mut Config) {
     config.cells.probe_interval = Seconds::millis(20);
 }
 
-/// … and nobody waits long for one that hangs, but longer than a disk that is busy takes for a commit.
+/// Also limits the wait for a cell that hangs, to longer than a commit on a busy disk.
 fn impatient(config: &mut Config) {
     probed_often(config);
     config.cells.timeout = Seconds::whole(2);
@@ -43,7 +43,7 @@ async fn listed(user: &User) -> Vec<Uuid> {
     listed["servers"].as_array().expect("servers").iter().map(id_of).collect()
 }
 
-/// What the API database says of its delete.
+/// Returns the delete flag in the API database.
 async fn flag(stage: &Stage, server: Uuid) -> Option<bool> {
     stage.world().api.instance_mapping(server).await.expect("a mapping").queued_for_delete
 }
@@ -53,7 +53,7 @@ async fn carried_out(stage: &Stage) {
     stage.until("the delete is carried out", none).await;
 }
 
-/// Nobody knows of it, and nothing is left of it.
+/// Checks that nobody sees the server, and that nothing of it is left.
 async fn nothing_left(stage: &Stage, server: Uuid) {
     stage.gone(server).await;
     for cell in ["cell0", "cell1", "cell2"] {
@@ -78,7 +78,7 @@ fn a_delete_while_the_cell_is_down_is_carried_out_when_it_is_back() {
         let host = stage.runs_on(server).await;
         down(&stage, "cell1");
         assert_eq!(flag(&stage, server).await, Some(false));
-        // Not everybody's to delete, reached or not.
+        // Only callers with the right may delete it, whether its cell answers or not.
         delete(&stage.user("reader", "demo", "reader").await, server).await.expect(403);
         delete(&stage.user("stranger", "elsewhere", "member").await, server).await.expect(404);
         delete(&stage.member, server).await.expect(204);
@@ -159,7 +159,7 @@ fn a_lock_that_could_not_be_seen_holds() {
         let notified = stage.notified(server).await;
         assert!(notified.contains(&"instance.queued_delete.error".to_owned()), "{notified:?}");
         assert_eq!(instances_used(&stage.member).await, 1);
-        // Who may pass a lock may pass it unseen.
+        // A caller who may ignore a lock may ignore it without seeing it.
         down(&stage, "cell1");
         delete(&stage.admin, server).await.expect(204);
         back(&stage, "cell1").await;
@@ -174,7 +174,7 @@ fn a_server_that_waits_for_confirm_is_deleted_with_both_its_sides() {
         play(probed_often, |stage| async move {
             let server = stage.create(stage.server()).await;
             stage.cross(server).await;
-            // Its own cell first, the one that it came from for longer.
+            // First the server's own cell is down, then also the source cell, for longer.
             down(&stage, "cell2");
             delete(&stage.member, server).await.expect(204);
             down(&stage, cell);
@@ -208,7 +208,7 @@ fn a_server_that_waits_for_confirm_is_deleted_when_the_cell_it_came_from_is_back
             stage.member.get(&format!("/servers/{server}")).await.expect(404);
             delete(&stage.member, server).await.expect(404);
             assert_eq!(listed(&stage.member).await, [other], "its own cell answers, and it is gone all the same");
-            // Others in its cell are deleted meanwhile.
+            // Meanwhile other servers in its cell can be deleted.
             delete(&stage.member, other).await.expect(204);
             stage.gone(other).await;
             assert!(stage.record("cell2", server).await.is_some(), "it is not begun before it can be ended");
@@ -293,7 +293,7 @@ fn a_server_that_is_being_made_is_deleted_as_soon_as_it_is() {
         config.compute.latency_ms.insert(Operation::Start, 3000);
     };
     play(slow, |stage| async move {
-        // One that gets a host, and one that finds none.
+        // One server gets a host, and the other finds none.
         let good = id_of(&stage.server().ask(&stage.member).await.expect(202).body["server"]);
         delete(&stage.member, good).await.expect(204);
         stage.make_flavor("huge", 1, 1 << 30, 1).await;
@@ -301,7 +301,7 @@ fn a_server_that_is_being_made_is_deleted_as_soon_as_it_is() {
         let bad = id_of(&stage.server().flavor("huge").ask(&stage.member).await.expect(202).body["server"]);
         let answer = delete(&stage.member, bad).await;
         assert_eq!(answer.status, 204, "{}", answer.text);
-        // Until it is gone it may be deleted again.
+        // Until the server is gone it may be deleted again.
         for server in [good, bad] {
             let again = delete(&stage.member, server).await;
             assert!(matches!(again.status, 204 | 404), "{}", again.text);
@@ -317,7 +317,7 @@ fn a_server_that_is_being_made_is_deleted_as_soon_as_it_is() {
 #[test]
 fn the_mapping_says_so_at_every_delete() {
     play(probed_often, |stage| async move {
-        // In a cell, with its host off, and where no host was found.
+        // One in a cell, one whose host is off, one to be force-deleted, and one without a host.
         let plain = stage.create(stage.server()).await;
         let off = stage.create(stage.server()).await;
         let forced = stage.create(stage.server()).await;
@@ -337,7 +337,7 @@ fn the_mapping_says_so_at_every_delete() {
         stage.gone(off).await;
         delete(&stage.member, nowhere).await.expect(204);
         stage.gone(nowhere).await;
-        // Nothing is ever deferred: there is nothing to restore, and force makes no difference.
+        // No delete is deferred, so nothing can be restored, and a forced delete is an ordinary one.
         let refused = stage.member.act(forced, json!({"restore": null})).await.expect(409);
         assert_eq!(refused.message(), format!("Cannot 'restore' instance {forced} while it is in vm_state active"));
         assert_eq!(flag(&stage, forced).await, Some(false));
@@ -351,7 +351,7 @@ fn the_mapping_says_so_at_every_delete() {
     });
 }
 
-/// The id of project demo.
+/// Returns the id of project demo.
 async fn project(stage: &Arc<Stage>) -> String {
     let identity = &stage.running.cloud.services.identity;
     identity.ensure_project("demo").await.expect("a project").id

@@ -1,5 +1,5 @@
-//! The commands of README.md and docs/, taken from the pages. Each is typed as it stands, here or in tests/e2e, or is left out for a
-//! reason that stands here; a new command that is neither fails the test.
+//! The commands of README.md and docs/, taken from the pages. Each is typed here or in tests/e2e, or is left out for a reason given here. A
+//! new command that is neither fails the test.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::service::{self, Service};
 /// The section of the README that `tests/e2e/readme.py` types with the real client.
 const FIRST_MIGRATION: &str = "## A first migration in five minutes";
 
-/// Words with which the line of a shell begins.
+/// The first words of a shell's command.
 const STARTERS: [&str; 10] =
     ["cargo ", "cellshift ", "scripts/", "openstack ", "psql ", "printf ", "echo ", "export ", "for ", "CELLSHIFT_"];
 
@@ -27,13 +27,13 @@ const TYPED: [&str; 9] = [
     SERVE,
 ];
 
-/// Typed as far as ` --wait`, before the other commands on a running service.
+/// Typed up to ` --wait`, before the other commands on a running service.
 const LOAD: &str = "cellshift chaos load experiments/target-host-dies-mid-spawn.toml --data-dir cellshift-data --wait --html verdict.html";
 
 /// Started before the commands on a running service are typed.
 const SERVE: &str = "cellshift serve --config chaos.toml";
 
-/// Typed when that service has ended.
+/// Typed after that service has ended.
 const TYPED_AFTER: [&str; 2] = ["cellshift db purge-lost --before 2026-11-01 --dry-run", "cellshift db purge-lost --before 2026-11-01"];
 
 const LEFT_OUT: [(&str, &str); 16] = [
@@ -71,7 +71,7 @@ fn pages() -> Vec<String> {
     std::iter::once(root().join("README.md")).chain(pages).map(|path| std::fs::read_to_string(path).expect("a page")).collect()
 }
 
-/// The commands of a page in blocks and in tables, without the section that is typed elsewhere.
+/// Returns the commands in a page's blocks and tables, without the section that is typed elsewhere.
 fn commands(page: &str) -> Vec<String> {
     let (mut found, mut fenced, mut elsewhere) = (Vec::new(), false, false);
     for line in page.lines() {
@@ -100,7 +100,7 @@ fn every_command_is_typed_or_left_out_for_a_reason() {
     assert!(tour.contains(FIRST_MIGRATION) && pages()[0].contains(FIRST_MIGRATION));
 }
 
-/// Types the command into a shell, where `cellshift` is the program of this build.
+/// Types the command into a shell in which `cellshift` is this build's program.
 fn typed(work: &Path, command: &str) {
     let path = format!("{}:{}", work.join("bin").display(), std::env::var("PATH").unwrap_or_default());
     let command = command.replace("cargo run --release -- ", "cellshift ");

@@ -1,4 +1,4 @@
-//! The experiments that are shipped: each explains itself, runs in simulation, and holds. What is documented of their files is so.
+//! The shipped experiments: each explains itself, runs in simulation, and holds. The documentation of their files is correct.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ fn the_scenario_by_which_speed_is_measured_is_accepted() {
     parse(&std::fs::read_to_string(file).expect("the scenario")).expect("no complaints");
 }
 
-/// The fenced blocks of TOML in the document.
+/// Returns the fenced blocks of TOML in the document.
 fn documented() -> (String, Vec<String>) {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/EXPERIMENTS.md");
     let text = std::fs::read_to_string(document).expect("the document");
@@ -212,7 +212,7 @@ fn the_same_runs_live_and_holds_when_the_process_is_killed() {
     assert!(told.contains("run live under seed 21"), "{told}");
     let verdict: Verdict = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("a verdict");
     assert_eq!(verdict.findings.lives, 2);
-    // One of them may have been let go of by the fault that the other two outlive.
+    // A fault may turn a struck move back, but at least one struck move arrives.
     let mut struck = verdict.findings.migrations.iter().filter(|migration| migration.is_move() && !migration.faults.is_empty());
     assert!(struck.any(|migration| migration.arrived()), "{told}");
 }
@@ -222,7 +222,7 @@ fn of_two_conductors_one_stands_still_live_and_the_other_ends_its_moves() {
     let dir = tempfile::tempdir().expect("a directory");
     let (file, json) = (dir.path().join("live.toml"), dir.path().join("verdict.json"));
     let shipped = std::fs::read_to_string(folder().join("two-conductors-one-stands-still.toml")).expect("the experiment");
-    // How long a move takes in real time is the machine's business; what is shared between conductors is judged.
+    // Real time depends on the machine, so remove the time bound and judge the work shared between conductors.
     let (kept, bound) = shipped.split_once("recovery_p99_ms").expect("a bound in virtual time");
     assert!(bound.lines().count() == 1, "it is the last line");
     std::fs::write(&file, kept).expect("a file");
@@ -232,7 +232,7 @@ fn of_two_conductors_one_stands_still_live_and_the_other_ends_its_moves() {
     assert_eq!(output.status.code(), Some(0), "{told}\n{progress}");
     let verdict: Verdict = serde_json::from_str(&std::fs::read_to_string(json).expect("JSON")).expect("a verdict");
     println!("live: {:?}", verdict.recovery);
-    // In time, not at a death or at the end of the standing still, which is at eight seconds.
+    // They recover in time, and not only at a death or at the end of the pause, which is at eight seconds.
     let slow = verdict.findings.migrations.iter().filter(|migration| migration.recovery_ms.is_some_and(|took| took >= 8000));
     assert_eq!(slow.count(), 0, "{told}");
 }

@@ -1,11 +1,11 @@
-//! The form that an API's errors have, and what none of them may tell.
+//! The form of an API's errors, and the details that no error may reveal.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use serde_json::Value;
 
-/// Of paths, of databases, of the code: nobody's business outside.
+/// Paths, databases and code: outsiders must not learn about them.
 static INTERNALS: LazyLock<Regex> = LazyLock::new(|| {
     let words = [
         r"(?i)\bsqlite\b|postgres|diesel|constraint failed|violates|duplicate key|database is locked|relation \x22|r2d2",
@@ -16,7 +16,7 @@ static INTERNALS: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(&words.join("|")).expect("a pattern")
 });
 
-/// The message of an error in the form of the path's API.
+/// Returns the message of an error in the form of the path's API.
 fn message_of<'a>(path: &str, body: &'a Value) -> Option<&'a str> {
     match path.split(['/', '?']).nth(1) {
         Some("identity") => body.pointer("/error/message"),
@@ -28,7 +28,7 @@ fn message_of<'a>(path: &str, body: &'a Value) -> Option<&'a str> {
     .as_str()
 }
 
-/// The fault of a refusal, if it has one: it has a message in the API's form, and tells nothing of the inside.
+/// Returns an objection unless a refusal has a message in the API's form and reveals no internals.
 pub fn objection(path: &str, status: u16, text: &str) -> Option<String> {
     if status < 400 {
         return None;

@@ -1,11 +1,11 @@
-//! `/compute/v2.1/extensions` against the router: whatever has a route is listed, and whatever is listed is there.
+//! Compares `/compute/v2.1/extensions` with the router: each route is listed, and each listed extension exists.
 
 use std::collections::BTreeSet;
 
 use super::house::visit;
 use super::row::{Body, rows, version_for};
 
-/// Aliases that stand for an action or for fields, where no path names them.
+/// Aliases of actions or fields, which no path names.
 const WITHOUT_A_PATH: [&str; 15] = [
     "os-access-ips",
     "os-admin-actions",
@@ -24,7 +24,7 @@ const WITHOUT_A_PATH: [&str; 15] = [
     "os-user-data",
 ];
 
-/// Segments of paths that Nova's list calls something else.
+/// Path segments that have another name in Nova's list.
 const CALLED: [(&str, &str); 3] =
     [("os-volume_attachments", "os-volumes"), ("os-extra_specs", "os-flavor-extra-specs"), ("diagnostics", "os-server-diagnostics")];
 

@@ -1,4 +1,4 @@
-//! The resources in the house, and how more of them are made.
+//! The resources in the house, and ways to make more of them.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ const PATCH: &str = "application/openstack-images-v2.1-json-patch";
 const SHARE: &str = r#"[{"op": "replace", "path": "/visibility", "value": "shared"}]"#;
 
 impl House {
-    /// A specimen of everything, in project demo unless it is nobody's.
+    /// Makes a specimen of each kind, in project demo if kinds have projects.
     pub async fn furnish(&mut self) {
-        // A project has its default security group and its turn among quotas from the first time that it makes something.
+        // A project gets its default security group and its quota turn when it first makes something.
         for caller in ["other", "admin"] {
             let group = json!({"security_group": {"name": "own"}});
             self.make_as(caller, "POST", "/network/v2.0/security-groups", group, "/security_group/id").await;
@@ -88,7 +88,7 @@ impl House {
         self.names.insert("other_host", other);
     }
 
-    /// A further specimen of a kind; its id.
+    /// Makes a further specimen of a kind, and returns its id.
     pub async fn another(&self, kind: &str) -> String {
         let name = self.fresh_name();
         let at = |name: &str| self.names[name].clone();
@@ -188,7 +188,7 @@ impl House {
                 self.rest().await;
                 id
             }
-            // Beside the house's server: the volume's id.
+            // Attached to the house's server; returns the volume's id.
             "attached_volume" => {
                 let volume = Box::pin(self.another("volume")).await;
                 let path = format!("/compute/v2.1/servers/{}/os-volume_attachments", self.names["server"]);
@@ -258,7 +258,7 @@ impl House {
                 assert_eq!(answer.status, 201, "{}", answer.text);
                 custom
             }
-            // Only a name for one who holds nothing.
+            // Only a new name, for a consumer without allocations.
             "consumer" => uuid_like(self.number_of(&name)),
             "class_name" => format!("CUSTOM_{}", name.to_uppercase()),
             "name" => name,
@@ -266,7 +266,7 @@ impl House {
         }
     }
 
-    /// Something that an administrator does and that succeeds.
+    /// Sends a request as an administrator, which must succeed.
     async fn done(&self, method: &str, path: &str, version: &str, body: Body) {
         let answer = self.send_as("admin", method, path, version, &body).await;
         assert!(answer.status < 300, "{method} {path}: {} {}", answer.status, answer.text);
@@ -292,7 +292,7 @@ impl House {
         self.make_as("admin", "POST", &format!("/identity/v3/{collection}"), json!({name: attributes}), &pointer).await
     }
 
-    /// A key pair of the caller; its name.
+    /// Makes a key pair of the caller, and returns its name.
     pub async fn keypair_of(&self, caller: &str) -> String {
         let new = json!({"keypair": {"name": self.fresh_name(), "public_key": PUBLIC_KEY}});
         self.make_as(caller, "POST", "/compute/v2.1/os-keypairs", new, "/keypair/name").await
@@ -307,11 +307,11 @@ impl House {
         id
     }
 
-    /// Removes the things that an administrator may make and the audit knows no reason for: bindings of ports that no server has, and what somebody
-    /// holds of the house's provider.
+    /// Removes resources that an administrator may make but the audit cannot explain: bindings of ports without a server, and allocations
+    /// from the house's provider.
     pub async fn tidy(&self) {
         let used = self.tree.world.network.ports_in_use().await.expect("ports");
-        // Also those whose only binding is inactive, which no port shows.
+        // Includes ports whose only binding is inactive, which lists of ports do not show.
         for port in used.iter().filter(|port| port.server.is_none() && !port.bindings.is_empty()) {
             self.done("DELETE", &format!("/network/v2.0/ports/{}", port.id), "", Body::None).await;
         }
@@ -322,7 +322,7 @@ impl House {
         }
     }
 
-    /// A further specimen of a kind, after an action of its owner's.
+    /// Makes a further specimen of a kind, and lets its owner act on it.
     async fn acted(&self, kind: &str, action: Value) -> String {
         let id = Box::pin(self.another(kind)).await;
         let path = format!("/compute/v2.1/servers/{id}/action");
@@ -332,7 +332,7 @@ impl House {
         id
     }
 
-    /// The row's path and body with their parameters; `made` keeps what was made new, so that path, body and undoing name the same.
+    /// Fills in the parameters of the row's path and body. `made` remembers new specimens, so that path, body and undo use the same ids.
     pub async fn fill(&self, row: &Row, anew: bool, made: &mut BTreeMap<String, String>) -> Filled {
         let path = self.filled(&row.path, anew, made).await;
         let about = match &row.about {
@@ -349,7 +349,7 @@ impl House {
         Filled { path, body, about }
     }
 
-    /// A text with its parameters.
+    /// Fills in the parameters of a text.
     pub async fn filled(&self, text: &str, anew: bool, made: &mut BTreeMap<String, String>) -> String {
         let (mut done, mut left) = (String::new(), text);
         while let Some((before, rest)) = left.split_once('{') {
@@ -372,7 +372,7 @@ impl House {
         let Some(kind) = parameter.strip_prefix('+') else {
             return self.names.get(parameter).unwrap_or_else(|| panic!("the house has no {parameter}")).clone();
         };
-        // A caller who is not let in asks for what is there.
+        // A caller without the right asks for an existing specimen.
         if let Some(there) = self.names.get(kind).filter(|_| !anew) {
             return there.clone();
         }

@@ -1,7 +1,7 @@
-//! Requests without sense to every route: each is answered, none with a failure of the service's own, and no refusal tells of the inside.
+//! Malformed requests to each route: each is answered, none with a server error, and no refusal reveals internals.
 //!
-//! `CELLSHIFT_FUZZ=8 cargo test --test it access::fuzz` takes eight rounds, `CELLSHIFT_FUZZ=8..12` rounds 8 to 11: a round is a seed, and
-//! has a cloud of its own.
+//! `CELLSHIFT_FUZZ=8 cargo test --test it access::fuzz` runs eight rounds, `CELLSHIFT_FUZZ=8..12` rounds 8 to 11. A round is a seed with
+//! its own cloud.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
@@ -18,24 +18,24 @@ use super::mutation::Mutator;
 use super::row::{Body, Row};
 use super::wire::{Request, exchange};
 
-/// Rounds, unless more are asked for.
+/// The default rounds.
 const ROUNDS: Range<u64> = 0..1;
-/// More than one client has.
+/// More connections than one client uses.
 const CONNECTIONS: usize = 64;
-/// Requests of a round.
+/// The number of requests in a round.
 const REQUESTS: usize = 1_500;
-/// An answer that takes longer, to one request at a time, is work that grows faster than the request.
+/// A single request that takes longer does work that grows faster than the request.
 const SLOW: Duration = Duration::from_secs(5);
-/// The callers, the more often the more may be reached.
+/// The callers; those with more rights come more often.
 const ASKERS: [&str; 12] =
     ["admin", "admin", "admin", "admin", "admin", "member", "member", "member", "other", "reader", "service", "garbage"];
-/// Methods that a route may not have.
+/// Methods, including those that a route lacks.
 const METHODS: [&str; 7] = ["GET", "PUT", "POST", "DELETE", "PATCH", "HEAD", "OPTIONS"];
 
 #[test]
 fn no_request_makes_the_service_fail() {
     for round in rounds() {
-        // Accounts that the requests may spoil stand before those whose tokens are used.
+        // Provides accounts that the requests may spoil in place of those whose tokens are used.
         let spoil = async |house: &mut House| {
             for kind in ["user", "project", "role"] {
                 let id = house.another(kind).await;
@@ -65,15 +65,16 @@ fn rounds() -> Range<u64> {
     }
 }
 
-/// All requests of a round; what was wrong with their answers.
+/// Sends all requests of a round, and returns the objections to their answers.
 async fn play(house: &Rc<House>, address: SocketAddr, round: u64) -> Vec<String> {
     let mut rows: Vec<(Row, Filled)> = Vec::new();
     for row in super::row::rows().into_iter().filter(|row| !row.endless) {
-        // Filled in beforehand: the requests may delete what a later row would need.
+        // Fills in first, because the requests may delete ids that a later row needs.
         let filled = house.fill(&row, false, &mut BTreeMap::new()).await;
         rows.push((row, filled));
     }
-    // The callers' project is not the requests' to delete, nor are the servers' allocations: an administrator may, and it shows.
+    // The requests may not delete the callers' project or the servers' allocations: an administrator has the right, and the audit would
+    // notice.
     let but = |kept: &[&str]| house.names.iter().filter(|(name, _)| !kept.contains(*name)).map(|(_, id)| id.clone()).collect::<Vec<_>>();
     let (ids, no_consumers) = (but(&["home"]), but(&["home", "server", "moved_server"]));
     let mut mutator = Mutator { random: Random::new(round, "fuzz"), ids: Vec::new() };
@@ -100,7 +101,7 @@ fn complaint(request: &Request, answer: Result<super::wire::Reply, String>, took
     if took > SLOW {
         return Some(format!("{} after {took:?}", reply.status));
     }
-    // Some things are not made here, and say so.
+    // Some features are not implemented, and answer 501.
     if reply.status >= 500 && reply.status != 501 {
         return Some(format!("{}: {:.500}", reply.status, reply.text));
     }
@@ -110,7 +111,7 @@ fn complaint(request: &Request, answer: Result<super::wire::Reply, String>, took
     objection(&request.target, reply.status, &reply.text).map(|why| format!("{}, {why}", reply.status))
 }
 
-/// The row's request, not as it should be.
+/// Makes a malformed version of the row's request.
 fn request(house: &House, mutator: &mut Mutator, row: &Row, filled: &Filled) -> Request {
     let asker = mutator.random.pick(&ASKERS).copied().unwrap_or("admin");
     let (body, kind) = match &filled.body {
@@ -132,7 +133,7 @@ fn request(house: &House, mutator: &mut Mutator, row: &Row, filled: &Filled) -> 
         request.header("X-Auth-Token", token);
         request.header("X-Subject-Token", token);
     }
-    // Without a body there is only the path to spoil; what would delete the house's things goes astray.
+    // Without a body only the path can be spoilt. The path of a delete is always spoilt, so that the house keeps its resources.
     if request.body.is_empty() || mutator.random.percent(15) || row.method == "DELETE" {
         request.target = mutator.target(&request.target);
     }

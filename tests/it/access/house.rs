@@ -1,4 +1,4 @@
-//! A cloud without a socket, with one of everything in it, and a token for every caller.
+//! A cloud without a socket, with a specimen of each resource and a token for each caller.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -29,7 +29,7 @@ use super::stored::Stored;
 use crate::client::PATIENCE;
 use crate::databases;
 
-/// Longer ago than any token lives.
+/// Longer than any token lives.
 const LONG_AGO: i64 = 72;
 pub const PASSWORD: &str = "a long enough password";
 
@@ -42,7 +42,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body; null when it is not JSON.
+    /// Parses the body; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or(Value::Null)
     }
@@ -52,11 +52,11 @@ impl Answer {
 pub struct Filled {
     pub path: String,
     pub body: Body,
-    /// The token that it is about, if it is not the caller's own.
+    /// The token in question, if it is not the caller's own.
     pub about: Option<String>,
 }
 
-/// The flag is set for an answer that goes on for ever: of success only its head is read.
+/// Sends a request. The flag marks an endless answer, of which only the head is read on success.
 type Serve = dyn Fn(TestRequest, bool) -> LocalBoxFuture<'static, Answer>;
 
 /// The cloud.
@@ -65,7 +65,7 @@ pub struct House {
     pub tree: Tree,
     pub wiring: Wiring,
     pub cloud: Cloud,
-    /// The router's methods and patterns, parameters without their names.
+    /// The router's methods and patterns, with unnamed parameters.
     pub routes: BTreeSet<(String, String)>,
     tokens: BTreeMap<&'static str, String>,
     /// The values of the rows' parameters.
@@ -74,7 +74,7 @@ pub struct House {
     _data: tempfile::TempDir,
 }
 
-/// The system's clock, which a test sets back.
+/// The system's clock, which a test can set back.
 #[derive(Default)]
 struct SetBack {
     hours: AtomicI64,
@@ -86,12 +86,12 @@ impl Clock for SetBack {
     }
 }
 
-/// Runs a story in a house of its own; the audit at its end must be clean.
+/// Runs a story in its own house. The audit at its end must be clean.
 pub fn visit<F: Future<Output = ()>>(story: impl FnOnce(Rc<House>) -> F) {
     visit_prepared(async |_: &mut House| {}, story);
 }
 
-/// As [`visit`], after something was done to the house.
+/// Runs a story as [`visit`] does, after a preparation of the house.
 pub fn visit_prepared<F: Future<Output = ()>>(prepare: impl AsyncFnOnce(&mut House), story: impl FnOnce(Rc<House>) -> F) {
     let config = actix_rt::System::new().block_on(async {
         let mut house = House::open().await;
@@ -146,12 +146,12 @@ impl House {
         house
     }
 
-    /// Everything that is stored, to be compared.
+    /// Returns all stored data, for a comparison.
     pub fn stored(&self) -> Stored {
         Stored::of(&self.cloud.config)
     }
 
-    /// A token for each caller: the reader, the member and the custom role are in project demo.
+    /// Signs in all callers. The reader, the member and the custom role are in project demo.
     async fn let_in(&mut self, passwords: &BTreeMap<String, String>) {
         let admin = self.sign_in("admin", &passwords["admin"], json!({"project": {"name": "admin", "domain": {"id": "default"}}})).await;
         self.keep("admin", admin);
@@ -188,7 +188,7 @@ impl House {
         ]);
     }
 
-    /// Requests without sense may have ended the administrator's token.
+    /// Malformed requests may have ended the administrator's token.
     async fn let_admin_in_again(&mut self) {
         let password = &passwords(&self.cloud.config.data_dir)["admin"];
         let admin = self.sign_in("admin", password, json!({"project": {"name": "admin", "domain": {"id": "default"}}})).await;
@@ -213,12 +213,12 @@ impl House {
         found.and_then(|one| one["id"].as_str()).unwrap_or_else(|| panic!("{collection} have no {name}: {answer}")).to_owned()
     }
 
-    /// The token of a caller, if there is one.
+    /// Returns a caller's token, if it has one.
     pub fn token(&self, caller: &str) -> Option<&str> {
         self.tokens.get(caller).map(String::as_str)
     }
 
-    /// Makes something as the administrator, and gives the part of the answer at the pointer.
+    /// Makes a resource as the administrator, and returns the part of the answer at the pointer.
     async fn make(&self, method: &str, path: &str, body: Value, pointer: &str) -> String {
         self.make_as("admin", method, path, body, pointer).await
     }
@@ -234,7 +234,7 @@ impl House {
         }
     }
 
-    /// Something that an administrator reads.
+    /// Reads as the administrator, and returns the part of the answer at the pointer.
     pub async fn look(&self, path: &str, pointer: &str) -> String {
         let answer = self.send_as("admin", "GET", path, super::row::version_for(path), &Body::None).await;
         match answer.json().pointer(pointer) {
@@ -244,7 +244,7 @@ impl House {
         }
     }
 
-    /// A name that nothing has.
+    /// Returns an unused name.
     pub fn fresh_name(&self) -> String {
         self.count.set(self.count.get() + 1);
         format!("new{}", self.count.get())
@@ -280,7 +280,7 @@ impl House {
         }
     }
 
-    /// Waits until no operation holds a server and no volume is in between.
+    /// Waits until no operation holds a server and no volume is changing its state.
     pub async fn rest(&self) {
         let resting = async {
             let mut next = tokio::time::interval(std::time::Duration::from_millis(2));
@@ -297,13 +297,13 @@ impl House {
     }
 }
 
-/// Whether a volume is on its way to a state.
+/// True if a volume is changing its state.
 fn has_transient(volumes: &Value) -> bool {
     let statuses = volumes["volumes"].as_array().into_iter().flatten().filter_map(|volume| volume["status"].as_str());
     statuses.into_iter().any(|status| ["creating", "downloading", "attaching", "detaching", "deleting", "extending"].contains(&status))
 }
 
-/// The application, and the routes it has.
+/// Makes the application, and returns its routes.
 async fn serve(wiring: Wiring) -> (Rc<Serve>, BTreeSet<(String, String)>) {
     let routes = Rc::new(std::cell::RefCell::new(BTreeSet::new()));
     let found = routes.clone();
@@ -340,7 +340,7 @@ async fn whole(body: impl MessageBody) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A route without a method takes all of them.
+/// Collects the routes. A route without a method takes all methods.
 fn collect(node: &IntrospectionNode, found: &mut BTreeSet<(String, String)>) {
     if matches!(node.kind, ResourceType::Resource) {
         let path = nameless(&node.full_path);
@@ -358,7 +358,7 @@ async fn token_of_demo(identity: &EmbeddedIdentity, password: &str) -> String {
     identity.authenticate_password(&user, password, ScopeRequest::Project(project)).await.expect("a token").id
 }
 
-/// The passwords of `clouds.yaml`, by user.
+/// Returns the passwords of `clouds.yaml`, by user.
 fn passwords(data: &std::path::Path) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(data.join("clouds.yaml")).expect("clouds.yaml");
     let clouds: Value = serde_yaml_ng::from_str(&text).expect("YAML");

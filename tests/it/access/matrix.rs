@@ -1,4 +1,4 @@
-//! The table against the router, and against what the service answers.
+//! Compares the table with the router, and with the service's answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use super::house::{House, visit};
 use super::row::{CALLERS, Row, STRANGERS, rows};
 use super::stored::{Stored, differences};
 
-/// Files whose handler does one of several things, as the name in the body says.
+/// The files whose handler does one of several actions, which the body names.
 const ACTIONS: [(&str, &str); 4] = [
     ("src/http/compute/servers/action/mod.rs", "/compute/v2.1/servers/{}/action"),
     ("src/http/compute/aggregates.rs", "/compute/v2.1/os-aggregates/{}/action"),
@@ -34,7 +34,7 @@ fn everybody_gets_the_answer_that_the_table_wants() {
     });
 }
 
-/// Routes without a row, and rows without a route.
+/// Returns routes without a row, and rows without a route.
 fn without_counterpart(routes: &BTreeSet<(String, String)>, rows: &[Row]) -> Vec<String> {
     let told: BTreeSet<(String, String)> = rows.iter().map(Row::route).collect();
     let missing = routes.difference(&told).map(|(method, path)| format!("{method} {path}: the route has no row in tests/it/access"));
@@ -42,7 +42,7 @@ fn without_counterpart(routes: &BTreeSet<(String, String)>, rows: &[Row]) -> Vec
     missing.chain(gone).collect()
 }
 
-/// Whoever is refused changes nothing.
+/// Checks that each refused caller changes nothing.
 async fn those_refused(house: &Rc<House>, row: &Row, stored: &mut Stored) -> Vec<String> {
     let mut made = BTreeMap::new();
     let filled = house.fill(row, false, &mut made).await;
@@ -60,7 +60,7 @@ async fn those_refused(house: &Rc<House>, row: &Row, stored: &mut Stored) -> Vec
     wrong
 }
 
-/// Each finds a new one of what the request uses up.
+/// Checks each admitted caller, with a new specimen of each resource that the request uses up.
 async fn those_let_in(house: &Rc<House>, row: &Row) -> Vec<String> {
     let mut wrong = Vec::new();
     for caller in STRANGERS.iter().chain(&CALLERS).filter(|caller| row.wanted_of(caller) < 400) {

@@ -1,8 +1,8 @@
-//! The rights of every caller: one table of every route with the answer that each caller gets, compared with the router, so that a route without
-//! a row is noticed; and requests without sense to all of them, which nothing may answer with a failure of its own.
+//! The rights of all callers: a table of all routes with each caller's answer, which is compared with the router, so that a route without a
+//! row fails; and malformed requests to all routes, none of which may cause a server error.
 //!
-//! The `.table` files beside this one are the table, an API each; `row` reads them, `house` is a cloud with one of everything
-//! (`furniture`) and a token for every caller.
+//! The `.table` files beside this file are the table, one per API. `row` reads them, and `house` is a cloud with a specimen of each
+//! resource (`furniture`) and a token for each caller.
 
 mod answers;
 mod extensions;

@@ -1,11 +1,11 @@
-//! Requests without sense, made of those with sense: values of wrong kinds, sizes and characters wherever a value stands.
+//! Makes malformed requests from valid ones: values of wrong kinds, sizes and characters in all places.
 
 use cellshift::chaos::experiment::random::Random;
 use serde_json::{Value, json};
 
 use super::wire::Request;
 
-/// Names of query parameters, of all APIs.
+/// Names of query parameters of all APIs.
 const PARAMETERS: &[&str] = &[
     "limit",
     "marker",
@@ -87,7 +87,7 @@ const PARAMETERS: &[&str] = &[
     "checksum",
 ];
 
-/// JSON that the parser's types hold, as text since not all of it can be a value.
+/// JSON numbers as text, because a parsed value cannot hold all of them.
 const NUMBERS: &[&str] = &[
     "0",
     "-1",
@@ -108,7 +108,7 @@ const NUMBERS: &[&str] = &[
     "9007199254740993",
 ];
 
-/// Texts that are not what anybody waits for.
+/// Unexpected texts.
 const TEXTS: &[&str] = &[
     "",
     " ",
@@ -183,10 +183,10 @@ const TEXTS: &[&str] = &[
     "65536",
 ];
 
-/// Random choices over a stock of ids that exist.
+/// Makes random choices, with a stock of existing ids.
 pub struct Mutator {
     pub random: Random,
-    /// Ids of things, which may come where others are wanted.
+    /// Ids of resources, which may replace ids of another kind.
     pub ids: Vec<String>,
 }
 
@@ -195,7 +195,7 @@ impl Mutator {
         self.random.pick(of).copied().unwrap_or_default()
     }
 
-    /// A text that may be anything; `longest` bounds it.
+    /// Returns a random text of at most `longest` characters.
     pub fn text(&mut self, longest: usize) -> String {
         match self.random.below(10) {
             0 => "x".repeat(self.number(longest)),
@@ -215,7 +215,7 @@ impl Mutator {
         usize::try_from(self.random.below(below as u64)).unwrap_or_default()
     }
 
-    /// JSON text for any value.
+    /// Returns the JSON text of a random value.
     fn value(&mut self) -> String {
         match self.random.below(14) {
             0 => "null".to_owned(),
@@ -243,7 +243,7 @@ impl Mutator {
         json!(self.text(70_000)).to_string()
     }
 
-    /// The body with up to three values, keys or pieces of text that are not as they should be.
+    /// Returns the body with up to three wrong values, keys or pieces of text.
     pub fn body(&mut self, body: &Value) -> Vec<u8> {
         let mut body = body.clone();
         let mut replaced = Vec::new();
@@ -283,7 +283,7 @@ impl Mutator {
         self.broken(text)
     }
 
-    /// Now and then what is not even JSON.
+    /// Sometimes breaks the JSON syntax.
     fn broken(&mut self, text: String) -> Vec<u8> {
         let mut bytes = text.into_bytes();
         match self.random.below(40) {
@@ -294,7 +294,7 @@ impl Mutator {
             4 => bytes.splice(0..0, *b"\xef\xbb\xbf").for_each(drop),
             5 => bytes.clear(),
             6 => {
-                // A key twice.
+                // A repeated key.
                 let twice = String::from_utf8_lossy(&bytes).replacen('{', "{\"server\":{},\"server\":1,", 1);
                 bytes = twice.into_bytes();
             }
@@ -303,7 +303,7 @@ impl Mutator {
         bytes
     }
 
-    /// A part of the path replaced, or further query parameters.
+    /// Replaces a part of the path, or adds query parameters.
     pub fn target(&mut self, target: &str) -> String {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let mut parts: Vec<String> = path.split('/').map(str::to_owned).collect();
@@ -319,7 +319,7 @@ impl Mutator {
         if pairs.is_empty() { parts.join("/") } else { format!("{}?{}", parts.join("/"), pairs.join("&")) }
     }
 
-    /// A header that the service reads, with a value of its own.
+    /// Sets a header that the service reads to a random value.
     pub fn header(&mut self, request: &mut Request) {
         let minor = self.random.below(110);
         let (name, value) = match self.random.below(12) {
@@ -349,7 +349,7 @@ impl Mutator {
     }
 }
 
-/// How many values there are in a value, itself included.
+/// Counts the values in a value, with the value itself.
 fn count(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(count).sum(),
@@ -358,7 +358,7 @@ fn count(value: &Value) -> usize {
     }
 }
 
-/// Does something to the value of this number.
+/// Changes the value with this number.
 fn change(value: &mut Value, at: &mut usize, what: &mut impl FnMut(&mut Value)) {
     if *at == 0 {
         what(value);

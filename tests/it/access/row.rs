@@ -1,63 +1,63 @@
-//! A row of the table: a request, and the answer that each caller is to get.
+//! A row of the table: a request, and each caller's expected answer.
 //!
-//! A table is a text. A row's line has the method, the status of success, an answer for each of [`CALLERS`] (`+` is success), and the
-//! path; indented lines below it say more (`body {…}`, `raw content-type text`, `version …`, `open`, `endless`, `about {…}`,
-//! `undo METHOD /path status {…}`). `#` begins a comment.
+//! A table is a text. The line of a row has the method, the status of success, an answer for each of [`CALLERS`] (`+` is success), and the
+//! path. Indented lines below it add to it (`body {…}`, `raw content-type text`, `version …`, `open`, `endless`, `about {…}`, `undo METHOD
+//! /path status {…}`). `#` begins a comment.
 
 use std::path::Path;
 
 use serde_json::Value;
 
-/// The callers, in the order of a row's columns. `other` is a member of another project; `custom` has a role without a meaning here;
-/// `service` only the role of that name, in a project of its own; `unscoped` is the member with a token for no project.
+/// The callers, in the order of a row's columns. `other` is a member of another project; `custom` has a role without a meaning; `service`
+/// has only that role, in its own project; `unscoped` is the member with an unscoped token.
 pub const CALLERS: [&str; 7] = ["reader", "member", "other", "custom", "service", "admin", "unscoped"];
 
-/// Callers whom no valid token names.
+/// Callers without a valid token.
 pub const STRANGERS: [&str; 3] = ["none", "garbage", "expired"];
 
-/// A kind for each API; servers have their own.
+/// One table per API; servers have their own.
 pub const TABLES: [&str; 8] = ["compute", "servers", "identity", "image", "network", "volume", "placement", "ops"];
 
-/// The body that is sent.
+/// The request's body.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Body {
     None,
     Json(Value),
-    /// Of this content type.
+    /// A text of this content type.
     Raw(String, String),
 }
 
 /// A request to a route.
 ///
-/// The path is the route's pattern with its parameters filled in: `{server}` is the house's server, `{+server}` a new one for each caller
-/// who is let in, `{=text}` just that text. A body's strings are filled in likewise.
+/// The path is the route's pattern with its parameters filled in: `{server}` is the house's server, `{+server}` a new one for each admitted
+/// caller, and `{=text}` the text itself. A body's strings are filled in likewise.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
     pub method: String,
     pub path: String,
     pub body: Body,
-    /// For `OpenStack-API-Version`.
+    /// The value of `OpenStack-API-Version`.
     pub version: String,
-    /// The answer by caller, as in [`CALLERS`].
+    /// The answers by caller, in the order of [`CALLERS`].
     pub wanted: Vec<u16>,
-    /// Strangers get the same as everybody.
+    /// True if strangers get the answer of the first caller.
     pub open: bool,
-    /// Its answer goes on for ever.
+    /// True if the answer is endless.
     pub endless: bool,
-    /// The token that it is about, if it is not the caller's own.
+    /// The token in question, if it is not the caller's own.
     pub about: Option<String>,
-    /// The request by which an administrator takes back what the row did.
+    /// The request with which an administrator undoes the row's effect.
     pub undo: Option<Box<Row>>,
 }
 
-/// All rows of all tables.
+/// Returns all rows of all tables.
 pub fn rows() -> Vec<Row> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/access");
     let text = |table: &&str| std::fs::read_to_string(folder.join(table).with_extension("table")).expect("a table");
     TABLES.iter().flat_map(|table| read(&text(table)).unwrap_or_else(|why| panic!("{table}.table, {why}"))).collect()
 }
 
-/// The rows of a table, or the line that is wrong.
+/// Parses the rows of a table, or names the wrong line.
 fn read(text: &str) -> Result<Vec<Row>, String> {
     let mut rows: Vec<Row> = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -86,7 +86,7 @@ fn row(line: &str) -> Result<Row, String> {
     Ok(Row { wanted, ..Row::bare(method, path) })
 }
 
-/// The newest that clients speak to an API.
+/// Returns the newest microversion for the path's API.
 pub fn version_for(path: &str) -> &'static str {
     match path.split('/').nth(1) {
         Some("compute") => "compute 2.90",
@@ -111,7 +111,7 @@ impl Row {
         }
     }
 
-    /// Takes in one of a row's further lines.
+    /// Parses one of a row's further lines.
     fn extend(&mut self, line: &str) -> Result<(), String> {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
@@ -138,7 +138,7 @@ impl Row {
         Ok(())
     }
 
-    /// The answer that a caller of [`CALLERS`] or [`STRANGERS`] is to get.
+    /// Returns the expected answer for a caller of [`CALLERS`] or [`STRANGERS`].
     pub fn wanted_of(&self, caller: &str) -> u16 {
         match CALLERS.iter().position(|known| *known == caller) {
             Some(column) => self.wanted[column],
@@ -147,13 +147,13 @@ impl Row {
         }
     }
 
-    /// The route's method and pattern, as the router's are compared with it.
+    /// Returns the route's method and pattern in the router's form.
     pub fn route(&self) -> (String, String) {
         let path = self.path.split('?').next().unwrap_or_default();
         (self.method.clone(), nameless(path))
     }
 
-    /// The action that the body names, for routes whose one body stands for several requests.
+    /// Returns the action in the body, for routes whose body selects the action.
     pub fn action(&self) -> Option<&str> {
         match &self.body {
             Body::Json(Value::Object(body)) if self.path.ends_with("/action") => body.keys().next().map(String::as_str),
@@ -166,7 +166,7 @@ fn json(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("{error}: {text}"))
 }
 
-/// A pattern whose parameters have no names, and without a slash at its end: `/servers/{}`.
+/// Removes the names of a pattern's parameters, and a slash at its end: `/servers/{}`.
 pub fn nameless(pattern: &str) -> String {
     let (mut text, mut depth) = (String::new(), 0);
     for letter in pattern.chars() {

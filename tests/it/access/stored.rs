@@ -1,4 +1,4 @@
-//! All that a cloud has stored, to see that a refused request changed none of it.
+//! All stored data of a cloud, to check that a refused request changes none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use cellshift::config::Config;
 use diesel::sql_types::{Nullable, Text};
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection, sql_query};
 
-/// The values that change by themselves: hosts report, conductors renew their leases, SQLite counts what it ever stored.
+/// Tables that change by themselves: hosts report, conductors renew leases, SQLite counts inserted rows.
 const CLOCKWORK: &[&str] = &["services", "compute_nodes", "leases", "sqlite_sequence"];
-/// Guests that run write to their disks and volumes.
+/// Running guests write to their disks and volumes.
 const WRITTEN: [&str; 2] = ["/guests/", "/volumes/"];
 
-/// A table's rows by its name, a file's size by its path.
+/// A table's rows by its name, and a file's size by its path.
 pub type Contents = BTreeMap<String, String>;
 
 #[derive(QueryableByName)]
@@ -47,7 +47,7 @@ impl Stored {
         Stored { databases, data: config.data_dir.clone() }
     }
 
-    /// Everything that is stored now.
+    /// Returns all stored data.
     pub fn contents(&mut self) -> Contents {
         let mut contents = Contents::new();
         for (database, connected, query) in &mut self.databases {
@@ -71,7 +71,7 @@ impl Stored {
     }
 }
 
-/// For each that differs, a line that was not there, or is there no longer.
+/// Returns, for each difference, a line that was added or removed.
 pub fn differences(before: &Contents, after: &Contents) -> Vec<String> {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let lines = |of: &Contents, name: &String| of.get(name).map(|text| text.lines().map(str::to_owned).collect()).unwrap_or_default();
@@ -112,7 +112,7 @@ fn sqlite(file: &Path) -> (String, Connected, String) {
     (name, Connected::Sqlite(conn), query)
 }
 
-/// The files below a directory with their sizes. One that goes meanwhile is none.
+/// Returns the files below a directory with their sizes. Skips files that vanish meanwhile.
 fn files(directory: &Path) -> Vec<(PathBuf, u64)> {
     let mut found = Vec::new();
     let mut directories = vec![directory.to_owned()];

@@ -1,4 +1,4 @@
-//! Requests as bytes on a connection of their own, so that nothing between the test and the service makes them better than they are.
+//! Sends requests as bytes on their own connections, so that no client library corrects them.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -7,9 +7,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Longer than any answer may take on a machine that does other things too.
+/// Longer than any answer takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How much of a body is shown.
+/// The number of characters of a body that are shown.
 const SHOWN: usize = 2_000;
 
 /// A request.
@@ -48,7 +48,7 @@ impl Request {
         bytes
     }
 
-    /// The command that sends the same; a long body only begins.
+    /// Returns the command that sends this request, with a shortened body.
     pub fn as_curl(&self) -> String {
         let mut line = format!("curl -i -X {} 'http://…{}'", self.method, self.target.replace('\'', "%27"));
         for (name, value) in &self.headers {
@@ -75,11 +75,11 @@ fn escaped(bytes: &[u8]) -> String {
     bytes.iter().map(one).collect()
 }
 
-/// Sends the request and reads the whole answer; an error says how it did not come.
+/// Sends the request and reads the whole answer, or says why there is none.
 pub async fn exchange(address: SocketAddr, request: &Request) -> Result<Reply, String> {
     let talk = async {
         let mut connection = TcpStream::connect(address).await.map_err(|error| format!("no connection: {error}"))?;
-        // A refusal may come, and the connection end, while the body is still under way.
+        // A refusal may come, and the connection end, before the whole body is sent.
         let sent = connection.write_all(&request.bytes()).await;
         let mut answer = Vec::new();
         let received = connection.read_to_end(&mut answer).await;

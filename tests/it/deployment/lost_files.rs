@@ -1,4 +1,4 @@
-//! Files that no record knows are kept in lost+found, told by the audit, and removed by one command alone.
+//! Files without a record are kept in lost+found, reported by the audit, and removed by one command only.
 
 use cellshift::env::Env;
 

@@ -1,5 +1,5 @@
-//! A data directory and databases that do not belong together are refused with a sentence, and nothing is changed; together
-//! again, everything is there. The program runs as a process of its own, on SQLite or PostgreSQL.
+//! A data directory and databases that do not belong together are refused with a sentence and without changes; together again, everything
+//! is there. The program runs as its own process, on SQLite or PostgreSQL.
 
 mod lost_files;
 mod site;
@@ -54,7 +54,7 @@ fn a_wrong_configuration_is_refused_and_changes_nothing() {
     }));
     assert!(said.contains("[database.cells] cell1"), "{said}");
 
-    // Commands that look at what is stored say the same.
+    // Commands that look at the stored data say this too.
     for (command, code) in [(&["audit"][..], 5), (&["db", "migrate"], 1), (&["db", "populate-user-id"], 5)] {
         let before = site.picture();
         let ended = site.run(command, &[]);
@@ -86,7 +86,7 @@ fn a_database_that_held_records_is_never_made_anew() {
         let said = site.refused_with(&site.options());
         assert!(said.contains("cell1") && said.contains("records have been in it"), "{said}");
     } else {
-        // Its disk may not be mounted: the others are served, and the file is not made.
+        // Its disk may not be mounted: the other cells are served, and the file is not made.
         site.start().stop();
         assert!(!Path::new(&cell1).exists());
         let ended = site.run(&["audit"], &site.options());
@@ -136,7 +136,7 @@ fn databases_of_two_deployments_do_not_mix() {
     }
     assert!(other.picture() == there);
 
-    // A host's directory of the other deployment: its guests stay as they are, and the other hosts work.
+    // A host directory of the other deployment: its guests stay unchanged, and the other hosts work.
     let host = |site: &Site| site.data.join("cells/cell1/hosts/cell1-host1");
     std::fs::rename(host(&one), one.beside("host")).expect("a directory moves");
     std::fs::rename(host(&other), host(&one)).expect("a directory moves");
@@ -170,7 +170,7 @@ fn a_moved_database_is_taken_when_the_operator_says_so() {
         assert!(said.contains(what) && said.contains("--adopt"), "{said}");
         site.everything_is_there(&made, &with(site.options(), "--adopt"));
     }
-    // The place is remembered: the flag is wanted once. A password is neither remembered nor compared.
+    // The place is remembered, so the flag is needed once. A password is neither remembered nor compared.
     let told = std::fs::read_to_string(site.data.join("deployment.toml")).expect("deployment.toml");
     assert!(told.contains("moved") && !told.contains(":secret@"), "{told}");
     site.everything_is_there(&made, &site.options());
@@ -180,7 +180,7 @@ fn a_moved_database_is_taken_when_the_operator_says_so() {
 fn a_first_start_that_is_killed_is_finished_by_the_next() {
     let site = Site::new();
     let (data, options) = (site.data.clone(), site.options());
-    // In the order in which a first start makes them.
+    // In the order of their creation in a first start.
     for seen in ["deployment.toml", "policy.yaml", "controller", "token-keys", "images", "volumes", "clouds.yaml"] {
         let mut process = Command::new(service::program())
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])

@@ -1,4 +1,4 @@
-//! A cloud on disk with the built program over it: its databases can be taken away, moved, mixed and compared.
+//! A cloud on disk under the built program. Its databases can be taken away, moved, mixed and compared.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -16,20 +16,20 @@ use crate::client::{NewServer, id_of};
 use crate::databases;
 use crate::service::{self, Ended, Service};
 
-/// A directory with a data directory in it, and the configuration that made that.
+/// A directory with a data directory in it, and the configuration that made it.
 pub struct Site {
     dir: TempDir,
     pub data: PathBuf,
     pub config: Config,
 }
 
-/// The resources that a client made, to be found again.
+/// A client's resources, to be found again.
 pub struct Made {
     pub server: Uuid,
     pub volume: Uuid,
 }
 
-/// Files by their path, and the tables of PostgreSQL databases by their URL: all that a start could change.
+/// Files by path, and tables of PostgreSQL databases by URL: everything that a start could change.
 pub type Picture = BTreeMap<String, Vec<u8>>;
 
 impl Site {
@@ -39,7 +39,7 @@ impl Site {
         let mut config = Config { data_dir: data.clone(), ..Config::default() };
         databases::place(&mut config);
         if !databases::on_postgres() {
-            // Outside of the data directory, which can then be moved without them.
+            // Outside the data directory, so that it can be moved without them.
             let file = |name: &str| dir.path().join(format!("{name}.db")).to_string_lossy().into_owned();
             config.database.api = Some(file("api"));
             config.database.services = Some(file("services"));
@@ -48,12 +48,12 @@ impl Site {
         Site { dir, data, config }
     }
 
-    /// A path beside the data directory.
+    /// Returns a path beside the data directory.
     pub fn beside(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The command-line options of this configuration, changed by `change`.
+    /// Returns the command-line options of this configuration, changed by `change`.
     pub fn options_with(&self, change: impl FnOnce(&mut Config)) -> Vec<String> {
         let mut config = self.config.clone();
         change(&mut config);
@@ -74,7 +74,7 @@ impl Site {
         Service::start(&self.data, &borrowed(options))
     }
 
-    /// Starts with these options, which is refused and changes nothing; gives the sentence.
+    /// Starts with these options, which must be refused without changes, and returns the sentence.
     #[track_caller]
     pub fn refused_with(&self, options: &[String]) -> String {
         let before = self.picture();
@@ -94,7 +94,7 @@ impl Site {
         service::run(&[command, &["--data-dir", data.as_str()], &borrowed(options)[..]].concat())
     }
 
-    /// The audit of what is stored is clean and complete; gives what it printed.
+    /// Checks that the audit of the stored data is clean and complete, and returns its output.
     #[track_caller]
     pub fn is_clean(&self, options: &[String]) -> String {
         let ended = self.run(&["audit"], options);
@@ -117,7 +117,7 @@ impl Site {
         made
     }
 
-    /// Starts, finds everything there, stops, and finds it clean; nothing was lost on the way.
+    /// Starts, finds everything, stops, and finds a clean audit without lost files.
     #[track_caller]
     pub fn everything_is_there(&self, made: &Made, options: &[String]) {
         let without_flag: Vec<String> = options.iter().filter(|option| *option != "--adopt").cloned().collect();
@@ -141,7 +141,7 @@ impl Site {
         assert_eq!(bytes.headers["content-length"], "4194304");
     }
 
-    /// Takes a database away: its file is moved, or its PostgreSQL database renamed and an empty one put in its place.
+    /// Takes a database away: moves its file, or renames its PostgreSQL database and makes an empty one in its place.
     pub fn take_away(&self, url: &str) {
         match of_postgres(url) {
             Some((server, name)) => {
@@ -160,7 +160,7 @@ impl Site {
         }
     }
 
-    /// Moves a database to another place for good; gives that.
+    /// Moves a database to another place for good, and returns the place.
     pub fn moved(&self, url: &str) -> String {
         match of_postgres(url) {
             Some((server, name)) => {
@@ -175,7 +175,7 @@ impl Site {
         }
     }
 
-    /// A database that nobody has used.
+    /// Makes an unused database.
     pub fn empty_database(&self) -> String {
         match self.config.database.api.as_deref().and_then(of_postgres) {
             Some((server, _)) => {
@@ -187,13 +187,13 @@ impl Site {
         }
     }
 
-    /// Every database that the configuration names.
+    /// Returns all databases in the configuration.
     pub fn databases(&self) -> Vec<String> {
         let database = &self.config.database;
         [&database.api, &database.services].into_iter().flatten().chain(database.cells.values()).cloned().collect()
     }
 
-    /// Every file below the directory but caches of SQLite's, and every row of the PostgreSQL databases.
+    /// Returns all files below the directory except SQLite's caches, and all rows of the PostgreSQL databases.
     pub fn picture(&self) -> Picture {
         let mut picture = Picture::new();
         let mut folders = vec![self.dir.path().to_owned()];
@@ -215,7 +215,7 @@ impl Site {
         picture
     }
 
-    /// Makes of it what a release without identities leaves.
+    /// Restores the state of a release without marks.
     pub fn forget_identities(&self) {
         std::fs::remove_file(self.data.join("deployment.toml")).expect("a file goes");
         for url in self.databases() {
@@ -245,7 +245,7 @@ impl Drop for Site {
     }
 }
 
-/// A file's bytes; of a volume, which is large and sparse, its length and beginning.
+/// Returns a file's bytes; for a large and sparse volume its length and its beginning.
 fn content_of(path: &Path) -> Vec<u8> {
     let mut file = std::fs::File::open(path).expect("a file");
     let length = file.metadata().expect("a file").len();
@@ -258,7 +258,7 @@ fn borrowed(options: &[String]) -> Vec<&str> {
     options.iter().map(String::as_str).collect()
 }
 
-/// The administrator's URL of its server and the database's name; none for a file.
+/// Returns the administrator's URL of the server and the database's name; none for a file.
 fn of_postgres(url: &str) -> Option<(String, String)> {
     if !url.starts_with("postgres") {
         return None;
@@ -290,7 +290,7 @@ struct Text {
     text: String,
 }
 
-/// Every row of every table of a PostgreSQL database.
+/// Returns all rows of all tables of a PostgreSQL database.
 fn rows_of(url: &str) -> String {
     let mut conn = PgConnection::establish(url).expect("PostgreSQL answers");
     let tables: Vec<Text> = diesel::sql_query("SELECT tablename::text AS text FROM pg_tables WHERE schemaname = 'public' ORDER BY 1")
@@ -306,7 +306,7 @@ fn rows_of(url: &str) -> String {
     all
 }
 
-/// The id of a deployment, as its data directory says it.
+/// Returns the deployment's id in its data directory.
 pub fn id_in(data: &Path) -> String {
     let text = std::fs::read_to_string(data.join("deployment.toml")).expect("deployment.toml");
     let file: Value = toml::from_str(&text).expect("TOML");

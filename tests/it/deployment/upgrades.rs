@@ -1,5 +1,4 @@
-//! Data of a release whose databases do not say whose they are: taken over by the first start when it fits together, and refused
-//! when it does not.
+//! Data of a release without marks in its databases: taken over by the first start if they fit together, otherwise refused.
 
 use std::path::Path;
 

@@ -1,4 +1,5 @@
-//! What is said of a cell does not depend on how it fails: bodies while every cell is down, by an error and by silence.
+//! Answers about a cell that is down do not depend on the kind of failure: compares bodies while all cells fail with an error, and while
+//! they are silent.
 
 use cellshift::db::Outage;
 use serde_json::{Value, json};
@@ -9,7 +10,7 @@ use crate::stage::{Stage, play};
 
 const CELLS: [&str; 3] = ["cell0", "cell1", "cell2"];
 
-/// The bodies of everything that knows partial entries, and what is asked in other microversions.
+/// Returns the bodies of all requests with partial entries, in several microversions.
 async fn bodies(stage: &Stage, server: &str) -> Vec<(String, Value)> {
     let mut found = Vec::new();
     for version in ["2.69", "2.71", "2.98"] {

@@ -1,4 +1,4 @@
-//! Everything else that asks all cells answers for those that are up.
+//! All other requests that ask all cells answer for the cells that are up.
 
 use cellshift::db::Outage;
 use cellshift::domain::fence::Fence;
@@ -72,7 +72,7 @@ fn a_service_is_not_removed_from_under_a_claim_that_a_down_cell_may_know_of() {
         let provider = placement.providers().await.expect("providers").into_iter().find(|one| one.name == "cell2-host1").expect("it");
         let listed = stage.admin.get("/os-services?host=cell2-host1").await.expect(200).body;
         let service = format!("/os-services/{}", id_of(&listed["services"][0]));
-        // As a move has it that has chosen its target and written nothing there yet.
+        // The state of a move that has chosen its target and has written nothing there yet.
         let consumer = stage.world().env.uuid();
         let claim = |generation, allocations| Allocations {
             consumer,
@@ -109,7 +109,7 @@ fn zones_migrations_usage_and_groups() {
         let before = stage.admin.get("/os-migrations").await.expect(200).body["migrations"].clone();
         let crossed = before.as_array().expect("migrations").iter().find(|one| one["instance_uuid"] == json!(server)).expect("it").clone();
 
-        // Both cells have a record of the crossing: one is enough.
+        // Both cells have a record of the move, and one suffices.
         set(&stage, "cell1", Outage::Refuses).await;
         let after = stage.admin.get("/os-migrations").await.expect(200).body["migrations"].clone();
         assert_eq!(column(&after, "instance_uuid"), column(&before, "instance_uuid"));
@@ -133,7 +133,7 @@ fn zones_migrations_usage_and_groups() {
         let usage = "/os-simple-tenant-usage?start=2020-01-01T00:00:00&detailed=1";
         let used = stage.admin.get(usage).await.expect(200);
         assert_eq!(used.headers["X-Cellshift-Incomplete"], "cell2");
-        // Pages are in the order of ids: which one follows is known although the marker's server is not.
+        // Pages are ordered by id, so the next page is known without the marker's server.
         for marker in [server, well] {
             let page = stage.admin.get(&format!("{usage}&marker={marker}")).await.expect(200).body;
             let told = page["tenant_usages"].as_array().expect("usages").iter().flat_map(|one| one["server_usages"].as_array().cloned());

@@ -1,4 +1,4 @@
-//! That a cell is down is said: in the operators' list of cells and in notifications.
+//! Operators learn that a cell is down from their list of cells and from notifications.
 
 use cellshift::db::Outage;
 use serde_json::{Value, json};

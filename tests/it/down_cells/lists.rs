@@ -1,4 +1,4 @@
-//! Lists of servers while cells are down: what stands for servers that cannot be read, where it may stand, and in which order.
+//! Lists of servers while cells are down: partial entries, the conditions for them, and their order.
 
 use cellshift::config::Config;
 use cellshift::db::Outage;
@@ -11,7 +11,7 @@ use crate::stage::{Stage, play};
 
 const UNKNOWN: &str = "UNKNOWN";
 
-/// Two servers of the member in cell1, the second without a port, and two in cell2.
+/// Makes two servers of the member in cell1, the second without a port, and two in cell2.
 async fn four(stage: &Stage) -> [Uuid; 4] {
     let first = stage.create(stage.server()).await;
     let second = stage.create(stage.server().with("networks", json!("none"))).await;
@@ -29,7 +29,7 @@ fn partial_entries_come_first_with_no_key_that_is_not_known() {
             let (before, detailed_before) = (listed(&member, "/servers").await, listed(&member, "/servers/detail").await);
             stage.cell("cell1").db().set_outage(outage);
 
-            // Before it is known to be down as well as after.
+            // Before and after the cell is known to be down.
             for _ in 0..2 {
                 let list = member.get("/servers").await.expect(200);
                 assert!(list.took.as_secs() < 3, "{:?}", list.took);
@@ -178,7 +178,7 @@ fn a_cell_for_failed_builds_or_all_cells_may_be_down() {
     });
 }
 
-/// Wall time, and that cells are judged each by itself.
+/// Measures wall time, and checks that cells are judged separately.
 #[test]
 fn cells_that_hang_cost_a_request_its_deadline_once_and_the_others_nothing() {
     let four_cells = |config: &mut Config| {
@@ -214,7 +214,7 @@ fn cells_that_hang_cost_a_request_its_deadline_once_and_the_others_nothing() {
     });
 }
 
-/// A server that no cell has yet is listed and shown as ever.
+/// A server that no cell has yet is listed and shown as usual.
 #[test]
 fn a_server_in_build_is_in_no_cell_that_could_be_down() {
     use cellshift::db::api::publications::NewServer;

@@ -1,5 +1,5 @@
-//! Cells whose databases are really taken down: a PostgreSQL server that is killed, paused, cut off or slow, and a SQLite file
-//! that cannot be read.
+//! Cells whose databases are really taken down: a PostgreSQL server that is killed, paused, cut off or slow, and a SQLite file that cannot
+//! be read.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ use crate::databases;
 use crate::postgres_server::PostgresServer;
 use crate::stage::{Stage, play_placed};
 
-/// What may become of a database, and how it ends.
+/// A way in which a database fails, and its end.
 struct Trouble {
     what: &'static str,
     begin: fn(&PostgresServer, &ChaosProxy),
@@ -39,13 +39,13 @@ const TROUBLES: &[Trouble] = &[
     },
 ];
 
-/// A server in cell1, whose database is in trouble from time to time, and one in cell2.
+/// A server in cell1, whose database fails at times, and one in cell2.
 struct Servers {
     here: Uuid,
     there: Uuid,
 }
 
-/// Runs a story with cell1 behind the proxy on a server of its own; nothing without PostgreSQL.
+/// Runs a story with cell1 behind the proxy on its own server. Does nothing without PostgreSQL.
 fn on_postgres<F: Future<Output = ()>>(story: impl FnOnce(Arc<Stage>, Arc<PostgresServer>, Arc<ChaosProxy>) -> F) {
     if !databases::on_postgres() {
         return;
@@ -66,10 +66,10 @@ async fn make(stage: &Stage) -> Servers {
     Servers { here, there: stage.create(stage.server().flavor("gen2.small")).await }
 }
 
-/// While cell1 is in trouble: requests end in time, and say of each server what there is to say.
+/// Checks that requests end in time while cell1 fails, and that answers name each server's state.
 async fn goes_on(stage: &Stage, servers: &Servers, what: &str) {
     let wanted = [(servers.here, "UNKNOWN".to_owned()), (servers.there, "ACTIVE".to_owned())];
-    // Many at once, so that a pool that loses threads or connections to the cell would run dry.
+    // Many concurrent requests would exhaust a pool that loses threads or connections to the cell.
     let lists = join_all((0..24).map(|_| stage.member.get("/servers/detail"))).await;
     for list in lists {
         let list = list.expect(200);
@@ -89,7 +89,7 @@ async fn goes_on(stage: &Stage, servers: &Servers, what: &str) {
     }
 }
 
-/// What is said of its servers and hosts is what a fault point makes of it.
+/// Checks that answers about the cell's servers and hosts equal those under an injected outage.
 async fn said_without_the_cell(stage: &Stage, servers: &Servers, what: &str) {
     let list = stage.member.get("/servers").await.expect(200).body;
     assert_eq!(keys(&list["servers"][0]), ["id", "links", "status"], "{what}");
@@ -154,13 +154,13 @@ fn connections_that_break_and_a_slow_network_are_no_outage() {
     });
 }
 
-/// Runs a shell's line: the file is written by another process, because closing it in this one would end SQLite's locks.
+/// Runs a shell's line. Another process writes the file, because closing it in this process would end SQLite's locks.
 fn shell(line: &str, file: &Path) {
     let status = Command::new("sh").args(["-ec", line, "sh"]).arg(file).status().expect("a shell");
     assert!(status.success(), "{line}");
 }
 
-/// The file's bytes are gone, and so is the index of its log in shared memory, without which nothing cached is trusted.
+/// Overwrites the file, and the index of its log in shared memory, without which no cached page is trusted.
 const DAMAGE: &str = r#"cp "$1" "$1.kept"; cp "$1-wal" "$1-wal.kept"
     dd if=/dev/zero of="$1" bs="$(stat -c %s "$1")" count=1 conv=notrunc status=none
     truncate -s 0 "$1-wal"
@@ -173,7 +173,7 @@ const MEND: &str = r#"dd if="$1.kept" of="$1" conv=notrunc status=none
 fn a_cell_whose_sqlite_file_cannot_be_read_is_left_out_and_comes_back() {
     let quiet = |config: &mut Config| {
         quick(config);
-        // Nothing is written meanwhile but what the test asks for.
+        // Nothing else writes meanwhile.
         (config.compute.heartbeat, config.compute.service_down_time) = (Seconds::whole(300), Seconds::whole(900));
     };
     play_placed(

@@ -1,4 +1,4 @@
-//! One server whose cell is down: what is shown of it at which microversion, and what cannot be done to it.
+//! A server whose cell is down: its views per microversion, and the requests that fail.
 
 use cellshift::db::Outage;
 use diesel::connection::SimpleConnection;
@@ -85,7 +85,7 @@ fn a_server_that_is_not_the_callers_or_nearly_gone_is_not_found() {
     });
 }
 
-/// So that the server of the first id has none.
+/// Moves the request spec, so that the first server has none.
 async fn rename_request_spec(stage: &Stage, from: Uuid, to: Uuid) {
     let statement = format!("UPDATE request_specs SET instance_uuid = '{to}' WHERE instance_uuid = '{from}'");
     stage.world().api.db().write(move |conn| Ok(conn.batch_execute(&statement)?)).await.expect("renamed");

@@ -1,5 +1,5 @@
-//! Every saga is cancelled at every step: its server is deleted while the step is at work. The step is not torn. What may be undone is,
-//! what is past its pivot comes to its end, and then the server is deleted, once; also when the next thing goes wrong.
+//! Cancels each saga at each step: its server is deleted while the step runs. The step finishes. Before its pivot the saga unwinds, past it
+//! the saga ends, and then the server is deleted, once; also after a further fault.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ struct Then {
     times: u32,
 }
 
-/// A case: the act during which the server is deleted, and what goes wrong then.
+/// A case: the act during which the server is deleted, and the fault that follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Case {
     saga: &'static str,
@@ -83,7 +83,7 @@ impl FaultPlan for Armed {
     }
 }
 
-/// The kind under which points of a saga are known.
+/// Returns the saga's kind in fault points.
 fn kind_of(saga: &str) -> &'static str {
     match saga {
         "soft_reboot" | "hard_reboot" => "reboot",
@@ -101,7 +101,7 @@ fn cases(saga: &'static str, table: &Table) -> Vec<Case> {
         return cases;
     }
     let dies = |saga, step, side, moment| Then { saga, step, side, moment, fault: Fault::KillActor, times: 1 };
-    // In doubt, it is looked at by the successor.
+    // The successor checks the step in doubt.
     cases.extend(steps().skip(usize::from(saga != "create")).map(|step| {
         let then = Some(dies(kind, step.name.as_str(), "act", Moment::AfterEffect));
         Case { saga: kind, step: step.name.as_str(), then }
@@ -121,7 +121,7 @@ fn cases(saga: &'static str, table: &Table) -> Vec<Case> {
             cases.push(undo(Moment::AfterEffect, Fault::Freeze, 1));
         }
     }
-    // The delete that follows meets it.
+    // The fault meets the delete that follows.
     let middle = if saga == "create" { "make_volumes" } else { "prepare_at_target" };
     for step in tables::ALL.iter().find(|(name, _)| *name == "delete").expect("the delete").1.steps {
         for (moment, fault) in [(Moment::BeforeEffect, Fault::Freeze), (Moment::AfterEffect, Fault::KillActor)] {
@@ -133,7 +133,7 @@ fn cases(saga: &'static str, table: &Table) -> Vec<Case> {
     cases
 }
 
-/// How the operation that is cancelled must end; none when that is for the fault to say.
+/// Returns the required end of the cancelled operation; none if it depends on the fault.
 fn demanded(table: &Table, case: &Case) -> Option<&'static str> {
     let position = table.position(StepName::parse(case.step).expect("a step")).expect("a step");
     let has_begun = match case.then {
@@ -202,7 +202,7 @@ impl Run {
         self.check_end(&case, server).await
     }
 
-    /// Asks for the operation, and for the delete while the step is at work; both are accepted.
+    /// Requests the operation, and the delete while the step runs; both are accepted.
     async fn deleted_meanwhile(&self, begun: &Begun, armed: &Armed) -> Result<Uuid, String> {
         let Asked { method, path, body } = (self.scenario.ask)(&self.cloud, begun);
         let deleting = async {
@@ -265,7 +265,7 @@ impl Run {
         Err(format!("the operation ended {}, not {wanted:?}: {:?}", other.state, other.error))
     }
 
-    /// Its history tells of both, and of what was cancelled that it failed.
+    /// Checks that the history has both actions, and that the cancelled one failed.
     async fn check_actions(&self, server: Uuid, ended: &str) -> Result<(), String> {
         let actions = self.cloud.look(&format!("{}/os-instance-actions", path_of(server))).await;
         let actions = actions["instanceActions"].as_array().cloned().ok_or("it has no history")?;

@@ -1,13 +1,11 @@
-//! The failure harness (docs/FAULT-MODEL.md): every registered saga × step × act and undo × fault. Each case ends as the
-//! rules demand, leaves the server as it was or where it was to go, and leaves a world that the audit finds clean.
+//! The failure harness (docs/FAULT-MODEL.md): every registered saga × step × act and undo × fault. Each case ends as the rules demand,
+//! leaves the server in its prior state or at its target, and ends with a clean audit.
 //!
-//! A plain run on SQLite takes every single fault of every saga, in its first scenario, and refusals and lost replies in its
-//! others; on PostgreSQL it takes refusals and lost replies. `CELLSHIFT_FAULTS=words` runs the cases whose name
-//! (`step/side/moment/fault/times`) contains the words, `CELLSHIFT_FAULTS=all` every single fault in every scenario, and
-//! `CELLSHIFT_FAULTS=pairs` the pairs: a second fault while the first is undone, or after the saga has recovered from it (`pairs words`
-//! those with the words). `CELLSHIFT_FAULTS_PART=2/4` takes the second quarter of
-//! whatever is asked for. `CELLSHIFT_FAULTS_TABLE=DIR` has each scenario's
-//! cases and how many held written there as a table.
+//! A plain run on SQLite takes every single fault of each saga in its first scenario, and refusals and lost replies in its others; on
+//! PostgreSQL it takes refusals and lost replies. `CELLSHIFT_FAULTS=words` runs the cases whose name (`step/side/moment/fault/times`)
+//! contains the words, `CELLSHIFT_FAULTS=all` every single fault in every scenario, and `CELLSHIFT_FAULTS=pairs` the pairs: a second fault
+//! while the first is undone, or after the saga has recovered from it (`pairs words` selects pairs). `CELLSHIFT_FAULTS_PART=2/4` takes the
+//! second of four parts. `CELLSHIFT_FAULTS_TABLE=DIR` writes each scenario's numbers of cases and of held cases there as a table.
 
 mod cancelled;
 mod pairs;
@@ -35,11 +33,11 @@ use plan::{Armed, Case, End};
 use scenario::{Asked, Beginning, Begun, Scenario};
 use view::{View, gist};
 
-/// The environment variable that takes a part of the cases: `1/4` is every fourth, from the first.
+/// The environment variable that selects a part of the cases: `1/4` is every fourth, from the first.
 const PART: &str = "CELLSHIFT_FAULTS_PART";
-/// The word for the pairs; words after it choose among them.
+/// The word that selects pairs; further words select among them.
 const PAIRS: &str = "pairs";
-/// Cases after which a fresh cloud costs less than what the audit reads of those before.
+/// The number of cases after which a fresh cloud costs less than the audit of the earlier cases' records.
 const CASES_OF_A_CLOUD: usize = 30;
 
 /// One scenario's run through its cases.
@@ -47,9 +45,9 @@ struct Run {
     scenario: &'static Scenario,
     table: Table,
     cloud: Cloud,
-    /// A server at the beginning, with its view, that the next case can take.
+    /// A server in the beginning state, with its view, for the next case.
     ready: Option<(Begun, View)>,
-    /// Where the operation leads when nothing fails.
+    /// The view after the operation without faults.
     success: View,
 }
 
@@ -70,7 +68,7 @@ fn every_fault(name: &str) {
             outcomes.push((*case, held.is_ok()));
             if let Err(why) = held {
                 let failure = format!("== {name} {case}\n{why}\n{}", run.journal().await);
-                // Seen at once, past the harness's capture: the matrix is long.
+                // Written past the harness's capture, because the matrix takes long.
                 let _ = writeln!(std::io::stderr(), "{failure}");
                 failures.push(format!("{case}"));
                 run = Run::start(scenario, table).await;
@@ -78,14 +76,14 @@ fn every_fault(name: &str) {
         }
         let (all, held, time) = (cases.len(), cases.len() - failures.len(), began.elapsed().as_secs());
         table::write(name, &outcomes);
-        // How much was held is to be seen when all is well, too.
+        // Written even if all is well.
         let _ = writeln!(std::io::stderr(), "failure matrix: {name}: {all} cases run, {held} held, in {time} s");
         (all, failures)
     });
     assert!(failures.is_empty(), "{} of {cases} cases failed\n{}", failures.len(), failures.join("\n"));
 }
 
-/// The cases that this run takes.
+/// Returns the cases of this run.
 fn wanted_cases(scenario: &Scenario, table: &Table) -> Vec<Case> {
     let words = std::env::var("CELLSHIFT_FAULTS").ok();
     let is_first = scenario::ALL.iter().find(|other| other.saga == scenario.saga).is_some_and(|first| first.name == scenario.name);
@@ -102,7 +100,7 @@ fn wanted_cases(scenario: &Scenario, table: &Table) -> Vec<Case> {
     in_part(cases)
 }
 
-/// The cases of this run's part, when it is one of several: every nth of them, so that the parts take as long as each other.
+/// Returns every nth case if this run is one of several parts, so that all parts take equally long.
 fn in_part<C>(cases: Vec<C>) -> Vec<C> {
     let Ok(text) = std::env::var(PART) else { return cases };
     let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse::<usize>().ok()?, of.parse::<usize>().ok()?)));
@@ -110,13 +108,13 @@ fn in_part<C>(cases: Vec<C>) -> Vec<C> {
     cases.into_iter().skip(part - 1).step_by(of).collect()
 }
 
-/// What a plain run takes everywhere.
+/// True for a case that every plain run takes.
 fn is_of_the_first_rank(case: &Case) -> bool {
     case.times == 1 && matches!(case.fault, Fault::Refuse | Fault::LoseReply)
 }
 
 impl Run {
-    /// A fresh cloud, and one run without any fault to see where the operation leads.
+    /// Starts a fresh cloud, and runs the operation once without a fault to see its result.
     async fn start(scenario: &'static Scenario, table: Table) -> Run {
         let mut run = Run { scenario, table, cloud: Cloud::start().await, ready: None, success: View::new() };
         let (begun, _) = run.begin().await;
@@ -127,7 +125,7 @@ impl Run {
         run
     }
 
-    /// Asks for something and waits for its end; gives the server.
+    /// Sends a request and waits for its operation's end. Returns the server.
     async fn perform(&self, Asked { method, path, body }: Asked, begun: &Begun) -> Uuid {
         let (status, body) = self.cloud.send(method, &path, body).await;
         assert!(status < 300, "{status}: {body}");
@@ -136,7 +134,7 @@ impl Run {
         server
     }
 
-    /// Brings a server for which the operation is done back to the beginning, or deletes it so that the next finds room.
+    /// Brings the server back to the beginning state, or deletes it to make room for the next case.
     async fn go_on(&mut self, begun: Begun, server: Uuid) {
         if let Some(back) = self.scenario.back {
             self.perform(back(&self.cloud, &begun), &begun).await;
@@ -155,13 +153,13 @@ impl Run {
         (begun, view)
     }
 
-    /// Deletes what a case left.
+    /// Deletes the server that a case left.
     async fn dispose(&self, server: Uuid) {
         self.cloud.send("DELETE", &format!("/compute/v2.1/servers/{server}"), None).await;
         self.cloud.at_rest(server).await;
     }
 
-    /// The server that the operation is about; a create's is known by its saga.
+    /// Returns the operation's server. For a create, its saga names the server.
     async fn server(&self, begun: &Begun) -> Option<Uuid> {
         if begun.server.is_nil() { self.newest_saga().await.map(|saga| saga.server) } else { Some(begun.server) }
     }
@@ -201,8 +199,8 @@ impl Run {
         Ok(())
     }
 
-    /// Asks for the operation, lets it meet the fault, and waits until everything is at rest: the operation, what came late,
-    /// what was owed, the guests of restarted hosts.
+    /// Requests the operation, lets it meet the fault, and waits until everything is at rest: the operation, late effects, debts, and the
+    /// guests of restarted hosts.
     async fn meet(&mut self, case: &Case, begun: &Begun) -> Result<(Uuid, SagaRecord), String> {
         let armed = Arc::new(Armed::new(*case));
         self.cloud.tree().faults.arm(Some(armed.clone()));
@@ -226,7 +224,7 @@ impl Run {
         Ok((server, saga))
     }
 
-    /// Sends the request and looks at its answer; a process that is to stop is stopped on the way and started again.
+    /// Sends the request and checks its answer. A process that must stop is stopped meanwhile and started again.
     async fn ask(&mut self, case: &Case, begun: &Begun, armed: &Armed) -> Result<(), String> {
         let Asked { method, path, body } = (self.scenario.ask)(&self.cloud, begun);
         let asking = self.cloud.try_send(method, &path, body);
@@ -291,13 +289,13 @@ impl Run {
         as_before(before, after)
     }
 
-    /// The act that failed is one without a way back, on which the guest depends.
+    /// True if the failed act has no way back and the guest depends on it.
     fn guest_may_be_lost(&self, case: &Case) -> bool {
         let step = &self.table.steps[self.table.position(StepName::parse(case.failing()).expect("a step")).expect("a step")];
         step.service_depends && step.undo.work().is_none()
     }
 
-    /// What the guest wrote last is on its disk, unless the operation was to replace or remove it.
+    /// Checks that the guest's last write is on its disk, unless the operation was to replace or remove the disk.
     async fn check_disk(&self, before: Option<Vec<u8>>, server: Uuid, done: bool) -> Result<(), String> {
         let Some(before) = before else { return Ok(()) };
         if matches!(self.scenario.saga, "delete" | "rebuild" | "rebuild_of_root_volume") || (done && self.scenario.saga == "revert") {
@@ -333,7 +331,7 @@ impl Run {
         self.cloud.world().operations.list(filter).await.ok()?.pop()
     }
 
-    /// The newest saga's journal as lines.
+    /// Returns the newest saga's journal as lines.
     async fn journal(&self) -> String {
         let Some(saga) = self.newest_saga().await else { return String::new() };
         let entries = self.cloud.world().operations.entries(saga.id).await.unwrap_or_default();

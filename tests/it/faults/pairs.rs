@@ -1,11 +1,11 @@
-//! The pairs: a second fault while the first is undone, and a second one after the saga has recovered from the first.
+//! The pairs: a second fault while the first is undone, and a second fault after the saga has recovered from the first.
 
 use cellshift::chaos::point::{Fault, Moment};
 use cellshift::saga::step::{Class, Table};
 
 use super::plan::{self, Case, End, FOR_EVER, First, Lead};
 
-/// All pairs of a saga.
+/// Returns all pairs of a saga.
 pub fn pairs(table: &Table) -> Vec<Case> {
     let mut cases = while_undone(table);
     cases.extend(while_undone_with_the_act_to_come(table));
@@ -13,7 +13,7 @@ pub fn pairs(table: &Table) -> Vec<Case> {
     cases
 }
 
-/// A failed act and then a fault in any of the undos that follow; and deaths that happen twice.
+/// Returns failed acts with a fault in any of the following undos, and repeated deaths.
 fn while_undone(table: &Table) -> Vec<Case> {
     let mut cases = Vec::new();
     for (position, step) in table.steps.iter().enumerate().skip(1) {
@@ -35,7 +35,7 @@ fn while_undone(table: &Table) -> Vec<Case> {
     cases
 }
 
-/// An act that hangs and comes after the saga's end, and a fault in any of the undos before that.
+/// Returns acts that hang and take effect after the saga's end, with a fault in any undo before that.
 fn while_undone_with_the_act_to_come(table: &Table) -> Vec<Case> {
     let hung = |step| Case { step, moment: Moment::BeforeEffect, fault: Fault::CompleteAfterEnd, times: 1, undo: None, first: None };
     let mut cases = Vec::new();
@@ -54,12 +54,12 @@ fn while_undone_with_the_act_to_come(table: &Table) -> Vec<Case> {
     cases
 }
 
-/// What the saga recovers from, after each act at which it does, and then a second fault at the same act again and at later ones.
+/// Returns faults from which the saga recovers, at each act, with a second fault at this act again and at later acts.
 ///
-/// At each later one where the first fault leaves something behind until then: a process that was stopped (its successor has nothing
-/// but files), an effect that is still to come. What leaves nothing but an attempt in the journal meets the second at the same act and
-/// at the next: from there on journal, context and participants are those of a run without it. A death between an effect and its
-/// journal stands for those at the act's other moments: they leave less.
+/// At each later act only if the first fault leaves something behind: a stopped process (its successor has only files), or an effect still
+/// to come. A first fault that leaves only an attempt in the journal gets its second at this act and at the next: after that, journal,
+/// context and participants are as in a run without the fault. A death between an effect and its journal line stands for deaths at the
+/// act's other moments, which leave less.
 fn after_recovery(table: &Table) -> Vec<Case> {
     let firsts = [
         (Moment::AfterEffect, Fault::KillActor, 2),

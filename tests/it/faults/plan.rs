@@ -1,4 +1,4 @@
-//! What can go wrong at a step, as cases of the matrix and as the plan that makes each of them happen.
+//! The faults of a step, as cases of the matrix and as the plan that makes them happen.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,33 +8,33 @@ use cellshift::saga::step::{Class, Step, Table};
 use cellshift::saga::step_name::StepName;
 use tokio::sync::Semaphore;
 
-/// Tries after which a clean-up or an undo is owed, and some more.
+/// More tries than a clean-up or an undo gets before it is owed.
 pub const FOR_EVER: u32 = 8;
 
-/// What brings a saga to an undo.
+/// The event that brings a saga to an undo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lead {
     /// The act of this step is refused.
     Refused(&'static str),
-    /// The act of this step has its effect and then says that it failed.
+    /// The act of this step takes effect and then reports failure.
     Failed(&'static str),
-    /// The first step is done, the request's caller is told that nobody knows, and the successor's try is refused.
+    /// The first step is done, the caller is told that the outcome is unknown, and the successor's try is refused.
     Forgotten(&'static str),
-    /// The first step hangs, the successor's try is refused, and it comes when all is over.
+    /// The first step hangs, the successor's try is refused, and the step takes effect after the end.
     Hung(&'static str),
-    /// The act of this step hangs, and comes when all is over.
+    /// The act of this step hangs, and takes effect after the end.
     Late(&'static str),
 }
 
 impl Lead {
-    /// The step whose act does not succeed.
+    /// Returns the step whose act does not succeed.
     pub fn step(self) -> &'static str {
         match self {
             Lead::Refused(step) | Lead::Failed(step) | Lead::Forgotten(step) | Lead::Hung(step) | Lead::Late(step) => step,
         }
     }
 
-    /// What it makes of an act, which it has met so often before.
+    /// Returns the fault for an act that was met `before` times.
     fn at(self, moment: Moment, before: u32) -> Fault {
         match (self, moment) {
             (Lead::Refused(_), Moment::BeforeEffect) | (Lead::Failed(_), Moment::AfterEffect) => Fault::Refuse,
@@ -47,7 +47,7 @@ impl Lead {
     }
 }
 
-/// A fault that an act meets once, and that the saga recovers from, before it meets another.
+/// A fault that an act meets once, and from which the saga recovers before the next fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct First {
     pub step: &'static str,
@@ -55,11 +55,11 @@ pub struct First {
     pub fault: Fault,
 }
 
-/// Which fault of a case.
+/// Names a fault of a case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Which {
     First,
-    /// The case's own, or its lead's.
+    /// The case's own fault, or its lead's.
     Own,
 }
 
@@ -69,11 +69,11 @@ pub struct Case {
     pub step: &'static str,
     pub moment: Moment,
     pub fault: Fault,
-    /// How often it happens.
+    /// The number of times that the fault happens.
     pub times: u32,
-    /// It is the step's undo that meets it, and this is how the saga comes there; none when it is the act.
+    /// The lead to the undo that meets the fault; none if the act meets it.
     pub undo: Option<Lead>,
-    /// What happened before, in a pair of faults at acts.
+    /// The earlier fault, in a pair of faults at acts.
     pub first: Option<First>,
 }
 
@@ -82,14 +82,14 @@ fn is_late(fault: Fault) -> bool {
 }
 
 impl Case {
-    /// What stops the process, in order.
+    /// Returns the faults that stop the process, in order.
     pub fn stops(&self) -> Vec<Which> {
         let first = self.first.filter(|first| first.fault == Fault::Freeze).map(|_| Which::First);
         first.into_iter().chain((self.fault == Fault::Freeze).then_some(Which::Own)).collect()
     }
 
-    /// What of it happens after the saga's end, or while it goes on or is undone. What a process had still to do when it was stopped
-    /// does not happen.
+    /// Returns the faults that take effect after the saga's end, or while it goes on or unwinds. A stopped process does not do its
+    /// remaining work.
     pub fn comes_late(&self) -> Vec<Which> {
         let stopped = self.fault == Fault::Freeze;
         let first = self.first.filter(|first| is_late(first.fault) && !stopped).map(|_| Which::First);
@@ -97,19 +97,19 @@ impl Case {
         first.into_iter().chain((is_late(self.fault) || by_lead).then_some(Which::Own)).collect()
     }
 
-    /// The operation was never accepted: what is undone is a beginning of which nobody knew.
+    /// True if the operation was never accepted: the undo concerns a beginning that nobody knew of.
     pub fn comes_late_by_its_lead(&self) -> bool {
         matches!(self.undo, Some(Lead::Hung(_)))
     }
 
-    /// The same, where the beginning hangs and the successor's try is refused.
+    /// True if the operation was never accepted, also because the beginning hangs and the successor's try is refused.
     pub fn was_never_accepted(&self, table: &Table) -> bool {
         let begins_late = self.first.is_some_and(|first| first.step == table.steps[0].name.as_str() && is_late(first.fault));
         let refused = self.step == table.steps[0].name.as_str() && self.undo.is_none() && self.fault == Fault::Refuse;
         self.comes_late_by_its_lead() || (begins_late && refused)
     }
 
-    /// The act that does not succeed; none when the fault meets an act and that may succeed all the same.
+    /// Returns the act that does not succeed. If the fault meets an act, it may still succeed.
     pub fn failing(&self) -> &'static str {
         self.undo.map_or(self.step, Lead::step)
     }
@@ -124,7 +124,7 @@ impl fmt::Display for Case {
     }
 }
 
-/// Every single fault of a saga.
+/// Returns all single faults of a saga.
 pub fn cases(table: &Table) -> Vec<Case> {
     let mut cases = Vec::new();
     for (position, step) in table.steps.iter().enumerate() {
@@ -136,7 +136,7 @@ pub fn cases(table: &Table) -> Vec<Case> {
     cases
 }
 
-/// How the saga comes back to the undo of this step: at best from a later act, so that the step itself is done.
+/// Returns the lead to the undo of this step: preferably from a later act, so that the step itself is done.
 fn comes_back(table: &Table, position: usize) -> Lead {
     let step = &table.steps[position];
     if step.class == Class::Forward {
@@ -150,7 +150,7 @@ fn comes_back(table: &Table, position: usize) -> Lead {
     }
 }
 
-/// It may have its effect and say that it failed: then its undo finds the effect.
+/// True if the act may take effect and report failure, because its undo then finds the effect.
 pub fn may_fail_with_effect(step: &Step) -> bool {
     step.undo.work().is_some()
 }
@@ -161,7 +161,7 @@ fn of_act(position: usize, step: &Step) -> Vec<Case> {
     if step.class == Class::Cleanup {
         cases.extend(for_ever(case));
     }
-    // The first step is one commit: it fails or it has its effect.
+    // The first step is one commit: it fails or it takes effect.
     if position > 0 && may_fail_with_effect(step) {
         cases.push(case(Moment::AfterEffect, Fault::Refuse, 1));
     }
@@ -182,7 +182,7 @@ fn of_undo(step: &Step, lead: Lead) -> Vec<Case> {
     cases
 }
 
-/// What may meet either side once.
+/// Returns the faults that may meet either side once.
 fn of_side(case: impl Fn(Moment, Fault, u32) -> Case) -> Vec<Case> {
     let mut cases: Vec<Case> = [Fault::Refuse, Fault::LoseReply, Fault::Repeat, Fault::CompleteLate, Fault::CompleteAfterEnd]
         .map(|fault| case(Moment::BeforeEffect, fault, 1))
@@ -194,16 +194,16 @@ fn of_side(case: impl Fn(Moment, Fault, u32) -> Case) -> Vec<Case> {
     cases
 }
 
-/// What makes a side that may be owed a debt.
+/// Returns the faults that turn a side into a debt.
 fn for_ever(case: impl Fn(Moment, Fault, u32) -> Case) -> [Case; 2] {
     [Fault::Refuse, Fault::LoseReply].map(|fault| case(Moment::BeforeEffect, fault, FOR_EVER))
 }
 
-/// A case that is armed.
+/// An armed case.
 pub struct Armed {
     case: Case,
     left: AtomicU32,
-    /// How often the lead has been met.
+    /// The number of times that the lead was met.
     led: AtomicU32,
     first_met: AtomicBool,
     first_told: AtomicBool,
@@ -218,26 +218,26 @@ impl Armed {
         Armed { case, left, led, first_met, first_told, first_over: Semaphore::new(0), over: Semaphore::new(0) }
     }
 
-    /// The fault has happened as often as it was to, or at least once when that is for ever.
+    /// True if the fault has happened the given number of times, or at least once if it happens forever.
     pub fn happened(&self) -> bool {
         let left = self.left.load(Ordering::SeqCst);
         let first = self.case.first.is_none() || self.first_met.load(Ordering::SeqCst);
         first && if self.case.times == FOR_EVER { left < FOR_EVER } else { left == 0 }
     }
 
-    /// Waits until a fault has run its course: the process stands still, the late effect has ended.
+    /// Waits until a fault is over: the process is frozen, or the late effect has ended.
     pub async fn over(&self, which: Which) {
         let over = if which == Which::First { &self.first_over } else { &self.over };
         over.acquire().await.expect("it is never closed").forget();
     }
 
-    /// Where the first fault is.
+    /// True at the point of the first fault.
     fn is_first(&self, point: &Point<'_>) -> bool {
         let here = |first: First| point.side == "act" && point.step == first.step && point.moment == first.moment;
         self.case.first.is_some_and(here)
     }
 
-    /// What the first fault does here has an end of its own.
+    /// True if the first fault's end is reported separately.
     fn first_is_over(&self, point: &Point<'_>) -> bool {
         let ends = |first: First| is_late(first.fault) || first.fault == Fault::Freeze;
         self.is_first(point) && self.case.first.is_some_and(ends)
@@ -247,7 +247,7 @@ impl Armed {
         point.step == self.case.step && (point.side == "undo") == self.case.undo.is_some() && point.moment == self.case.moment
     }
 
-    /// The lead's own late effect.
+    /// True for the lead's own late effect.
     fn is_late_lead(&self, point: &Point<'_>) -> bool {
         matches!(self.case.undo, Some(Lead::Hung(step) | Lead::Late(step)) if step == point.step) && point.side == "act"
     }
@@ -277,7 +277,7 @@ impl FaultPlan for Armed {
 
     fn over(&self, point: &Point<'_>) {
         let own = self.is_late_lead(point) || (self.is_here(point) && !self.case.comes_late_by_its_lead());
-        // Where both are at one point, each is over once, in whichever order.
+        // If both are at one point, each is over once, in any order.
         if self.first_is_over(point) && !(own && self.first_told.swap(true, Ordering::SeqCst)) {
             self.first_over.add_permits(1);
         } else if own {
@@ -286,23 +286,23 @@ impl FaultPlan for Armed {
     }
 }
 
-/// How a saga may end when this went wrong.
+/// The permitted ends of a saga after a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     Done,
     Unwound,
     Either,
-    /// The caller is told so, and nothing of it is left.
+    /// The caller is told, and nothing is left.
     NeverBegun,
 }
 
-/// The end that INVARIANTS S1 to S9 demand of the case.
+/// Returns the end that INVARIANTS S1 to S9 demand.
 pub fn demanded(table: &Table, case: &Case) -> End {
     let position = table.position(StepName::parse(case.step).expect("a step")).expect("a step of the table");
     let step = &table.steps[position];
     let with_undo = step.undo.work().is_some();
-    // Whether a side in doubt that is refused then is undone or tried again is for its class to say; and nobody waits any more for the
-    // first step when it is tried again.
+    // If a side in doubt is then refused, its class decides whether it is undone or tried again; and no caller waits any more if the first
+    // step is tried again.
     let again = case.first.is_some_and(|first| first.step == case.step);
     if again && (case.fault == Fault::Refuse || (position == 0 && case.fault == Fault::LoseReply)) {
         return End::Either;
@@ -313,11 +313,11 @@ pub fn demanded(table: &Table, case: &Case) -> End {
     }
     match (step.class, case.fault) {
         (_, Fault::Refuse) if position == 0 => End::NeverBegun,
-        // Whoever asked may not know, but the successor performs it again.
+        // The caller may not know, but the successor performs the step again.
         (_, _) if position == 0 => End::Done,
         (_, Fault::KillActor | Fault::Freeze | Fault::Repeat) => End::Done,
         (Class::Cleanup, _) => End::Done,
-        // Its effect is there: the target says that the guest runs.
+        // The effect has happened: the target answers that the guest runs.
         (Class::Forward, Fault::Refuse) if case.moment == Moment::AfterEffect => End::Either,
         (Class::Forward, Fault::Refuse) if with_undo => End::Unwound,
         (Class::Forward, _) => End::Done,
@@ -333,7 +333,7 @@ pub fn demanded(table: &Table, case: &Case) -> End {
     }
 }
 
-/// What the caller of the request must be told; none when that depends.
+/// Returns the required answer to the caller; none if it depends.
 pub fn answer(table: &Table, case: &Case) -> Option<std::ops::Range<u16>> {
     let first = table.steps[0].name.as_str();
     if matches!(case.undo, Some(Lead::Forgotten(_) | Lead::Hung(_))) {

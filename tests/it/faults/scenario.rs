@@ -1,25 +1,24 @@
-//! How a server is brought to the beginning of each saga, and what is asked of it then. A saga without a line here fails the
-//! suite.
+//! Brings a server to the beginning state of each saga, and sends the saga's request. A saga without a scenario fails the suite.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cloud::Cloud;
 
-/// Where an operation begins.
+/// The state in which an operation begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beginning {
-    /// There is no server.
+    /// Without a server.
     Nothing,
     Active,
     /// ACTIVE, with a root disk that is a volume.
     OnRootVolume,
     Stopped,
-    /// Moved within its cell, to be confirmed.
+    /// Moved within its cell, waiting for confirm.
     ResizedWithin,
-    /// Moved to another cell, to be confirmed.
+    /// Moved to another cell, waiting for confirm.
     ResizedAcross,
-    /// ACTIVE, with a volume at hand that is not attached.
+    /// ACTIVE, with an unattached volume at hand.
     WithSpareVolume,
     /// ACTIVE, with a second volume attached.
     WithSecondVolume,
@@ -35,7 +34,7 @@ pub struct Asked {
 /// A server at the beginning of an operation.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
-    /// Nil when there is none.
+    /// Nil if there is no server.
     pub server: Uuid,
     /// The volume that an attach or a detach is about.
     pub volume: Uuid,
