@@ -50,7 +50,7 @@ impl QueuedDeletes {
         QueuedDeletes { world, conductor, pauses: Mutex::default() }
     }
 
-    /// Begins what can be begun. A cell that does not answer keeps no other waiting for longer than [`PATIENCE`].
+    /// Begins what can be begun. A cell that does not answer keeps no other waiting for longer than `PATIENCE`.
     pub async fn look(&self) {
         match self.world.api.cells_with_queued_deletes().await {
             Ok(cells) if cells.is_empty() => self.pauses().clear(),

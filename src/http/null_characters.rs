@@ -42,7 +42,7 @@ pub async fn refuse<B: MessageBody + 'static>(
     Ok(next.call(request).await?.map_into_boxed_body())
 }
 
-/// True for the error of a [`Watched`] body with a null character.
+/// True for the error of a watched body with a null character.
 pub fn is_refusal(error: &PayloadError) -> bool {
     matches!(error, PayloadError::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<NullCharacter>()))
 }

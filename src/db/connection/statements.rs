@@ -188,7 +188,7 @@ impl LoadConnection for Conn {
     }
 }
 
-/// Delegates to [`Either`].
+/// Delegates to the connection in use.
 impl TransactionManager<Conn> for Conn {
     type TransactionStateData = Conn;
 
