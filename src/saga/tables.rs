@@ -106,3 +106,27 @@ pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Resul
         _ => existing::accept(world, context, fence).await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_of_a_kind_ascend_and_each_is_found() {
+        for kind in Kind::ALL {
+            let versions: Vec<i32> = versions(*kind).iter().map(|tables| tables.version).collect();
+            assert!(versions.is_sorted_by(|one, next| one < next), "{kind}: {versions:?}");
+            assert!(versions.iter().all(|version| Tables::released(*kind, *version).is_some_and(|tables| tables.version == *version)));
+            assert_eq!(Some(&Tables::present(*kind).version), versions.last());
+            assert!(Tables::released(*kind, 0).is_none() && Tables::released(*kind, 1000).is_none());
+        }
+    }
+
+    #[test]
+    fn a_table_names_each_of_its_steps_once() {
+        for (saga, table) in ALL {
+            let names: BTreeSet<_> = table.steps.iter().map(|step| step.name).collect();
+            assert_eq!(names.len(), table.steps.len(), "{saga}");
+        }
+    }
+}
