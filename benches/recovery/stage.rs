@@ -33,7 +33,7 @@ pub struct Stage {
     room: usize,
 }
 
-/// One life of the service.
+/// A life of the service.
 pub struct Life {
     process: Child,
     pub member: Member,

@@ -20,7 +20,7 @@ diesel::table! {
 /// Raises the server's fence to `fence` within the caller's transaction. Refuses a lower fence.
 pub fn obey(conn: &mut Conn, fence: Fence) -> Result<(), DbError> {
     let server = fence.server.to_string();
-    // One statement: on PostgreSQL two writers may come at the same time.
+    // A single statement: on PostgreSQL two writers may come at the same time.
     let below = fences::epoch.lt(fence.epoch).or(fences::epoch.eq(fence.epoch).and(fences::attempt.le(fence.attempt)));
     let raised = diesel::update(fences::table.find(&server).filter(below))
         .set((fences::epoch.eq(fence.epoch), fences::attempt.eq(fence.attempt)))

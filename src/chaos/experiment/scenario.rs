@@ -11,7 +11,7 @@ use super::random::Random;
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Scenario {
-    /// One line that says what is shown.
+    /// A line that says what is shown.
     pub title: String,
     /// Says what goes wrong, and why the invariants must still hold.
     pub description: String,

@@ -13,7 +13,7 @@ use crate::db::{Conn, DbError};
 /// The cell of servers that found no host. Its uuid is all zeros.
 pub const CELL0: Uuid = Uuid::nil();
 
-/// One cell's row.
+/// The row of a cell.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
 #[diesel(table_name = cells)]
 pub struct CellMapping {

@@ -182,7 +182,7 @@ impl InstanceFilter {
             query = query.filter(named.or(instances::task_state.is_null().and(at_rest.into_sql::<diesel::sql_types::Bool>())));
         }
         let Some(pairs) = &self.states else { return query };
-        // One condition per VM state, with its tasks or without a limit to them, keeps the SQL short.
+        // A condition per VM state, with its tasks or without a limit to them, keeps the SQL short.
         let mut any: super::instance_sort::Condition = Box::new(false.into_sql::<diesel::sql_types::Bool>());
         for vm_state in VmState::ALL {
             let tasks: Vec<Option<TaskState>> = pairs.iter().filter(|(vm, _)| vm == vm_state).map(|(_, task)| *task).collect();

@@ -1,13 +1,15 @@
 //! Writes a volume's bytes: when it is made, and again for another image.
 
+use chrono::NaiveDateTime;
 use uuid::Uuid;
 
 use super::{EmbeddedVolume, NewVolume, SERVICE, gibibytes, image_metadata, no_volume, rows};
+use crate::db::Conn;
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, Keep, Unplaced};
-use crate::services::transaction::Transactions;
+use crate::services::transaction::{Refusal, Transactions};
 
 /// The bytes for a volume, in an unplaced file, and the metadata of their image.
 struct Filling {
@@ -53,15 +55,15 @@ impl EmbeddedVolume {
         let Filling { unplaced, image } = self.filling(caller, id, size_gb, Some(image_id)).await?;
         // A crash between the new file's rename and the commit would leave the old checksum beside new bytes. Clear the checksum until the
         // new bytes are in place.
-        self.write(Some(fence), move |conn| Ok(rows::forget_made(conn, &id.to_string())?)).await?;
         let (path, now) = (self.path(id), self.env.now().naive_utc());
         self.write(Some(fence), move |conn| {
+            take_held_alone(conn, id, fence, now)?;
+            Ok(rows::forget_made(conn, &id.to_string())?)
+        })
+        .await?;
+        self.write(Some(fence), move |conn| {
             let key = id.to_string();
-            rows::take(conn, &key, now)?.ok_or_else(|| no_volume(id))?;
-            let holders = rows::attachments_of_volume(conn, &key)?;
-            if holders.is_empty() || holders.iter().any(|attachment| attachment.server_uuid != fence.server.to_string()) {
-                return Err(ServiceError::Conflict(format!("Volume {id} is not held by server {} alone.", fence.server)).into());
-            }
+            take_held_alone(conn, id, fence, now)?;
             rows::set_image_id(conn, &key, &image_id.to_string())?;
             if let Some(image) = &image {
                 rows::set_image(conn, &key, image)?;
@@ -91,4 +93,15 @@ impl EmbeddedVolume {
         let image = image.map(|image| image_metadata::of(&image)).transpose()?;
         Ok(Filling { unplaced, image })
     }
+}
+
+/// Locks the volume's row. Conflict unless the fence's server alone holds the volume.
+fn take_held_alone(conn: &mut Conn, id: Uuid, fence: Fence, now: NaiveDateTime) -> Result<(), Refusal> {
+    let key = id.to_string();
+    rows::take(conn, &key, now)?.ok_or_else(|| no_volume(id))?;
+    let holders = rows::attachments_of_volume(conn, &key)?;
+    if holders.is_empty() || holders.iter().any(|attachment| attachment.server_uuid != fence.server.to_string()) {
+        return Err(ServiceError::Conflict(format!("Volume {id} is not held by server {} alone.", fence.server)).into());
+    }
+    Ok(())
 }

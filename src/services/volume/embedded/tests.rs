@@ -212,3 +212,32 @@ async fn a_volume_type_is_known_by_its_id_and_name() {
     }
     assert!(matches!(world.volumes.volume_type("gold").await, Err(ServiceError::NotFound(_))));
 }
+
+#[tokio::test]
+async fn a_volume_is_refilled_for_its_only_holder() {
+    let world = world().await;
+    let (volumes, old, new) = (&world.volumes, world.image(b"old system").await, world.image(b"new").await);
+    let wanted = world.wanted(Some(old), None);
+    let id = wanted.id;
+    volumes.create_volume(fence(1, 1), wanted).await.unwrap();
+    let start = || {
+        let mut bytes = [0; 10];
+        std::io::Read::read_exact(&mut std::fs::File::open(world.file(id)).unwrap(), &mut bytes).unwrap();
+        bytes.to_vec()
+    };
+    let content = async || volumes.stored_bytes().await.unwrap()[0].content.clone().map(|(length, _)| length);
+
+    let refused = volumes.reimage_volume(fence(1, 2), &caller(), id, new).await;
+    assert!(matches!(refused, Err(ServiceError::Conflict(_))), "nobody holds it: {refused:?}");
+    volumes.create_attachment(fence(1, 2), Uuid::from_u128(5), id, Some("host1"), None).await.unwrap();
+    let refused = volumes.reimage_volume(fence(2, 1), &caller(), id, new).await;
+    assert!(matches!(refused, Err(ServiceError::Conflict(_))), "another server holds it: {refused:?}");
+    assert_eq!((start(), content().await), (b"old system".to_vec(), Some(10)), "what is refused leaves bytes and checksum");
+
+    volumes.reimage_volume(fence(1, 4), &caller(), id, new).await.unwrap();
+    assert_eq!((start(), content().await), (b"new\0\0\0\0\0\0\0".to_vec(), Some(3)));
+    assert_eq!(volumes.volume(id).await.unwrap().image_id, Some(new));
+    let late = volumes.reimage_volume(fence(1, 3), &caller(), id, old).await;
+    assert!(matches!(late, Err(ServiceError::Stale(_))), "{late:?}");
+    assert_eq!(start(), b"new\0\0\0\0\0\0\0");
+}
