@@ -8,6 +8,7 @@ use super::Failure;
 use super::data_dir::DataDir;
 use crate::bootstrap::{self, Cloud};
 use crate::config::Config;
+use crate::db::Db;
 use crate::env::Env;
 use crate::http::server;
 use crate::launch::{BLOCKING_THREADS, launch};
@@ -42,7 +43,9 @@ async fn serve(config: Config, listener: std::net::TcpListener) -> Result<(), Fa
         () = signals.received() => None,
     };
     log::info!("{}", failed.as_deref().unwrap_or("told to stop"));
+    let databases = running.cloud.databases();
     running.stop().await?;
+    futures::future::join_all(databases.values().map(Db::close)).await;
     log::info!("stopped");
     match failed {
         None => Ok(()),

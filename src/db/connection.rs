@@ -6,6 +6,7 @@
 mod statements;
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
 use diesel::migration::{Migration, MigrationSource};
@@ -58,8 +59,8 @@ pub fn is_postgres(url: &str) -> bool {
 const SQLITE_SETTINGS: &str =
     "PRAGMA busy_timeout = 10000; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA secure_delete = ON;";
 
-/// Moves the log's pages into the file and empties the log. Waits for nobody: if a reader needs the log, the log stays.
-const EMPTY_LOG: &str = "PRAGMA busy_timeout = 0; PRAGMA wal_checkpoint(TRUNCATE);";
+/// Moves the log's pages into the file and empties the log. If a reader needs the log for longer than the time-out, the log stays.
+const EMPTY_LOG: &str = "PRAGMA wal_checkpoint(TRUNCATE);";
 
 /// Time limits for a server that does not answer: `tcp_user_timeout` in milliseconds, the others in seconds.
 const POSTGRES_SETTINGS: &[(&str, &str)] = &[
@@ -74,7 +75,7 @@ const POSTGRES_SETTINGS: &[(&str, &str)] = &[
 const STATEMENT_TIMEOUT: &str = "SET statement_timeout = '30s'";
 
 /// The longest wait for a connection. A connection is available at once unless the server refuses or does not answer.
-const CONNECTION_PATIENCE: std::time::Duration = std::time::Duration::from_secs(3);
+const CONNECTION_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Adds the settings that the URL does not set itself.
 fn with_settings(url: &str) -> String {
@@ -111,8 +112,7 @@ pub fn open_to_look(url: &str) -> Result<Conn, DbError> {
         conn.batch_execute("SET default_transaction_read_only = on")?;
         return Ok(conn);
     }
-    let left = std::fs::metadata(format!("{url}-wal")).is_ok_and(|about| about.len() > 0);
-    let settings = if left { "mode=ro" } else { "mode=ro&immutable=1" };
+    let settings = if has_log(url) { "mode=ro" } else { "mode=ro&immutable=1" };
     let unreachable = |e: diesel::ConnectionError| DbError::Unavailable { name: url.to_owned(), reason: inside::of(e) };
     let mut conn = SqliteConnection::establish(&file_with(url, settings)).map_err(unreachable)?;
     conn.batch_execute("PRAGMA busy_timeout = 10000; PRAGMA query_only = ON;")?;
@@ -160,16 +160,22 @@ impl Conn {
     }
 }
 
-/// Empties the log of a SQLite file, because the log keeps the former contents of pages. False while a reader needs the log.
-pub(super) fn empty_log(conn: &mut Conn, file: &str) -> bool {
+/// Empties the log of a SQLite file, because the log keeps the former contents of pages. Waits for readers at most `patience`; false if
+/// one still needs the log.
+pub(super) fn empty_log(conn: &mut Conn, file: &str, patience: Duration) -> bool {
     if let Either::Sqlite(conn) = &mut conn.either {
-        let emptied = conn.batch_execute(EMPTY_LOG);
+        let emptied = conn.batch_execute(&format!("PRAGMA busy_timeout = {}; {EMPTY_LOG}", patience.as_millis()));
         if let Err(error) = conn.batch_execute(SQLITE_SETTINGS).and(emptied) {
             log::debug!("the log of {file} cannot be emptied yet: {error}");
             return false;
         }
     }
-    std::fs::metadata(format!("{file}-wal")).map_or(true, |log| log.len() == 0)
+    !has_log(file)
+}
+
+/// True if commits of a SQLite file are still in the log beside it.
+pub fn has_log(file: &str) -> bool {
+    std::fs::metadata(format!("{file}-wal")).is_ok_and(|log| log.len() > 0)
 }
 
 /// Makes a fresh database that lives as long as its connection.

@@ -125,6 +125,17 @@ impl Db {
         })
     }
 
+    /// Refuses further calls through all handles, and leaves every commit of a SQLite database in its one file, so that the file can be
+    /// moved or copied alone. The writes that have begun end first.
+    pub async fn close(&self) {
+        if let Ok(Access::Pooled { writer: Some(writer), .. }) = self.inner.opening.access() {
+            // The writer does its jobs in order: after this one, all earlier ones are committed.
+            let _ = writer.run(boxed(|_| Ok(()))).await;
+        }
+        let (opening, name) = (self.inner.opening.clone(), self.inner.name.clone());
+        self.inner.env.run_blocking(move || opening.close(&name)).await;
+    }
+
     /// Returns the database under another name with its own outages, so that one of several services that share it can fail alone.
     pub fn named(&self, name: &str) -> Db {
         Db::over(name, &self.inner.env, self.inner.opening.clone(), self.inner.counters.clone())

@@ -1,6 +1,8 @@
 //! Opens a database, now or later if it did not answer when the service started.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
@@ -10,6 +12,9 @@ use super::error::DbError;
 use super::{POOL_SIZE, writer};
 use crate::domain::inside;
 use crate::env::Blocking;
+
+/// The longest wait for readers when a database is closed.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// An opened database.
 pub(super) enum Access {
@@ -37,6 +42,8 @@ pub(super) struct Opening {
     access: OnceLock<Access>,
     /// The last try's error.
     failed: Mutex<String>,
+    /// True once the service stops: calls are refused.
+    closed: AtomicBool,
     /// Held by the caller that tries to open; the others wait.
     pub(super) turn: Arc<tokio::sync::Mutex<()>>,
 }
@@ -44,11 +51,14 @@ pub(super) struct Opening {
 impl Opening {
     pub(super) fn new(location: Location, blocking: Blocking) -> Opening {
         let failed = Mutex::new("it has not been opened yet".to_owned());
-        Opening { location, blocking, access: OnceLock::new(), failed, turn: Arc::default() }
+        Opening { location, blocking, access: OnceLock::new(), failed, closed: AtomicBool::new(false), turn: Arc::default() }
     }
 
     /// Returns the opened database, or the reason why it is not open.
     pub(super) fn access(&self) -> Result<&Access, String> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err("it is closed".to_owned());
+        }
         self.access.get().ok_or_else(|| self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
@@ -71,6 +81,19 @@ impl Opening {
                 *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = reason;
                 Err(error)
             }
+        }
+    }
+
+    /// Refuses further calls and moves the log of a SQLite file into the file. Blocks while readers need the log, at most [`PATIENCE`].
+    pub(super) fn close(&self, name: &str) {
+        self.closed.store(true, Ordering::Release);
+        let url = &self.location.url;
+        if self.access.get().is_none() || self.blocking == Blocking::Inline || connection::is_postgres(url) {
+            return;
+        }
+        let emptied = connection::open(&connection::of_existing(url)).map(|mut conn| connection::empty_log(&mut conn, url, PATIENCE));
+        if !emptied.is_ok_and(|emptied| emptied) {
+            log::warn!("the last commits of {name} are in {url}-wal: this file belongs to {url}, keep the two together");
         }
     }
 

@@ -49,10 +49,10 @@ impl Writer {
             .name(format!("write-{name}"))
             .spawn(move || {
                 // An earlier process may have died between an erasure and emptying the log.
-                let mut to_empty = !connection::empty_log(&mut conn, &file);
+                let mut to_empty = !connection::empty_log(&mut conn, &file, Duration::ZERO);
                 while let Some(first) = next(&queue, to_empty) {
                     let Some(first) = first else {
-                        to_empty = !connection::empty_log(&mut conn, &file);
+                        to_empty = !connection::empty_log(&mut conn, &file, Duration::ZERO);
                         continue;
                     };
                     let mut group = vec![first];
@@ -66,7 +66,7 @@ impl Writer {
                     }
                     counter.fetch_add(1, Ordering::Relaxed);
                     if conn.take_erasure() || to_empty {
-                        to_empty = !connection::empty_log(&mut conn, &file);
+                        to_empty = !connection::empty_log(&mut conn, &file, Duration::ZERO);
                     }
                 }
             })

@@ -68,6 +68,11 @@ pub enum Refusal {
     )]
     Moved { now: Box<Named>, data: String, was: String },
     #[error(
+        "{} was moved from {was}, and its last commits were left behind in {was}-wal: put that file beside it, as {}-wal",
+        now.what, now.place
+    )]
+    LogLeft { now: Box<Named>, was: String },
+    #[error(
         "{0} holds records and does not say to which deployment they belong, and {1} belongs to deployment {2}; if it is an older \
          backup of the same cloud, start once with `cellshift serve --adopt`"
     )]

@@ -19,6 +19,7 @@ use super::{BootstrapError, at, topology};
 use crate::config::Config;
 use crate::db::api::ApiDb;
 use crate::db::api::cell_mappings::{CELL0, CellMapping};
+use crate::db::connection::{has_log, is_postgres};
 use crate::db::deployment::facts::{self, ApiFacts, ServicesFacts};
 use crate::db::deployment::{self, Misfit, Owner, Part, Sight, Unmarked};
 use crate::db::place::place_of;
@@ -117,9 +118,9 @@ fn look(config: &Config) -> Result<Look, BootstrapError> {
     if api.place == services.place {
         return Err(Refusal::Twice(Box::new(api), Box::new(services)).into());
     }
-    if let Some(file) = found.file.as_ref().filter(|_| !config.adopt) {
-        has_not_moved(config, &api, Some(&file.database.api))?;
-        has_not_moved(config, &services, Some(&file.database.services))?;
+    if let Some(file) = &found.file {
+        is_in_its_place(config, &api, Some(&file.database.api))?;
+        is_in_its_place(config, &services, Some(&file.database.services))?;
     }
     let sight = |name: &str, url: &str, place: &str| {
         deployment::look(url).map_err(|error| DbError::Unavailable { name: name.into(), reason: format!("{place}: {}", reason_of(error)) })
@@ -162,12 +163,18 @@ fn reason_of(error: DbError) -> String {
     }
 }
 
-/// Refuses a database in another place than the directory remembers, until the operator confirms the move.
-fn has_not_moved(config: &Config, now: &Named, was: Option<&String>) -> Result<(), Refusal> {
-    match was.filter(|was| **was != now.place) {
-        None => Ok(()),
-        Some(was) => Err(Refusal::Moved { now: Box::new(now.clone()), data: config.data_dir.display().to_string(), was: was.clone() }),
+/// Refuses a database in another place than the directory remembers, until the operator confirms the move; and a SQLite file that was moved
+/// without the log beside it, which holds its last commits.
+fn is_in_its_place(config: &Config, now: &Named, was: Option<&String>) -> Result<(), Refusal> {
+    let Some(was) = was.filter(|was| **was != now.place) else { return Ok(()) };
+    if !config.adopt {
+        return Err(Refusal::Moved { now: Box::new(now.clone()), data: config.data_dir.display().to_string(), was: was.clone() });
     }
+    let file = config.data_dir.join(was);
+    if !is_postgres(was) && !file.exists() && has_log(&file.to_string_lossy()) {
+        return Err(Refusal::LogLeft { now: Box::new(now.clone()), was: file.display().to_string() });
+    }
+    Ok(())
 }
 
 /// A cell to look at: mapped, or to be mapped by this start.
@@ -226,8 +233,8 @@ impl Deployment {
                 return Err(Refusal::Twice(Box::new(other.clone()), Box::new(named.clone())).into());
             }
         }
-        if let Some(file) = self.file.as_ref().filter(|_| !config.adopt) {
-            cells.iter().try_for_each(|cell| has_not_moved(config, &cell.named, file.database.cells.get(&cell.name)))?;
+        if let Some(file) = &self.file {
+            cells.iter().try_for_each(|cell| is_in_its_place(config, &cell.named, file.database.cells.get(&cell.name)))?;
         }
         let patience = config.cells.timeout.duration();
         let asked = cells.iter().map(|cell| self.look_at_cell(env, cell, patience));

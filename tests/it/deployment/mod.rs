@@ -9,6 +9,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cellshift::config::Database;
+use cellshift::db::connection::has_log;
 
 use crate::databases::on_postgres;
 use crate::service;
@@ -174,6 +175,27 @@ fn a_moved_database_is_taken_when_the_operator_says_so() {
     let told = std::fs::read_to_string(site.data.join("deployment.toml")).expect("deployment.toml");
     assert!(told.contains("moved") && !told.contains(":secret@"), "{told}");
     site.everything_is_there(&made, &site.options());
+}
+
+#[test]
+fn a_sqlite_file_moved_without_its_log_is_refused() {
+    if on_postgres() {
+        return;
+    }
+    let mut site = Site::new();
+    let mut made = site.fill();
+    let service = site.start();
+    made.volume = actix_rt::System::new().block_on(async { service.user(&site.data, "cellshift").await.make_volume().await });
+    service.signal("-KILL");
+    service.death();
+    let (was, now) = (url(&site.config.database.services), url(&site.config.database.services) + ".moved");
+    assert!(has_log(&was), "the volume is in the log");
+    std::fs::rename(&was, &now).expect("a file moves");
+    site.config.database.services = Some(now.clone());
+    let said = site.refused_with(&with(site.options(), "--adopt"));
+    assert!(said.contains(&format!("{was}-wal")) && said.contains(&format!("{now}-wal")), "{said}");
+    std::fs::rename(format!("{was}-wal"), format!("{now}-wal")).expect("a log moves");
+    site.everything_is_there(&made, &with(site.options(), "--adopt"));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use cellshift::config::Config;
+use cellshift::db::connection::has_log;
 use cellshift::env::Env;
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection};
@@ -160,7 +161,7 @@ impl Site {
         }
     }
 
-    /// Moves a database to another place for good, and returns the place.
+    /// Moves a database of a stopped service to another place for good, and returns the place. A SQLite file holds every commit by itself.
     pub fn moved(&self, url: &str) -> String {
         match of_postgres(url) {
             Some((server, name)) => {
@@ -169,6 +170,7 @@ impl Site {
             }
             None => {
                 let to = format!("{url}.moved");
+                assert!(!has_log(url), "{url}");
                 std::fs::rename(url, &to).expect("a file moves");
                 to
             }
