@@ -142,9 +142,22 @@ impl CellHandle {
         CellHandle { uuid, name: name.to_owned(), db, health, hosts, kept: Arc::default() }
     }
 
-    /// See [`PowerOffHost`].
-    pub async fn power_off_host(&self, host: &str, resume_guests: bool) -> Result<(), HostUnreachable> {
-        self.tell(PowerOffHost { host: host.to_owned(), resume_guests }).await
+    /// Cuts the power of a host: no request reaches the host once this has returned. The future ends when no guest runs any more.
+    pub fn power_off_host(&self, host: &str, resume_guests: bool) -> impl Future<Output = Result<(), HostUnreachable>> + use<> {
+        if self.cut(host) {
+            self.hosts.closed(host, "it is powered off");
+        }
+        let (cell, message) = (self.clone(), PowerOffHost { host: host.to_owned(), resume_guests });
+        async move { cell.tell(message).await }
+    }
+
+    /// Notes that a host has no power. False if the cell has no such host.
+    fn cut(&self, host: &str) -> bool {
+        let mut kept = self.kept();
+        kept.sites.contains_key(host) && {
+            kept.powered_off.insert(host.to_owned());
+            true
+        }
     }
 
     /// See [`PowerOnHost`].

@@ -84,7 +84,9 @@ async fn a_host_off_is_off_for_every_life_of_its_cell_and_the_handle_serves_them
     let parts = world.cell_parts("cell1", options());
     let handle = parts.handle.clone();
     let first = start(parts.clone()).await;
-    handle.power_off_host(H2, true).await.unwrap();
+    let off = handle.power_off_host(H2, true);
+    assert!(!handle.hosts.is_alive(H2), "no request reaches it from now on");
+    off.await.unwrap();
     handle.power_off_host("elsewhere", true).await.unwrap_err();
     first.do_send(Shutdown);
     until("the cell and its hosts end", || async { !first.connected() && !handle.hosts.is_alive(H1) }).await;

@@ -72,10 +72,9 @@ impl Injector {
         let what = call.what.clone();
         match &what {
             What::HostOff { host, resume_guests, for_ms } => {
-                let (cell, host, resume, for_ms) = (self.cell_of(host)?.clone(), host.clone(), *resume_guests, *for_ms);
-                // Answers once no guest runs, which may take long. Succeeds if the host is off already.
-                tokio::spawn(async move { drop(cell.power_off_host(&host, resume).await) });
-                Ok(Lasting::timed(for_ms, what))
+                // The end may take long, and no request reaches the host meanwhile. Succeeds if the host is off already.
+                tokio::spawn(self.cell_of(host)?.power_off_host(host, *resume_guests));
+                Ok(Lasting::timed(*for_ms, what.clone()))
             }
             What::HostCrash { host } => {
                 self.cell_of(host)?.hosts.crash(host).map_err(|error| error.to_string())?;
