@@ -22,7 +22,7 @@ use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Context as SagaContext, Kind, Request};
+use crate::saga::context::{ConfirmRequest, Context as SagaContext, Request};
 use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
 use crate::saga::world::{CellRef, World};
@@ -140,7 +140,7 @@ async fn confirm(parts: &PeriodicParts, server: Uuid, user_id: &str, project_id:
         project_id: project_id.to_owned(),
         ..RequestContext::default()
     };
-    let context = SagaContext::new(parts.world.env.uuid(), Kind::Confirm, caller, server, Request::Confirm { automatic: true });
+    let context = SagaContext::new(parts.world.env.uuid(), caller, server, Request::Confirm(ConfirmRequest { automatic: true }));
     match parts.conductor.begin(context).await {
         Ok(saga) => log::info!(server:% = server, migration:% = saga; "Automatically confirming a resize"),
         // A source record's stale copy, or a user who was faster.

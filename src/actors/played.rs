@@ -26,7 +26,7 @@ use crate::domain::notification::Notification;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
-use crate::saga::context::{Context, Kind, Request};
+use crate::saga::context::{Context, Request};
 use crate::saga::notifications::{Notifications, NotifyError};
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::saga::world::{CellRef, Settings, World};
@@ -215,9 +215,9 @@ impl Played {
     }
 
     /// A request of a user to do something with a server.
-    pub fn context(&self, server: Uuid, kind: Kind, request: Request) -> Context {
+    pub fn context(&self, server: Uuid, request: Request) -> Context {
         let caller = RequestContext { user_id: "alice".into(), project_id: "demo".into(), ..RequestContext::default() };
-        Context::new(self.world.env.uuid(), kind, caller, server, request)
+        Context::new(self.world.env.uuid(), caller, server, request)
     }
 
     /// The next request that reaches the host.

@@ -16,7 +16,7 @@ use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::context::RequestContext;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::migration::MigrationStatus;
-use crate::saga::context::{Context, Kind, Request};
+use crate::saga::context::{Context, Request};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::operations::BeginOperation;
@@ -165,8 +165,8 @@ impl QueuedDeletes {
         let mut context = delete_of(&self.world, server, request.caller.clone());
         context.project_id = mapping.project_id.clone();
         context.error = Some(WHY.to_owned());
-        let txn = history::action_started(CellTxn::new(), &context);
-        db.apply_unfenced(history::failed(txn, &self.world, &context)).await?;
+        let txn = history::action_started(CellTxn::new(), context.part());
+        db.apply_unfenced(history::failed(txn, &self.world, context.part())).await?;
         history::queued_delete(&self.world, context.saga, server, &request, Some(WHY)).await;
         self.world.api.withdraw_delete(server).await?;
         log::warn!(server:% = server; "a queued delete is refused: the server is locked");
@@ -179,7 +179,7 @@ impl QueuedDeletes {
 }
 
 fn delete_of(world: &World, server: Uuid, caller: RequestContext) -> Context {
-    Context::new(world.env.uuid(), Kind::Delete, caller, server, Request::Delete)
+    Context::new(world.env.uuid(), caller, server, Request::Delete)
 }
 
 async fn in_time<T>(cell: &str, answer: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {

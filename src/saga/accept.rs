@@ -3,11 +3,13 @@
 
 use uuid::Uuid;
 
-use super::context::{Context, Kind, Place, PortLink, Prior, Request, VolumeLink};
+use super::context::{Context, Kind, Place, PortLink, Prior, ServerFacts, VolumeLink};
 use super::error::StepError;
 use super::history;
 use super::refusal::Refusal;
+use super::step::{Step, Undo, work};
 use super::step_name::StepName;
+use super::tables::accept_again;
 use super::world::{CELL0, World};
 use crate::db::DbError;
 use crate::db::api::debts::Debt;
@@ -22,29 +24,8 @@ use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::Event;
 use crate::domain::server::{PowerState, TaskState, VmState};
 
-/// The states in which an operation is allowed.
-fn allowed_states(request: &Request) -> &'static [VmState] {
-    use VmState::{Active, Building, Error, Resized, Stopped};
-    match request {
-        Request::Start => &[Stopped],
-        Request::Stop => &[Active, Error],
-        Request::Reboot { hard: false } => &[Active],
-        Request::Reboot { hard: true } | Request::Rebuild(_) => &[Active, Stopped, Error],
-        Request::Resize { .. } => &[Active, Stopped],
-        Request::Confirm { .. } | Request::Revert => &[Resized],
-        Request::AttachVolume { .. } | Request::DetachVolume { .. } => &[Active, Stopped, Resized],
-        Request::Create(_) | Request::Delete => &[Building, Active, Stopped, Resized, Error],
-    }
-}
-
-/// The word users know the operation by in state messages.
-fn verb(context: &Context) -> &'static str {
-    match &context.request {
-        Request::Confirm { .. } => "confirm_resize",
-        Request::Revert => "revert_resize",
-        _ => context.action(),
-    }
-}
+/// The first step of an operation on an existing server.
+pub const ACCEPT: Step = Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back)));
 
 /// Checks and begins. Done again after a crash, it finds its own task and is fine with it.
 pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
@@ -52,16 +33,14 @@ pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Resul
     check_state(context, &view.instance)?;
     read_server(world, context, &cell, &view).await?;
     check_host(world, context).await?;
-    let task = context.first_task_state();
+    let task = context.part().first_task_state();
     // A delete is accepted whatever was being done to the server: it is held, so nothing is any more.
     let task_states = if context.kind == Kind::Delete { Vec::new() } else { vec![None, task] };
-    let expected = Expected { vm_states: allowed_states(&context.request).to_vec(), task_states };
+    let expected = Expected { vm_states: context.part().allowed_states().to_vec(), task_states };
     let change = InstanceChange { progress: Some(0), ..InstanceChange::task(task) };
     let mut txn = CellTxn::new().instance_change_if(context.server, expected, change);
-    txn = history::action_started(txn, context);
-    let ends_move = matches!(context.request, Request::Confirm { .. } | Request::Revert) || is_resized_delete(context);
-    if let (true, Some(migration)) = (ends_move, context.migration) {
-        let status = if context.request == Request::Revert { MigrationStatus::Reverting } else { MigrationStatus::Confirming };
+    txn = history::action_started(txn, context.part());
+    if let (Some(status), Some(migration)) = (ended_move(context), context.migration) {
         txn = txn.migration_status(migration, status);
     }
     world.cell(&cell)?.apply(fence, txn).await.map_err(|error| match error {
@@ -70,14 +49,14 @@ pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Resul
     })
 }
 
-/// A delete that confirms a move on its way: only then is there a migration to speak of.
-fn is_resized_delete(context: &Context) -> bool {
-    context.kind == Kind::Delete && context.target.is_some()
-}
-
-/// [`accept`] as a step's act: only a successor performs it, after a crash within the request.
-pub async fn accept_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    accept(world, context, fence).await.map_err(StepError::from)
+/// The status that the operation gives to the move that it ends. A delete ends a move that waits for confirm.
+fn ended_move(context: &Context) -> Option<MigrationStatus> {
+    match context {
+        Context::Revert(_) => Some(MigrationStatus::Reverting),
+        Context::Confirm(_) => Some(MigrationStatus::Confirming),
+        Context::Delete(delete) if delete.target.is_some() => Some(MigrationStatus::Confirming),
+        _ => None,
+    }
 }
 
 /// The undo: the server is as before, or in ERROR when its guest could not be restored; action and fault say why.
@@ -101,11 +80,11 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     // A confirm or a revert may be asked for again (NOVA-DIFFERENCES L12). In one commit, so that an accept which comes late has nothing to
     // fall between.
     let txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
-    let txn = history::failed(txn, world, context);
+    let txn = history::failed(txn, world, context.part());
     world.cell(&cell)?.apply(fence, txn).await?;
     if let (Kind::Resize | Kind::Confirm | Kind::Revert, Some(place)) = (context.kind, context.source.clone()) {
         let here = Place { cell, ..place };
-        history::emit(world, context, StepName::Accept, Event::MigrateServerError, &here).await;
+        history::emit(world, context.part(), StepName::Accept, Event::MigrateServerError, &here).await;
     }
     Ok(())
 }
@@ -151,14 +130,14 @@ pub async fn busy_with(world: &World, context: &Context) -> Result<Option<TaskSt
 /// What a caller is told when another operation has the server.
 pub fn busy_message(context: &Context, task: Option<TaskState>) -> String {
     match task {
-        Some(task) => format!("Cannot '{}' instance {} while it is in task_state {task}", verb(context), context.server),
-        None => format!("Cannot '{}' instance {} while another operation on it is in progress", verb(context), context.server),
+        Some(task) => format!("Cannot '{}' instance {} while it is in task_state {task}", context.part().verb(), context.server),
+        None => format!("Cannot '{}' instance {} while another operation on it is in progress", context.part().verb(), context.server),
     }
 }
 
 /// What a caller is told while the server owes what the operation waits for.
 pub fn owing_message(context: &Context, debt: &Debt) -> String {
-    let (verb, server) = (verb(context), context.server);
+    let (verb, server) = (context.part().verb(), context.server);
     format!("Cannot '{verb}' instance {server} while what its last move left is being cleaned up ({}: {})", debt.step, debt.reason)
 }
 
@@ -167,19 +146,19 @@ fn wrong_state(context: &Context, vm_state: VmState, task_state: Option<TaskStat
         Some(task) => format!("task_state {task}"),
         None => format!("vm_state {vm_state}"),
     };
-    format!("Cannot '{}' instance {} while it is in {state}", verb(context), context.server)
+    format!("Cannot '{}' instance {} while it is in {state}", context.part().verb(), context.server)
 }
 
 fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
-    let own = context.first_task_state();
+    let part = context.part();
+    let own = part.first_task_state();
     let free = context.kind == Kind::Delete || instance.task_state.is_none() || instance.task_state == own;
-    if !free || !allowed_states(&context.request).contains(&instance.vm_state) {
+    if !free || !part.allowed_states().contains(&instance.vm_state) {
         let task = if free { None } else { instance.task_state };
         return Err(Refusal::Conflict(wrong_state(context, instance.vm_state, task)));
     }
-    let needs_launch = !matches!(context.request, Request::Delete | Request::Rebuild(_) | Request::Reboot { .. });
-    if needs_launch && instance.launched_at.is_none() {
-        return Err(Refusal::Conflict(format!("Cannot '{}' instance {} while it has never been active", verb(context), context.server)));
+    if part.needs_launch() && instance.launched_at.is_none() {
+        return Err(Refusal::Conflict(format!("Cannot '{}' instance {} while it has never been active", part.verb(), context.server)));
     }
     Ok(())
 }
@@ -211,14 +190,8 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
         if instance.vm_state == VmState::Resized || context.kind == Kind::Delete {
             read_move(world, context, instance, here, migration).await?;
         } else {
-            context.awaits_confirm = migration.is_some();
+            found_waiting_move(context, migration.is_some())?;
         }
-    }
-    if let (true, Request::Rebuild(_)) = (context.awaits_confirm, &context.request) {
-        return Err(Refusal::Conflict(format!(
-            "Cannot 'rebuild' instance {} whose resize waits for confirm or revert: hard reboot it, then do one of them",
-            context.server
-        )));
     }
     context.ports = details
         .network_info
@@ -227,8 +200,10 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
         .map(|vif| PortLink { port_id: vif.port_id, mac: vif.mac_address.clone(), made_for_server: vif.created_for_server })
         .collect();
     let devices = &details.block_devices;
-    context.volumes_to_delete =
-        devices.iter().filter(|device| device.delete_on_termination).filter_map(|device| device.volume_id).collect();
+    if let Context::Delete(delete) = context {
+        let goes_along = devices.iter().filter(|device| device.delete_on_termination);
+        delete.volumes_to_delete = goes_along.filter_map(|device| device.volume_id).collect();
+    }
     context.volumes = devices
         .iter()
         .filter(|device| device.is_volume())
@@ -238,7 +213,7 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
     Ok(())
 }
 
-fn link(context: &Context, volume_id: Uuid, attachment: Uuid, device_name: Option<String>, boot_index: Option<i32>) -> VolumeLink {
+fn link(context: &ServerFacts, volume_id: Uuid, attachment: Uuid, device_name: Option<String>, boot_index: Option<i32>) -> VolumeLink {
     let derived = |purpose: &str| context.derived_id(&format!("{purpose}:{volume_id}"));
     // After a move the record names the target's attachment; a revert makes the source a new one.
     let at_target = context.target.is_some();
@@ -282,14 +257,29 @@ async fn read_move(
     context.migration = Some(migration.uuid);
     context.old_flavor = instance.old_flavor.clone();
     context.new_flavor = Some(instance.flavor.clone());
-    if let (Some(prior), Some(old)) = (&mut context.prior, instance.old_vm_state) {
-        // A revert restores what was before the move; a confirm looks at the guest's power.
-        if context.kind == Kind::Revert {
+    // A revert restores the state before the move; a confirm looks at the guest's power.
+    if let (Context::Revert(revert), Some(old)) = (context, instance.old_vm_state) {
+        revert.running_before_move = old == VmState::Active;
+        if let Some(prior) = &mut revert.prior {
             prior.launched = true;
-            context.running_before_move = old == VmState::Active;
         }
     }
     Ok(())
+}
+
+/// Notes whether a move of a server in ERROR waits for confirm or revert.
+fn found_waiting_move(context: &mut Context, waits: bool) -> Result<(), Refusal> {
+    match context {
+        Context::Rebuild(rebuild) if waits => Err(Refusal::Conflict(format!(
+            "Cannot 'rebuild' instance {} whose resize waits for confirm or revert: hard reboot it, then do one of them",
+            rebuild.server
+        ))),
+        Context::Start(power) | Context::Stop(power) | Context::Reboot(power) => {
+            power.awaits_confirm = waits;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Where the record says the server is; none for one that never got a host.

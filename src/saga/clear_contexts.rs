@@ -33,7 +33,7 @@ mod tests {
     use crate::domain::flavor::Flavor;
     use crate::domain::request_spec::RequestSpec;
     use crate::env::Env;
-    use crate::saga::context::{CreateRequest, Kind, Request};
+    use crate::saga::context::{CreateRequest, Request, first_boot};
 
     /// A create as a release before this one journalled it.
     fn written() -> Value {
@@ -72,7 +72,7 @@ mod tests {
             room: None,
         };
         let caller = RequestContext::default();
-        json!(Context::new(Uuid::from_u128(2), Kind::Create, caller, server, Request::Create(Box::new(create))))
+        json!(Context::new(Uuid::from_u128(2), caller, server, Request::Create(Box::new(create))))
     }
 
     #[test]
@@ -80,12 +80,12 @@ mod tests {
         let text = written().to_string();
         let mut context: Context = serde_json::from_str(&text).unwrap();
         let env = Env::system();
-        let (config, secrets) = context.first_boot(&env).unwrap();
+        let (config, secrets) = first_boot::read(context.part(), &env).unwrap();
         assert_eq!(config, json!({"name": "web"}));
         assert_eq!(secrets.admin_pass.as_ref().map(|password| password.expose().as_str()), Some("pa55"));
         // The saga goes on: from now on what it keeps is sealed.
-        context.keep_secrets(&env, config, &secrets);
-        assert_eq!(context.first_boot(&env).unwrap().1, secrets);
+        first_boot::keep(context.part_mut(), &env, config, &secrets);
+        assert_eq!(first_boot::read(context.part(), &env).unwrap().1, secrets);
         let kept = serde_json::to_string(&context).unwrap();
         let erased = bare(&text).unwrap();
         for secret in ["pa55", "dXNlciBkYXRh", "ZmlsZQ=="] {
@@ -98,8 +98,8 @@ mod tests {
     #[test]
     fn what_other_keys_have_sealed_is_refused() {
         let mut context: Context = serde_json::from_value(written()).unwrap();
-        let (config, secrets) = context.first_boot(&Env::system()).unwrap();
-        context.keep_secrets(&Env::system(), config, &secrets);
-        assert!(context.first_boot(&Env::system()).is_err());
+        let (config, secrets) = first_boot::read(context.part(), &Env::system()).unwrap();
+        first_boot::keep(context.part_mut(), &Env::system(), config, &secrets);
+        assert!(first_boot::read(context.part(), &Env::system()).is_err());
     }
 }

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use super::accept::{accept_again, give_back};
-use super::context::Context;
-use super::cross_cell_resize::delete_hidden_records;
+use super::accept::ACCEPT;
+use super::context::{Confirm, Place, ServerFacts};
 use super::error::StepError;
 use super::history;
-use super::step::{At, Moot, Step, Table, Undo, work};
+use super::step::{At, Moot, Step, Table, work};
 use super::step_name::StepName;
+use super::steps::allocation::drop_claim;
+use super::steps::records::delete_hidden_records;
 use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -24,7 +25,7 @@ use crate::services::placement::Allocations;
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
 
 const STEPS: &[Step] = &[
-    Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+    ACCEPT,
     Step::forward(StepName::BeginConfirm, work!(begin_confirm)),
     CLEAN_SOURCE_HOST,
     RELEASE_SOURCE_PORTS,
@@ -48,29 +49,29 @@ pub const DROP_SOURCE_ALLOCATION: Step = Step::forward(StepName::DropSourceAlloc
 /// The hidden records in the source cell.
 pub const DELETE_SOURCE_RECORDS: Step = Step::cleanup(StepName::DeleteSourceRecords, work!(delete_source_records));
 
-async fn begin_confirm(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn begin_confirm(world: &World, context: &mut Confirm, fence: Fence) -> Result<(), StepError> {
     let here = context.target()?.clone();
     let txn = history::event_started(CellTxn::new(), context, source_event(context), context.source.as_ref());
     history::apply_and_notify(world, context, fence, txn, (StepName::BeginConfirm, InstanceAction::ResizeConfirm, Phase::Start), &here)
         .await
 }
 
-fn source_event(context: &Context) -> &'static str {
+fn source_event(context: &ServerFacts) -> &'static str {
     if context.crosses_cells() { "compute_confirm_snapshot_based_resize_at_source" } else { "compute_confirm_resize" }
 }
 
 /// The source of the move that is being ended; none when a server that was not resized is deleted.
-fn left_behind(context: &Context) -> Option<super::context::Place> {
+fn left_behind(context: &ServerFacts) -> Option<Place> {
     context.target.as_ref().and(context.source.clone())
 }
 
-async fn clean_source_host(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn clean_source_host(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let Some(source) = left_behind(context) else { return Ok(()) };
     world.ask(context, &source, fence, HostCommand::RemoveGuest).await?;
-    super::guest_move::drop_claim(world, context, fence, &source).await
+    drop_claim(world, context, fence, &source).await
 }
 
-async fn release_source_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn release_source_ports(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let Some(source) = left_behind(context) else { return Ok(()) };
     for port in &context.ports {
         world.network.delete_binding(fence, port.port_id, &source.host).await?;
@@ -78,20 +79,20 @@ async fn release_source_ports(world: &World, context: &mut Context, fence: Fence
     Ok(())
 }
 
-async fn release_source_volumes(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn release_source_volumes(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     for volume in &context.volumes {
         world.volumes.delete_attachment(fence, volume.placeholder).await?;
     }
     Ok(())
 }
 
-async fn drop_source_allocation(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn drop_source_allocation(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
     let none = Allocations { allocations: BTreeMap::new(), ..held };
     Ok(world.placement.replace_allocations(fence, vec![none]).await?)
 }
 
-async fn delete_source_records(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn delete_source_records(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     if !context.crosses_cells() {
         return Ok(());
     }
@@ -99,7 +100,7 @@ async fn delete_source_records(world: &World, context: &mut Context, fence: Fenc
     delete_hidden_records(world, context, fence, &cell).await
 }
 
-async fn finish_confirm(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn finish_confirm(world: &World, context: &mut Confirm, fence: Fence) -> Result<(), StepError> {
     let here = context.target()?.clone();
     let vm_state = if context.ran_before() { VmState::Active } else { VmState::Stopped };
     let mut txn = CellTxn::new()

@@ -3,15 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use super::context::{Context, CreateRequest, Place, PortLink, Request, VolumeLink};
+use super::context::{Create, CreateRequest, Place, PortLink, Prior, ServerFacts, VolumeLink, first_boot};
 use super::error::StepError;
-use super::guest_move::{connect_volumes, fence_target, guest_spec, own, start_at_target};
 use super::history;
 use super::refusal::Refusal;
-use super::resize::{claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error};
 use super::scheduling::{OperationKind, SchedulingError, SelectDestinations};
 use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
+use super::steps::allocation::{claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error};
+use super::steps::guest::{fence_target, guest_spec, start_at_target};
+use super::steps::ownership::own;
+use super::steps::volumes::connect_volumes;
+use super::tables::accept_again;
 use super::world::{CELL0, World};
 use crate::db::DbError;
 use crate::db::api::publications::NewServer;
@@ -51,16 +54,16 @@ const STEPS: &[Step] = &[
 
 /// The mapping, the request spec and the build request, in one transaction: from here on the server exists. Refused when its
 /// project has no room any more.
-pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
-    let request = create_request(context)?.clone();
+pub async fn accept(world: &World, context: &mut Create, fence: Fence) -> Result<(), Refusal> {
+    let request = context.request.clone();
     context.display_name = request.instance.instance.display_name.clone();
     context.project_id = request.instance.instance.project_id.clone();
     context.user_id = request.instance.instance.user_id.clone();
     context.volume_backed = request.instance.instance.is_volume_backed();
     context.new_flavor = Some(request.instance.instance.flavor.clone());
     context.request_spec = Some((*request.request_spec).clone());
-    context.prior = Some(super::context::Prior { vm_state: VmState::Building, running: true, launched: false });
-    let (config, mut secrets) = context.first_boot(&world.env)?;
+    context.prior = Some(Prior { vm_state: VmState::Building, running: true, launched: false });
+    let (config, mut secrets) = first_boot::read(context, &world.env)?;
     let mut bundle = (*request.instance).clone();
     if let Some(user_data) = secrets.user_data.take() {
         bundle.instance.user_data = Some(user_data.expose().clone());
@@ -84,12 +87,12 @@ pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Resul
         return Err(refusal);
     }
     // The build request has the user data now, until the cell's record has them.
-    context.keep_secrets(&world.env, config, &secrets);
+    first_boot::keep(context, &world.env, config, &secrets);
     Ok(())
 }
 
 /// The user data of a server that no cell has yet.
-async fn user_data(world: &World, context: &Context) -> Result<Option<String>, StepError> {
+async fn user_data(world: &World, context: &ServerFacts) -> Result<Option<String>, StepError> {
     match world.api.build_request(context.server).await {
         Ok(build) => Ok(build.instance.user_data),
         Err(DbError::NotFound(_)) => Ok(None),
@@ -97,13 +100,9 @@ async fn user_data(world: &World, context: &Context) -> Result<Option<String>, S
     }
 }
 
-async fn accept_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    accept(world, context, fence).await.map_err(StepError::from)
-}
-
 /// Undo: the server is left as a record in ERROR with the reason, in the cell that has no hosts.
-async fn bury_in_cell0(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let request = create_request(context)?.clone();
+async fn bury_in_cell0(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
+    let request = context.request.clone();
     // The fence first: a server that was never accepted must not come late.
     if stands(Guard::TombstoneOfBuild) {
         world.api.raise_fence(fence).await?;
@@ -130,10 +129,11 @@ async fn bury_in_cell0(world: &World, context: &mut Context, fence: Fence) -> Re
     Ok(world.api.publish_build(fence, context.server, world.cell_uuid(CELL0)?).await?)
 }
 
-async fn select_host(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn select_host(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let spec = context.request_spec.clone().ok_or_else(|| StepError::Refused("no request spec".into()))?;
-    if !context.refusals.is_empty() {
-        return claim_next_alternate(world, context, fence, &spec).await;
+    if !context.candidates.refusals.is_empty() {
+        let Create { facts, candidates, .. } = context;
+        return claim_next_alternate(world, facts, candidates, fence, &spec).await;
     }
     let request = SelectDestinations {
         resources: context.new_resources(),
@@ -142,7 +142,7 @@ async fn select_host(world: &World, context: &mut Context, fence: Fence) -> Resu
         operation: OperationKind::Create,
         source: None,
         ignore_hosts: Vec::new(),
-        forced_host: create_request(context)?.host.clone(),
+        forced_host: context.request.host.clone(),
         requested_destination: None,
         fence,
         consumer: context.server,
@@ -151,11 +151,11 @@ async fn select_host(world: &World, context: &mut Context, fence: Fence) -> Resu
     };
     let selection = world.scheduling.select_destinations(request).await.map_err(scheduling_error)?;
     context.target = Some(Place::from(&selection.primary));
-    context.alternates = selection.alternates;
+    context.candidates.alternates = selection.alternates;
     Ok(())
 }
 
-async fn claim_at_host(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn claim_at_host(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
         world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {
@@ -163,18 +163,18 @@ async fn claim_at_host(world: &World, context: &mut Context, fence: Fence) -> Re
             other => scheduling_error(other),
         })?;
     }
-    super::guest_move::claim(world, context, fence, &target).await.map_err(|error| match error {
+    claim(world, context, fence, &target).await.map_err(|error| match error {
         StepError::Refused(why) | StepError::Unknown(why) => StepError::NextCandidate(why),
         other => other,
     })
 }
 
 /// Ports are made or taken, and bound to the host.
-async fn make_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn make_ports(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let host = context.target()?.host.clone();
     let project_id = context.project_id.clone();
     let mut ports = Vec::new();
-    for wanted in create_request(context)?.networks.clone() {
+    for wanted in context.request.networks.clone() {
         let port = match wanted.network_id {
             Some(network_id) => {
                 let new = NewPort {
@@ -195,8 +195,8 @@ async fn make_ports(world: &World, context: &mut Context, fence: Fence) -> Resul
     Ok(())
 }
 
-async fn give_up_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    for wanted in &create_request(context)?.networks {
+async fn give_up_ports(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
+    for wanted in &context.request.networks {
         if wanted.network_id.is_some() {
             world.network.delete_port(fence, wanted.port_id).await?;
         } else {
@@ -207,10 +207,10 @@ async fn give_up_ports(world: &World, context: &mut Context, fence: Fence) -> Re
 }
 
 /// New volumes are made, and every volume is held for the host by an attachment.
-async fn make_volumes(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn make_volumes(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let host = context.target()?.host.clone();
     let mut links = Vec::new();
-    for wanted in create_request(context)?.volumes.clone() {
+    for wanted in context.request.volumes.clone() {
         if let Some(size_gb) = wanted.create_gb {
             let volume = NewVolume {
                 id: wanted.volume_id,
@@ -237,8 +237,8 @@ async fn make_volumes(world: &World, context: &mut Context, fence: Fence) -> Res
     Ok(())
 }
 
-async fn give_up_volumes(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    for wanted in &create_request(context)?.volumes {
+async fn give_up_volumes(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
+    for wanted in &context.request.volumes {
         world.volumes.delete_attachment(fence, context.derived_id(&format!("attachment:{}", wanted.volume_id))).await?;
         if wanted.create_gb.is_some() {
             world.volumes.delete_volume(fence, wanted.volume_id).await?;
@@ -247,9 +247,9 @@ async fn give_up_volumes(world: &World, context: &mut Context, fence: Fence) -> 
     Ok(())
 }
 
-async fn prepare_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn prepare_guest(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    let request = create_request(context)?.clone();
+    let request = context.request.clone();
     let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
     let disks = match (&request.request_spec.image_id, context.volume_backed) {
         (Some(image_id), false) => DiskSource::Image { image_id: world.usable_image(context, *image_id).await?.id },
@@ -257,30 +257,30 @@ async fn prepare_guest(world: &World, context: &mut Context, fence: Fence) -> Re
     };
     let flavor = request.instance.instance.flavor.clone();
     let mut spec = guest_spec(world, context, &target, flavor, disks, volumes).await?;
-    let (config, mut secrets) = context.first_boot(&world.env)?;
+    let (config, mut secrets) = first_boot::read(context, &world.env)?;
     secrets.user_data = user_data(world, context).await?.map(Secret::new);
     (spec.config_drive, spec.sealed) = (config, Some(secrets.sealed(|bytes| world.env.seal(bytes))));
     world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
 }
 
-async fn remove_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn remove_guest(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     world.ask(context, &target, fence, HostCommand::RemoveGuest).await.map(drop)
 }
 
-async fn take_ownership(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn take_ownership(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     own(world, context, fence, Some(target)).await
 }
 
-async fn disown(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn disown(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     own(world, context, fence, None).await
 }
 
 /// The record, complete and ACTIVE, with everything that belongs to it.
-async fn create_record(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn create_record(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
-    let request = create_request(context)?.clone();
+    let request = context.request.clone();
     let now = world.env.now();
     let instance = Instance {
         host: Some(target.host.clone()),
@@ -319,14 +319,14 @@ async fn create_record(world: &World, context: &mut Context, fence: Fence) -> Re
 }
 
 /// The user sees the server in its cell; who is told of it finds it there.
-async fn publish_build(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn publish_build(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     world.api.publish_build(fence, context.server, world.cell_uuid(&target.cell)?).await?;
     history::notify(world, context, StepName::PublishBuild, InstanceAction::Create, Phase::End, &target).await;
     Ok(())
 }
 
-async fn block_devices(world: &World, context: &Context, request: &CreateRequest) -> Result<Vec<BlockDevice>, StepError> {
+async fn block_devices(world: &World, context: &ServerFacts, request: &CreateRequest) -> Result<Vec<BlockDevice>, StepError> {
     let now = world.env.now();
     let attachments = world.volumes.attachments_of(context.server).await?;
     let local = (!context.volume_backed).then(|| BlockDevice {
@@ -372,11 +372,4 @@ fn network_info(request: &CreateRequest, ports: &[Port]) -> NetworkInfo {
 
 fn tag_of(request: &CreateRequest, port: &Port) -> Option<String> {
     request.networks.iter().find(|wanted| wanted.port_id == port.id).and_then(|wanted| wanted.tag.clone())
-}
-
-fn create_request(context: &Context) -> Result<&CreateRequest, StepError> {
-    match &context.request {
-        Request::Create(request) => Ok(request),
-        _ => Err(StepError::Refused("not a create".into())),
-    }
 }

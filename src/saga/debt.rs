@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::context::{Context, Kind, Place, Request};
+use super::context::{Context, Place, ServerFacts};
 use super::error::StepError;
 use super::refusal::Refusal;
 use super::step::{At, Moot, Step};
@@ -44,7 +44,7 @@ pub(crate) async fn is_moot(world: &World, context: &Context, moot: Moot) -> Res
 }
 
 /// True when the server has come to that place again, so that nothing there may be removed.
-pub(crate) async fn in_use_again(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
+pub(crate) async fn in_use_again(world: &World, context: &ServerFacts, place: &Place) -> Result<bool, StepError> {
     if !stands(Guard::InUseAgain) {
         return Ok(false);
     }
@@ -57,7 +57,7 @@ pub(crate) async fn in_use_again(world: &World, context: &Context, place: &Place
 }
 
 /// While a debt is paid: true when another move of the server has begun or ends in that cell, so that its records there are that move's.
-pub async fn records_in_use_again(world: &World, context: &Context, cell: &str) -> Result<bool, StepError> {
+pub async fn records_in_use_again(world: &World, context: &ServerFacts, cell: &str) -> Result<bool, StepError> {
     if !context.settling || !stands(Guard::InUseAgain) {
         return Ok(false);
     }
@@ -71,14 +71,14 @@ pub async fn records_in_use_again(world: &World, context: &Context, cell: &str) 
 }
 
 /// A live move of the server beside the operation's own, which a revert that was undone leaves as it was.
-async fn other_move(world: &World, context: &Context) -> Result<Option<Migration>, StepError> {
+async fn other_move(world: &World, context: &ServerFacts) -> Result<Option<Migration>, StepError> {
     let Some(cell) = cell_of(world, context).await? else { return Ok(None) };
     let live = world.cell(&cell)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
     Ok(live.filter(|migration| migration.uuid != context.move_id()))
 }
 
 /// While a debt is paid: true when the server is no longer this place's to run, so that nothing there is to be restored.
-pub async fn lost_ownership(world: &World, context: &Context, place: &Place) -> Result<bool, StepError> {
+pub async fn lost_ownership(world: &World, context: &ServerFacts, place: &Place) -> Result<bool, StepError> {
     if !context.settling || !stands(Guard::LostOwnership) {
         return Ok(false);
     }
@@ -88,14 +88,15 @@ pub async fn lost_ownership(world: &World, context: &Context, place: &Place) -> 
 
 /// True when the server has the volume by another attachment than the operation's own.
 async fn attached_anew(world: &World, context: &Context) -> Result<bool, StepError> {
-    let Request::AttachVolume { volume_id, .. } = &context.request else { return Ok(false) };
+    let Context::AttachVolume(attach) = context else { return Ok(false) };
+    let volume_id = &attach.request.volume_id;
     let own = context.derived_id(&format!("attachment:{volume_id}"));
     let attachments = world.volumes.attachments_of(context.server).await?;
     Ok(attachments.iter().any(|attachment| attachment.volume_id == *volume_id && attachment.id != own))
 }
 
 /// While a debt is paid: the guest that is defined at that place by now, if there is one.
-pub async fn guest_at(world: &World, context: &Context, place: &Place) -> Result<Option<GuestReport>, StepError> {
+pub async fn guest_at(world: &World, context: &ServerFacts, place: &Place) -> Result<Option<GuestReport>, StepError> {
     if !context.settling {
         return Ok(None);
     }
@@ -108,7 +109,7 @@ pub async fn guest_at(world: &World, context: &Context, place: &Place) -> Result
 
 /// The cell of the server's record; none when the server is gone. A cell that does not answer is an error: nothing may be
 /// concluded from its silence.
-pub(super) async fn cell_of(world: &World, context: &Context) -> Result<Option<String>, StepError> {
+pub(super) async fn cell_of(world: &World, context: &ServerFacts) -> Result<Option<String>, StepError> {
     match super::accept::find(world, context.server).await {
         Ok((cell, _)) => Ok(Some(cell)),
         Err(Refusal::NotFound(_)) => Ok(None),
@@ -117,7 +118,7 @@ pub(super) async fn cell_of(world: &World, context: &Context) -> Result<Option<S
 }
 
 /// While a debt is paid: true when the server is no longer in the ERROR in which the owing operation left it.
-pub async fn was_mended(world: &World, context: &Context) -> Result<bool, StepError> {
+pub async fn was_mended(world: &World, context: &ServerFacts) -> Result<bool, StepError> {
     if !context.settling || !stands(Guard::MendedServer) {
         return Ok(false);
     }
@@ -233,8 +234,10 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
     }
     let Some(cell) = cell_of(world, &context).await? else { return Ok(()) };
     let undone = debt.side == "undo";
-    let reverted = context.kind == Kind::Revert && !undone;
-    let runs = if reverted { context.running_before_move } else { context.ran_before() };
+    let runs = match &context {
+        Context::Revert(revert) if !undone => revert.running_before_move,
+        _ => context.ran_before(),
+    };
     let resized = undone && context.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Resized);
     let vm_state = match (resized, runs) {
         // What was to be confirmed or reverted still is.

@@ -2,16 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::accept::{accept_again, find, give_back};
+use super::accept::{ACCEPT, find};
 use super::confirm::{CLEAN_SOURCE_HOST, DELETE_SOURCE_RECORDS, DROP_SOURCE_ALLOCATION, RELEASE_SOURCE_PORTS, RELEASE_SOURCE_VOLUMES};
-use super::context::Context;
+use super::context::{Delete, Part};
 use super::error::StepError;
-use super::guest_move::{drop_claim, own};
 use super::history;
 use super::refusal::Refusal;
-use super::resize::ignore_missing;
-use super::step::{Step, Table, Undo, work};
+use super::step::{Step, Table, work};
 use super::step_name::StepName;
+use super::steps::allocation::drop_claim;
+use super::steps::ownership::own;
+use super::steps::records::ignore_missing;
 use super::world::World;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
@@ -25,7 +26,7 @@ use crate::services::placement::Allocations;
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
 
 const STEPS: &[Step] = &[
-    Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+    ACCEPT,
     Step::forward(StepName::BeginDelete, work!(begin_delete)),
     CLEAN_SOURCE_HOST,
     RELEASE_SOURCE_PORTS,
@@ -41,7 +42,7 @@ const STEPS: &[Step] = &[
     Step::forward(StepName::DeleteRecord, work!(delete_record)),
 ];
 
-async fn begin_delete(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn begin_delete(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
     // From here on the delete cannot be undone: while the cell is down, the server is no more.
     ignore_missing(world.api.set_queued_for_delete(context.server, true).await)?;
     let Some(here) = context.here().cloned() else { return Ok(()) };
@@ -49,13 +50,13 @@ async fn begin_delete(world: &World, context: &mut Context, fence: Fence) -> Res
         .await
 }
 
-async fn remove_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn remove_guest(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
     let Some(here) = context.here().cloned() else { return Ok(()) };
     world.ask(context, &here, fence, HostCommand::RemoveGuest).await?;
     drop_claim(world, context, fence, &here).await
 }
 
-async fn release_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn release_ports(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
     for port in &context.ports {
         if port.made_for_server {
             world.network.delete_port(fence, port.port_id).await?;
@@ -66,7 +67,7 @@ async fn release_ports(world: &World, context: &mut Context, fence: Fence) -> Re
     Ok(())
 }
 
-async fn release_volumes(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn release_volumes(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
     for attachment in world.volumes.attachments_of(context.server).await? {
         world.volumes.delete_attachment(fence, attachment.id).await?;
     }
@@ -76,17 +77,17 @@ async fn release_volumes(world: &World, context: &mut Context, fence: Fence) -> 
     Ok(())
 }
 
-async fn drop_allocation(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn drop_allocation(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
     let Some(held) = world.placement.allocations_of(context.server).await? else { return Ok(()) };
     let none = Allocations { allocations: BTreeMap::new(), ..held };
     Ok(world.placement.replace_allocations(fence, vec![none]).await?)
 }
 
-async fn disown(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn disown(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
     own(world, context, fence, None).await
 }
 
-async fn delete_record(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn delete_record(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
     let cell = match find(world, context.server).await {
         Ok((cell, _)) => cell,
         Err(Refusal::NotFound(_)) => return settle(world, context).await,
@@ -105,7 +106,7 @@ async fn delete_record(world: &World, context: &mut Context, fence: Fence) -> Re
 }
 
 /// Nothing waits any more. What waited is told of before: a successor tells the same again.
-async fn settle(world: &World, context: &Context) -> Result<(), StepError> {
+async fn settle(world: &World, context: &Delete) -> Result<(), StepError> {
     let queued = match world.api.instance_mapping(context.server).await {
         Err(DbError::NotFound(_)) => None,
         mapping => mapping?.delete_request,

@@ -1,13 +1,15 @@
 //! Start, stop and reboot: the guest stays where it is. A hard reboot defines it anew from what the control plane knows,
 //! on its kept disks and with fresh connections, and so recovers a server in ERROR (NOVA-DIFFERENCES L16).
 
-use super::accept::{accept_again, give_back};
-use super::context::{Context, Request};
+use super::accept::ACCEPT;
+use super::context::{Power, PowerRequest, ServerFacts};
 use super::error::StepError;
-use super::guest_move::{activate_ports, attachments, connect_volumes, guest_spec};
 use super::history;
 use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
+use super::steps::guest::guest_spec;
+use super::steps::ports::activate_ports;
+use super::steps::volumes::{attachments, connect_volumes};
 use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -25,7 +27,7 @@ const BACK: Undo = Undo::By(work!(power_as_before));
 /// Start.
 pub const START: Table = Table {
     steps: &[
-        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
         Step::reversible(StepName::StartGuest, work!(start_guest), BACK)
             .moot_when(Moot::OutOfHand(At::Source))
@@ -40,7 +42,7 @@ pub const START: Table = Table {
 /// Stop.
 pub const STOP: Table = Table {
     steps: &[
-        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
         Step::reversible(StepName::StopGuest, work!(stop_guest), BACK)
             .moot_when(Moot::OutOfHand(At::Source))
@@ -55,7 +57,7 @@ pub const STOP: Table = Table {
 /// Soft reboot.
 pub const SOFT_REBOOT: Table = Table {
     steps: &[
-        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
         Step::reversible(StepName::RebootGuest, work!(reboot_guest), BACK)
             .moot_when(Moot::OutOfHand(At::Source))
@@ -70,7 +72,7 @@ pub const SOFT_REBOOT: Table = Table {
 /// Hard reboot.
 pub const HARD_REBOOT: Table = Table {
     steps: &[
-        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        ACCEPT,
         Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
         Step::reversible(StepName::StopGuest, work!(stop_guest), NOT_UNDONE).within(Deadline::Within(180)).tried(4).serving().no_way_back(),
         Step::reversible(StepName::DefineGuest, work!(define_guest), NOT_UNDONE).tried(4).serving().no_way_back(),
@@ -84,26 +86,26 @@ pub const HARD_REBOOT: Table = Table {
     chooses: None,
 };
 
-async fn begin(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn begin(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     history::apply_and_notify(world, context, fence, CellTxn::new(), (StepName::Begin, action(context), Phase::Start), &here).await
 }
 
 /// The guest stops within its grace time.
-pub async fn stop_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+pub async fn stop_guest(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
     world.ask(context, &here, fence, stop).await.map(drop)
 }
 
-async fn start_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn start_guest(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     world.ask(context, &here, fence, HostCommand::StartGuest).await.map(drop)
 }
 
 /// Undo: the guest runs if it ran before, and is off if it was. The guest of a server in ERROR is its user's to mend, and so is
 /// one that its user has mended before the debt was paid.
-async fn power_as_before(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn power_as_before(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let was_broken = context.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Error);
     if was_broken {
@@ -116,14 +118,14 @@ async fn power_as_before(world: &World, context: &mut Context, fence: Fence) -> 
     world.ask(context, &here, fence, command).await.map(drop)
 }
 
-async fn reboot_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn reboot_guest(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let reboot = HostCommand::RebootGuest { grace_ms: world.settings.shutdown_grace_ms };
     world.ask(context, &here, fence, reboot).await.map(drop)
 }
 
 /// The guest is defined from the record, its volumes and ports connected here and nowhere else.
-async fn define_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn define_guest(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     activate_ports(world, context, fence, &here.host).await?;
     let volumes = connect_volumes(world, context, fence, &here, |volume| volume.source_attachment).await?;
@@ -138,17 +140,17 @@ async fn define_guest(world: &World, context: &mut Context, fence: Fence) -> Res
     Ok(world.cell(&here.cell)?.apply(fence, txn).await?)
 }
 
-async fn record_running(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn record_running(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     record(world, context, fence, StepName::RecordRunning, (VmState::Active, PowerState::Running)).await
 }
 
-async fn record_stopped(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn record_stopped(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     record(world, context, fence, StepName::RecordStopped, (VmState::Stopped, PowerState::Shutdown)).await
 }
 
 async fn record(
     world: &World,
-    context: &mut Context,
+    context: &mut Power,
     fence: Fence,
     step: StepName,
     (vm_state, power): (VmState, PowerState),
@@ -160,10 +162,10 @@ async fn record(
     history::apply_and_notify(world, context, fence, txn, (step, action(context), Phase::End), &here).await
 }
 
-fn action(context: &Context) -> InstanceAction {
+fn action(context: &Power) -> InstanceAction {
     match context.request {
-        Request::Start => InstanceAction::PowerOn,
-        Request::Stop => InstanceAction::PowerOff,
+        PowerRequest::Start => InstanceAction::PowerOn,
+        PowerRequest::Stop => InstanceAction::PowerOff,
         _ => InstanceAction::Reboot,
     }
 }

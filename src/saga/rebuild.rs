@@ -1,14 +1,16 @@
 //! Rebuild: the server keeps its id, addresses and volumes and gets a fresh root disk from an image, on its own host. It
 //! recovers a server in ERROR whose guest is gone.
 
-use super::accept::{accept_again, give_back};
-use super::context::{Context, Request};
+use super::accept::ACCEPT;
+use super::context::{Rebuild, ServerFacts, first_boot};
 use super::error::StepError;
-use super::guest_move::{activate_ports, attachments, connect_volumes, guest_spec};
 use super::history;
 use super::power::stop_guest;
 use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
+use super::steps::guest::guest_spec;
+use super::steps::ports::activate_ports;
+use super::steps::volumes::{attachments, connect_volumes};
 use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -26,8 +28,6 @@ pub const TABLE: Table = Table { steps: &[ACCEPT, CHECK_IMAGE, STOP_GUEST, BUILD
 /// The saga for a root disk that is a volume and is filled anew (microversion 2.93).
 pub const OF_ROOT_VOLUME: Table =
     Table { steps: &[ACCEPT, CHECK_IMAGE, STOP_GUEST, REIMAGE_VOLUME, BUILD_GUEST, START_GUEST, FINISH_REBUILD], chooses: None };
-
-const ACCEPT: Step = Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back)));
 
 const CHECK_IMAGE: Step = Step::reversible(StepName::CheckImage, work!(check_image), Undo::Nothing("it changes nothing"));
 
@@ -65,9 +65,9 @@ const START_GUEST: Step = Step::reversible(StepName::StartGuest, work!(start_gue
 const FINISH_REBUILD: Step = Step::forward(StepName::FinishRebuild, work!(finish_rebuild));
 
 /// Before the old disk goes: there must be something to build from, and what its guest is told must be readable.
-async fn check_image(world: &World, context: &mut Context, _: Fence) -> Result<(), StepError> {
-    context.first_boot(&world.env)?;
-    let image = world.usable_image(context, request(context)?.image_id).await?;
+async fn check_image(world: &World, context: &mut Rebuild, _: Fence) -> Result<(), StepError> {
+    first_boot::read(context, &world.env)?;
+    let image = world.usable_image(context, context.request.image_id).await?;
     if image.status != "active" {
         return Err(StepError::Refused(format!("Image {} is {}, not active.", image.id, image.status)));
     }
@@ -75,7 +75,7 @@ async fn check_image(world: &World, context: &mut Context, _: Fence) -> Result<(
 }
 
 /// Undo: the old guest runs again; it is reached only while its disk is untouched.
-async fn start_guest_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn start_guest_again(world: &World, context: &mut Rebuild, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     if context.ran_before() && !context.guest_lost {
         world.ask(context, &here, fence, HostCommand::StartGuest).await?;
@@ -84,24 +84,24 @@ async fn start_guest_again(world: &World, context: &mut Context, fence: Fence) -
 }
 
 /// The guest lets its root volume go first: the bytes that it wrote are no more to be found there.
-async fn reimage_volume(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn reimage_volume(world: &World, context: &mut Rebuild, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    let image = request(context)?.image_id;
+    let image = context.request.image_id;
     let root = context.volumes.iter().find(|volume| volume.boot_index == Some(0));
     let volume_id = root.ok_or_else(|| StepError::Refused("The server has no root volume.".into()))?.volume_id;
     world.ask(context, &here, fence, HostCommand::DetachVolume { volume_id }).await?;
     Ok(world.volumes.reimage_volume(fence, &context.caller, volume_id, image).await?)
 }
 
-async fn build_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn build_guest(world: &World, context: &mut Rebuild, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    let rebuild = request(context)?;
+    let rebuild = context.request.clone();
     activate_ports(world, context, fence, &here.host).await?;
     let volumes = connect_volumes(world, context, fence, &here, |volume| volume.source_attachment).await?;
     let disks = if context.volume_backed { DiskSource::Volume } else { DiskSource::Image { image_id: rebuild.image_id } };
     let flavor = context.old_flavor.clone().unwrap_or_default();
     let mut spec = guest_spec(world, context, &here, flavor, disks, volumes).await?;
-    let (config, mut secrets) = context.first_boot(&world.env)?;
+    let (config, mut secrets) = first_boot::read(context, &world.env)?;
     if secrets.user_data.is_none() {
         secrets.user_data = world.cell(&here.cell)?.instance(context.server).await?.user_data.map(Secret::new);
     }
@@ -114,7 +114,7 @@ async fn build_guest(world: &World, context: &mut Context, fence: Fence) -> Resu
 }
 
 /// A server that was off stays off.
-async fn start_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn start_guest(world: &World, context: &mut Rebuild, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     if starts(context) {
         world.ask(context, &here, fence, HostCommand::StartGuest).await?;
@@ -122,13 +122,13 @@ async fn start_guest(world: &World, context: &mut Context, fence: Fence) -> Resu
     Ok(())
 }
 
-fn starts(context: &Context) -> bool {
+fn starts(context: &ServerFacts) -> bool {
     context.prior.as_ref().is_none_or(|prior| prior.vm_state != VmState::Stopped)
 }
 
-async fn finish_rebuild(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn finish_rebuild(world: &World, context: &mut Rebuild, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    let rebuild = request(context)?;
+    let rebuild = context.request.clone();
     let (vm_state, power) = if starts(context) { (VmState::Active, PowerState::Running) } else { (VmState::Stopped, PowerState::Shutdown) };
     let change = InstanceChange {
         // A server whose root disk is a volume has no image; with one, its flavor's disk would count.
@@ -151,11 +151,4 @@ async fn finish_rebuild(world: &World, context: &mut Context, fence: Fence) -> R
         world.api.publish_move(fence, context.server, world.cell_uuid(&here.cell)?, spec).await?;
     }
     history::apply_and_notify(world, context, fence, txn, (StepName::FinishRebuild, InstanceAction::Rebuild, Phase::End), &here).await
-}
-
-fn request(context: &Context) -> Result<super::context::RebuildRequest, StepError> {
-    match &context.request {
-        Request::Rebuild(rebuild) => Ok((**rebuild).clone()),
-        _ => Err(StepError::Refused("not a rebuild".into())),
-    }
 }

@@ -5,15 +5,19 @@
 //! guest; after it the saga goes forward, and a target that does not answer owes its clean-up. Users see REVERT_RESIZE
 //! until all is done (NOVA-DIFFERENCES L9).
 
-use super::accept::{accept_again, give_back};
-use super::context::{Context, Place};
-use super::cross_cell_resize::delete_hidden_records;
+use super::accept::ACCEPT;
+use super::context::{Place, Revert, ServerFacts};
 use super::error::StepError;
-use super::guest_move::{activate_ports, attachments, connect_volumes, drop_claim, guest_spec, own};
 use super::history;
-use super::resize::{ignore_missing, return_source_allocation};
 use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
 use super::step_name::StepName;
+use super::steps::allocation::{drop_claim, return_source_allocation};
+use super::steps::guest::guest_spec;
+use super::steps::ownership::own;
+use super::steps::ports::activate_ports;
+use super::steps::records::delete_hidden_records;
+use super::steps::records::ignore_missing;
+use super::steps::volumes::{attachments, connect_volumes};
 use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::bundle::{InstanceBundle, UserFields};
@@ -30,7 +34,7 @@ use crate::domain::server::{PowerState, TaskState, VmState};
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
 
 const STEPS: &[Step] = &[
-    Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+    ACCEPT,
     Step::reversible(StepName::BeginRevert, work!(begin_revert), Undo::Nothing("it only tells")),
     // What users changed since the move must not be lost (NOVA-DIFFERENCES L23), and volumes attached since must be held for the source.
     Step::reversible(
@@ -62,7 +66,7 @@ const STEPS: &[Step] = &[
     Step::cleanup(StepName::DeleteTargetRecords, work!(delete_target_records)),
 ];
 
-async fn begin_revert(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn begin_revert(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let (source, here) = (context.source()?.clone(), context.target()?.clone());
     // Begun together, where the action is recorded: the next step copies all of it to the source's cell.
     let events = host_events(context, &source, &here);
@@ -70,7 +74,7 @@ async fn begin_revert(world: &World, context: &mut Context, fence: Fence) -> Res
     history::apply_and_notify(world, context, fence, txn, (StepName::BeginRevert, InstanceAction::ResizeRevert, Phase::Start), &here).await
 }
 
-async fn mirror_to_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn mirror_to_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     for volume in &context.volumes {
         // Fine when the move made it; a volume attached since has none yet.
         let mount = Some(volume.device_name.as_str());
@@ -112,13 +116,13 @@ fn user_fields(bundle: &InstanceBundle) -> UserFields {
     }
 }
 
-async fn stop_target_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn stop_target_guest(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
     world.ask(context, &target, fence, stop).await.map(drop)
 }
 
-async fn start_target_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn start_target_guest(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     if context.ran_before() {
         world.ask(context, &target, fence, HostCommand::StartGuest).await?;
@@ -127,7 +131,7 @@ async fn start_target_guest(world: &World, context: &mut Context, fence: Fence) 
 }
 
 /// The kept guest is defined again with the source's connections (NOVA-DIFFERENCES L17), not started.
-async fn prepare_at_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn prepare_at_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     let volumes = connect_volumes(world, context, fence, &source, |volume| volume.source_attachment).await?;
     let disks = if context.has_local_disks() { DiskSource::Kept } else { DiskSource::Volume };
@@ -137,7 +141,7 @@ async fn prepare_at_source(world: &World, context: &mut Context, fence: Fence) -
 }
 
 /// Undo: the source holds disks and empty attachments only, as before.
-async fn release_at_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn release_at_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     world.ask(context, &source, fence, HostCommand::ReleaseGuest).await?;
     for volume in &context.volumes {
@@ -146,29 +150,29 @@ async fn release_at_source(world: &World, context: &mut Context, fence: Fence) -
     Ok(())
 }
 
-async fn activate_source_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn activate_source_ports(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let host = context.source()?.host.clone();
     activate_ports(world, context, fence, &host).await
 }
 
-async fn activate_target_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn activate_target_ports(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let host = context.target()?.host.clone();
     activate_ports(world, context, fence, &host).await
 }
 
 /// The pivot: the source owns the guest again. The target's has been stopped under a fence of this very saga.
-async fn take_ownership_back(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn take_ownership_back(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     own(world, context, fence, Some(source)).await
 }
 
 /// Undo of a commit that did not happen.
-async fn leave_ownership(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn leave_ownership(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     own(world, context, fence, Some(target)).await
 }
 
-async fn start_at_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn start_at_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     // As a debt, only to a server that still waits for it: whose user has mended it may have stopped it since.
     if context.running_before_move && !super::debt::was_mended(world, context).await? {
@@ -180,7 +184,7 @@ async fn start_at_source(world: &World, context: &mut Context, fence: Fence) -> 
     Ok(())
 }
 
-async fn remove_target_guest(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn remove_target_guest(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     world.ask(context, &target, fence, HostCommand::RemoveGuest).await?;
     drop_claim(world, context, fence, &target).await?;
@@ -188,7 +192,7 @@ async fn remove_target_guest(world: &World, context: &mut Context, fence: Fence)
     Ok(())
 }
 
-async fn release_target_ports(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn release_target_ports(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     for port in &context.ports {
         world.network.delete_binding(fence, port.port_id, &target.host).await?;
@@ -196,7 +200,7 @@ async fn release_target_ports(world: &World, context: &mut Context, fence: Fence
     Ok(())
 }
 
-async fn release_target_volumes(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn release_target_volumes(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     for volume in &context.volumes {
         world.volumes.delete_attachment(fence, volume.target_attachment).await?;
         world.volumes.delete_attachment(fence, volume.placeholder).await?;
@@ -206,7 +210,7 @@ async fn release_target_volumes(world: &World, context: &mut Context, fence: Fen
 
 /// The user sees the source: its record unhidden, then the mapping and the request spec, then the target hidden (INVARIANTS D1).
 /// The task goes last: a user who sees none finds the source everywhere.
-async fn publish_source(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn publish_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     let crosses = context.crosses_cells();
     let mut txn = CellTxn::new()
@@ -233,7 +237,7 @@ async fn publish_source(world: &World, context: &mut Context, fence: Fence) -> R
     Ok(())
 }
 
-fn back_at_source(world: &World, context: &Context, source: &Place) -> InstanceChange {
+fn back_at_source(world: &World, context: &Revert, source: &Place) -> InstanceChange {
     let (vm_state, power) = match (context.service_lost, context.running_before_move) {
         (true, _) => (VmState::Error, PowerState::Shutdown),
         (false, true) => (VmState::Active, PowerState::Running),
@@ -254,7 +258,7 @@ fn back_at_source(world: &World, context: &Context, source: &Place) -> InstanceC
 }
 
 /// The hosts' events of a revert.
-fn host_events<'a>(context: &Context, source: &'a Place, target: &'a Place) -> Vec<(&'static str, &'a Place)> {
+fn host_events<'a>(context: &ServerFacts, source: &'a Place, target: &'a Place) -> Vec<(&'static str, &'a Place)> {
     if context.crosses_cells() {
         vec![("compute_revert_snapshot_based_resize_at_dest", target), ("compute_finish_revert_snapshot_based_resize_at_source", source)]
     } else {
@@ -262,7 +266,7 @@ fn host_events<'a>(context: &Context, source: &'a Place, target: &'a Place) -> V
     }
 }
 
-async fn delete_target_records(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+async fn delete_target_records(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     if !context.crosses_cells() {
         return Ok(());
     }

@@ -189,7 +189,13 @@ impl Table {
     }
 }
 
-/// Lets a table name an `async fn` as a step's work.
+/// The error of a table that names a step of another operation's part.
+pub fn misplaced() -> StepError {
+    StepError::Refused("this step belongs to another operation".into())
+}
+
+/// Lets a table name an `async fn` as a step's work. The function takes the whole context, the facts of the server, or the part of its own
+/// operation.
 macro_rules! work {
     ($function:path) => {{
         fn work<'a>(
@@ -197,7 +203,10 @@ macro_rules! work {
             context: &'a mut $crate::saga::context::Context,
             fence: $crate::domain::fence::Fence,
         ) -> std::pin::Pin<Box<dyn std::future::Future<Output = Result<(), $crate::saga::error::StepError>> + Send + 'a>> {
-            Box::pin($function(world, context, fence))
+            match $crate::saga::context::View::of(context) {
+                Some(view) => Box::pin($function(world, view, fence)),
+                None => Box::pin(std::future::ready(Err($crate::saga::step::misplaced()))),
+            }
         }
         work as $crate::saga::step::Work
     }};

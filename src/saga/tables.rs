@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::context::{Context, Kind, Request};
+use super::context::{Context, Kind, PowerRequest};
+use super::error::StepError;
 use super::refusal::Refusal;
 use super::step::Table;
 use super::world::World;
-use super::{accept as existing, confirm, create, cross_cell_resize, delete, power, rebuild, revert, same_cell_resize, volume_attachment};
+use super::{accept, confirm, create, cross_cell_resize, delete, power, rebuild, revert, same_cell_resize, volume_attachment};
 use crate::domain::fence::Fence;
 
 /// Every saga by the name under which tests and documents speak of it.
@@ -67,11 +68,14 @@ fn versions(kind: Kind) -> &'static [Tables] {
         Kind::Delete => first!(|_| delete::TABLE),
         Kind::Start => first!(|_| power::START),
         Kind::Stop => first!(|_| power::STOP),
-        Kind::Reboot => first!(|context| match context.request {
-            Request::Reboot { hard: false } => power::SOFT_REBOOT,
+        Kind::Reboot => first!(|context| match context {
+            Context::Reboot(reboot) if reboot.request == PowerRequest::Reboot { hard: false } => power::SOFT_REBOOT,
             _ => power::HARD_REBOOT,
         }),
-        Kind::Rebuild => first!(|context| if context.reimages_root_volume() { rebuild::OF_ROOT_VOLUME } else { rebuild::TABLE }),
+        Kind::Rebuild => first!(|context| match context {
+            Context::Rebuild(rebuild) if rebuild.request.reimages_root_volume => rebuild::OF_ROOT_VOLUME,
+            _ => rebuild::TABLE,
+        }),
         Kind::Resize => first!(|context| {
             let stays = context.target.is_some() && !context.crosses_cells();
             if stays { same_cell_resize::TABLE } else { cross_cell_resize::TABLE }
@@ -91,20 +95,23 @@ pub fn table_of(context: &Context) -> Table {
 /// Steps of which the server must owe no undo when this operation begins: a move, and what ends it, take allocations and move fields for
 /// true, and take the records of older moves along.
 pub fn waits_for(context: &Context) -> BTreeSet<&'static str> {
-    match context.kind {
-        Kind::Resize | Kind::Confirm | Kind::Revert => {
-            ALL.iter().flat_map(|(_, table)| table.steps).filter(|step| step.next_move_waits).map(|step| step.name.as_str()).collect()
-        }
-        _ => BTreeSet::new(),
+    if !context.part().waits_for_moves_debts() {
+        return BTreeSet::new();
+    }
+    ALL.iter().flat_map(|(_, table)| table.steps).filter(|step| step.next_move_waits).map(|step| step.name.as_str()).collect()
+}
+
+/// Performs the first step of any operation within the request.
+pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
+    match context {
+        Context::Create(create) => create::accept(world, create, fence).await,
+        existing => accept::accept(world, existing, fence).await,
     }
 }
 
-/// Performs the first step within the request.
-pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
-    match context.kind {
-        Kind::Create => create::accept(world, context, fence).await,
-        _ => existing::accept(world, context, fence).await,
-    }
+/// Performs the first step of any operation as a step's act: for the successor of a conductor that died within the request.
+pub async fn accept_again(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
+    Ok(accept(world, context, fence).await?)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Attach and detach of a volume, at rest or between a move and its confirm (NOVA-DIFFERENCES L24).
 
-use super::accept::{accept_again, give_back};
-use super::context::{Context, Request};
+use super::accept::ACCEPT;
+use super::context::{Attach, AttachRequest, Detach, Head, Part, Place};
 use super::error::StepError;
 use super::history;
 use super::step::{Moot, Step, Table, Undo, work};
@@ -18,7 +18,7 @@ use uuid::Uuid;
 /// Attach.
 pub const ATTACH: Table = Table {
     steps: &[
-        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        ACCEPT,
         Step::reversible(StepName::ReserveVolume, work!(reserve_volume), Undo::By(work!(release_volume))),
         Step::reversible(StepName::ConnectVolume, work!(connect_volume), Undo::By(work!(take_volume_back))).moot_when(Moot::AttachedAnew),
         Step::forward(StepName::RecordVolume, work!(record_volume)),
@@ -29,7 +29,7 @@ pub const ATTACH: Table = Table {
 /// Detach.
 pub const DETACH: Table = Table {
     steps: &[
-        Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back))),
+        ACCEPT,
         Step::reversible(StepName::DisconnectVolume, work!(disconnect_volume), Undo::Nothing("a volume that is half out can only go"))
             .tried(4)
             .no_way_back(),
@@ -38,20 +38,12 @@ pub const DETACH: Table = Table {
     chooses: None,
 };
 
-fn volume_of(context: &Context) -> Result<(Uuid, Option<String>), StepError> {
-    match &context.request {
-        Request::AttachVolume { volume_id, device_name, .. } => Ok((*volume_id, device_name.clone())),
-        Request::DetachVolume { volume_id } => Ok((*volume_id, None)),
-        _ => Err(StepError::Refused("no volume is named".into())),
-    }
+fn here(part: &dyn Part) -> Result<Place, StepError> {
+    part.here().cloned().ok_or_else(|| StepError::Refused("the server has no host".into()))
 }
 
-fn here(context: &Context) -> Result<super::context::Place, StepError> {
-    context.here().cloned().ok_or_else(|| StepError::Refused("the server has no host".into()))
-}
-
-async fn reserve_volume(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let (volume, device) = volume_of(context)?;
+async fn reserve_volume(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
+    let (volume, device) = (context.request.volume_id, context.request.device_name.clone());
     let place = here(context)?;
     history::apply_and_notify(
         world,
@@ -67,13 +59,13 @@ async fn reserve_volume(world: &World, context: &mut Context, fence: Fence) -> R
     Ok(())
 }
 
-async fn release_volume(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let (volume, _) = volume_of(context)?;
+async fn release_volume(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
+    let volume = context.request.volume_id;
     Ok(world.volumes.delete_attachment(fence, context.derived_id(&format!("attachment:{volume}"))).await?)
 }
 
-async fn connect_volume(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let (volume_id, device) = volume_of(context)?;
+async fn connect_volume(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
+    let (volume_id, device) = (context.request.volume_id, context.request.device_name.clone());
     let place = here(context)?;
     let id = context.derived_id(&format!("attachment:{volume_id}"));
     let attachment = world.volumes.update_attachment(fence, id, &place.host, device.as_deref()).await?;
@@ -88,23 +80,22 @@ async fn connect_volume(world: &World, context: &mut Context, fence: Fence) -> R
     Ok(world.volumes.complete_attachment(fence, id).await?)
 }
 
-/// The host lets the volume go: the act of a detach, the undo of an attach.
-async fn disconnect_volume(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let (volume_id, _) = volume_of(context)?;
-    let place = here(context)?;
-    world.ask(context, &place, fence, HostCommand::DetachVolume { volume_id }).await.map(drop)
+/// The host takes the volume out of the guest.
+async fn disconnect(world: &World, head: &Head, fence: Fence, place: &Place, volume_id: Uuid) -> Result<(), StepError> {
+    world.ask(head, place, fence, HostCommand::DetachVolume { volume_id }).await.map(drop)
 }
 
-/// Undo of an attach. As a debt, not from a guest that has got the volume anew since.
-async fn take_volume_back(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    disconnect_volume(world, context, fence).await
+async fn disconnect_volume(world: &World, context: &mut Detach, fence: Fence) -> Result<(), StepError> {
+    disconnect(world, context, fence, &here(context)?, context.request.volume_id).await
 }
 
-async fn record_volume(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let (volume_id, device_name) = volume_of(context)?;
-    let Request::AttachVolume { tag, delete_on_termination, .. } = context.request.clone() else {
-        return Err(StepError::Refused("not an attach".into()));
-    };
+/// Undo of an attach.
+async fn take_volume_back(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
+    disconnect(world, context, fence, &here(context)?, context.request.volume_id).await
+}
+
+async fn record_volume(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
+    let AttachRequest { volume_id, device_name, tag, delete_on_termination } = context.request.clone();
     let place = here(context)?;
     let id = context.derived_id(&format!("attachment:{volume_id}"));
     let info = world.volumes.attachments_of(context.server).await?.into_iter().find(|attachment| attachment.id == id);
@@ -122,8 +113,8 @@ async fn record_volume(world: &World, context: &mut Context, fence: Fence) -> Re
 }
 
 /// The attachment goes, and with it what a move kept for the source (NOVA-DIFFERENCES L24); then the record of it.
-async fn forget_volume(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
-    let (volume_id, _) = volume_of(context)?;
+async fn forget_volume(world: &World, context: &mut Detach, fence: Fence) -> Result<(), StepError> {
+    let volume_id = context.request.volume_id;
     let place = here(context)?;
     for attachment in world.volumes.attachments_of(context.server).await? {
         if attachment.volume_id == volume_id {

@@ -21,7 +21,7 @@ use crate::db::cell::compute_nodes::ComputeNode;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 use crate::env::Env;
-use crate::saga::context::{Context, Place};
+use crate::saga::context::{Head, Place};
 use crate::services::image::{Image, ImageService};
 use crate::services::network::NetworkService;
 use crate::services::placement::PlacementService;
@@ -163,13 +163,13 @@ impl World {
 
     /// The image, with the rights of whoever asked for the operation. Hosts read any image's bytes: a step that names one to them asks
     /// here first.
-    pub async fn usable_image(&self, context: &Context, id: Uuid) -> Result<Image, StepError> {
-        Ok(self.images.visible_image(&context.caller, id).await?)
+    pub async fn usable_image(&self, head: &Head, id: Uuid) -> Result<Image, StepError> {
+        Ok(self.images.visible_image(&head.caller, id).await?)
     }
 
     /// Asks a host to do something for the context's server. A refusal, a failure and silence are errors.
-    pub async fn ask(&self, context: &Context, place: &Place, fence: Fence, command: HostCommand) -> Result<HostReply, StepError> {
-        let request = HostRequest { fence, operation: context.saga, command };
+    pub async fn ask(&self, head: &Head, place: &Place, fence: Fence, command: HostCommand) -> Result<HostReply, StepError> {
+        let request = HostRequest { fence, operation: head.saga, command };
         match self.hosts.request(&place.cell, &place.host, request, HOST_PATIENCE).await {
             Ok(HostReply::Refused { reason } | HostReply::Failed { reason }) => {
                 Err(StepError::Refused(format!("host {}: {reason}", place.host)))

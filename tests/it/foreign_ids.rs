@@ -246,7 +246,7 @@ fn a_list_of_servers_takes_a_bounded_query() {
 #[test]
 fn an_operation_reads_images_with_its_callers_rights() {
     use cellshift::domain::context::RequestContext;
-    use cellshift::saga::context::{Context, Kind, Request};
+    use cellshift::saga::context::{Context, Request};
     play_default(|stage| async move {
         let stranger = stage.user("sam", "elsewhere", "member").await;
         let theirs = image(&stage, &stranger, true).await;
@@ -254,7 +254,7 @@ fn an_operation_reads_images_with_its_callers_rights() {
         for (project, admitted) in [("demo", false), ("elsewhere", true)] {
             let project_id = identity.ensure_project(project).await.expect("a project").id;
             let caller = RequestContext { project_id, roles: vec!["member".into()], ..RequestContext::default() };
-            let context = Context::new(Uuid::from_u128(1), Kind::Start, caller, Uuid::from_u128(2), Request::Start);
+            let context = Context::new(Uuid::from_u128(1), caller, Uuid::from_u128(2), Request::Start);
             assert_eq!(stage.world().usable_image(&context, theirs).await.is_ok(), admitted, "{project}");
             stage.world().usable_image(&context, stage.image).await.expect("a public image");
         }

@@ -3,8 +3,8 @@
 use cellshift::db::cell::migrations::Migration;
 use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
-use cellshift::saga::context::{Context, Kind, Request};
-use cellshift::saga::cross_cell_resize::delete_hidden_records;
+use cellshift::saga::context::{ConfirmRequest, Context, Request};
+use cellshift::saga::steps::records::delete_hidden_records;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -176,7 +176,7 @@ fn what_an_older_move_owes_leaves_the_hidden_record_of_the_present_one() {
         let world = stage.world();
         let caller = RequestContext::default();
         let present = stage.migrations("cell1", server).await;
-        let mut older = Context::new(Uuid::from_u128(7), Kind::Confirm, caller, server, Request::Confirm { automatic: false });
+        let mut older = Context::new(Uuid::from_u128(7), caller, server, Request::Confirm(ConfirmRequest { automatic: false }));
         older.settling = true;
         let row = world.operations.ownership(server).await.expect("the journal answers").expect("an owner");
         let fence = Fence { server, epoch: row.epoch, attempt: row.attempt };

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::stage::{Stage, play, play_default};
 use cellshift::domain::context::RequestContext;
-use cellshift::saga::context::{Context, Kind, Request};
+use cellshift::saga::context::{Context, Request};
 use cellshift::virt::Operation;
 
 fn sorted(mut statuses: Vec<u16>) -> Vec<u16> {
@@ -46,7 +46,7 @@ fn an_operation_goes_on_when_its_client_goes_away() {
         let server = stage.create(stage.server()).await;
         let conductor = stage.running.tree.conductor.clone();
         let caller = RequestContext::default();
-        let mut asking = Box::pin(conductor.begin(Context::new(Uuid::from_u128(1), Kind::Stop, caller, server, Request::Stop)));
+        let mut asking = Box::pin(conductor.begin(Context::new(Uuid::from_u128(1), caller, server, Request::Stop)));
         assert!(futures::poll!(&mut asking).is_pending());
         drop(asking);
         stage.until("the server is off", || async { stage.member.status(server).await == "SHUTOFF" }).await;

@@ -16,7 +16,7 @@ use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Context, Kind, Request};
+use crate::saga::context::{Context, Request};
 use crate::saga::error::StepError;
 use crate::saga::journal::{Unreadable, replay};
 use crate::saga::machine::{Cursor, Effect, Event, Machine, Outcome, Side};
@@ -182,7 +182,7 @@ enum Commit {
 fn follow_up(ended: Uuid, server: Uuid) -> FollowUp {
     FollowUp::new(move |request, owner| {
         let id = Uuid::new_v5(&ended, b"delete");
-        let context = Context::new(id, Kind::Delete, request.caller.clone(), server, Request::Delete);
+        let context = Context::new(id, request.caller.clone(), server, Request::Delete);
         let json = serde_json::to_string(&context).ok()?;
         let tables = Tables::present(context.kind);
         let first = tables.of(&context).steps[0].name;
@@ -268,8 +268,10 @@ fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side
     if let Some(why) = &why {
         log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, request = flight.context.caller.request_id.as_str(), step = step.name.as_str(), side = side.as_str(), attempt = fence.attempt; "{}: {why}", outcome.event());
     }
-    if let (Outcome::NextCandidate(why), Some(target)) = (outcome, &flight.context.target) {
-        flight.context.refusals.push((target.host.clone(), why.clone()));
+    if let (Outcome::NextCandidate(why), Some(target)) = (outcome, flight.context.target.clone())
+        && let Some(candidates) = flight.context.part_mut().candidates_mut()
+    {
+        candidates.refusals.push((target.host, why.clone()));
     }
     let seq = flight.push(step.name, side, fence.attempt, outcome.event(), why.clone(), world.env.now());
     let effect = flight.machine.apply(table, outcome);

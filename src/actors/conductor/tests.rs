@@ -21,10 +21,10 @@ use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::server::{PowerState, VmState};
-use crate::saga::context::{Context, Kind, Place, Prior, Request};
-use crate::saga::cross_cell_resize::delete_hidden_records;
+use crate::saga::context::{Context, Place, Prior, Request, ResizeRequest};
 use crate::saga::refusal::Refusal;
-use crate::saga::resize::{fail_migration, return_source_allocation};
+use crate::saga::steps::allocation::return_source_allocation;
+use crate::saga::steps::records::{delete_hidden_records, fail_migration};
 use crate::services::ServiceError;
 
 /// A conductor of its own, which signs with this name.
@@ -44,12 +44,12 @@ async fn an_operation_holds_its_server_until_it_ends() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
-    let saga = conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
     let asked = played.asked().await;
     assert_eq!(asked.request.command, HostCommand::StartGuest);
     assert_eq!(played.world.operations.holder(server).await.unwrap(), Some(saga));
 
-    let second = conductor.begin(played.context(server, Kind::Stop, Request::Stop)).await.unwrap_err();
+    let second = conductor.begin(played.context(server, Request::Stop)).await.unwrap_err();
     let busy = format!("Cannot 'stop' instance {server} while it is in task_state powering-on");
     assert_eq!(second, Refusal::Conflict(busy));
 
@@ -64,10 +64,10 @@ async fn a_delete_waits_for_no_room_and_has_the_server_next() {
     let mut played = play().await;
     let conductor = conductor(&played, 1);
     let server = played.server(VmState::Stopped).await;
-    let saga = conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
     let asked = played.asked().await;
     for _ in 0..2 {
-        let other = conductor.begin(played.context(server, Kind::Delete, Request::Delete)).await;
+        let other = conductor.begin(played.context(server, Request::Delete)).await;
         assert_eq!(other, Ok(saga), "it follows the start");
     }
     asked.done();
@@ -86,7 +86,7 @@ async fn a_refusal_of_the_host_gives_the_server_back() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
-    conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    conductor.begin(played.context(server, Request::Start)).await.unwrap();
     played.asked().await.refused("out of memory");
     let undo = played.asked().await;
     assert!(matches!(undo.request.command, HostCommand::StopGuest { .. }), "the guest shall be off as it was");
@@ -103,7 +103,7 @@ async fn a_dead_migration_is_succeeded_under_a_higher_fence() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
-    conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    conductor.begin(played.context(server, Request::Start)).await.unwrap();
     let first = played.asked().await;
     assert!(conductor.kill_migration(server).await);
     let second = played.asked().await;
@@ -120,7 +120,7 @@ async fn the_next_life_of_the_conductor_goes_on_with_what_the_journal_holds() {
     let mut played = play().await;
     let server = played.server(VmState::Stopped).await;
     let first_life = conductor(&played, 10);
-    let saga = first_life.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    let saga = first_life.begin(played.context(server, Request::Start)).await.unwrap();
     let _unanswered = played.asked().await;
     first_life.next().addr().send(Shutdown).await.unwrap();
 
@@ -137,9 +137,9 @@ async fn past_the_limit_a_request_is_told_to_come_back() {
     let mut played = play().await;
     let conductor = conductor(&played, 1);
     let (one, two) = (played.server(VmState::Stopped).await, played.server(VmState::Stopped).await);
-    conductor.begin(played.context(one, Kind::Start, Request::Start)).await.unwrap();
+    conductor.begin(played.context(one, Request::Start)).await.unwrap();
     let asked = played.asked().await;
-    let refusal = conductor.begin(played.context(two, Kind::Start, Request::Start)).await.unwrap_err();
+    let refusal = conductor.begin(played.context(two, Request::Start)).await.unwrap_err();
     assert!(matches!(refusal, Refusal::Unavailable(_)), "{refusal:?}");
     assert_eq!(played.world.operations.holder(two).await.unwrap(), None);
     asked.done();
@@ -154,7 +154,7 @@ async fn a_refusal_that_the_journal_did_not_take_in_is_not_told_as_one() {
     let journal = played.world.api.db().clone();
     let broken = "CREATE TRIGGER broken BEFORE UPDATE ON sagas WHEN NEW.state = 'unwound' BEGIN SELECT RAISE(ABORT, 'broken'); END";
     journal.write(move |conn| Ok(diesel::sql_query(broken).execute(conn)?)).await.unwrap();
-    let told = conductor.begin(played.context(server, Kind::Stop, Request::Stop)).await.unwrap_err();
+    let told = conductor.begin(played.context(server, Request::Stop)).await.unwrap_err();
     assert!(matches!(&told, Refusal::Unavailable(why) if why.contains("in vm_state stopped")), "{told:?}");
 
     journal.write(|conn| Ok(diesel::sql_query("DROP TRIGGER broken").execute(conn)?)).await.unwrap();
@@ -171,7 +171,7 @@ async fn a_request_that_was_overtaken_is_not_told_that_nothing_was_begun() {
     let successors = Fence { attempt: known.attempt + 2, ..known };
     played.world.cells["cell1"].db.apply(successors, CellTxn::new()).await.unwrap();
     let conductor = conductor(&played, 10);
-    let refusal = conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap_err();
+    let refusal = conductor.begin(played.context(server, Request::Start)).await.unwrap_err();
     assert!(matches!(refusal, Refusal::Overtaken(_)) && !refusal.is_definite(), "{refusal:?}");
     played.asked().await.done();
     conductor.until_at_rest(server).await.unwrap();
@@ -181,7 +181,7 @@ async fn a_request_that_was_overtaken_is_not_told_that_nothing_was_begun() {
 /// A hard reboot of a server that ran has ended and owes these acts; the server is in ERROR.
 pub(super) async fn owed(played: &Played, steps: &[&str]) -> Uuid {
     let server = played.server(VmState::Error).await;
-    let mut context = played.context(server, Kind::Reboot, Request::Reboot { hard: true });
+    let mut context = played.context(server, Request::Reboot { hard: true });
     let (cell, instance) = crate::saga::accept::find(&played.world, server).await.unwrap();
     let node = played.world.node_on(&cell, instance.host.as_deref().unwrap()).await.unwrap();
     context.prior = Some(Prior { vm_state: VmState::Active, running: true, launched: true });
@@ -296,7 +296,7 @@ async fn a_debt_that_is_being_tried_keeps_no_request_waiting() {
     let server = owed(&played, &["start_guest"]).await;
     let paying = paid_by(&conductor);
     let hanging = played.asked().await;
-    let reboot = played.context(server, Kind::Reboot, Request::Reboot { hard: true });
+    let reboot = played.context(server, Request::Reboot { hard: true });
     let saga = conductor.begin(reboot).await.expect("the host that hangs is no reason to refuse");
     for _ in 0..3 {
         let asked = played.asked().await;
@@ -320,11 +320,11 @@ async fn whoever_meets_an_operation_that_cannot_end_is_told_why() {
     let journal = played.world.api.db().clone();
     let full = "CREATE TRIGGER full BEFORE UPDATE ON sagas WHEN NEW.state = 'done' BEGIN SELECT RAISE(ABORT, 'no room'); END";
     journal.write(move |conn| Ok(diesel::sql_query(full).execute(conn)?)).await.unwrap();
-    conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    conductor.begin(played.context(server, Request::Start)).await.unwrap();
     played.asked().await.done();
     let told = async {
         loop {
-            match conductor.begin(played.context(server, Kind::Stop, Request::Stop)).await {
+            match conductor.begin(played.context(server, Request::Stop)).await {
                 Err(Refusal::Unavailable(why)) => return why,
                 Err(Refusal::Conflict(_)) => {}
                 other => panic!("{other:?}"),
@@ -337,7 +337,7 @@ async fn whoever_meets_an_operation_that_cannot_end_is_told_why() {
     journal.write(|conn| Ok(diesel::sql_query("DROP TRIGGER full").execute(conn)?)).await.unwrap();
     conductor.until_at_rest(server).await.unwrap();
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
-    conductor.begin(played.context(server, Kind::Stop, Request::Stop)).await.unwrap();
+    conductor.begin(played.context(server, Request::Stop)).await.unwrap();
 }
 
 #[actix::test]
@@ -345,7 +345,7 @@ async fn a_debt_of_another_releases_step_asks_for_an_operator_and_stands() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Active).await;
-    owes(&played, &played.context(server, Kind::Stop, Request::Stop), "undo", &["carry_over"]).await;
+    owes(&played, &played.context(server, Request::Stop), "undo", &["carry_over"]).await;
     let debts = async |played: &Played| played.world.operations.debts(Some(server)).await.unwrap();
     while !debts(&played).await[0].needs_operator {
         assert!(debts(&played).await[0].tries < 10, "it asks too late");
@@ -353,7 +353,7 @@ async fn a_debt_of_another_releases_step_asks_for_an_operator_and_stands() {
     }
     let [debt] = &debts(&played).await[..] else { panic!("it does not stand") };
     assert_eq!((debt.tries, debt.reason.as_str()), (10, "this release does not know the step carry_over"));
-    conductor.begin(played.context(server, Kind::Stop, Request::Stop)).await.unwrap();
+    conductor.begin(played.context(server, Request::Stop)).await.unwrap();
 }
 
 #[actix::test]
@@ -362,7 +362,7 @@ async fn a_move_waits_for_what_an_older_one_owes_of_what_it_builds_upon() {
     let conductor = conductor(&played, 10);
     let move_of = |server| {
         let flavor = Box::new(Flavor { id: "1".into(), name: "small".into(), ..Flavor::default() });
-        played.context(server, Kind::Resize, Request::Resize { flavor, migrate: true, host: None, cross_cell_allowed: true })
+        played.context(server, Request::Resize(Box::new(ResizeRequest { flavor, migrate: true, host: None, cross_cell_allowed: true })))
     };
     let debts = async |server| played.world.operations.debts(Some(server)).await.unwrap().len();
     let (owing, refusing) = (played.server(VmState::Active).await, played.server(VmState::Active).await);
@@ -382,14 +382,14 @@ async fn a_move_waits_for_what_an_older_one_owes_of_what_it_builds_upon() {
     let standing = played.world.operations.debts(Some(refusing)).await.unwrap();
     let [debt] = &standing[..] else { panic!("{standing:?}") };
     assert!(debt.tries <= 3, "once for the request, besides what the conductor tries meanwhile, not {} times", debt.tries);
-    conductor.begin(played.context(refusing, Kind::Stop, Request::Stop)).await.unwrap();
+    conductor.begin(played.context(refusing, Request::Stop)).await.unwrap();
 }
 
 #[actix::test]
 async fn a_debt_that_is_paid_late_touches_only_what_is_still_the_debtors() {
     let played = play().await;
     let (world, server) = (&played.world, played.server(VmState::Active).await);
-    let mut context = played.context(server, Kind::Delete, Request::Delete);
+    let mut context = played.context(server, Request::Delete);
     context.settling = true;
     let (cell, instance) = crate::saga::accept::find(world, server).await.unwrap();
     let node = world.node_on(&cell, instance.host.as_deref().unwrap()).await.unwrap();
@@ -413,7 +413,7 @@ async fn a_debt_that_is_paid_late_touches_only_what_is_still_the_debtors() {
 async fn a_claim_that_comes_after_its_undo_is_refused() {
     let played = play().await;
     let (world, server) = (&played.world, played.server(VmState::Active).await);
-    let mut context = played.context(server, Kind::Resize, Request::Revert);
+    let mut context = played.context(server, Request::Revert);
     let act = played.fence(server).await;
     let undo = Fence { attempt: act.attempt + 1, ..act };
     // The move holds nothing yet, and may not any more.
@@ -426,7 +426,7 @@ async fn a_claim_that_comes_after_its_undo_is_refused() {
 async fn a_record_of_a_move_that_comes_after_its_undo_is_refused() {
     let played = play().await;
     let (world, server) = (&played.world, played.server(VmState::Active).await);
-    let mut context = played.context(server, Kind::Delete, Request::Delete);
+    let mut context = played.context(server, Request::Delete);
     context.source =
         Some(Place { cell: "cell1".into(), host: "host1".into(), node: "host1".into(), provider: server, availability_zone: None });
     let act = played.fence(server).await;

@@ -10,7 +10,7 @@ use crate::actors::played::{Played, play_leased};
 use crate::db::api::leases::LEASE;
 use crate::db::api::operations::{JournalEntry, Lease};
 use crate::domain::server::VmState;
-use crate::saga::context::{Kind, Request};
+use crate::saga::context::Request;
 
 const SHORT: Duration = Duration::from_millis(1500);
 
@@ -18,7 +18,7 @@ const SHORT: Duration = Duration::from_millis(1500);
 async fn begun(played: &Played, through: &Worker) -> (Uuid, Uuid) {
     let server = played.server(VmState::Stopped).await;
     let conductor = ConductorHandle::new(through.clone(), [], 10);
-    let saga = conductor.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+    let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
     (server, saga)
 }
 
@@ -173,7 +173,7 @@ async fn new_operations_go_to_one_conductor_after_the_other_and_past_one_that_sl
     let mut owners = Vec::new();
     for _ in 0..4 {
         let server = played.server(VmState::Stopped).await;
-        let saga = both.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+        let saga = both.begin(played.context(server, Request::Start)).await.unwrap();
         owners.push(lease(&played, saga).await.owner);
         played.asked().await.done();
         both.until_at_rest(server).await.unwrap();
@@ -189,7 +189,7 @@ async fn new_operations_go_to_one_conductor_after_the_other_and_past_one_that_sl
     tokio::time::timeout(Duration::from_secs(20), missed).await.expect("it is missed");
     for _ in 0..2 {
         let server = played.server(VmState::Stopped).await;
-        let saga = both.begin(played.context(server, Kind::Start, Request::Start)).await.unwrap();
+        let saga = both.begin(played.context(server, Request::Start)).await.unwrap();
         assert_eq!(lease(&played, saga).await.owner, "two");
         played.asked().await.done();
         both.until_at_rest(server).await.unwrap();

@@ -12,13 +12,14 @@ use crate::domain::migration::MigrationType;
 
 /// Remembers what was to begin.
 #[derive(Default)]
-struct Begun(Mutex<Vec<(Uuid, Request)>>);
+struct Begun(Mutex<Vec<SagaContext>>);
 
 #[async_trait::async_trait]
 impl BeginOperation for Begun {
     async fn begin(&self, context: SagaContext) -> Result<Uuid, Refusal> {
-        self.0.lock().unwrap().push((context.server, context.request));
-        Ok(context.saga)
+        let saga = context.saga;
+        self.0.lock().unwrap().push(context);
+        Ok(saga)
     }
 }
 
@@ -86,7 +87,9 @@ async fn only_what_has_waited_longer_than_the_window_is_confirmed() {
     }
     let (periodic, begun) = periodic(&played, Duration::from_secs(3600));
     look(&periodic).await;
-    assert_eq!(*begun.0.lock().unwrap(), [(old, Request::Confirm { automatic: true })]);
+    let begun = begun.0.lock().unwrap();
+    let [SagaContext::Confirm(confirm)] = &begun[..] else { panic!("not one confirm: {begun:?}") };
+    assert_eq!((confirm.server, confirm.request.automatic), (old, true));
 }
 
 #[actix::test]
@@ -127,7 +130,7 @@ async fn a_guest_that_an_operation_has_in_hand_is_left_to_it() {
     let played = play().await;
     let server = played.server(VmState::Active).await;
     *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::Shutdown)];
-    let context = played.context(server, Kind::Reboot, Request::Reboot { hard: true });
+    let context = played.context(server, Request::Reboot { hard: true });
     let json = serde_json::to_string(&context).unwrap();
     played.world.operations.begin(NewSaga::new(context.saga, server, ("reboot", 1), "accept", json, "test")).await.unwrap();
     let (periodic, _) = periodic(&played, Duration::ZERO);

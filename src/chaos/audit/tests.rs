@@ -10,7 +10,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::host_protocol::GuestReport;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::{PowerState, TaskState, VmState};
-use crate::saga::context::{Context, Kind, Request};
+use crate::saga::context::{Context, Request};
 use crate::saga::step::Class;
 use crate::saga::tables;
 
@@ -214,7 +214,7 @@ fn i11_i12_sagas_and_tasks() {
 /// Puts an operation that stops server A at this step.
 fn stops(world: &mut super::Snapshot, step: &str) {
     let id = Uuid::from_u128(77);
-    let context = Context::new(id, Kind::Stop, RequestContext::default(), A, Request::Stop);
+    let context = Context::new(id, RequestContext::default(), A, Request::Stop);
     let mut lines = vec![("accept", "act", "begun"), ("accept", "act", "ok"), ("begin", "act", "begun"), ("begin", "act", "ok")];
     if step == "record_stopped" {
         lines.extend([("stop_guest", "act", "begun"), ("stop_guest", "act", "ok")]);

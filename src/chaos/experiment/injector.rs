@@ -209,7 +209,7 @@ impl Injector {
         let saga = call.saga.ok_or_else(|| format!("there is no move whose {side} could be meant"))?;
         let record = self.operations.saga(saga).await.map_err(|error| error.to_string())?;
         let context = record.and_then(|record| serde_json::from_str::<Context>(&record.context).ok());
-        let place = context.and_then(|context| if side == "source" { context.source } else { context.target });
+        let place = context.and_then(|context| if side == "source" { context.source.clone() } else { context.target.clone() });
         place.ok_or_else(|| format!("operation {saga} has no {side} yet"))
     }
 }

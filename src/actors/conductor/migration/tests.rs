@@ -8,7 +8,7 @@ use crate::actors::supervision::{ChildDied, Children, Verdict};
 use crate::db::api::leases::TakeOver;
 use crate::db::api::operations::NewSaga;
 use crate::domain::server::VmState;
-use crate::saga::context::{Kind, Request};
+use crate::saga::context::Request;
 use crate::saga::tables::{accept, table_of};
 
 /// What the conductor of a migration hears of it.
@@ -68,7 +68,7 @@ impl Handler<Run> for Parent {
 /// An accepted start of a stopped server, run by a migration.
 async fn migration(played: &Played) -> (Uuid, Addr<Parent>, Addr<Migration>, mpsc::UnboundedReceiver<Heard>) {
     let server = played.server(VmState::Stopped).await;
-    let mut context = played.context(server, Kind::Start, Request::Start);
+    let mut context = played.context(server, Request::Start);
     let json = serde_json::to_string(&context).unwrap();
     let first = table_of(&context).steps[0].name.as_str();
     let fence = played.world.operations.begin(NewSaga::new(context.saga, server, ("start", 1), first, json, "test")).await.unwrap();

@@ -11,7 +11,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::policy::Target;
 use crate::http::compute::answer::{conflict, not_found};
 use crate::http::error::ApiError;
-use crate::saga::context::{Context, Kind, Request};
+use crate::saga::context::{Context, Request};
 use crate::saga::refusal::Refusal;
 
 /// Makes a 404 for a server that does not exist or that the caller may not know of.
@@ -92,8 +92,8 @@ impl ComputeApi {
     }
 
     /// Starts an operation on the server. Its id is also the id of the move's migration.
-    pub async fn begin(&self, caller: &RequestContext, kind: Kind, server: &Instance, request: Request) -> Result<Uuid, ApiError> {
-        let mut context = Context::new(self.env.uuid(), kind, caller.clone(), server.uuid, request);
+    pub async fn begin(&self, caller: &RequestContext, server: &Instance, request: Request) -> Result<Uuid, ApiError> {
+        let mut context = Context::new(self.env.uuid(), caller.clone(), server.uuid, request);
         context.project_id = server.project_id.clone();
         context.user_id = server.user_id.clone();
         context.display_name = server.display_name.clone();

@@ -15,7 +15,7 @@ use crate::domain::server::VmState;
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, empty};
 use crate::http::error::ApiError;
-use crate::saga::context::{Kind, Request};
+use crate::saga::context::Request;
 
 /// Answers `DELETE /servers/{id}`.
 pub async fn delete(api: web::Data<ComputeApi>, Caller(caller): Caller, id: web::Path<String>) -> Answer {
@@ -39,7 +39,7 @@ impl ComputeApi {
     async fn delete_found(&self, caller: RequestContext, located: &Located) -> Result<(), ApiError> {
         let server = &located.instance;
         if !self.source_is_silent(located).await? {
-            match self.begin(&caller, Kind::Delete, server, Request::Delete).await {
+            match self.begin(&caller, server, Request::Delete).await {
                 // The cell may have gone down meanwhile.
                 Err(error) if error.status == StatusCode::SERVICE_UNAVAILABLE && self.source_is_silent(located).await? => {}
                 begun => return begun.map(drop),

@@ -19,7 +19,7 @@ use crate::http::compute::schema::as_bool;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
-use crate::saga::context::{Kind, Request};
+use crate::saga::context::{AttachRequest, DetachRequest, Request};
 use crate::services::ServiceError;
 use crate::services::volume::Volume;
 
@@ -89,9 +89,13 @@ async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Api
     let device = device_name(&server, wanted["device"].as_str())?;
     let delete = as_bool(&wanted["delete_on_termination"]);
     let tag = wanted["tag"].as_str().map(str::to_owned);
-    let request =
-        Request::AttachVolume { volume_id: volume.id, device_name: Some(device.clone()), tag: tag.clone(), delete_on_termination: delete };
-    api.begin(&caller, Kind::AttachVolume, &located.instance, request).await?;
+    let request = Request::AttachVolume(AttachRequest {
+        volume_id: volume.id,
+        device_name: Some(device.clone()),
+        tag: tag.clone(),
+        delete_on_termination: delete,
+    });
+    api.begin(&caller, &located.instance, request).await?;
     if version.at_least(101) {
         return empty(StatusCode::ACCEPTED);
     }
@@ -199,7 +203,7 @@ async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::P
         return Err(bad_request("Cannot detach a root device volume"));
     }
     if let Some(volume_id) = device.volume_id {
-        api.begin(&caller, Kind::DetachVolume, &located.instance, Request::DetachVolume { volume_id }).await?;
+        api.begin(&caller, &located.instance, Request::DetachVolume(DetachRequest { volume_id })).await?;
     }
     empty(StatusCode::ACCEPTED)
 }

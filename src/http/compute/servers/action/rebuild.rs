@@ -22,7 +22,7 @@ use crate::http::compute::servers::view::Purpose;
 use crate::http::compute::servers::{access, quota, schemas};
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
-use crate::saga::context::{Kind, RebuildRequest, Request};
+use crate::saga::context::{RebuildRequest, Request};
 use crate::services::image::Image;
 use crate::services::volume::Volume;
 
@@ -44,7 +44,7 @@ pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
     let admin_pass = Secret::new(given.unwrap_or_else(|| password(asked.api.env.uuid())));
     let sealed = Some(sealed(asked, &admin_pass).await);
     let request = RebuildRequest { sealed, reimages_root_volume, ..rebuild_request(&located, wanted, &image, key.as_ref()) };
-    asked.api.begin(asked.caller, Kind::Rebuild, &located.instance, Request::Rebuild(Box::new(request))).await?;
+    asked.api.begin(asked.caller, &located.instance, Request::Rebuild(Box::new(request))).await?;
     let new_image = (root.is_none() || reimages_root_volume).then_some(&image);
     keep_rest(asked, &located, wanted, new_image, key).await?;
     let mut server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;

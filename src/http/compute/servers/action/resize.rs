@@ -14,7 +14,7 @@ use crate::http::compute::servers::create::networks::service_error;
 use crate::http::compute::servers::create::request::id_of_reference;
 use crate::http::compute::servers::{access, quota, schemas};
 use crate::http::error::{ApiError, ErrorForm};
-use crate::saga::context::{Kind, Request};
+use crate::saga::context::{ConfirmRequest, Request, ResizeRequest};
 use crate::services::ServiceError;
 
 /// The policy rule that lets a move leave its cell.
@@ -30,8 +30,8 @@ pub(super) async fn resize(asked: &Asked<'_>) -> Answer {
     quota::check_growth(asked.catalog, asked.caller, &located.instance.project_id, &located.instance.flavor, &flavor).await?;
     check_image_access(asked, &located.instance).await?;
     let cross_cell_allowed = may_leave_cell(asked, &located.instance) && !has_qos_port(asked, &located.instance).await?;
-    let request = Request::Resize { flavor: Box::new(flavor), migrate: false, host: None, cross_cell_allowed };
-    asked.api.begin(asked.caller, Kind::Resize, &located.instance, request).await?;
+    let request = Request::Resize(Box::new(ResizeRequest { flavor: Box::new(flavor), migrate: false, host: None, cross_cell_allowed }));
+    asked.api.begin(asked.caller, &located.instance, request).await?;
     if let Some(mode) = wanted["OS-DCF:diskConfig"].as_str() {
         let uuid = located.instance.uuid;
         let change = InstanceChange { auto_disk_config: Some(mode == "AUTO"), ..InstanceChange::default() };
@@ -55,14 +55,14 @@ pub(super) async fn migrate(asked: &Asked<'_>) -> Answer {
         check_host(asked, &located, host, may_leave, qos).await?;
     }
     let flavor = Box::new(located.instance.flavor.clone());
-    let request = Request::Resize { flavor, migrate: true, host, cross_cell_allowed: may_leave && !qos };
-    asked.api.begin(asked.caller, Kind::Resize, &located.instance, request).await?;
+    let request = Request::Resize(Box::new(ResizeRequest { flavor, migrate: true, host, cross_cell_allowed: may_leave && !qos }));
+    asked.api.begin(asked.caller, &located.instance, request).await?;
     empty(StatusCode::ACCEPTED)
 }
 
 pub(super) async fn confirm(asked: &Asked<'_>) -> Answer {
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:confirm_resize").await?;
-    asked.api.begin(asked.caller, Kind::Confirm, &located.instance, Request::Confirm { automatic: false }).await?;
+    asked.api.begin(asked.caller, &located.instance, Request::Confirm(ConfirmRequest { automatic: false })).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
@@ -73,7 +73,7 @@ pub(super) async fn revert(asked: &Asked<'_>) -> Answer {
     if let (VmState::Resized, Some(old)) = (instance.vm_state, &instance.old_flavor) {
         quota::check_regrowth(asked.catalog, asked.caller, &instance.project_id, &instance.flavor, old).await?;
     }
-    asked.api.begin(asked.caller, Kind::Revert, &located.instance, Request::Revert).await?;
+    asked.api.begin(asked.caller, &located.instance, Request::Revert).await?;
     empty(StatusCode::ACCEPTED)
 }
 

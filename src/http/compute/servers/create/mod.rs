@@ -37,7 +37,7 @@ use crate::http::compute::schema::excerpt;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
-use crate::saga::context::{Context, CreateRequest, Kind, Request};
+use crate::saga::context::{Context, CreateRequest, Request};
 use crate::services::image::Image;
 
 /// Answers `POST /servers`.
@@ -216,12 +216,9 @@ async fn check_zone(api: &ComputeApi, wanted: &NewServerRequest) -> Result<(), A
 async fn begin_all(api: &ComputeApi, caller: &RequestContext, plan: &Plan) -> Result<Vec<Instance>, ApiError> {
     let mut made = Vec::new();
     for at in 0..plan.wanted.max_count {
-        let context = context(api, caller, plan, at);
-        let instance = match &context.request {
-            Request::Create(create) => create.instance.instance.clone(),
-            _ => return Err(bad_request("This is not a request to create a server.")),
-        };
-        match api.operations.begin(context).await {
+        let request = create_request(api, caller, plan, at);
+        let instance = request.instance.instance.clone();
+        match api.operations.begin(context(api, caller, plan, request)).await {
             Ok(_) => made.push(instance),
             Err(_) if at >= plan.wanted.min_count => break,
             Err(refusal) => {
@@ -250,16 +247,15 @@ async fn sealed(api: &ComputeApi, body: &Document, plan: &Plan) -> Sealed {
     body.judge(move |_| secrets.sealed(|bytes| env.seal(bytes))).await
 }
 
-fn context(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i64) -> Context {
+fn create_request(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i64) -> CreateRequest {
     let server = api.env.uuid();
     let instance = instance(caller, plan, server, at, api.env.now());
-    let display_name = instance.display_name.clone();
     let config_drive = config_drive(plan, &instance);
     let wanted = &plan.wanted;
     let mut bundle = InstanceBundle::new(instance);
     bundle.metadata = wanted.metadata.clone();
     bundle.tags = wanted.tags.clone();
-    let create = CreateRequest {
+    CreateRequest {
         request_spec: Box::new(request_spec(caller, plan, server)),
         networks: plan.interfaces.for_server(&api.env),
         volumes: plan.disks.for_server(&api.env),
@@ -268,8 +264,12 @@ fn context(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i64) -> C
         sealed: plan.sealed.clone(),
         instance: Box::new(bundle),
         room: plan.room.clone(),
-    };
-    let mut context = Context::new(api.env.uuid(), Kind::Create, caller.clone(), server, Request::Create(Box::new(create)));
+    }
+}
+
+fn context(api: &ComputeApi, caller: &RequestContext, plan: &Plan, request: CreateRequest) -> Context {
+    let (server, display_name) = (request.instance.instance.uuid, request.instance.instance.display_name.clone());
+    let mut context = Context::new(api.env.uuid(), caller.clone(), server, Request::Create(Box::new(request)));
     context.display_name = display_name;
     context.volume_backed = plan.disks.volume_backed;
     context

@@ -1,0 +1,169 @@
+//! The context of a saga: its request, the facts that it read at its beginning, and the results of its steps. The whole is stored with each
+//! step's end, so that a successor needs nothing else.
+//!
+//! A context is one of several typed parts. Each part has the facts of its server ([`ServerFacts`]), and these have the [`Head`]; the
+//! three are stored as one flat object. A new operation needs a part, a variant of [`Context`] and of [`Request`], and a table.
+
+mod create;
+mod delete;
+mod end_of_move;
+mod facts;
+pub mod first_boot;
+mod part;
+mod power;
+mod rebuild;
+mod request;
+mod resize;
+#[cfg(test)]
+mod tests;
+mod volume;
+
+use std::ops::{Deref, DerefMut};
+
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::domain::context::RequestContext;
+use crate::domain::server::named_states;
+pub use create::Create;
+pub use delete::Delete;
+pub use end_of_move::{Confirm, Revert};
+pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
+pub use part::{Part, View};
+pub use power::Power;
+pub use rebuild::Rebuild;
+use request::as_request;
+pub use request::{
+    AttachRequest, ConfirmRequest, CreateRequest, DetachRequest, PowerRequest, RebuildRequest, Request, RequestedNetwork, RequestedVolume,
+    ResizeRequest,
+};
+pub use resize::Resize;
+pub use volume::{Attach, Detach};
+
+named_states! {
+    /// The kinds of sagas.
+    Kind {
+        Create = "create",
+        Delete = "delete",
+        Start = "start",
+        Stop = "stop",
+        Reboot = "reboot",
+        Rebuild = "rebuild",
+        Resize = "resize",
+        Confirm = "confirm",
+        Revert = "revert",
+        AttachVolume = "attach_volume",
+        DetachVolume = "detach_volume",
+    }
+}
+
+/// The state that a saga carries from step to step.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Context {
+    Create(Create),
+    Delete(Delete),
+    Start(Power),
+    Stop(Power),
+    Reboot(Power),
+    Rebuild(Rebuild),
+    Resize(Resize),
+    Confirm(Confirm),
+    Revert(Revert),
+    AttachVolume(Attach),
+    DetachVolume(Detach),
+}
+
+impl Context {
+    /// Makes the context of a new saga.
+    pub fn new(saga: Uuid, caller: RequestContext, server: Uuid, request: Request) -> Context {
+        let facts = |kind| ServerFacts::new(Head::new(saga, kind, caller.clone(), server));
+        let power = |kind, request| Power { facts: facts(kind), request, awaits_confirm: false };
+        match request {
+            Request::Create(request) => Context::Create(Create { facts: facts(Kind::Create), request, candidates: Candidates::default() }),
+            Request::Delete => Context::Delete(Delete { facts: facts(Kind::Delete), volumes_to_delete: Vec::new() }),
+            Request::Start => Context::Start(power(Kind::Start, PowerRequest::Start)),
+            Request::Stop => Context::Stop(power(Kind::Stop, PowerRequest::Stop)),
+            Request::Reboot { hard } => Context::Reboot(power(Kind::Reboot, PowerRequest::Reboot { hard })),
+            Request::Rebuild(request) => Context::Rebuild(Rebuild { facts: facts(Kind::Rebuild), request }),
+            Request::Resize(request) => {
+                let (facts, candidates) = (facts(Kind::Resize), Candidates::default());
+                Context::Resize(Resize { facts, request, candidates, snapshot: None, manifest: None })
+            }
+            Request::Confirm(request) => Context::Confirm(Confirm { facts: facts(Kind::Confirm), request }),
+            Request::Revert => Context::Revert(Revert { facts: facts(Kind::Revert), running_before_move: false }),
+            Request::AttachVolume(request) => Context::AttachVolume(Attach { facts: facts(Kind::AttachVolume), request }),
+            Request::DetachVolume(request) => Context::DetachVolume(Detach { facts: facts(Kind::DetachVolume), request }),
+        }
+    }
+
+    /// Returns the operation's part, for code that all operations share.
+    pub fn part(&self) -> &dyn Part {
+        match self {
+            Context::Create(part) => part,
+            Context::Delete(part) => part,
+            Context::Start(part) | Context::Stop(part) | Context::Reboot(part) => part,
+            Context::Rebuild(part) => part,
+            Context::Resize(part) => part,
+            Context::Confirm(part) => part,
+            Context::Revert(part) => part,
+            Context::AttachVolume(part) => part,
+            Context::DetachVolume(part) => part,
+        }
+    }
+
+    /// See [`Context::part`].
+    pub fn part_mut(&mut self) -> &mut dyn Part {
+        match self {
+            Context::Create(part) => part,
+            Context::Delete(part) => part,
+            Context::Start(part) | Context::Stop(part) | Context::Reboot(part) => part,
+            Context::Rebuild(part) => part,
+            Context::Resize(part) => part,
+            Context::Confirm(part) => part,
+            Context::Revert(part) => part,
+            Context::AttachVolume(part) => part,
+            Context::DetachVolume(part) => part,
+        }
+    }
+}
+
+impl Deref for Context {
+    type Target = ServerFacts;
+
+    fn deref(&self) -> &ServerFacts {
+        self.part()
+    }
+}
+
+impl DerefMut for Context {
+    fn deref_mut(&mut self) -> &mut ServerFacts {
+        self.part_mut()
+    }
+}
+
+impl<'de> Deserialize<'de> for Context {
+    /// Reads the stored form of this release and of those that stored every field for every kind.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Context, D::Error> {
+        fn part<P: DeserializeOwned, E: Error>(stored: Value) -> Result<P, E> {
+            serde_json::from_value(stored).map_err(E::custom)
+        }
+        let stored = Value::deserialize(deserializer)?;
+        let kind = Kind::deserialize(&stored["kind"]).map_err(D::Error::custom)?;
+        Ok(match kind {
+            Kind::Create => Context::Create(part(stored)?),
+            Kind::Delete => Context::Delete(part(stored)?),
+            Kind::Start => Context::Start(part(stored)?),
+            Kind::Stop => Context::Stop(part(stored)?),
+            Kind::Reboot => Context::Reboot(part(stored)?),
+            Kind::Rebuild => Context::Rebuild(part(stored)?),
+            Kind::Resize => Context::Resize(part(stored)?),
+            Kind::Confirm => Context::Confirm(part(stored)?),
+            Kind::Revert => Context::Revert(part(stored)?),
+            Kind::AttachVolume => Context::AttachVolume(part(stored)?),
+            Kind::DetachVolume => Context::DetachVolume(part(stored)?),
+        })
+    }
+}

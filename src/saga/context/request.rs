@@ -1,0 +1,222 @@
+//! The request of an operation: its caller's words, with the ids of all that is to be made.
+
+use std::collections::BTreeMap;
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::Uuid;
+
+use crate::db::cell::bundle::InstanceBundle;
+use crate::domain::flavor::Flavor;
+use crate::domain::quota::CountedRoom;
+use crate::domain::request_spec::RequestSpec;
+use crate::domain::secret::Sealed;
+
+/// A request for an operation on a server.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub enum Request {
+    Create(Box<CreateRequest>),
+    Delete,
+    Start,
+    Stop,
+    Reboot {
+        hard: bool,
+    },
+    Rebuild(Box<RebuildRequest>),
+    /// A resize, or a cold migration if the flavor stays the same.
+    Resize(Box<ResizeRequest>),
+    Confirm(ConfirmRequest),
+    Revert,
+    AttachVolume(AttachRequest),
+    DetachVolume(DetachRequest),
+}
+
+/// A server to make. Ports and volumes are named or described; new ones have their ids already.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CreateRequest {
+    /// The record, its metadata and tags, as the API shows them until a cell has the server.
+    pub instance: Box<InstanceBundle>,
+    pub request_spec: Box<RequestSpec>,
+    /// The interfaces, in the guest's order.
+    pub networks: Vec<RequestedNetwork>,
+    /// Block devices, the root first if it is a volume.
+    pub volumes: Vec<RequestedVolume>,
+    /// A host that an administrator demands.
+    pub host: Option<String>,
+    /// The configuration that the guest reads at its first boot.
+    pub config_drive: serde_json::Value,
+    /// The guest's secrets, until the operation ends; its user data until the build request has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+    /// The project's room, checked again when the server is accepted; none if the caller is not limited.
+    #[serde(default)]
+    pub room: Option<CountedRoom>,
+}
+
+impl CreateRequest {
+    /// Removes user data and files from the record, where older releases kept them.
+    pub(super) fn forget_files(&mut self) {
+        self.instance.instance.user_data = None;
+        self.instance.instance.injected_files = serde_json::Value::Array(Vec::new());
+    }
+}
+
+/// A network interface of a new server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RequestedNetwork {
+    /// The port to use, or the id of the port to make.
+    pub port_id: Uuid,
+    /// The network of a port to make; none if the port exists.
+    pub network_id: Option<Uuid>,
+    pub fixed_ip: Option<String>,
+    pub tag: Option<String>,
+    /// The security groups of a port to make; none for the project's default group.
+    #[serde(default)]
+    pub security_groups: Vec<Uuid>,
+}
+
+/// A volume of a new server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RequestedVolume {
+    /// The volume to use, or the id of the volume to make.
+    pub volume_id: Uuid,
+    /// The size in GiB of a volume to make; none if the volume exists.
+    pub create_gb: Option<i32>,
+    /// The image that fills a volume to make.
+    pub image_id: Option<Uuid>,
+    /// The type of a volume to make; none for the default.
+    #[serde(default)]
+    pub volume_type: Option<String>,
+    pub boot_index: Option<i32>,
+    pub device_name: String,
+    pub delete_on_termination: bool,
+    pub tag: Option<String>,
+}
+
+/// The changes of a rebuild.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct RebuildRequest {
+    pub image_id: Uuid,
+    /// The demands of the image on hosts.
+    #[serde(default)]
+    pub image_properties: BTreeMap<String, String>,
+    /// True if the root disk is a volume and the image fills it anew.
+    #[serde(default)]
+    pub reimages_root_volume: bool,
+    pub name: Option<String>,
+    pub description: Option<Option<String>>,
+    pub metadata: Option<BTreeMap<String, String>>,
+    pub key_name: Option<Option<String>>,
+    /// The configuration that the guest reads at its next first boot.
+    pub config_drive: serde_json::Value,
+    /// The guest's secrets, until the operation ends; its user data if the request brings new ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+}
+
+/// A resize, or a cold migration.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ResizeRequest {
+    /// The flavor after the move.
+    pub flavor: Box<Flavor>,
+    /// True for a migration: the flavor stays the same.
+    pub migrate: bool,
+    /// A host that an administrator demands.
+    pub host: Option<String>,
+    pub cross_cell_allowed: bool,
+}
+
+/// A confirm.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ConfirmRequest {
+    /// True if the resize waited for longer than the operator's window.
+    pub automatic: bool,
+}
+
+/// A volume to attach.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AttachRequest {
+    pub volume_id: Uuid,
+    pub device_name: Option<String>,
+    pub tag: Option<String>,
+    pub delete_on_termination: bool,
+}
+
+/// A volume to detach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DetachRequest {
+    pub volume_id: Uuid,
+}
+
+/// A start, a stop or a reboot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PowerRequest {
+    Start,
+    Stop,
+    Reboot { hard: bool },
+}
+
+/// Connects the request of one operation with [`Request`], in whose form every request is stored.
+macro_rules! stored_as {
+    ($request:ty, $pattern:pat => $taken:expr, $own:ident => $whole:expr) => {
+        impl From<$request> for Request {
+            fn from($own: $request) -> Request {
+                $whole
+            }
+        }
+
+        impl TryFrom<Request> for $request {
+            type Error = Request;
+
+            fn try_from(request: Request) -> Result<$request, Request> {
+                match request {
+                    $pattern => Ok($taken),
+                    other => Err(other),
+                }
+            }
+        }
+    };
+}
+
+stored_as!(Box<CreateRequest>, Request::Create(own) => own, own => Request::Create(own));
+stored_as!(Box<RebuildRequest>, Request::Rebuild(own) => own, own => Request::Rebuild(own));
+stored_as!(Box<ResizeRequest>, Request::Resize(own) => own, own => Request::Resize(own));
+stored_as!(ConfirmRequest, Request::Confirm(own) => own, own => Request::Confirm(own));
+stored_as!(AttachRequest, Request::AttachVolume(own) => own, own => Request::AttachVolume(own));
+stored_as!(DetachRequest, Request::DetachVolume(own) => own, own => Request::DetachVolume(own));
+
+impl From<PowerRequest> for Request {
+    fn from(own: PowerRequest) -> Request {
+        match own {
+            PowerRequest::Start => Request::Start,
+            PowerRequest::Stop => Request::Stop,
+            PowerRequest::Reboot { hard } => Request::Reboot { hard },
+        }
+    }
+}
+
+impl TryFrom<Request> for PowerRequest {
+    type Error = Request;
+
+    fn try_from(request: Request) -> Result<PowerRequest, Request> {
+        match request {
+            Request::Start => Ok(PowerRequest::Start),
+            Request::Stop => Ok(PowerRequest::Stop),
+            Request::Reboot { hard } => Ok(PowerRequest::Reboot { hard }),
+            other => Err(other),
+        }
+    }
+}
+
+/// Stores the request of one operation in the form of [`Request`].
+pub(super) mod as_request {
+    use super::*;
+
+    pub fn serialize<S: Serializer, R: Clone + Into<Request>>(own: &R, serializer: S) -> Result<S::Ok, S::Error> {
+        own.clone().into().serialize(serializer)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>, R: TryFrom<Request>>(deserializer: D) -> Result<R, D::Error> {
+        R::try_from(Request::deserialize(deserializer)?).map_err(|_| D::Error::custom("the request is another operation's"))
+    }
+}

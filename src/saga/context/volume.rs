@@ -1,0 +1,75 @@
+//! The parts of attach and detach of a volume.
+
+use serde::{Deserialize, Serialize};
+
+use super::part::part;
+use super::{AttachRequest, DetachRequest, Part, Place, ServerFacts, as_request};
+use crate::domain::server::{TaskState, VmState};
+
+const ALLOWED: &[VmState] = &[VmState::Active, VmState::Stopped, VmState::Resized];
+
+/// An attach.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Attach {
+    #[serde(flatten)]
+    pub facts: ServerFacts,
+    #[serde(with = "as_request")]
+    pub request: AttachRequest,
+}
+
+part!(Attach: AttachVolume);
+
+impl Part for Attach {
+    fn action(&self) -> &'static str {
+        "attach_volume"
+    }
+
+    fn allowed_states(&self) -> &'static [VmState] {
+        ALLOWED
+    }
+
+    fn first_task_state(&self) -> Option<TaskState> {
+        None
+    }
+
+    fn here(&self) -> Option<&Place> {
+        self.target_or_source()
+    }
+
+    fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
+        vec![("compute_attach_volume", self.here())]
+    }
+}
+
+/// A detach.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Detach {
+    #[serde(flatten)]
+    pub facts: ServerFacts,
+    #[serde(with = "as_request")]
+    pub request: DetachRequest,
+}
+
+part!(Detach: DetachVolume);
+
+impl Part for Detach {
+    fn action(&self) -> &'static str {
+        "detach_volume"
+    }
+
+    fn allowed_states(&self) -> &'static [VmState] {
+        ALLOWED
+    }
+
+    fn first_task_state(&self) -> Option<TaskState> {
+        None
+    }
+
+    fn here(&self) -> Option<&Place> {
+        self.target_or_source()
+    }
+
+    fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
+        vec![("compute_detach_volume", self.here())]
+    }
+}

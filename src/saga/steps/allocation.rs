@@ -1,0 +1,201 @@
+//! The choice of a host, and the room for a server: allocations in placement and claims of hosts.
+
+use std::collections::BTreeMap;
+
+use crate::db::cell::CellTxn;
+use crate::domain::fence::Fence;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::inside;
+use crate::domain::notification::{Event, InstanceAction, Phase};
+use crate::domain::request_spec::RequestSpec;
+use crate::env::guard::{Guard, stands};
+use crate::saga::context::{Candidates, Head, Kind, Place, Resize, ServerFacts};
+use crate::saga::debt;
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::scheduling::{
+    OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost, claim_candidate, release_claim,
+};
+use crate::saga::step_name::StepName;
+use crate::saga::world::World;
+use crate::services::ServiceError;
+use crate::services::placement::Allocations;
+
+/// The server's allocation moves to the migration as consumer, so that the scheduler can claim for the server.
+pub async fn hold_source_allocation(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let held = world.placement.allocations_of(context.move_id()).await?;
+    if held.is_some() {
+        return Ok(());
+    }
+    let own = world.placement.allocations_of(context.server).await?;
+    let Some(own) = own else {
+        return Err(StepError::Refused(format!("Instance {} has no allocation to hold", context.server)));
+    };
+    let migration =
+        Allocations { consumer: context.move_id(), consumer_generation: None, consumer_type: "MIGRATION".into(), ..own.clone() };
+    let none = Allocations { allocations: BTreeMap::new(), ..own };
+    Ok(world.placement.replace_allocations(fence, vec![none, migration]).await?)
+}
+
+/// Undo: what the migration holds is the server's again, and whatever the server held elsewhere is given up, at once.
+pub async fn return_source_allocation(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    // The fence first: from here on an act that comes late changes nothing of what is read now.
+    if stands(Guard::TombstoneOfClaim) {
+        world.placement.replace_allocations(fence, Vec::new()).await?;
+    }
+    let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
+    if context.settling && debt::cell_of(world, context).await?.is_none() {
+        // The server is gone: what was its is nobody's.
+        let none = Allocations { allocations: BTreeMap::new(), ..held };
+        return Ok(world.placement.replace_allocations(fence, vec![none]).await?);
+    }
+    let own = world.placement.allocations_of(context.server).await?;
+    let server = Allocations {
+        consumer: context.server,
+        consumer_generation: own.and_then(|own| own.consumer_generation),
+        consumer_type: "INSTANCE".into(),
+        ..held.clone()
+    };
+    let none = Allocations { allocations: BTreeMap::new(), ..held };
+    Ok(world.placement.replace_allocations(fence, vec![none, server]).await?)
+}
+
+/// The scheduler picks a host and claims it; after a refusal, the next alternate is claimed.
+pub async fn select_destination(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let wanted = wanted_spec(context)?;
+    if !context.candidates.refusals.is_empty() {
+        let Resize { facts, candidates, .. } = context;
+        return claim_next_alternate(world, facts, candidates, fence, &wanted).await;
+    }
+    let request = &context.request;
+    let source = context.source()?.clone();
+    history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::Start), &source).await;
+    let selection = world
+        .scheduling
+        .select_destinations(SelectDestinations {
+            resources: context.new_resources(),
+            required_traits: Vec::new(),
+            alternates: None,
+            operation: if request.migrate { OperationKind::Migrate } else { OperationKind::Resize },
+            source: Some(SourceHost { cell: source.cell.clone(), host: source.host.clone() }),
+            // A move on one host would need two guests of one server there; hosts do not offer that.
+            ignore_hosts: vec![source.host.clone()],
+            forced_host: None,
+            requested_destination: Some(RequestedDestination::of_move(&source.cell, request.host.clone(), request.cross_cell_allowed)),
+            fence,
+            consumer: context.server,
+            claim: true,
+            request_spec: wanted,
+        })
+        .await
+        .map_err(scheduling_error)?;
+    context.target = Some(Place::from(&selection.primary));
+    context.candidates.alternates = selection.alternates;
+    history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::End), &source).await;
+    Ok(())
+}
+
+/// What the scheduler's error means for a step.
+pub fn scheduling_error(error: SchedulingError) -> StepError {
+    match error {
+        SchedulingError::NoValidHost { reason } | SchedulingError::Invalid { reason } => StepError::Refused(reason),
+        SchedulingError::Unavailable { .. } => StepError::Unknown(error.to_string()),
+        SchedulingError::Stale { reason } => StepError::Overtaken(reason),
+    }
+}
+
+/// INVARIANTS C8: alternates one after the other, and the prior state only after the last.
+pub async fn claim_next_alternate(
+    world: &World,
+    facts: &mut ServerFacts,
+    candidates: &mut Candidates,
+    fence: Fence,
+    spec: &RequestSpec,
+) -> Result<(), StepError> {
+    while !candidates.alternates.is_empty() {
+        let candidate = candidates.alternates.remove(0);
+        match claim_candidate(world.placement.as_ref(), fence, facts.server, &candidate, spec).await {
+            Ok(()) => {
+                facts.target = Some(Place::from(&candidate));
+                return Ok(());
+            }
+            Err(ServiceError::Conflict(why)) => candidates.refusals.push((candidate.host, why)),
+            Err(other) => return Err(other.into()),
+        }
+    }
+    let tried: Vec<String> = candidates.refusals.iter().map(|(host, why)| format!("{host}: {why}")).collect();
+    let tried = inside::of(format!("Tried {}", tried.join("; ")));
+    Err(StepError::Refused(format!("Exceeded max scheduling attempts for instance {}. {tried}", facts.server)))
+}
+
+/// Undo: the claim is given up.
+pub async fn release_destination(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let spec = wanted_spec(context)?;
+    let moved = context.kind == Kind::Resize && context.settling;
+    if moved && world.placement.allocations_of(context.move_id()).await?.is_none() {
+        // The server has got back what it had before, in the place of the claim.
+        return Ok(());
+    }
+    Ok(release_claim(world.placement.as_ref(), fence, context.server, &spec).await?)
+}
+
+/// The request spec with the flavor that is wanted.
+pub fn wanted_spec(context: &ServerFacts) -> Result<RequestSpec, StepError> {
+    let spec = context.request_spec.clone().ok_or_else(|| StepError::Refused("the server has no request spec".into()))?;
+    let flavor = context.new_flavor.clone().unwrap_or_else(|| spec.flavor.clone());
+    Ok(RequestSpec { flavor, ..spec })
+}
+
+/// The target host takes room for the server, or says why it will not: then the next alternate is tried.
+pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let event = prep_event(context);
+    let here = Place { cell: context.source()?.cell.clone(), ..target.clone() };
+    let begun = history::event_started(CellTxn::new(), context, event, Some(&target));
+    let told = (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::Start);
+    history::apply_and_notify(world, context, fence, begun, told, &here).await?;
+    if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
+        world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {
+            SchedulingError::NoValidHost { reason } => StepError::NextCandidate(reason),
+            other => scheduling_error(other),
+        })?;
+    }
+    claim(world, context, fence, &target).await.map_err(|error| match error {
+        StepError::Refused(why) => {
+            StepError::NextCandidate(format!("Migration pre-check error: Pre-checks failed on host {}: {why}", target.host))
+        }
+        StepError::Unknown(why) => {
+            StepError::NextCandidate(format!("Migration pre-check error: host {} did not answer: {why}", target.host))
+        }
+        other => other,
+    })?;
+    let done = history::event_done(CellTxn::new(), context, event, Some(&target));
+    history::apply_and_notify(world, context, fence, done, (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::End), &here).await
+}
+
+/// Undo: the room is given back.
+pub async fn drop_claim_at_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let Some(target) = context.target.clone() else { return Ok(()) };
+    drop_claim(world, context, fence, &target).await
+}
+
+/// The name of the target's first event.
+pub fn prep_event(context: &ServerFacts) -> &'static str {
+    if context.crosses_cells() { "compute_prep_snapshot_based_resize_at_dest" } else { "compute_prep_resize" }
+}
+
+/// A pre-check's failure as users recognise it.
+pub fn precheck(why: &str) -> StepError {
+    StepError::Refused(format!("Migration pre-check error: {why}"))
+}
+
+/// The host takes room for the flavor that is wanted.
+pub async fn claim(world: &World, context: &ServerFacts, fence: Fence, place: &Place) -> Result<(), StepError> {
+    let claim = HostCommand::Claim { holder: context.server, resources: context.new_resources() };
+    world.ask(context, place, fence, claim).await.map(drop)
+}
+
+/// The host gives the server's room back.
+pub async fn drop_claim(world: &World, context: &Head, fence: Fence, place: &Place) -> Result<(), StepError> {
+    world.ask(context, place, fence, HostCommand::DropClaim { holder: context.server }).await.map(drop)
+}

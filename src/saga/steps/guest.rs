@@ -1,0 +1,190 @@
+//! The guest: it stops at its source, and is built and started at its target.
+
+use super::volumes::{attachments, complete_attachments, connect_volumes, drop_unnamed_attachments};
+use crate::db::DbError;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::fence::Fence;
+use crate::domain::flavor::Flavor;
+use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
+use crate::domain::host_protocol::{HostCommand, HostReply};
+use crate::domain::migration::MigrationStatus;
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::server::{PowerState, TaskState};
+use crate::env::guard::{Guard, stands};
+use crate::saga::context::{Place, Resize, ServerFacts};
+use crate::saga::debt;
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step_name::StepName;
+use crate::saga::world::World;
+
+/// The source guest is stopped within its grace time.
+pub async fn stop_source_guest(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    let txn = CellTxn::new().migration_status(context.move_id(), MigrationStatus::Migrating);
+    let txn = history::event_started(txn, context, source_event(context), Some(&source));
+    history::apply_and_notify(world, context, fence, txn, (StepName::StopSourceGuest, InstanceAction::Resize, Phase::Start), &source)
+        .await?;
+    let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
+    world.ask(context, &source, fence, stop).await.map(drop).map_err(|error| match error {
+        StepError::Refused(why) => StepError::Refused(format!("Failed to power off instance: {why}")),
+        other => other,
+    })
+}
+
+/// Undo: the guest runs again if it ran.
+pub async fn start_source_guest(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    if context.ran_before() && !world.settings.recover_source_guest {
+        (context.service_lost, context.guest_lost) = (true, true);
+        return Ok(());
+    }
+    if context.ran_before() {
+        world.ask(context, &source, fence, HostCommand::StartGuest).await?;
+    }
+    Ok(())
+}
+
+/// The name of the source's event.
+pub fn source_event(context: &ServerFacts) -> &'static str {
+    if context.crosses_cells() { "compute_prep_snapshot_based_resize_at_source" } else { "compute_resize_instance" }
+}
+
+/// The name of the target's last event.
+pub fn finish_event(context: &ServerFacts) -> &'static str {
+    if context.crosses_cells() { "compute_finish_snapshot_based_resize_at_dest" } else { "compute_finish_resize" }
+}
+
+/// The source host lets go: the guest is destroyed but its disks are kept, VIFs are unplugged, and each volume is held by
+/// an empty attachment (INVARIANTS D5).
+pub async fn release_source_guest(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    world.ask(context, &source, fence, HostCommand::ReleaseGuest).await?;
+    for volume in &context.volumes {
+        let mount = Some(volume.device_name.as_str());
+        world.volumes.create_attachment(fence, volume.placeholder, volume.volume_id, None, mount).await?;
+        world.volumes.delete_attachment(fence, volume.source_attachment).await?;
+    }
+    let change = InstanceChange { power_state: Some(PowerState::Shutdown), ..InstanceChange::task(Some(TaskState::ResizeMigrated)) };
+    let mut txn =
+        CellTxn::new().instance_change(context.server, change).migration_status(context.move_id(), MigrationStatus::PostMigrating);
+    txn = attachments(world, context, &source.cell, txn, |volume| volume.placeholder).await?;
+    txn = history::event_done(txn, context, source_event(context), Some(&source));
+    history::apply_and_notify(world, context, fence, txn, (StepName::ReleaseSourceGuest, InstanceAction::Resize, Phase::End), &source).await
+}
+
+/// Undo: the guest is defined again on its kept disks, with its volumes connected and its VIFs plugged. Whatever the act
+/// did or did not do before, the result is the same (NOVA-DIFFERENCES L16).
+pub async fn define_source_guest_again(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    if debt::lost_ownership(world, context, &source).await? {
+        return drop_unnamed_attachments(world, context, fence).await;
+    }
+    let guest = debt::guest_at(world, context, &source).await?;
+    // Its state alone does not say that it was mended: an administrator may reset that.
+    if guest.is_some() && debt::was_mended(world, context).await? {
+        return drop_unnamed_attachments(world, context, fence).await;
+    }
+    let volumes = connect_volumes(world, context, fence, &source, |volume| volume.source_attachment).await?;
+    if guest.is_none_or(|guest| guest.power_state != PowerState::Running) {
+        let flavor = context.old_flavor.clone().unwrap_or_default();
+        let spec = guest_spec(world, context, &source, flavor, DiskSource::Kept, volumes).await?;
+        world.ask(context, &source, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;
+    }
+    for volume in &context.volumes {
+        world.volumes.complete_attachment(fence, volume.source_attachment).await?;
+    }
+    let txn = attachments(world, context, &source.cell, CellTxn::new(), |volume| volume.source_attachment).await?;
+    world.cell(&source.cell)?.apply(fence, txn).await?;
+    for volume in &context.volumes {
+        match world.volumes.delete_attachment(fence, volume.placeholder).await.map_err(StepError::from) {
+            // The guest needs nothing of it: the undo of the volumes' reservation asks again, and owes it if need be.
+            Err(StepError::Refused(_)) if !context.settling => {}
+            asked => asked?,
+        }
+    }
+    Ok(())
+}
+
+/// The target builds the guest from what the source left, connects its volumes, and does not start it.
+pub async fn prepare_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let here = Place { cell: context.source()?.cell.clone(), ..target.clone() };
+    let txn = history::event_started(CellTxn::new(), context, finish_event(context), Some(&target));
+    let told = (StepName::PrepareAtTarget, InstanceAction::ResizeFinish, Phase::Start);
+    history::apply_and_notify(world, context, fence, txn, told, &here).await?;
+    let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
+    let flavor = context.new_flavor.clone().unwrap_or_default();
+    let spec = guest_spec(world, context, &target, flavor, disks_for_target(context), volumes).await?;
+    world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
+}
+
+pub fn disks_for_target(context: &Resize) -> DiskSource {
+    match &context.manifest {
+        None => DiskSource::Volume,
+        Some(manifest) if context.crosses_cells() => DiskSource::Snapshot { image_id: context.snapshot, manifest: manifest.clone() },
+        Some(manifest) => DiskSource::Transfer { migration: context.move_id(), manifest: manifest.clone() },
+    }
+}
+
+/// Undo: the target's guest and disks are removed; a late order to start it is refused by the fence.
+pub async fn remove_from_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    world.ask(context, &target, fence, HostCommand::RemoveGuest).await.map(drop)
+}
+
+/// The guest starts at its target if it ran before, under the new epoch, and its VIFs are plugged.
+pub async fn start_at_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    if context.ran_before() {
+        world.ask(context, &target, fence, HostCommand::StartGuest).await?;
+    }
+    complete_attachments(world, context, fence).await
+}
+
+/// Undo, past the pivot: only the target's own word that the guest does not run, or an operator's that the host is off,
+/// lets the server go back. If the guest runs after all, the saga goes forward; what the act may not have come to is done here.
+pub async fn fence_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    match world.ask(context, &target, fence, HostCommand::Fence).await {
+        Ok(HostReply::Stopped { was_running: true }) if stands(Guard::RunningTarget) => {
+            complete_attachments(world, context, fence).await?;
+            Err(StepError::GoForward(format!("the guest runs on {}", target.host)))
+        }
+        Ok(_) => Ok(()),
+        Err(StepError::Unknown(why)) => {
+            let service = world.cell(&target.cell)?.service_on(&target.host, "nova-compute").await?;
+            if service.forced_down { Ok(()) } else { Err(StepError::Unknown(why)) }
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// The guest as a host shall build it.
+pub async fn guest_spec(
+    world: &World,
+    context: &ServerFacts,
+    place: &Place,
+    flavor: Flavor,
+    disks: DiskSource,
+    volumes: Vec<GuestVolume>,
+) -> Result<GuestSpec, StepError> {
+    let instance_name = match world.cell(&place.cell)?.instance(context.server).await {
+        Ok(instance) => instance.instance_name(),
+        // A server that is being made has no record yet.
+        Err(DbError::NotFound(_)) => format!("instance-{}", context.server.simple()),
+        Err(other) => return Err(other.into()),
+    };
+    let vifs = context.ports.iter().map(|port| GuestVif { port_id: port.port_id, mac: port.mac.clone() }).collect();
+    Ok(GuestSpec {
+        server: context.server,
+        instance_name,
+        flavor,
+        disks,
+        volumes,
+        vifs,
+        config_drive: serde_json::Value::Null,
+        sealed: None,
+    })
+}

@@ -1,0 +1,10 @@
+//! The acts and undos of moves, and the work that other operations share with them, by subject: each act stands beside its undo. The tables
+//! (`cross_cell_resize`, `same_cell_resize`) say in which order they run.
+
+pub mod allocation;
+pub mod disks;
+pub mod guest;
+pub mod ownership;
+pub mod ports;
+pub mod records;
+pub mod volumes;

@@ -1,0 +1,69 @@
+//! The bindings of a server's ports to hosts.
+
+use super::allocation::precheck;
+use crate::domain::fence::Fence;
+use crate::saga::context::{Resize, ServerFacts};
+use crate::saga::error::StepError;
+use crate::saga::world::World;
+use crate::services::ServiceError;
+
+/// An inactive binding per port on the target host.
+pub async fn bind_ports_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    if context.crosses_cells() && !world.network.supports_extended_bindings().await? {
+        return Err(precheck("the network service has no extension binding-extended (Port Bindings Extended)"));
+    }
+    let host = context.target()?.host.clone();
+    for port in &context.ports {
+        match is_gone(world.network.create_binding(fence, port.port_id, &host).await) {
+            Ok(_) => {}
+            Err(error @ (ServiceError::Unavailable { .. } | ServiceError::Stale(_))) => return Err(error.into()),
+            Err(other) => {
+                return Err(StepError::NextCandidate(format!(
+                    "Migration pre-check error: Failed to create port bindings for host {host}: {other}"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Undo: the target's bindings are removed.
+pub async fn unbind_ports_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let Some(target) = context.target.clone() else { return Ok(()) };
+    for port in &context.ports {
+        world.network.delete_binding(fence, port.port_id, &target.host).await?;
+    }
+    Ok(())
+}
+
+/// The target's bindings become the active ones.
+pub async fn activate_target_ports(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let host = context.target()?.host.clone();
+    activate_ports(world, context, fence, &host).await
+}
+
+/// Undo: the source's bindings are the active ones, whatever failed before (NOVA-DIFFERENCES L15).
+pub async fn activate_source_ports(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let host = context.source()?.host.clone();
+    activate_ports(world, context, fence, &host).await
+}
+
+/// Makes the host's bindings the active ones, whether they exist or not. A port that its user has deleted has none, and keeps no
+/// server from going where it goes: its interface stays without a network.
+pub async fn activate_ports(world: &World, context: &ServerFacts, fence: Fence, host: &str) -> Result<(), StepError> {
+    for port in &context.ports {
+        if !is_gone(world.network.create_binding(fence, port.port_id, host).await)? {
+            is_gone(world.network.activate_binding(fence, port.port_id, host).await)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether what was to be done was done to a port that is not there any more.
+pub fn is_gone(done: Result<(), ServiceError>) -> Result<bool, ServiceError> {
+    match done {
+        Ok(()) => Ok(false),
+        Err(ServiceError::NotFound(_)) => Ok(true),
+        Err(other) => Err(other),
+    }
+}

@@ -1,0 +1,233 @@
+//! The records of a server and of its move, in one cell or in both.
+
+use super::allocation::wanted_spec;
+use super::guest::finish_event;
+use super::volumes::attachments;
+use crate::db::DbError;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::db::cell::migrations::{Migration, MigrationChange, MigrationContext};
+use crate::domain::fence::Fence;
+use crate::domain::migration::{MigrationStatus, MigrationType};
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::server::{PowerState, TaskState, VmState};
+use crate::env::guard::{Guard, stands};
+use crate::saga::context::{Place, Resize, ServerFacts};
+use crate::saga::debt;
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step_name::StepName;
+use crate::saga::world::World;
+
+/// The migration's record, `pre-migrating`, under the saga's own id.
+pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let (new, migrate) = ((*context.request.flavor).clone(), context.request.migrate);
+    let old = context.old_flavor.clone().unwrap_or_default();
+    let source = context.source()?.clone();
+    let (old_instance_type_id, new_instance_type_id) = futures::try_join!(flavor_number(world, &old.id), flavor_number(world, &new.id))?;
+    let migration = Migration {
+        id: 0,
+        uuid: context.saga,
+        instance_uuid: context.server,
+        created_at: world.env.now(),
+        updated_at: None,
+        migration_type: if migrate { MigrationType::Migration } else { MigrationType::Resize },
+        status: MigrationStatus::PreMigrating,
+        source_compute: source.host.clone(),
+        source_node: source.node.clone(),
+        dest_compute: None,
+        dest_node: None,
+        dest_host: None,
+        old_flavor_id: old.id.clone(),
+        new_flavor_id: new.id.clone(),
+        old_instance_type_id,
+        new_instance_type_id,
+        cross_cell_move: false,
+        hidden: false,
+        user_id: context.caller.user_id.clone(),
+        project_id: context.caller.project_id.clone(),
+        first_id: None,
+    };
+    world.cell(&source.cell)?.create_migration(fence, migration).await?;
+    context.new_flavor = Some(new);
+    Ok(())
+}
+
+/// A flavor's number in the API database; 0 for one that has been deleted since the server got it.
+pub async fn flavor_number(world: &World, flavorid: &str) -> Result<i32, StepError> {
+    match world.api.flavor(flavorid).await {
+        Ok(record) => Ok(record.id),
+        Err(DbError::NotFound(_)) => Ok(0),
+        Err(other) => Err(other.into()),
+    }
+}
+
+/// Undo: the record stays and says that the move failed.
+pub async fn fail_migration(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let cell = context.source()?.cell.clone();
+    let db = world.cell(&cell)?;
+    // The fence first: an act that comes late could record the migration after it was looked for.
+    if stands(Guard::TombstoneOfMigration) {
+        db.apply(fence, CellTxn::new()).await?;
+    }
+    ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, MigrationStatus::Error)).await)
+}
+
+/// A hidden copy of the server and all that belongs to it, in the target cell.
+pub async fn create_target_records(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let (source, target) = (context.source()?.clone(), context.target()?.clone());
+    let mut bundle = world.cell(&source.cell)?.export_bundle(context.server).await?;
+    bundle.migration_context = None;
+    Ok(world.cell(&target.cell)?.import_bundle(fence, bundle, true).await?)
+}
+
+/// Undo: the copy is removed, with everything related.
+pub async fn delete_target_records(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let Some(target) = context.target.clone() else { return Ok(()) };
+    delete_hidden_records(world, context, fence, &target.cell).await
+}
+
+/// Removes the server's record from a cell that the mapping does not name. The visible record is never removed (NOVA-DIFFERENCES L1), nor
+/// what a later move has brought there: then what is owed is only the move's own record, unless that has come along as history.
+pub async fn delete_hidden_records(world: &World, context: &ServerFacts, fence: Fence, cell: &str) -> Result<(), StepError> {
+    let is_visible = match world.api.instance_mapping(context.server).await {
+        Ok(mapping) => stands(Guard::VisibleRecord) && mapping.cell_uuid == Some(world.cell_uuid(cell)?),
+        Err(DbError::NotFound(_)) => false,
+        Err(error) => return Err(error.into()),
+    };
+    let txn = match is_visible || debt::records_in_use_again(world, context, cell).await? {
+        false => CellTxn::new().hard_delete_instance(context.server),
+        true if context.settling => CellTxn::new().forget_live_migration(context.move_id()),
+        true => return Ok(()),
+    };
+    Ok(world.cell(cell)?.apply(fence, txn).await?)
+}
+
+/// Where the server goes, on both records: the source's shows it to operators, the target's needs it when it is published.
+pub async fn record_target_choice_in_both_cells(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let (source, target) = (context.source()?.clone(), context.target()?.clone());
+    let prior = context.prior.as_ref().map(|prior| prior.vm_state);
+    let flavors = |change: InstanceChange| InstanceChange {
+        old_flavor: Some(context.old_flavor.clone()),
+        new_flavor: Some(context.new_flavor.clone()),
+        old_vm_state: Some(prior),
+        ..change
+    };
+    let move_context = MigrationContext {
+        migration_uuid: context.saga,
+        context: serde_json::json!({ "host": target.host, "node": target.node, "resources": context.new_resources() }),
+    };
+    let at_target = CellTxn::new()
+        .instance_change(
+            context.server,
+            flavors(InstanceChange { availability_zone: Some(target.availability_zone.clone()), ..InstanceChange::default() }),
+        )
+        .migration_change(context.saga, target_on_record(&target, true))
+        .set_migration_context(context.server, move_context.clone());
+    let at_source = CellTxn::new()
+        .instance_change(context.server, flavors(InstanceChange::task(Some(TaskState::ResizeMigrating))))
+        .migration_change(context.saga, target_on_record(&target, true))
+        .set_migration_context(context.server, move_context);
+    // At once: neither record needs the other, and both shall be tried.
+    let (at_target, at_source) =
+        futures::join!(world.cell(&target.cell)?.apply(fence, at_target), world.cell(&source.cell)?.apply(fence, at_source));
+    at_target?;
+    Ok(at_source?)
+}
+
+pub async fn record_target_choice_in_cell(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let (source, target) = (context.source()?.clone(), context.target()?.clone());
+    let change = InstanceChange {
+        old_flavor: Some(context.old_flavor.clone()),
+        new_flavor: Some(context.new_flavor.clone()),
+        old_vm_state: Some(context.prior.as_ref().map(|prior| prior.vm_state)),
+        ..InstanceChange::task(Some(TaskState::ResizeMigrating))
+    };
+    let move_context = MigrationContext {
+        migration_uuid: context.saga,
+        context: serde_json::json!({ "host": target.host, "node": target.node, "resources": context.new_resources() }),
+    };
+    let txn = CellTxn::new()
+        .instance_change(context.server, change)
+        .migration_change(context.saga, target_on_record(&target, false))
+        .set_migration_context(context.server, move_context);
+    Ok(world.cell(&source.cell)?.apply(fence, txn).await?)
+}
+
+/// Undo: the source record knows nothing of the target (NOVA-DIFFERENCES L14).
+pub async fn clear_target_choice(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    ignore_missing(world.cell(&source.cell)?.apply(fence, CellTxn::new().clear_move_fields(context.server)).await)
+}
+
+/// The target's record in its final state, with the one history of both cells (NOVA-DIFFERENCES L7).
+pub async fn finish_target_record(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let (source, target) = (context.source()?.clone(), context.target()?.clone());
+    let done = history::event_done(CellTxn::new(), context, finish_event(context), Some(&target));
+    world.cell(&source.cell)?.apply(fence, history::leading_done(done, context)).await?;
+    let history_so_far = world.cell(&source.cell)?.history(context.server).await?;
+    let change = InstanceChange {
+        host: Some(Some(target.host.clone())),
+        node: Some(Some(target.node.clone())),
+        availability_zone: Some(target.availability_zone.clone()),
+        flavor: context.new_flavor.clone(),
+        power_state: Some(if context.ran_before() { PowerState::Running } else { PowerState::Shutdown }),
+        launched_at: Some(Some(world.env.now())),
+        ..InstanceChange::states(VmState::Resized, None)
+    };
+    let mut txn = CellTxn::new()
+        .instance_change(context.server, change)
+        .migration_status(context.saga, MigrationStatus::Finished)
+        .merge_actions(context.server, history_so_far);
+    txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
+    Ok(world.cell(&target.cell)?.apply(fence, history::succeeded(txn, context)).await?)
+}
+
+pub async fn finish_record(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let change = InstanceChange {
+        host: Some(Some(target.host.clone())),
+        node: Some(Some(target.node.clone())),
+        availability_zone: Some(target.availability_zone.clone()),
+        flavor: context.new_flavor.clone(),
+        power_state: Some(if context.ran_before() { PowerState::Running } else { PowerState::Shutdown }),
+        launched_at: Some(Some(world.env.now())),
+        ..InstanceChange::states(VmState::Resized, None)
+    };
+    let mut txn = CellTxn::new().instance_change(context.server, change).migration_status(context.saga, MigrationStatus::Finished);
+    txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
+    txn = history::event_done(txn, context, finish_event(context), Some(&target));
+    txn = history::succeeded(txn, context);
+    history::apply_and_notify(world, context, fence, txn, (StepName::FinishRecord, InstanceAction::ResizeFinish, Phase::End), &target).await
+}
+
+/// The user sees the target, all at once: the mapping is the only authority (INVARIANTS D1). Who is told of it finds it so.
+pub async fn publish(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let (source, target) = (context.source()?.clone(), context.target()?.clone());
+    world.cell(&target.cell)?.set_hidden(fence, context.server, false).await?;
+    world.api.publish_move(fence, context.server, world.cell_uuid(&target.cell)?, wanted_spec(context)?).await?;
+    world.cell(&source.cell)?.set_hidden(fence, context.server, true).await?;
+    history::notify(world, context, StepName::Publish, InstanceAction::ResizeFinish, Phase::End, &target).await;
+    Ok(())
+}
+
+pub async fn save_request_spec(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    let cell = world.cell_uuid(&context.target()?.cell)?;
+    Ok(world.api.publish_move(fence, context.server, cell, wanted_spec(context)?).await?)
+}
+
+/// A record that is gone needs no change.
+pub fn ignore_missing(result: Result<(), DbError>) -> Result<(), StepError> {
+    match result {
+        Err(DbError::NotFound(_)) => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// The target, on the migration's record.
+pub fn target_on_record(target: &Place, cross_cell: bool) -> MigrationChange {
+    MigrationChange {
+        cross_cell_move: Some(cross_cell),
+        ..MigrationChange::target(Some(&target.host), Some(&target.node), Some("127.0.0.1"))
+    }
+}

@@ -1,0 +1,106 @@
+//! The attachments of a server's volumes.
+
+use uuid::Uuid;
+
+use crate::db::cell::CellTxn;
+use crate::db::cell::block_devices::BlockDeviceChange;
+use crate::domain::fence::Fence;
+use crate::domain::guest::GuestVolume;
+use crate::saga::context::{Place, Resize, ServerFacts, VolumeLink};
+use crate::saga::debt;
+use crate::saga::error::StepError;
+use crate::saga::world::World;
+
+/// An empty attachment per volume, which holds it for the target.
+pub async fn reserve_volumes_for_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    for volume in &context.volumes {
+        let mount = Some(volume.device_name.as_str());
+        world.volumes.create_attachment(fence, volume.target_attachment, volume.volume_id, None, mount).await?;
+    }
+    Ok(())
+}
+
+/// Undo: the target's attachments are removed, and those that held the volumes in between; one that still does, until the source's
+/// guest is defined again, is named by the record and stays.
+pub async fn release_target_volumes(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+    for volume in &context.volumes {
+        world.volumes.delete_attachment(fence, volume.target_attachment).await?;
+    }
+    drop_unnamed(world, context, fence, context.volumes.iter().map(|volume| volume.placeholder)).await
+}
+
+/// What mended the server, or moved it since, has connected each volume by the attachment that the record names: of those that were to
+/// hold or to connect it here, the rest goes.
+pub async fn drop_unnamed_attachments(world: &World, context: &ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let own = context.volumes.iter().flat_map(|volume| [volume.placeholder, volume.source_attachment]);
+    drop_unnamed(world, context, fence, own).await
+}
+
+/// Removes those of the attachments that the server's record does not name.
+pub async fn drop_unnamed(
+    world: &World,
+    context: &ServerFacts,
+    fence: Fence,
+    attachments: impl Iterator<Item = Uuid>,
+) -> Result<(), StepError> {
+    let Some(cell) = debt::cell_of(world, context).await? else { return Ok(()) };
+    let devices = world.cell(&cell)?.block_devices(context.server).await?;
+    let is_named = |id: Uuid| devices.iter().any(|device| device.attachment_id == Some(id));
+    for id in attachments.filter(|id| !is_named(*id)) {
+        world.volumes.delete_attachment(fence, id).await?;
+    }
+    Ok(())
+}
+
+/// Gives each volume's attachment its connector for the place (made anew when it is gone); what the host needs to connect.
+pub async fn connect_volumes(
+    world: &World,
+    context: &ServerFacts,
+    fence: Fence,
+    place: &Place,
+    attachment: impl Fn(&VolumeLink) -> Uuid + Send,
+) -> Result<Vec<GuestVolume>, StepError> {
+    let mut connected = Vec::new();
+    for volume in &context.volumes {
+        let (id, mount) = (attachment(volume), Some(volume.device_name.as_str()));
+        world.volumes.create_attachment(fence, id, volume.volume_id, Some(&place.host), mount).await?;
+        let attachment = world.volumes.update_attachment(fence, id, &place.host, mount).await?;
+        connected.push(GuestVolume {
+            volume_id: volume.volume_id,
+            attachment_id: id,
+            device_name: volume.device_name.clone(),
+            boot_index: volume.boot_index,
+            connection_info: attachment.connection_info,
+        });
+    }
+    Ok(connected)
+}
+
+/// Adds to `txn` the attachment ids (and the connection info they stand for) of the record's volumes in a cell.
+pub async fn attachments(
+    world: &World,
+    context: &ServerFacts,
+    cell: &str,
+    mut txn: CellTxn,
+    attachment: impl Fn(&VolumeLink) -> Uuid + Send,
+) -> Result<CellTxn, StepError> {
+    if context.volumes.is_empty() {
+        return Ok(txn);
+    }
+    let known = world.volumes.attachments_of(context.server).await?;
+    for device in world.cell(cell)?.block_devices(context.server).await? {
+        let Some(volume) = context.volumes.iter().find(|volume| Some(volume.volume_id) == device.volume_id) else { continue };
+        let id = attachment(volume);
+        let info = known.iter().find(|attachment| attachment.id == id).map(|attachment| attachment.connection_info.clone());
+        let change = BlockDeviceChange { attachment_id: Some(Some(id)), connection_info: Some(info), ..BlockDeviceChange::default() };
+        txn = txn.block_device_change(device.uuid, change);
+    }
+    Ok(txn)
+}
+
+pub async fn complete_attachments(world: &World, context: &ServerFacts, fence: Fence) -> Result<(), StepError> {
+    for volume in &context.volumes {
+        world.volumes.complete_attachment(fence, volume.target_attachment).await?;
+    }
+    Ok(())
+}
