@@ -28,7 +28,7 @@ use crate::domain::server::{PowerState, TaskState, VmState};
 pub const ACCEPT: Step = Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back)));
 
 /// Checks and begins. Done again after a crash, it finds its own task and is fine with it.
-pub async fn accept(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
+pub async fn accept_existing(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
     let (cell, view) = find_view(world, context.server).await?;
     check_state(context, &view.instance)?;
     read_server(world, context, &cell, &view).await?;

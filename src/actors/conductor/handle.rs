@@ -105,7 +105,7 @@ impl ConductorHandle {
     /// begun: a client that finds nothing after a restart would ask for its server again. Gives up after `patience`, when a database
     /// or a host does not come.
     pub async fn until_ready(&self, patience: Duration) {
-        let first = saga::create::TABLE.steps[0].name.as_str();
+        let first = saga::tables::create::TABLE.steps[0].name.as_str();
         let ready = async {
             self.first.parts.hosts.until_started().await;
             for worker in self.all() {

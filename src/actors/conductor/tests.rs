@@ -404,7 +404,7 @@ async fn a_debt_that_is_paid_late_touches_only_what_is_still_the_debtors() {
     delete_hidden_records(world, &context, played.fence(server).await, &here.cell).await.unwrap();
     // So is its room on a host that was off when the server was made, and that has it by now.
     context.target = Some(here.clone());
-    let claim = crate::saga::create::TABLE.steps.iter().find(|step| step.name == StepName::ClaimAtHost).unwrap();
+    let claim = crate::saga::tables::create::TABLE.steps.iter().find(|step| step.name == StepName::ClaimAtHost).unwrap();
     assert_eq!(debt::is_moot(world, &context, claim.moot).await, Ok(true), "the room is the server's");
     assert_eq!(played.record(server).await.uuid, server);
 }

@@ -180,7 +180,7 @@ pub async fn drop_claim_at_target(world: &World, context: &mut ServerFacts, fenc
 }
 
 /// The name of the target's first event.
-pub fn prep_event(context: &ServerFacts) -> &'static str {
+fn prep_event(context: &ServerFacts) -> &'static str {
     if context.crosses_cells() { "compute_prep_snapshot_based_resize_at_dest" } else { "compute_prep_resize" }
 }
 

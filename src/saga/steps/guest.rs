@@ -47,7 +47,7 @@ pub async fn start_source_guest(world: &World, context: &mut Resize, fence: Fenc
 }
 
 /// The name of the source's event.
-pub fn source_event(context: &ServerFacts) -> &'static str {
+fn source_event(context: &ServerFacts) -> &'static str {
     if context.crosses_cells() { "compute_prep_snapshot_based_resize_at_source" } else { "compute_resize_instance" }
 }
 
@@ -120,7 +120,7 @@ pub async fn prepare_at_target(world: &World, context: &mut Resize, fence: Fence
     world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
 }
 
-pub fn disks_for_target(context: &Resize) -> DiskSource {
+fn disks_for_target(context: &Resize) -> DiskSource {
     match &context.manifest {
         None => DiskSource::Volume,
         Some(manifest) if context.crosses_cells() => DiskSource::Snapshot { image_id: context.snapshot, manifest: manifest.clone() },

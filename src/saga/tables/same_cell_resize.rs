@@ -5,10 +5,10 @@ use super::resize::{
     ACCEPT, ACTIVATE_TARGET_PORTS, BIND_PORTS_AT_TARGET, CLAIM_AT_TARGET, HOLD_SOURCE_ALLOCATION, PREPARE_AT_TARGET, RECORD_MIGRATION,
     RELEASE_SOURCE_GUEST, RESERVE_VOLUMES_FOR_TARGET, SELECT_DESTINATION, START_AT_TARGET, STOP_SOURCE_GUEST, TAKE_OWNERSHIP,
 };
-use super::step::{Deadline, Step, Table, Undo, work};
-use super::step_name::StepName;
-use super::steps::disks::{drop_export, export_disks};
-use super::steps::records::{clear_target_choice, finish_record, record_target_choice_in_cell, save_request_spec};
+use crate::saga::step::{Deadline, Step, Table, Undo, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::disks::{drop_export, export_disks};
+use crate::saga::steps::records::{clear_target_choice, finish_record, record_target_choice_in_cell, save_request_spec};
 
 /// The saga. Its first four steps are those of the cross-cell resize: the fourth chooses the host, and so the table.
 pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectDestination) };

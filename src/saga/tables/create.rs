@@ -3,19 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::context::{Create, CreateRequest, Place, PortLink, Prior, ServerFacts, VolumeLink, first_boot};
-use super::error::StepError;
-use super::history;
-use super::refusal::Refusal;
-use super::scheduling::{OperationKind, SchedulingError, SelectDestinations};
-use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
-use super::step_name::StepName;
-use super::steps::allocation::{claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error};
-use super::steps::guest::{fence_target, guest_spec, start_at_target};
-use super::steps::ownership::own;
-use super::steps::volumes::connect_volumes;
-use super::tables::accept_again;
-use super::world::{CELL0, World};
+use super::accept_again;
 use crate::db::DbError;
 use crate::db::api::publications::NewServer;
 use crate::db::cell::CellTxn;
@@ -31,6 +19,18 @@ use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
+use crate::saga::context::{Create, CreateRequest, Place, PortLink, Prior, ServerFacts, VolumeLink, first_boot};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::refusal::Refusal;
+use crate::saga::scheduling::{OperationKind, SchedulingError, SelectDestinations};
+use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::allocation::{claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error};
+use crate::saga::steps::guest::{fence_target, guest_spec, start_at_target};
+use crate::saga::steps::ownership::own;
+use crate::saga::steps::volumes::connect_volumes;
+use crate::saga::world::{CELL0, World};
 use crate::services::network::{NewPort, Port};
 use crate::services::volume::NewVolume;
 

@@ -1,16 +1,6 @@
 //! Start, stop and reboot: the guest stays where it is. A hard reboot defines it anew from what the control plane knows,
 //! on its kept disks and with fresh connections, and so recovers a server in ERROR (NOVA-DIFFERENCES L16).
 
-use super::accept::ACCEPT;
-use super::context::{Power, PowerRequest, ServerFacts};
-use super::error::StepError;
-use super::history;
-use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
-use super::step_name::StepName;
-use super::steps::guest::guest_spec;
-use super::steps::ports::activate_ports;
-use super::steps::volumes::{attachments, connect_volumes};
-use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
@@ -18,6 +8,16 @@ use crate::domain::guest::DiskSource;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, VmState};
+use crate::saga::accept::ACCEPT;
+use crate::saga::context::{Power, PowerRequest, ServerFacts};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::guest::guest_spec;
+use crate::saga::steps::ports::activate_ports;
+use crate::saga::steps::volumes::{attachments, connect_volumes};
+use crate::saga::world::World;
 
 /// A hard reboot that fails leaves the server in ERROR, and the next one mends it.
 const NOT_UNDONE: Undo = Undo::Nothing("another hard reboot mends it");

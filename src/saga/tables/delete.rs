@@ -2,24 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::accept::{ACCEPT, find};
 use super::confirm::{CLEAN_SOURCE_HOST, DELETE_SOURCE_RECORDS, DROP_SOURCE_ALLOCATION, RELEASE_SOURCE_PORTS, RELEASE_SOURCE_VOLUMES};
-use super::context::{Delete, Part};
-use super::error::StepError;
-use super::history;
-use super::refusal::Refusal;
-use super::step::{Step, Table, work};
-use super::step_name::StepName;
-use super::steps::allocation::drop_claim;
-use super::steps::ownership::own;
-use super::steps::records::ignore_missing;
-use super::world::World;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::saga::accept::{ACCEPT, find};
+use crate::saga::context::{Delete, Part};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::refusal::Refusal;
+use crate::saga::step::{Step, Table, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::allocation::drop_claim;
+use crate::saga::steps::ownership::own;
+use crate::saga::steps::records::ignore_missing;
+use crate::saga::world::World;
 use crate::services::placement::Allocations;
 
 /// The saga.

@@ -1,20 +1,20 @@
 //! Resize and cold migration: the rows that the tables of both moves share. The scheduler's choice decides whether a move stays in its cell
 //! (`same_cell_resize`) or crosses (`cross_cell_resize`).
 
-pub use super::accept::ACCEPT;
-use super::step::{At, Deadline, Moot, Step, Undo, work};
-use super::step_name::StepName;
-use super::steps::allocation::{
+pub use crate::saga::accept::ACCEPT;
+use crate::saga::step::{At, Deadline, Moot, Step, Undo, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::allocation::{
     claim_at_target, drop_claim_at_target, hold_source_allocation, release_destination, return_source_allocation, select_destination,
 };
-use super::steps::guest::{
+use crate::saga::steps::guest::{
     define_source_guest_again, fence_target, prepare_at_target, release_source_guest, remove_from_target, start_at_target,
     start_source_guest, stop_source_guest,
 };
-use super::steps::ownership::{hand_back_ownership, take_ownership};
-use super::steps::ports::{activate_source_ports, activate_target_ports, bind_ports_at_target, unbind_ports_at_target};
-use super::steps::records::{fail_migration, record_migration};
-use super::steps::volumes::{release_target_volumes, reserve_volumes_for_target};
+use crate::saga::steps::ownership::{hand_back_ownership, take_ownership};
+use crate::saga::steps::ports::{activate_source_ports, activate_target_ports, bind_ports_at_target, unbind_ports_at_target};
+use crate::saga::steps::records::{fail_migration, record_migration};
+use crate::saga::steps::volumes::{release_target_volumes, reserve_volumes_for_target};
 
 /// Before any effect, so that every later failure has a migration that says `error`.
 pub const RECORD_MIGRATION: Step =

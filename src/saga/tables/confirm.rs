@@ -3,15 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use super::accept::ACCEPT;
-use super::context::{Confirm, Place, ServerFacts};
-use super::error::StepError;
-use super::history;
-use super::step::{At, Moot, Step, Table, work};
-use super::step_name::StepName;
-use super::steps::allocation::drop_claim;
-use super::steps::records::delete_hidden_records;
-use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
@@ -19,6 +10,15 @@ use crate::domain::host_protocol::HostCommand;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::VmState;
+use crate::saga::accept::ACCEPT;
+use crate::saga::context::{Confirm, Place, ServerFacts};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step::{At, Moot, Step, Table, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::allocation::drop_claim;
+use crate::saga::steps::records::delete_hidden_records;
+use crate::saga::world::World;
 use crate::services::placement::Allocations;
 
 /// The saga.

@@ -1,17 +1,7 @@
 //! Rebuild: the server keeps its id, addresses and volumes and gets a fresh root disk from an image, on its own host. It
 //! recovers a server in ERROR whose guest is gone.
 
-use super::accept::ACCEPT;
-use super::context::{Rebuild, ServerFacts, first_boot};
-use super::error::StepError;
-use super::history;
 use super::power::stop_guest;
-use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
-use super::step_name::StepName;
-use super::steps::guest::guest_spec;
-use super::steps::ports::activate_ports;
-use super::steps::volumes::{attachments, connect_volumes};
-use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
@@ -21,6 +11,16 @@ use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, VmState};
+use crate::saga::accept::ACCEPT;
+use crate::saga::context::{Rebuild, ServerFacts, first_boot};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::guest::guest_spec;
+use crate::saga::steps::ports::activate_ports;
+use crate::saga::steps::volumes::{attachments, connect_volumes};
+use crate::saga::world::World;
 
 /// The saga for a root disk on the host.
 pub const TABLE: Table = Table { steps: &[ACCEPT, CHECK_IMAGE, STOP_GUEST, BUILD_GUEST, START_GUEST, FINISH_REBUILD], chooses: None };

@@ -5,20 +5,6 @@
 //! guest; after it the saga goes forward, and a target that does not answer owes its clean-up. Users see REVERT_RESIZE
 //! until all is done (NOVA-DIFFERENCES L9).
 
-use super::accept::ACCEPT;
-use super::context::{Place, Revert, ServerFacts};
-use super::error::StepError;
-use super::history;
-use super::step::{At, Deadline, Moot, Step, Table, Undo, work};
-use super::step_name::StepName;
-use super::steps::allocation::{drop_claim, return_source_allocation};
-use super::steps::guest::guest_spec;
-use super::steps::ownership::own;
-use super::steps::ports::activate_ports;
-use super::steps::records::delete_hidden_records;
-use super::steps::records::ignore_missing;
-use super::steps::volumes::{attachments, connect_volumes};
-use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::bundle::{InstanceBundle, UserFields};
 use crate::db::cell::instance_change::InstanceChange;
@@ -29,6 +15,20 @@ use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{Event, InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, TaskState, VmState};
+use crate::saga::accept::ACCEPT;
+use crate::saga::context::{Place, Revert, ServerFacts};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::allocation::{drop_claim, return_source_allocation};
+use crate::saga::steps::guest::guest_spec;
+use crate::saga::steps::ownership::own;
+use crate::saga::steps::ports::activate_ports;
+use crate::saga::steps::records::delete_hidden_records;
+use crate::saga::steps::records::ignore_missing;
+use crate::saga::steps::volumes::{attachments, connect_volumes};
+use crate::saga::world::World;
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
@@ -175,7 +175,7 @@ async fn leave_ownership(world: &World, context: &mut Revert, fence: Fence) -> R
 async fn start_at_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     // As a debt, only to a server that still waits for it: whose user has mended it may have stopped it since.
-    if context.running_before_move && !super::debt::was_mended(world, context).await? {
+    if context.running_before_move && !crate::saga::debt::was_mended(world, context).await? {
         world.ask(context, &source, fence, HostCommand::StartGuest).await?;
     }
     for volume in &context.volumes {

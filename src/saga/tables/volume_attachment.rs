@@ -1,18 +1,18 @@
 //! Attach and detach of a volume, at rest or between a move and its confirm (NOVA-DIFFERENCES L24).
 
-use super::accept::ACCEPT;
-use super::context::{Attach, AttachRequest, Detach, Head, Part, Place};
-use super::error::StepError;
-use super::history;
-use super::step::{Moot, Step, Table, Undo, work};
-use super::step_name::StepName;
-use super::world::World;
 use crate::db::cell::CellTxn;
 use crate::db::cell::block_devices::BlockDevice;
 use crate::domain::fence::Fence;
 use crate::domain::guest::GuestVolume;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::saga::accept::ACCEPT;
+use crate::saga::context::{Attach, AttachRequest, Detach, Head, Part, Place};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step::{Moot, Step, Table, Undo, work};
+use crate::saga::step_name::StepName;
+use crate::saga::world::World;
 use uuid::Uuid;
 
 /// Attach.

@@ -12,10 +12,10 @@ use super::resize::{
     ACCEPT, ACTIVATE_TARGET_PORTS, BIND_PORTS_AT_TARGET, CLAIM_AT_TARGET, HOLD_SOURCE_ALLOCATION, PREPARE_AT_TARGET, RECORD_MIGRATION,
     RELEASE_SOURCE_GUEST, RESERVE_VOLUMES_FOR_TARGET, SELECT_DESTINATION, START_AT_TARGET, STOP_SOURCE_GUEST, TAKE_OWNERSHIP,
 };
-use super::step::{Deadline, Step, Table, Undo, work};
-use super::step_name::StepName;
-use super::steps::disks::{create_snapshot_image, delete_snapshot_image, upload_snapshot};
-use super::steps::records::{
+use crate::saga::step::{Deadline, Step, Table, Undo, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::disks::{create_snapshot_image, delete_snapshot_image, upload_snapshot};
+use crate::saga::steps::records::{
     clear_target_choice, create_target_records, delete_target_records, finish_target_record, publish, record_target_choice_in_both_cells,
 };
 
