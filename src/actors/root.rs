@@ -190,7 +190,8 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let heard = CellsHeardBy { oracle, notifications: world.notifications.clone(), escalations: ctx.address().recipient() };
         let cell_children = start_cells(&parts, &cells, &heard, obituaries.clone(), &roster);
-        let conductor_parts = ConductorParts::new(world.clone(), hosts.clone(), faults.clone(), &parts.controller).listed(&roster);
+        let conductor_parts =
+            ConductorParts::new(world.clone(), hosts.clone(), Arc::new(faults.clone()), &parts.controller).listed(&roster);
         let conductor_parts = conductor_parts.reporting(report_of(&parts, &cells, CONDUCTOR));
         let mut conductors = Children::new(obituaries.clone()).listed(&roster, "");
         let conductor = start_conductors(&parts, conductor_parts, &mut conductors);

@@ -3,5 +3,6 @@
 
 pub mod audit;
 pub mod experiment;
+pub mod performer;
 pub mod point;
 pub mod simulation;

@@ -15,6 +15,7 @@ pub mod journal;
 pub mod machine;
 pub mod notifications;
 pub mod operations;
+pub mod performer;
 pub mod refusal;
 pub mod scheduling;
 pub mod step;

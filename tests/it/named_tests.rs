@@ -31,7 +31,7 @@ fn file_of(module: &str) -> Option<PathBuf> {
 fn objection(name: &str) -> Option<String> {
     let (module, test) = name.rsplit_once("::").expect("a path");
     if module == HARNESS {
-        let saga = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/saga").join(test).with_extension("rs");
+        let saga = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/saga/tables").join(test).with_extension("rs");
         return (!saga.is_file()).then(|| format!("{name}: there is no such saga"));
     }
     let Some(file) = file_of(module) else { return Some(format!("{name}: there is no such file")) };

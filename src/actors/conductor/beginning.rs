@@ -7,9 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::runner::{Flight, LATE, LOST, REFUSED, obey, point};
+use super::runner::Flight;
 use super::{ConductorHandle, Launch, Resume, Worker};
-use crate::chaos::point::{Fault, FaultPoints, Moment};
 use crate::db::DbError;
 use crate::db::api::operations::NewSaga;
 use crate::domain::cancellation::Cancellation;
@@ -18,10 +17,9 @@ use crate::domain::fence::Fence;
 use crate::saga::accept::{busy_message, busy_with, owing_message};
 use crate::saga::context::{Context, Kind};
 use crate::saga::debt::pay_before;
-use crate::saga::machine::Side;
 use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
-use crate::saga::tables::{Tables, accept, table_of, waits_for};
+use crate::saga::tables::{Tables, waits_for};
 use crate::saga::world::World;
 
 /// How long a request waits for an operation on the same server that has all but ended.
@@ -173,42 +171,9 @@ impl Worker {
         Ok(holder.and_then(|saga| self.parts.stuck.reason(saga)))
     }
 
-    /// Performs the first step, with what an experiment makes of it: the same faults as the runner's.
     async fn accept(&self, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
-        let (world, faults) = (&self.parts.world, &self.parts.faults);
-        let step = table_of(context).steps[0];
-        let before = point(context, &step, Side::Act, Moment::BeforeEffect);
-        let fault = faults.at(&before);
-        obey(faults, fault, &before).await;
-        match fault {
-            Fault::Refuse => return Err(Refusal::Conflict(REFUSED.into())),
-            Fault::CompleteLate | Fault::CompleteAfterEnd => {
-                let (conductor, context, faults) = (self.clone(), context.clone(), faults.kept());
-                let after_end = fault == Fault::CompleteAfterEnd;
-                tokio::spawn(async move { conductor.accept_late(context, fence, faults, after_end).await });
-                return Err(Refusal::Unavailable(LATE.into()));
-            }
-            Fault::Repeat => {
-                let _ = accept(world, &mut context.clone(), fence).await;
-            }
-            Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze | Fault::Elsewhere | Fault::Wait => {}
-        }
-        let accepted = accept(world, context, fence).await;
-        if fault == Fault::LoseReply {
-            return Err(Refusal::Unavailable(LOST.into()));
-        }
-        let after = point(context, &step, Side::Act, Moment::AfterEffect);
-        obey(faults, faults.at(&after), &after).await;
-        accepted
-    }
-
-    async fn accept_late(self, mut context: Context, fence: Fence, faults: FaultPoints, after_end: bool) {
-        if after_end {
-            // When nobody can tell, now is as good.
-            let _ = self.until_at_rest(context.server).await;
-        }
-        let _ = accept(&self.parts.world, &mut context, fence).await;
-        let step = table_of(&context).steps[0];
-        faults.over(&point(&context, &step, Side::Act, Moment::BeforeEffect));
+        let (conductor, server) = (self.clone(), context.server);
+        let at_rest = Box::pin(async move { drop(conductor.until_at_rest(server).await) });
+        self.parts.performers.of_saga().accept(&self.parts.world, context, fence, at_rest).await
     }
 }

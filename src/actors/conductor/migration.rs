@@ -13,13 +13,13 @@ use uuid::Uuid;
 
 use super::runner::{Ended, Flight, run};
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
-use crate::chaos::point::FaultPoints;
+use crate::saga::performer::Performers;
 use crate::saga::world::World;
 
 /// The actor of one saga.
 pub struct Migration {
     world: Arc<World>,
-    faults: FaultPoints,
+    performers: Arc<dyn Performers>,
     flight: Option<Flight>,
     signs: SignsOfLife,
     conductor: WeakRecipient<MigrationEnded>,
@@ -62,13 +62,13 @@ impl Migration {
     /// An actor for a saga in flight, which shows its signs of life there; `conductor` hears how it ends, and `guard` reports its death.
     pub fn new(
         world: Arc<World>,
-        faults: FaultPoints,
+        performers: Arc<dyn Performers>,
         flight: Flight,
         signs: SignsOfLife,
         conductor: WeakRecipient<MigrationEnded>,
         guard: DeathGuard,
     ) -> Migration {
-        Migration { world, faults, flight: Some(flight), signs, conductor, guard }
+        Migration { world, performers, flight: Some(flight), signs, conductor, guard }
     }
 }
 
@@ -79,7 +79,7 @@ impl Actor for Migration {
         let Some(flight) = self.flight.take() else { return ctx.stop() };
         let (saga, server) = (flight.context.saga, flight.context.server);
         ctx.run_interval(self.world.operations.renewal_interval(), move |migration, _| migration.signs.show(saga));
-        let running = run(self.world.clone(), self.faults.clone(), flight);
+        let running = run(self.world.clone(), self.performers.of_saga(), flight);
         ctx.spawn(running.into_actor(self).map(move |ended, migration, ctx| {
             if let Some(conductor) = migration.conductor.upgrade() {
                 conductor.do_send(MigrationEnded { saga, server, ended });

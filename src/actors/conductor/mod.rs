@@ -28,11 +28,11 @@ use uuid::Uuid;
 use crate::actors::cell::CellHosts;
 use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still_with};
-use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
 use crate::db::api::leases::TakeOver;
 use crate::saga::debt;
 use crate::saga::journal::Unreadable;
+use crate::saga::performer::Performers;
 use crate::saga::world::World;
 
 pub use self::handle::{ConductorHandle, Worker};
@@ -115,7 +115,7 @@ pub fn actor_name(number: usize) -> String {
 pub struct ConductorParts {
     pub(super) world: Arc<World>,
     hosts: CellHosts,
-    pub(super) faults: FaultPoints,
+    pub(super) performers: Arc<dyn Performers>,
     /// The actor's name.
     actor: String,
     /// What it signs leases with; its own, and that of its lives before.
@@ -136,11 +136,11 @@ pub struct ConductorParts {
 
 impl ConductorParts {
     /// The first conductor of this controller.
-    pub fn new(world: Arc<World>, hosts: CellHosts, faults: FaultPoints, controller: &Controller) -> ConductorParts {
+    pub fn new(world: Arc<World>, hosts: CellHosts, performers: Arc<dyn Performers>, controller: &Controller) -> ConductorParts {
         let (ended, in_flight, seen) = (Arc::default(), Arc::default(), Arc::default());
         let (actor, owner) = (FIRST.to_owned(), controller.signature(FIRST));
         let (stuck, roster) = (Stuck::default(), Roster::default());
-        ConductorParts { world, hosts, faults, actor, owner, ended, in_flight, stuck, seen, roster, report: None }
+        ConductorParts { world, hosts, performers, actor, owner, ended, in_flight, stuck, seen, roster, report: None }
     }
 
     /// Another conductor of the same controller.
@@ -209,12 +209,12 @@ impl Conductor {
     }
 
     fn launch(&mut self, flight: Flight, ctx: &mut Context<Self>) {
-        let (world, faults) = (self.parts.world.clone(), self.parts.faults.clone());
+        let (world, performers) = (self.parts.world.clone(), self.parts.performers.clone());
         let signs = self.signs.clone();
         let ends = ctx.address().downgrade().recipient();
         let Some(migrations) = self.migrations.as_mut() else { return };
         let name = flight.context.saga.to_string();
-        migrations.start_once(&name, move |guard| Migration::new(world, faults, flight, signs, ends, guard).start());
+        migrations.start_once(&name, move |guard| Migration::new(world, performers, flight, signs, ends, guard).start());
         self.count_running();
     }
 

@@ -2,35 +2,23 @@
 //! [`Machine`] says. Everything it decides by stands in the journal, so a successor can go on from any commit.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::chaos::point::{Fault, FaultPoints, Moment, Point};
 use crate::db::DbError;
 use crate::db::api::cancellations::FollowUp;
 use crate::db::api::debts::NewDebt;
 use crate::db::api::operations::{Append, Appended, JournalEntry, NewSaga, SagaRecord};
 use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
-use crate::domain::host_protocol::{HostAnswer, HostQuery};
-use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Context, Request};
-use crate::saga::error::StepError;
 use crate::saga::journal::{Unreadable, replay};
 use crate::saga::machine::{Cursor, Effect, Event, Machine, Outcome, Side};
-use crate::saga::step::{Deadline, Step, Table};
+use crate::saga::performer::{Performed, Performer};
+use crate::saga::step::{Step, Table};
 use crate::saga::step_name::StepName;
 use crate::saga::tables::Tables;
 use crate::saga::world::World;
-
-/// What the journal says of a step that an experiment refused.
-pub(super) const REFUSED: &str = "an experiment refused this step";
-/// … whose deadline it let pass.
-pub(super) const LATE: &str = "an experiment let the deadline pass";
-/// … whose reply it lost.
-pub(super) const LOST: &str = "an experiment lost the reply";
 
 /// How a run of a saga ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -191,12 +179,10 @@ fn follow_up(ended: Uuid, server: Uuid) -> FollowUp {
 }
 
 /// Runs a saga to its end, or until it must stop.
-pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> Ended {
-    // Effects that an experiment holds back: they happen when this is dropped.
-    let mut held_back: Vec<oneshot::Sender<()>> = Vec::new();
+pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, mut flight: Flight) -> Ended {
     if let (Some(first), true) = (flight.table().steps.first(), flight.is_new()) {
         // The first step was performed within the request; its end comes to the journal here.
-        if let Err(error) = after_journal(&world, &faults, &mut flight, first, Side::Act).await {
+        if let Err(error) = after_end(&world, performer.as_mut(), &mut flight, first, Side::Act).await {
             return lost(&error);
         }
     }
@@ -224,7 +210,7 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
             Ok(appended) => appended.fence,
             Err(error) => return lost(&error),
         };
-        let outcome = match perform(&world, &faults, step, side, &mut flight.context, fence, &mut held_back).await {
+        let outcome = match performer.perform(&world, step, side, &mut flight.context, fence).await {
             Performed::Ended(outcome) => outcome,
             Performed::Overtaken(why) => {
                 log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, step = step.name.as_str(); "another owner has this saga: {why}");
@@ -232,7 +218,7 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
             }
         };
         note(&world, &mut flight, &table, position, side, fence, &outcome);
-        if let Err(error) = after_journal(&world, &faults, &mut flight, step, side).await {
+        if let Err(error) = after_end(&world, performer.as_mut(), &mut flight, step, side).await {
             return lost(&error);
         }
     }
@@ -250,13 +236,11 @@ pub async fn run(world: Arc<World>, faults: FaultPoints, mut flight: Flight) -> 
     }
 }
 
-/// The point at which a side's end is in the journal. Without a fault, that commit is the next one's.
-async fn after_journal(world: &World, faults: &FaultPoints, flight: &mut Flight, step: &Step, side: Side) -> Result<(), DbError> {
-    let here = point(&flight.context, step, side, Moment::AfterJournal);
-    let fault = faults.at(&here);
-    if fault != Fault::None {
+/// Writes the end of a side now if the performer waits for it. Otherwise the next commit writes it.
+async fn after_end(world: &World, performer: &mut dyn Performer, flight: &mut Flight, step: &Step, side: Side) -> Result<(), DbError> {
+    if performer.waits_for_journal(&flight.context, step, side) {
         flight.commit(world, step.name.as_str(), Commit::Shows).await?;
-        obey(faults, fault, &here).await;
+        performer.journalled(&flight.context, step, side).await;
     }
     Ok(())
 }
@@ -292,148 +276,6 @@ fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side
         });
     }
     flight.context.error = flight.machine.error.clone();
-}
-
-enum Performed {
-    Ended(Outcome),
-    Overtaken(String),
-}
-
-async fn perform(
-    world: &Arc<World>,
-    faults: &FaultPoints,
-    step: &Step,
-    side: Side,
-    context: &mut Context,
-    fence: Fence,
-    held_back: &mut Vec<oneshot::Sender<()>>,
-) -> Performed {
-    let before = point(context, step, side, Moment::BeforeEffect);
-    let fault = faults.at(&before);
-    obey(faults, fault, &before).await;
-    match fault {
-        Fault::Refuse => return Performed::Ended(Outcome::Refused(REFUSED.into())),
-        Fault::CompleteLate | Fault::CompleteAfterEnd => {
-            let (release, released) = oneshot::channel();
-            if fault == Fault::CompleteAfterEnd {
-                held_back.push(release);
-            }
-            let (world, faults, step, mut context) = (world.clone(), faults.kept(), *step, context.clone());
-            tokio::spawn(async move {
-                // Released by a drop: of the sender here above, or of all when the saga ends.
-                let _ = released.await;
-                if let Some(work) = work_of(&step, side) {
-                    // Its end interests nobody any more: what it did is what the undo and the audit find.
-                    let _ = work(&world, &mut context, fence).await;
-                }
-                faults.over(&point(&context, &step, side, Moment::BeforeEffect));
-            });
-            return Performed::Ended(Outcome::TimedOut(LATE.into()));
-        }
-        Fault::Repeat => {
-            let _ = under_deadline(world, step, side, &mut context.clone(), fence).await;
-        }
-        Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze | Fault::Elsewhere | Fault::Wait => {}
-    }
-    // A side that does not end well must leave no half-changed context behind.
-    let mut changed = context.clone();
-    let result = under_deadline(world, step, side, &mut changed, fence).await;
-    if !stands(Guard::DiscardedContext) {
-        *context = changed.clone();
-    }
-    if fault == Fault::LoseReply {
-        return Performed::Ended(Outcome::Unknown(LOST.into()));
-    }
-    let after = faults.at(&point(context, step, side, Moment::AfterEffect));
-    let outcome = match result {
-        Ok(Ok(())) if after == Fault::Refuse => Outcome::Refused(REFUSED.into()),
-        Ok(Ok(())) => {
-            *context = changed;
-            Outcome::Ok
-        }
-        Ok(Err(StepError::Overtaken(why))) => return Performed::Overtaken(why),
-        Ok(Err(StepError::Refused(why))) => Outcome::Refused(why),
-        Ok(Err(StepError::NextCandidate(why))) => Outcome::NextCandidate(why),
-        Ok(Err(StepError::Unknown(why))) => Outcome::Unknown(why),
-        Ok(Err(StepError::GoForward(why))) => Outcome::GoForward(why),
-        Err(why) => Outcome::TimedOut(why),
-    };
-    obey(faults, after, &point(context, step, side, Moment::AfterEffect)).await;
-    Performed::Ended(outcome)
-}
-
-fn work_of(step: &Step, side: Side) -> Option<crate::saga::step::Work> {
-    match side {
-        Side::Act => Some(step.act),
-        Side::Undo => step.undo.work(),
-    }
-}
-
-/// Performs a side; `Err` when its deadline passed.
-async fn under_deadline(
-    world: &Arc<World>,
-    step: &Step,
-    side: Side,
-    context: &mut Context,
-    fence: Fence,
-) -> Result<Result<(), StepError>, String> {
-    let Some(work) = work_of(step, side) else { return Ok(Ok(())) };
-    let limit = world.settings.deadline(step);
-    let saga = context.saga;
-    let places: Vec<(String, String)> =
-        [&context.source, &context.target].into_iter().flatten().map(|p| (p.cell.clone(), p.host.clone())).collect();
-    let running = work(world, context, fence);
-    tokio::pin!(running);
-    let by_progress = side == Side::Act && matches!(step.deadline, Deadline::WithoutProgress(_));
-    let mut seen = 0;
-    loop {
-        if let Ok(result) = tokio::time::timeout(limit, &mut running).await {
-            return Ok(result);
-        }
-        let moved = if by_progress { progress(world, &places, saga).await } else { 0 };
-        if moved <= seen {
-            return Err(format!("no end within {} s", limit.as_secs_f32()));
-        }
-        seen = moved;
-    }
-}
-
-/// Bytes that the hosts of a move have copied for it so far.
-async fn progress(world: &World, places: &[(String, String)], operation: Uuid) -> u64 {
-    let mut moved = 0;
-    for (cell, host) in places {
-        if let Ok(HostAnswer::Progress { done, .. }) =
-            world.hosts.query(cell, host, HostQuery::Progress { operation }, Duration::from_secs(2)).await
-        {
-            moved += done;
-        }
-    }
-    moved
-}
-
-/// Where a runner (or the request that begins an operation) is.
-pub(super) fn point<'a>(context: &Context, step: &'a Step, side: Side, moment: Moment) -> Point<'a> {
-    Point { saga: context.kind.as_str(), id: context.saga, server: context.server, step: step.name.as_str(), side: side.as_str(), moment }
-}
-
-/// The faults that end what runs.
-pub(super) async fn obey(faults: &FaultPoints, fault: Fault, here: &Point<'_>) {
-    match fault {
-        // Without the hook: nobody needs a backtrace of an experiment.
-        Fault::KillActor => std::panic::resume_unwind(Box::new("an experiment kills this migration's actor")),
-        Fault::Freeze => {
-            faults.over(here);
-            futures::future::pending().await
-        }
-        Fault::Wait => faults.released(here).await,
-        Fault::None
-        | Fault::Refuse
-        | Fault::LoseReply
-        | Fault::Repeat
-        | Fault::CompleteLate
-        | Fault::CompleteAfterEnd
-        | Fault::Elsewhere => {}
-    }
 }
 
 fn lost(error: &DbError) -> Ended {

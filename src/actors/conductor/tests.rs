@@ -22,6 +22,7 @@ use crate::domain::flavor::Flavor;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::context::{Context, Place, Prior, Request, ResizeRequest};
+use crate::saga::performer::Plainly;
 use crate::saga::refusal::Refusal;
 use crate::saga::steps::allocation::return_source_allocation;
 use crate::saga::steps::records::{delete_hidden_records, fail_migration};
@@ -30,7 +31,7 @@ use crate::services::ServiceError;
 /// A conductor of its own, which signs with this name.
 pub(super) fn worker(played: &Played, name: &str) -> Worker {
     let controller = Controller { name: name.to_owned(), lease: LEASE, workers: 1 };
-    let parts = ConductorParts::new(played.world.clone(), CellHosts::default(), FaultPoints::default(), &controller);
+    let parts = ConductorParts::new(played.world.clone(), CellHosts::default(), Arc::new(Plainly), &controller);
     let address = Conductor::new(parts.clone(), None).start();
     Worker::new(Address::new(address), parts)
 }

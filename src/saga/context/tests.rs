@@ -1,3 +1,5 @@
+//! The stored form of contexts: read as it was stored, also in the form of release 0.1.0, and refused where it fits no operation.
+
 use serde_json::{Value, json};
 
 use super::*;

@@ -9,6 +9,7 @@ use crate::db::api::leases::TakeOver;
 use crate::db::api::operations::NewSaga;
 use crate::domain::server::VmState;
 use crate::saga::context::Request;
+use crate::saga::performer::Plainly;
 use crate::saga::tables::{accept, table_of};
 
 /// What the conductor of a migration hears of it.
@@ -60,7 +61,7 @@ impl Handler<Run> for Parent {
     fn handle(&mut self, Run(world, flight): Run, ctx: &mut Self::Context) -> Self::Result {
         let ends = ctx.address().downgrade().recipient();
         let migrations = self.migrations.as_mut().unwrap();
-        let start = move |guard| Migration::new(world, FaultPoints::default(), flight, SignsOfLife::default(), ends, guard).start();
+        let start = move |guard| Migration::new(world, Arc::new(Plainly), flight, SignsOfLife::default(), ends, guard).start();
         MessageResult(migrations.start_once("migration", start))
     }
 }
