@@ -2,6 +2,7 @@
 //! clock.
 
 pub mod cancellation;
+pub mod config_drive;
 pub mod context;
 pub mod delete_request;
 pub mod fence;

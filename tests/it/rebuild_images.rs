@@ -38,6 +38,29 @@ fn the_answer_to_a_rebuild_shows_the_new_image() {
     });
 }
 
+/// The server's metadata as its guest read them at its last first boot.
+async fn metadata_in_guest(stage: &Stage, server: Uuid) -> Value {
+    let host = stage.runs_on(server).await.pop_first().expect("a host");
+    let disk = String::from_utf8_lossy(&stage.disks(&host, server)["disk"]).into_owned();
+    let told = disk.lines().rev().find_map(|line| line.strip_prefix("config-drive ")).expect("a first boot").to_owned();
+    serde_json::from_str::<Value>(&told).expect("JSON")["meta"].clone()
+}
+
+#[test]
+fn a_guest_reads_its_metadata_after_a_rebuild_too() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server().with("metadata", json!({"role": "db"}))).await;
+        assert_eq!(metadata_in_guest(&stage, server).await, json!({"role": "db"}));
+        stage.member.act(server, rebuild(stage.image)).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(metadata_in_guest(&stage, server).await, json!({"role": "db"}));
+        let changed = json!({"rebuild": {"imageRef": stage.image, "metadata": {"role": "web"}}});
+        stage.member.act(server, changed).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(metadata_in_guest(&stage, server).await, json!({"role": "web"}));
+    });
+}
+
 #[test]
 fn a_server_on_a_volume_of_its_owner_is_rebuilt_with_its_image() {
     play_default(|stage| async move {

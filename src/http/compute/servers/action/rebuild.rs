@@ -4,12 +4,13 @@ use actix_web::HttpResponse;
 use serde_json::{Value, json};
 
 use super::Asked;
-use crate::actors::cell_registry::Located;
+use crate::actors::cell_registry::{Located, ServerRecord};
 use crate::db::DbError;
 use crate::db::api::key_pairs::KeyPair;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instances::Instance;
 use crate::db::columns::StringList;
+use crate::domain::config_drive::ConfigDrive;
 use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
 use crate::domain::request_spec::image_demands;
 use crate::domain::secret::{Sealed, Secret};
@@ -36,14 +37,15 @@ pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
     }
     access::require_no_task(&located.instance, "rebuild")?;
     quota::check_rebuild(asked.catalog, &located.instance.project_id, wanted).await?;
-    let root = root_volume(asked, &located.instance).await?;
+    let before = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
+    let root = root_volume(asked, &before).await?;
     let image = usable_image(asked, &located.instance, root.as_ref(), wanted).await?;
     let reimages_root_volume = root.is_some() && reimages(asked.version);
     let key = key_pair(asked, wanted).await?;
     let given = wanted["adminPass"].as_str().map(str::to_owned);
     let admin_pass = Secret::new(given.unwrap_or_else(|| password(asked.api.env.uuid())));
     let sealed = Some(sealed(asked, &admin_pass).await);
-    let request = RebuildRequest { sealed, reimages_root_volume, ..rebuild_request(&located, wanted, &image, key.as_ref()) };
+    let request = RebuildRequest { sealed, reimages_root_volume, ..rebuild_request(&before, wanted, &image, key.as_ref()) };
     asked.api.begin(asked.caller, &located.instance, Request::Rebuild(Box::new(request))).await?;
     let new_image = (root.is_none() || reimages_root_volume).then_some(&image);
     keep_rest(asked, &located, wanted, new_image, key).await?;
@@ -97,13 +99,12 @@ async fn usable_image(asked: &Asked<'_>, instance: &Instance, root: Option<&Volu
 }
 
 /// Returns the server's root volume, if it boots from one.
-async fn root_volume(asked: &Asked<'_>, instance: &Instance) -> Result<Option<Volume>, ApiError> {
-    if !instance.is_volume_backed() {
+async fn root_volume(asked: &Asked<'_>, server: &ServerRecord) -> Result<Option<Volume>, ApiError> {
+    if !server.instance.is_volume_backed() {
         return Ok(None);
     }
-    let server = asked.api.load(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
     let root = server.block_devices.iter().find(|device| device.boot_index == Some(0)).and_then(|device| device.volume_id);
-    let missing = || bad_request(format!("Server {} has no root volume.", instance.uuid));
+    let missing = || bad_request(format!("Server {} has no root volume.", server.instance.uuid));
     Ok(Some(asked.api.volumes.volume(root.ok_or_else(missing)?).await.map_err(service_error)?))
 }
 
@@ -118,30 +119,30 @@ async fn key_pair(asked: &Asked<'_>, wanted: &Value) -> Result<Option<Option<Key
     }
 }
 
-fn rebuild_request(located: &Located, wanted: &Value, image: &Image, key: Option<&Option<KeyPair>>) -> RebuildRequest {
+fn rebuild_request(before: &ServerRecord, wanted: &Value, image: &Image, key: Option<&Option<KeyPair>>) -> RebuildRequest {
     let edits = change(wanted);
-    let instance = &located.instance;
-    let name = edits.display_name.clone();
-    let public_key = match key {
-        Some(key) => key.as_ref().map(|key| (key.name.clone(), key.public_key.clone())),
-        None => instance.key_name.clone().zip(instance.key_data.clone()),
-    };
-    let keys: Value = public_key.map_or_else(|| json!({}), |(name, key)| json!({ name: key }));
-    let config_drive = json!({
-        "uuid": instance.uuid,
-        "name": name.clone().unwrap_or_else(|| instance.display_name.clone()),
-        "hostname": edits.hostname.clone().flatten().or_else(|| instance.hostname.clone()),
-        "launch_index": instance.launch_index,
-        "availability_zone": instance.availability_zone,
-        "public_keys": keys,
-    });
+    let instance = &before.instance;
+    let metadata = wanted.get("metadata").map(strings);
+    let config_drive = ConfigDrive {
+        uuid: instance.uuid,
+        name: edits.display_name.as_deref().unwrap_or(&instance.display_name),
+        hostname: edits.hostname.as_ref().and_then(Option::as_deref).or(instance.hostname.as_deref()),
+        launch_index: instance.launch_index,
+        availability_zone: instance.availability_zone.as_deref(),
+        metadata: metadata.as_ref().unwrap_or(&before.metadata),
+        key: match key {
+            Some(key) => key.as_ref().map(|key| (key.name.as_str(), key.public_key.as_str())),
+            None => instance.key_name.as_deref().zip(instance.key_data.as_deref()),
+        },
+    }
+    .to_json();
     RebuildRequest {
         image_id: image.id,
         image_properties: image_demands(&image.properties),
         reimages_root_volume: false,
-        name,
+        name: edits.display_name,
         description: edits.display_description,
-        metadata: wanted.get("metadata").map(strings),
+        metadata,
         key_name: key.map(|key| key.as_ref().map(|key| key.name.clone())),
         config_drive,
         sealed: None,

@@ -22,6 +22,7 @@ use crate::db::api::key_pairs::KeyPair;
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::instances::Instance;
 use crate::db::columns::StringList;
+use crate::domain::config_drive::ConfigDrive;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::guest_secrets::GuestSecrets;
@@ -250,7 +251,16 @@ async fn sealed(api: &ComputeApi, body: &Document, plan: &Plan) -> Sealed {
 fn create_request(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i64) -> CreateRequest {
     let server = api.env.uuid();
     let instance = instance(caller, plan, server, at, api.env.now());
-    let config_drive = config_drive(plan, &instance);
+    let config_drive = ConfigDrive {
+        uuid: server,
+        name: &instance.display_name,
+        hostname: instance.hostname.as_deref(),
+        launch_index: instance.launch_index,
+        availability_zone: instance.availability_zone.as_deref(),
+        metadata: &plan.wanted.metadata,
+        key: plan.key.as_ref().map(|key| (key.name.as_str(), key.public_key.as_str())),
+    }
+    .to_json();
     let wanted = &plan.wanted;
     let mut bundle = InstanceBundle::new(instance);
     bundle.metadata = wanted.metadata.clone();
@@ -331,19 +341,6 @@ fn request_spec(caller: &RequestContext, plan: &Plan, server: Uuid) -> RequestSp
 }
 
 /// Returns the configuration that the guest reads at its first boot, without its secrets.
-fn config_drive(plan: &Plan, instance: &Instance) -> Value {
-    let keys: Value = plan.key.as_ref().map(|key| json!({&key.name: key.public_key})).unwrap_or_else(|| json!({}));
-    json!({
-        "uuid": instance.uuid,
-        "name": instance.display_name,
-        "hostname": instance.hostname,
-        "launch_index": instance.launch_index,
-        "availability_zone": instance.availability_zone,
-        "meta": plan.wanted.metadata,
-        "public_keys": keys,
-    })
-}
-
 fn accepted(api: &ComputeApi, base: &str, body: &Value, plan: &Plan, made: Vec<Instance>) -> HttpResponse {
     let Some(first) = made.first() else {
         return HttpResponse::Accepted().finish();
