@@ -29,7 +29,7 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::context::{Context, Request};
 use crate::saga::notifications::{Notifications, NotifyError};
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
-use crate::saga::world::{CellRef, Settings, World};
+use crate::saga::world::{CELL0, CellRef, Settings, World};
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
@@ -129,6 +129,7 @@ pub(super) async fn play_leased(lease: Duration) -> Played {
     let (sender, asked) = mpsc::unbounded_channel();
     let guests: Arc<Mutex<Vec<GuestReport>>> = Arc::default();
     let cell = CellRef { uuid: env.uuid(), db: CellDb::new(open(CELL, Schema::Cell)) };
+    let cell0 = CellRef { uuid: env.uuid(), db: CellDb::new(open(CELL0, Schema::Cell)) };
     let mapping = CellMapping {
         uuid: cell.uuid,
         created_at: env.now(),
@@ -143,7 +144,7 @@ pub(super) async fn play_leased(lease: Duration) -> Played {
     let world = World {
         operations: Operations::new(api.db().clone()).leased_for(lease),
         api,
-        cells: BTreeMap::from([(CELL.to_owned(), cell)]),
+        cells: BTreeMap::from([(CELL0.to_owned(), cell0), (CELL.to_owned(), cell)]),
         hosts: Arc::new(PlayedHost { asked: sender, guests: guests.clone() }),
         scheduling: Arc::new(NoHosts),
         images,

@@ -1,6 +1,12 @@
 //! Debts: what an ended saga owes because a participant did not answer, paid when it returns (INVARIANTS S5).
 
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::join_all;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
 
 use super::context::{Context, Place, ServerFacts};
 use super::error::StepError;
@@ -21,6 +27,8 @@ use crate::env::guard::{Guard, stands};
 
 /// Tries after which a debt that is refused (not merely unanswered) asks for an operator.
 const REFUSALS_BEFORE_OPERATOR: i64 = 10;
+/// Servers whose debts a payer tries at once.
+const SERVERS_AT_ONCE: usize = 32;
 
 /// Whether nothing is left to do for a debt: see [`Moot`].
 pub(crate) async fn is_moot(world: &World, context: &Context, moot: Moot) -> Result<bool, StepError> {
@@ -126,16 +134,87 @@ pub async fn was_mended(world: &World, context: &ServerFacts) -> Result<bool, St
     Ok(instance.vm_state != VmState::Error)
 }
 
-/// Tries every debt whose server is at rest and that nobody tried just now, in this owner's name.
-pub async fn pay_all(world: &World, owner: &str) {
-    let debts = match world.operations.debts(None).await {
-        Ok(debts) => debts,
-        Err(error) => return log::warn!("the debts cannot be read: {error}"),
-    };
-    for debt in debts {
-        if let Err(error) = pay(world, &debt, owner, world.settings.debt_rest).await {
-            log::warn!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt cannot be looked at: {error}");
+/// Pays debts in the background: several servers at once, each server's debts in their order. A participant that hangs delays the debts of
+/// its own servers only.
+pub struct Payer {
+    world: Arc<World>,
+    owner: String,
+    /// The servers whose debts are being tried. A later look leaves them alone.
+    busy: Mutex<BTreeSet<Uuid>>,
+    /// True while the debts are read: a database that hangs gets one look.
+    looks: AtomicBool,
+    turns: Semaphore,
+}
+
+impl Payer {
+    /// Makes a payer that holds servers in this owner's name.
+    pub fn new(world: Arc<World>, owner: &str) -> Payer {
+        let (owner, busy, turns) = (owner.to_owned(), Mutex::default(), Semaphore::new(SERVERS_AT_ONCE));
+        Payer { world, owner, busy, looks: AtomicBool::new(false), turns }
+    }
+
+    /// Tries every debt that is due, and whose server is at rest and not tried already.
+    pub async fn pay_due(&self) {
+        if self.looks.swap(true, Ordering::SeqCst) {
+            return;
         }
+        let debts = self.world.operations.due_debts().await;
+        self.looks.store(false, Ordering::SeqCst);
+        match debts {
+            Ok(debts) => self.pay(debts).await,
+            Err(error) => log::warn!("the debts cannot be read: {error}"),
+        }
+    }
+
+    async fn pay(&self, debts: Vec<Debt>) {
+        let mut of_servers: BTreeMap<Uuid, Vec<Debt>> = BTreeMap::new();
+        for debt in debts {
+            of_servers.entry(debt.server).or_default().push(debt);
+        }
+        let paid = of_servers.into_iter().map(|(server, debts)| self.pay_server(server, debts));
+        if join_all(paid).await.contains(&true)
+            && let Err(error) = self.world.operations.hasten_debts().await
+        {
+            log::warn!("other debts wait for their own time: {error}");
+        }
+    }
+
+    /// True if a debt was paid: its participant answers again, and may owe other servers an answer.
+    async fn pay_server(&self, server: Uuid, debts: Vec<Debt>) -> bool {
+        let Some(_busy) = Busy::take(self, server) else { return false };
+        let Ok(_turn) = self.turns.acquire().await else { return false };
+        let mut paid = false;
+        for debt in debts {
+            match pay(&self.world, &debt, &self.owner, false).await {
+                Ok(done) => paid |= done,
+                Err(error) => {
+                    log::warn!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt cannot be looked at: {error}")
+                }
+            }
+        }
+        paid
+    }
+
+    fn busy(&self) -> MutexGuard<'_, BTreeSet<Uuid>> {
+        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Marks a server as being tried, until it is dropped.
+struct Busy<'a> {
+    payer: &'a Payer,
+    server: Uuid,
+}
+
+impl Busy<'_> {
+    fn take(payer: &Payer, server: Uuid) -> Option<Busy<'_>> {
+        payer.busy().insert(server).then_some(Busy { payer, server })
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.payer.busy().remove(&self.server);
     }
 }
 
@@ -150,15 +229,15 @@ pub async fn pay_before(world: &World, context: &Context, owner: &str) -> Result
         Ok::<_, StepError>(debts.into_iter().filter(|debt| steps.contains(debt.step.as_str())).collect::<Vec<_>>())
     };
     for debt in owed().await? {
-        pay(world, &debt, owner, Duration::ZERO).await?;
+        pay(world, &debt, owner, true).await?;
     }
     Ok(owed().await?.into_iter().next())
 }
 
-/// Tries one debt under a hold of its server and a new fence, unless somebody tried it less than `rest` ago. A hold that failed may have been taken all the same: then its lease runs
-/// out, and a conductor ends it.
-async fn pay(world: &World, debt: &Debt, owner: &str, rest: Duration) -> Result<(), StepError> {
-    let Some(held) = world.operations.hold(debt, owner, rest).await? else { return Ok(()) };
+/// Tries one debt under a hold of its server and a new fence, if it is due or the caller is eager. True if it is paid. A hold that failed
+/// may have been taken all the same: then its lease runs out, and a conductor ends it.
+async fn pay(world: &World, debt: &Debt, owner: &str, eager: bool) -> Result<bool, StepError> {
+    let Some(held) = world.operations.hold(debt, owner, eager).await? else { return Ok(false) };
     world
         .operations
         .kept(debt.saga, held.lease_epoch, async {
@@ -170,7 +249,7 @@ async fn pay(world: &World, debt: &Debt, owner: &str, rest: Duration) -> Result<
 }
 
 /// The server's status before the debt's end: when something fails in between, both are tried again.
-async fn try_to_pay(world: &World, debt: &Debt, held: Held) -> Result<(), StepError> {
+async fn try_to_pay(world: &World, debt: &Debt, held: Held) -> Result<bool, StepError> {
     let Held { fence, lease_epoch } = held;
     let paid = match perform(world, debt, fence).await {
         Ok(()) => recover_status(world, debt, fence).await,
@@ -178,13 +257,16 @@ async fn try_to_pay(world: &World, debt: &Debt, held: Held) -> Result<(), StepEr
     };
     let Err(error) = paid else {
         log::info!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt is paid");
-        return Ok(world.operations.settle_debt(debt.saga, debt.owed_seq, lease_epoch).await?);
+        world.operations.settle_debt(debt.saga, debt.owed_seq, lease_epoch).await?;
+        return Ok(true);
     };
     let refused = matches!(error, StepError::Refused(_)) && debt.tries + 1 >= REFUSALS_BEFORE_OPERATOR;
     if refused && !debt.needs_operator {
         log::error!(server:% = debt.server, migration:% = debt.saga, step = debt.step.as_str(); "a debt needs an operator: {error}");
     }
-    Ok(world.operations.debt_failed(debt.saga, debt.owed_seq, lease_epoch, error.to_string(), refused).await?)
+    let pause = world.settings.debt_pause(debt.tries + 1);
+    world.operations.debt_failed(debt.saga, debt.owed_seq, lease_epoch, error.to_string(), refused, pause).await?;
+    Ok(false)
 }
 
 /// Ends the hold, however long that takes: until then nobody can do anything with the server. One that another has ended needs no end.

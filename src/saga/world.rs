@@ -15,6 +15,7 @@ use super::step::{Deadline, Step};
 use super::step_name::StepName;
 use crate::db::DbError;
 use crate::db::api::ApiDb;
+use crate::db::api::debts::LONGEST_PAUSE;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
 use crate::db::cell::compute_nodes::ComputeNode;
@@ -47,8 +48,8 @@ pub struct Settings {
     pub back_off_max: Duration,
     /// How long paying one debt may take.
     pub debt_deadline: Duration,
-    /// How long a debt that could not be paid is left alone, whichever conductor tried it: several of them shall not ask for an
-    /// operator sooner than one. Shorter than the time between a conductor's own tries.
+    /// The pause after the first try of a debt that could not be paid, for all conductors. It doubles with each try, up to
+    /// [`LONGEST_PAUSE`].
     pub debt_rest: Duration,
     /// Where the service keeps its files, for the audit; none where files are not kept.
     pub data_dir: Option<PathBuf>,
@@ -76,6 +77,12 @@ impl Settings {
             Deadline::Within(seconds) | Deadline::WithoutProgress(seconds) => seconds,
         });
         Duration::from_secs(seconds)
+    }
+
+    /// The pause after this many tries to pay a debt.
+    pub fn debt_pause(&self, tries: i64) -> Duration {
+        let doublings = u32::try_from(tries.saturating_sub(1).clamp(0, 16)).unwrap_or(16);
+        self.debt_rest.saturating_mul(1 << doublings).min(LONGEST_PAUSE)
     }
 
     /// The pause before try number `tries` + 1.
@@ -182,5 +189,18 @@ impl World {
                 Err(StepError::Unknown(format!("host {}: {error}", place.host)))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_debt_waits_longer_after_each_try_up_to_a_bound() {
+        let settings = Settings::default();
+        let pauses: Vec<u64> = [1, 2, 3, 6, 100].map(|tries| settings.debt_pause(tries).as_millis() as u64).into();
+        assert_eq!(pauses, [1500, 3000, 6000, 30_000, 30_000]);
+        assert_eq!(Settings { debt_rest: Duration::ZERO, ..settings }.debt_pause(100), Duration::ZERO);
     }
 }

@@ -30,7 +30,7 @@ use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::{ChildDied, Children, DeathGuard, Pause, Roster, Shutdown, Verdict, stand_still_with};
 use crate::db::DbError;
 use crate::db::api::leases::TakeOver;
-use crate::saga::debt;
+use crate::saga::debt::Payer;
 use crate::saga::journal::Unreadable;
 use crate::saga::performer::Performers;
 use crate::saga::world::World;
@@ -42,7 +42,7 @@ use self::stuck::Stuck;
 
 /// How long what was in flight waits for the hosts to start.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// How often debts are tried; each rests for a while after a try ([`Settings::debt_rest`](crate::saga::world::Settings)).
+/// The pause between two looks for debts that are due.
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What came of an attempt to go on with a saga.
@@ -188,13 +188,14 @@ pub struct Conductor {
     signs: SignsOfLife,
     renewing: bool,
     looking: bool,
-    paying: Arc<tokio::sync::Mutex<()>>,
+    payer: Arc<Payer>,
     _guard: Option<DeathGuard>,
 }
 
 impl Conductor {
     /// One life of it; `guard` reports its death.
     pub fn new(parts: ConductorParts, guard: Option<DeathGuard>) -> Conductor {
+        let payer = Arc::new(Payer::new(parts.world.clone(), &parts.owner));
         Conductor {
             parts,
             migrations: None,
@@ -203,7 +204,7 @@ impl Conductor {
             signs: SignsOfLife::default(),
             renewing: false,
             looking: false,
-            paying: Arc::default(),
+            payer,
             _guard: guard,
         }
     }
@@ -317,10 +318,8 @@ impl Actor for Conductor {
         }
         self.take_up(ctx);
         ctx.run_interval(self.parts.world.operations.renewal_interval(), Conductor::renew);
-        ctx.run_interval(DEBT_INTERVAL, |conductor, ctx| {
-            if conductor.paying.try_lock().is_ok() {
-                ctx.notify(PayDebts);
-            }
+        ctx.run_interval(DEBT_INTERVAL, |_, ctx| {
+            ctx.notify(PayDebts);
         });
     }
 }
@@ -439,11 +438,8 @@ impl Handler<PayDebts> for Conductor {
     type Result = ResponseActFuture<Self, ()>;
 
     fn handle(&mut self, _: PayDebts, _: &mut Self::Context) -> Self::Result {
-        let (world, owner, paying) = (self.parts.world.clone(), self.parts.owner.clone(), self.paying.clone());
-        let tried = async move {
-            let _turn = paying.lock().await;
-            debt::pay_all(&world, &owner).await;
-        };
+        let payer = self.payer.clone();
+        let tried = async move { payer.pay_due().await };
         Box::pin(tried.into_actor(self).map(|(), conductor, _| conductor.tell_waiting()))
     }
 }

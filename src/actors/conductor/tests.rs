@@ -22,6 +22,7 @@ use crate::domain::flavor::Flavor;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::context::{Context, Place, Prior, Request, ResizeRequest};
+use crate::saga::debt;
 use crate::saga::performer::Plainly;
 use crate::saga::refusal::Refusal;
 use crate::saga::steps::allocation::return_source_allocation;
@@ -271,6 +272,28 @@ async fn a_server_is_not_back_while_another_debt_that_it_depends_on_stands() {
     assert_eq!(played.record(server).await.vm_state, VmState::Error, "its guest has not been started");
     pay(&mut played, &conductor, 1).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
+async fn a_host_that_hangs_delays_no_other_servers_debts() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    let owing = [owed(&played, &["start_guest"]).await, owed(&played, &["start_guest"]).await];
+    let paying = paid_by(&conductor);
+    let (hangs, answers) = (played.asked().await, played.asked().await);
+    let (waiting, other) = (hangs.request.fence.server, answers.request.fence.server);
+    assert_eq!(BTreeSet::from([waiting, other]), owing.into());
+    answers.done();
+    let debts = async |server| played.world.operations.debts(Some(server)).await.unwrap().len();
+    while debts(other).await > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(debts(waiting).await, 1);
+    // A later look leaves the server alone whose host is asked already.
+    tokio::time::timeout(Duration::from_secs(20), paid_by(&conductor)).await.expect("it does not wait").unwrap();
+    hangs.done();
+    tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the host has answered").unwrap();
+    assert_eq!(debts(waiting).await, 0);
 }
 
 #[actix::test]

@@ -4,11 +4,21 @@ use std::sync::Mutex;
 
 use chrono::TimeDelta;
 
+use uuid::Uuid;
+
 use super::*;
 use crate::actors::played::{Played, play};
+use crate::db::Outage;
 use crate::db::api::operations::NewSaga;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
 use crate::db::cell::migrations::Migration;
-use crate::domain::migration::MigrationType;
+use crate::domain::fence::Fence;
+use crate::domain::migration::{MigrationStatus, MigrationType};
+use crate::domain::server::{PowerState, VmState};
+use crate::saga::context::{Context as SagaContext, Request};
+use crate::saga::refusal::Refusal;
+use crate::saga::world::CELL0;
 
 /// Remembers what was to begin.
 #[derive(Default)]
@@ -46,7 +56,7 @@ impl Handler<IsLooking> for Periodic {
     type Result = bool;
 
     fn handle(&mut self, _: IsLooking, _: &mut Self::Context) -> bool {
-        self.busy
+        !self.busy.is_empty()
     }
 }
 
@@ -114,6 +124,27 @@ async fn the_record_follows_a_guest_that_went_off() {
     assert_eq!(played.record(runs).await.vm_state, VmState::Active);
 }
 
+#[actix::test]
+async fn a_cell_that_hangs_delays_no_other_cells_work() {
+    let played = play().await;
+    let (gone, old) = (played.server(VmState::Active).await, played.server(VmState::Resized).await);
+    *played.guests.lock().unwrap() = vec![played.guest(gone, PowerState::Shutdown)];
+    let txn = CellTxn::new().create_migration(resized(&played, old, TimeDelta::hours(2)));
+    played.world.cells["cell1"].db.apply_unfenced(txn).await.unwrap();
+    // The first cell in the order of their names.
+    let hangs = played.world.cells[CELL0].db.db().clone();
+    hangs.set_outage(Outage::Hangs);
+    let (periodic, begun) = periodic(&played, Duration::from_secs(3600));
+    periodic.send(Look).await.unwrap();
+    let done = async {
+        while begun.0.lock().unwrap().is_empty() || played.record(gone).await.vm_state != VmState::Stopped {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), done).await.expect("the other cell does not wait");
+    hangs.set_outage(Outage::None);
+}
+
 /// Its host will ask whether it may run it again.
 #[actix::test]
 async fn a_guest_that_its_host_has_lost_is_not_taken_for_one_that_went_off() {
@@ -147,7 +178,7 @@ async fn word_of_a_host_that_an_operation_has_outdated_changes_nothing() {
     let newer = Fence { attempt: outdated.attempt + 3, ..outdated };
     let cell = &played.world.cells["cell1"];
     cell.db.apply(newer, CellTxn::new().instance_change(server, InstanceChange::states(VmState::Active, None))).await.unwrap();
-    record_off(cell, outdated, "host1", VmState::Active).await;
+    power::record_off(cell, outdated, "host1", VmState::Active).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }
 
@@ -157,6 +188,6 @@ async fn a_guest_that_runs_again_when_its_fence_is_known_is_not_taken_for_one_th
     let played = play().await;
     let server = played.server(VmState::Active).await;
     *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::Running)];
-    follow_one(&played.world, "cell1", "host1", server).await;
+    power::follow_one(&played.world, "cell1", "host1", server, VmState::Active).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDateTime, Utc};
+use chrono::{DateTime, NaiveDateTime, TimeDelta, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
@@ -33,8 +33,12 @@ diesel::table! {
         needs_operator -> Bool,
         created_at -> Timestamp,
         tried_at -> Nullable<Timestamp>,
+        next_try_at -> Nullable<Timestamp>,
     }
 }
+
+/// The longest pause between two tries.
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A debt to record: the step and side that are owed, and the context that they need.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,7 +69,7 @@ pub struct Debt {
     pub created_at: DateTime<Utc>,
 }
 
-type Row = (String, String, String, i64, String, String, String, i64, bool, NaiveDateTime, Option<NaiveDateTime>);
+type Row = (String, String, String, i64, String, String, String, i64, bool, NaiveDateTime, Option<NaiveDateTime>, Option<NaiveDateTime>);
 
 pub(super) fn insert(conn: &mut Conn, saga: Uuid, server: Uuid, debt: NewDebt, now: NaiveDateTime) -> Result<(), DbError> {
     diesel::insert_into(debts::table)
@@ -85,13 +89,27 @@ pub(super) fn insert(conn: &mut Conn, saga: Uuid, server: Uuid, debt: NewDebt, n
     Ok(())
 }
 
-/// Returns unpaid debts of one server or of all, oldest first.
-pub(super) fn all(conn: &mut Conn, server: Option<Uuid>) -> Result<Vec<Debt>, DbError> {
+/// The debts to read, oldest first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Which {
+    All,
+    OfServer(Uuid),
+    /// The debts that may be tried at this time.
+    Due(NaiveDateTime),
+}
+
+/// Returns unpaid debts.
+pub(super) fn read(conn: &mut Conn, which: Which) -> Result<Vec<Debt>, DbError> {
     let of_sagas = debts::table.inner_join(sagas::table.on(sagas::id.eq(debts::saga_id)));
     let mut query = of_sagas.select((debts::all_columns, sagas::table_version)).into_boxed();
     query = query.order((debts::created_at, debts::saga_id, debts::owed_seq));
-    if let Some(server) = server {
-        query = query.filter(debts::server_uuid.eq(server.to_string()));
+    match which {
+        Which::All => {}
+        Which::OfServer(server) => query = query.filter(debts::server_uuid.eq(server.to_string())),
+        Which::Due(now) => {
+            let far = now + TimeDelta::from_std(LONGEST_PAUSE).unwrap_or(TimeDelta::MAX);
+            query = query.filter(debts::next_try_at.is_null().or(debts::next_try_at.le(now)).or(debts::next_try_at.gt(far)));
+        }
     }
     query.load::<(Row, i32)>(conn)?.into_iter().map(debt).collect()
 }
@@ -135,22 +153,36 @@ pub struct Held {
 impl Operations {
     /// Returns unpaid debts of one server or of all, oldest first.
     pub async fn debts(&self, server: Option<Uuid>) -> Result<Vec<Debt>, DbError> {
-        self.db().read(move |conn| all(conn, server)).await
+        self.db().read(move |conn| read(conn, server.map_or(Which::All, Which::OfServer))).await
+    }
+
+    /// Returns the debts that may be tried now, oldest first.
+    pub async fn due_debts(&self) -> Result<Vec<Debt>, DbError> {
+        let now = self.db().env().now().naive_utc();
+        self.db().read(move |conn| read(conn, Which::Due(now))).await
+    }
+
+    /// Makes every debt due, because a participant answers again.
+    pub async fn hasten_debts(&self) -> Result<(), DbError> {
+        let waiting = debts::table.filter(debts::next_try_at.is_not_null());
+        self.db()
+            .write(move |conn| Ok(diesel::update(waiting).set(debts::next_try_at.eq(None::<NaiveDateTime>)).execute(conn).map(drop)?))
+            .await
     }
 
     /// Holds a server at rest to pay a debt, under a new fence and a new lease of the saga that owes it. None if an operation holds the
-    /// server, the debt is already paid, or the last try is less than `rest` ago.
-    pub async fn hold(&self, debt: &Debt, owner: &str, rest: Duration) -> Result<Option<Held>, DbError> {
+    /// server, the debt is already paid, or it is not due and the caller is not `eager`.
+    pub async fn hold(&self, debt: &Debt, owner: &str, eager: bool) -> Result<Option<Held>, DbError> {
         let (now, until, owner) = (self.db().env().now().naive_utc(), self.lease_end(), owner.to_owned());
         let (saga, server, key) = (debt.saga.to_string(), debt.server, (debt.saga.to_string(), debt.owed_seq));
         let held = self
             .db()
             .write(move |conn| {
-                let tried: Option<Option<NaiveDateTime>> = debts::table.find(key).select(debts::tried_at).first(conn).optional()?;
-                if tried.is_none() && stands(Guard::StandingDebt) {
+                let next: Option<Option<NaiveDateTime>> = debts::table.find(key).select(debts::next_try_at).first(conn).optional()?;
+                if next.is_none() && stands(Guard::StandingDebt) {
                     return Ok(None);
                 }
-                if tried.flatten().is_some_and(|tried| rests(tried, now, rest)) {
+                if !eager && next.flatten().is_some_and(|next| rests(now, next)) {
                     return Ok(None);
                 }
                 occupy(conn, &server.to_string(), &saga, now)?;
@@ -185,7 +217,7 @@ impl Operations {
         .await
     }
 
-    /// Records that a try to pay failed just now. Conflict if another payer has the hold now.
+    /// Records that a try to pay failed just now, and that the next one follows after a pause. Conflict if another payer has the hold now.
     pub async fn debt_failed(
         &self,
         saga: Uuid,
@@ -193,8 +225,10 @@ impl Operations {
         lease_epoch: i64,
         reason: String,
         needs_operator: bool,
+        pause: Duration,
     ) -> Result<(), DbError> {
         let now = self.db().env().now().naive_utc();
+        let next = now + TimeDelta::from_std(pause.min(LONGEST_PAUSE)).unwrap_or(TimeDelta::MAX);
         self.holding(saga, lease_epoch, move |conn| {
             diesel::update(debts::table.find((saga.to_string(), owed_seq)))
                 .set((
@@ -202,6 +236,7 @@ impl Operations {
                     debts::tries.eq(debts::tries + 1),
                     debts::needs_operator.eq(needs_operator),
                     debts::tried_at.eq(now),
+                    debts::next_try_at.eq(next),
                 ))
                 .execute(conn)?;
             Ok(())
@@ -226,13 +261,13 @@ impl Operations {
     }
 }
 
-/// True if the last try is too recent. The difference is absolute, so that a clock that runs ahead on another machine delays nobody.
-fn rests(tried: NaiveDateTime, now: NaiveDateTime, rest: Duration) -> bool {
-    (now - tried).abs().to_std().is_ok_and(|since| since < rest)
+/// True until the time of the next try. A time beyond any pause comes from a clock that ran ahead, and delays nobody.
+fn rests(now: NaiveDateTime, next: NaiveDateTime) -> bool {
+    (next - now).to_std().is_ok_and(|left| !left.is_zero() && left <= LONGEST_PAUSE)
 }
 
 fn debt((row, table_version): (Row, i32)) -> Result<Debt, DbError> {
-    let (saga, step, side, owed_seq, server, context, reason, tries, needs_operator, created_at, _) = row;
+    let (saga, step, side, owed_seq, server, context, reason, tries, needs_operator, created_at, _, _) = row;
     let parse = |id: &str| Uuid::parse_str(id).map_err(|_| DbError::unreadable("an id column of debts", id));
     Ok(Debt {
         saga: parse(&saga)?,

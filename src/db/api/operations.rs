@@ -365,7 +365,7 @@ impl Operations {
                         holders: held.iter().map(|(server, saga)| Ok((parse(server)?, parse(saga)?))).collect::<Result<_, DbError>>()?,
                         sagas: sagas.into_iter().map(record).collect::<Result<_, _>>()?,
                         journals,
-                        debts: super::debts::all(conn, None)?,
+                        debts: super::debts::read(conn, super::debts::Which::All)?,
                         ownership: ownership::all(conn)?,
                     })
                 })

@@ -159,6 +159,9 @@ impl Instance {
     }
 }
 
+/// Servers in one query by their ids.
+const READ_AT_ONCE: usize = 500;
+
 impl CellDb {
     /// Returns the server's row, hidden or not. [`DbError::NotFound`] if it is absent or deleted.
     pub async fn instance(&self, uuid: Uuid) -> Result<Instance, DbError> {
@@ -181,6 +184,27 @@ impl CellDb {
                     .order(instances::uuid)
                     .select(Instance::as_select())
                     .load(conn)?)
+            })
+            .await
+    }
+
+    /// Returns those of these servers whose guests should run, with their states: no task, and active, or resized with a guest that ran.
+    pub async fn expected_to_run(&self, servers: Vec<Uuid>) -> Result<Vec<(Uuid, VmState)>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut found = Vec::new();
+                for some in servers.chunks(READ_AT_ONCE) {
+                    let resized = instances::vm_state.eq(VmState::Resized).and(instances::power_state.eq(PowerState::Running));
+                    let rows = instances::table
+                        .filter(instances::uuid.eq_any(some.iter().copied().map(Sql)))
+                        .filter(instances::deleted.eq(false))
+                        .filter(instances::task_state.is_null())
+                        .filter(instances::vm_state.eq(VmState::Active).or(resized))
+                        .select((instances::uuid, instances::vm_state))
+                        .load::<(Uuid, VmState)>(conn)?;
+                    found.extend(rows);
+                }
+                Ok(found)
             })
             .await
     }

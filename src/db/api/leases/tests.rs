@@ -85,8 +85,8 @@ async fn who_holds_a_server_for_a_debt_loses_it_with_the_lease() {
     for operations in all_operations() {
         owing(&operations).await;
         let debt = operations.debts(None).await.unwrap().remove(0);
-        let sleeper = operations.hold(&debt, "one", Duration::ZERO).await.unwrap().unwrap();
-        assert_eq!(operations.hold(&debt, "two", Duration::ZERO).await.unwrap(), None, "it is held");
+        let sleeper = operations.hold(&debt, "one", true).await.unwrap().unwrap();
+        assert_eq!(operations.hold(&debt, "two", true).await.unwrap(), None, "it is held");
         let mut looks = 0;
         while !operations.abandoned().await.unwrap().contains(&SAGA) {
             assert!(matches!(operations.take_over(SAGA, "two").await.unwrap(), TakeOver::Held(_)));
@@ -96,7 +96,7 @@ async fn who_holds_a_server_for_a_debt_loses_it_with_the_lease() {
         let TakeOver::Taken(saga, _) = operations.take_over(SAGA, "two").await.unwrap() else { panic!("it has run out") };
         for refused in [
             operations.settle_debt(SAGA, 1, sleeper.lease_epoch).await,
-            operations.debt_failed(SAGA, 1, sleeper.lease_epoch, "no answer".into(), true).await,
+            operations.debt_failed(SAGA, 1, sleeper.lease_epoch, "no answer".into(), true, Duration::ZERO).await,
             operations.release(SAGA, sleeper.lease_epoch).await,
         ] {
             assert!(matches!(refused, Err(DbError::Conflict(_))), "{refused:?}");
@@ -105,11 +105,11 @@ async fn who_holds_a_server_for_a_debt_loses_it_with_the_lease() {
         assert_eq!(operations.debts(None).await.unwrap(), std::slice::from_ref(&debt));
 
         operations.release(SAGA, saga.lease.epoch).await.unwrap();
-        let awake = operations.hold(&debt, "two", Duration::ZERO).await.unwrap().unwrap();
+        let awake = operations.hold(&debt, "two", true).await.unwrap().unwrap();
         assert!(awake.fence.pair() > sleeper.fence.pair(), "what the sleeper does comes under a lower fence");
         operations.settle_debt(SAGA, 1, awake.lease_epoch).await.unwrap();
         operations.release(SAGA, awake.lease_epoch).await.unwrap();
-        assert_eq!(operations.hold(&debt, "one", Duration::ZERO).await.unwrap(), None, "another has paid it meanwhile");
+        assert_eq!(operations.hold(&debt, "one", true).await.unwrap(), None, "another has paid it meanwhile");
         assert_eq!(operations.holder(SERVER).await.unwrap(), None);
     }
 }
@@ -119,16 +119,20 @@ async fn a_debt_rests_after_a_try_for_whoever_asks() {
     for operations in all_operations() {
         owing(&operations).await;
         let debt = operations.debts(None).await.unwrap().remove(0);
-        let (short, long) = (Duration::from_millis(1), Duration::from_secs(600));
-        let held = operations.hold(&debt, "one", long).await.unwrap().expect("nobody has tried it");
-        operations.debt_failed(SAGA, 1, held.lease_epoch, "no answer".into(), false).await.unwrap();
-        operations.release(SAGA, held.lease_epoch).await.unwrap();
+        let fails = async |owner: &str, pause: Duration| {
+            let held = operations.hold(&debt, owner, true).await.unwrap().expect("an operation that needs it does not wait");
+            operations.debt_failed(SAGA, 1, held.lease_epoch, "no answer".into(), false, pause).await.unwrap();
+            operations.release(SAGA, held.lease_epoch).await.unwrap();
+        };
+        fails("one", Duration::from_secs(20)).await;
         for owner in ["one", "two"] {
-            assert_eq!(operations.hold(&debt, owner, long).await.unwrap(), None, "it was tried just now");
+            assert_eq!(operations.hold(&debt, owner, false).await.unwrap(), None, "it was tried just now");
         }
-        let held = operations.hold(&debt, "two", short).await.unwrap().expect("it has rested");
+        assert_eq!(operations.due_debts().await.unwrap(), []);
+        operations.hasten_debts().await.unwrap();
+        assert_eq!(operations.due_debts().await.unwrap().len(), 1);
+        fails("one", Duration::ZERO).await;
+        let held = operations.hold(&debt, "two", false).await.unwrap().expect("it has rested");
         operations.release(SAGA, held.lease_epoch).await.unwrap();
-        let at_once = operations.hold(&debt, "one", Duration::ZERO).await.unwrap();
-        assert!(at_once.is_some(), "an operation that needs it does not wait");
     }
 }

@@ -1,0 +1,118 @@
+//! The periodic work: overdue resizes are confirmed, queued deletes are carried out, and records follow guests that went off.
+//!
+//! Each kind of work runs for itself, the first and the last also per cell: a cell that hangs delays neither the other cells nor other work.
+
+mod confirm;
+mod power;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+
+use super::queued_deletes::QueuedDeletes;
+use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
+use crate::saga::operations::BeginOperation;
+use crate::saga::world::World;
+
+/// The options of the periodic work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PeriodicOptions {
+    /// A resize that has waited for this long is confirmed; zero for never.
+    pub resize_confirm_window: Duration,
+    /// The pause between two looks.
+    pub interval: Duration,
+}
+
+/// Starts all work that is not running.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Look;
+
+/// The parts of the actor, for each of its lives.
+#[derive(Clone)]
+pub struct PeriodicParts {
+    pub world: Arc<World>,
+    pub conductor: Arc<dyn BeginOperation>,
+    pub options: PeriodicOptions,
+}
+
+/// A piece of work that runs at most once at a time.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Work {
+    Confirm(String),
+    FollowPower(String),
+    QueuedDeletes,
+}
+
+/// Does the periodic work.
+pub struct Periodic {
+    parts: PeriodicParts,
+    busy: BTreeSet<Work>,
+    deletes: Arc<QueuedDeletes>,
+    _guard: Option<DeathGuard>,
+}
+
+impl Periodic {
+    /// Makes one life of the actor; `guard` reports its death.
+    pub fn new(parts: PeriodicParts, guard: Option<DeathGuard>) -> Periodic {
+        let deletes = Arc::new(QueuedDeletes::new(parts.world.clone(), parts.conductor.clone()));
+        Periodic { parts, busy: BTreeSet::new(), deletes, _guard: guard }
+    }
+
+    fn start(&mut self, work: Work, ctx: &mut Context<Self>) {
+        if !self.busy.insert(work.clone()) {
+            return;
+        }
+        let (parts, deletes, doing) = (self.parts.clone(), self.deletes.clone(), work.clone());
+        let done = async move {
+            match doing {
+                Work::Confirm(cell) => confirm::confirm_overdue(&parts, &cell).await,
+                Work::FollowPower(cell) => power::follow(&parts.world, &cell).await,
+                Work::QueuedDeletes => deletes.look().await,
+            }
+        };
+        ctx.spawn(done.into_actor(self).map(move |(), periodic, _| {
+            periodic.busy.remove(&work);
+        }));
+    }
+}
+
+impl Actor for Periodic {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.run_interval(self.parts.options.interval, |_, ctx| ctx.notify(Look));
+    }
+}
+
+impl Handler<Look> for Periodic {
+    type Result = ();
+
+    fn handle(&mut self, _: Look, ctx: &mut Self::Context) {
+        self.start(Work::QueuedDeletes, ctx);
+        for cell in self.parts.world.cells.keys().cloned().collect::<Vec<_>>() {
+            self.start(Work::Confirm(cell.clone()), ctx);
+            self.start(Work::FollowPower(cell), ctx);
+        }
+    }
+}
+
+impl Handler<Shutdown> for Periodic {
+    type Result = ();
+
+    fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}
+
+impl Handler<Pause> for Periodic {
+    type Result = ();
+
+    fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
+        stand_still(self, pause, ctx);
+    }
+}
