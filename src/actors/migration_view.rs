@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_counts_what_stands_and_a_debt_may_ask_for_an_operator() {
+    fn progress_counts_done_steps_and_debts_ask_for_an_operator() {
         let mut entries = vec![entry(0, "accept", "act", "begun", None), entry(1, "accept", "act", "ok", None)];
         let view = MigrationView::of(&record("running"), &entries, &[], 4, Some((50, 100)));
         assert_eq!((view.state.as_str(), view.progress), ("running", 37));

@@ -25,7 +25,7 @@ async fn log_in(cloud: &Cloud, name: &str) {
 }
 
 #[tokio::test]
-async fn the_first_start_makes_the_default_cloud_and_the_next_keeps_it() {
+async fn the_first_start_makes_the_cloud_and_the_next_keeps_it() {
     let dir = tempfile::tempdir().unwrap();
     let first = open(config(dir.path(), 2, 2), Env::system()).await.unwrap();
     let shape: Vec<(&str, Vec<&str>)> =

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_hears_of_the_end_of_its_fault_when_it_is_armed_no_more() {
+    fn a_disarmed_plan_hears_of_the_end_of_its_fault() {
         let (points, plan) = (FaultPoints::default(), Arc::new(Hears::default()));
         points.arm(Some(plan.clone()));
         let here =

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn each_guard_is_left_out_by_the_script_and_told_of_in_the_fault_model() {
+    fn each_guard_has_a_mutation_and_a_row_in_the_fault_model() {
         let names: Vec<&str> = Guard::ALL.iter().map(|guard| guard.name()).collect();
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len(), "each has a name of its own");
         let script = read("scripts/mutations");

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_breaks_off_is_an_error_even_behind_bytes_that_came() {
+    fn a_stream_that_breaks_off_is_an_error() {
         let pieces = [Ok(Bytes::from_static(b"some")), Err(std::io::Error::other("gone"))];
         let mut gathered = Gathered::new(Box::pin(futures::stream::iter(pieces)));
         assert!(futures::executor::block_on(gathered.next()).is_err());

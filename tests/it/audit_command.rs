@@ -42,7 +42,7 @@ async fn fill(service: &Service, data: &Path) -> [Uuid; 3] {
 }
 
 #[test]
-fn a_service_is_audited_running_and_stopped_and_a_violation_is_one_readable_line() {
+fn the_audit_reads_running_and_stopped_services() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = dir.path();
     std::fs::write(data.join("policy.yaml"), "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n")

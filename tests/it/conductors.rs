@@ -88,7 +88,7 @@ fn seconds(duration: chrono::TimeDelta) -> f64 {
 }
 
 #[test]
-fn what_a_sleeping_conductor_still_wants_when_it_wakes_up_is_refused() {
+fn writes_of_a_conductor_that_wakes_up_are_refused() {
     let gate = Gate::new();
     let between = gate.stand_before_hosts();
     play_altered(two, databases::place, between, |stage| async move {

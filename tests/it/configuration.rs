@@ -128,7 +128,7 @@ fn a_cell_gets_as_long_as_configured_and_is_probed_as_often() {
 }
 
 #[test]
-fn what_is_printed_is_what_is_read_and_wrong_values_stop_the_start() {
+fn printed_options_are_readable_and_wrong_values_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("cellshift.toml");
     let data = dir.path().join("data");

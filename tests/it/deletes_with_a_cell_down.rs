@@ -69,7 +69,7 @@ async fn instances_used(user: &User) -> Value {
 }
 
 #[test]
-fn a_delete_while_the_cell_is_down_is_carried_out_when_it_is_back() {
+fn a_delete_in_a_down_cell_is_executed_when_it_returns() {
     play(probed_often, |stage| async move {
         let server = stage.create(stage.server()).await;
         let volume = stage.member.make_volume().await;
@@ -169,7 +169,7 @@ fn a_lock_that_could_not_be_seen_holds() {
 }
 
 #[test]
-fn a_server_that_waits_for_confirm_is_deleted_with_both_its_sides() {
+fn a_resized_server_is_deleted_in_both_its_cells() {
     for cell in ["cell1", "cell2"] {
         play(probed_often, |stage| async move {
             let server = stage.create(stage.server()).await;
@@ -192,7 +192,7 @@ fn a_server_that_waits_for_confirm_is_deleted_with_both_its_sides() {
 }
 
 #[test]
-fn a_server_that_waits_for_confirm_is_deleted_when_the_cell_it_came_from_is_back() {
+fn a_resized_server_is_deleted_when_its_source_cell_returns() {
     for outage in [Outage::Refuses, Outage::Hangs] {
         play(impatient, |stage| async move {
             let server = stage.create(stage.server()).await;

@@ -93,7 +93,7 @@ fn documented() -> (String, Vec<String>) {
 }
 
 #[test]
-fn the_documented_examples_are_accepted_and_every_key_is_documented() {
+fn documented_examples_are_accepted_and_keys_documented() {
     let (text, blocks) = documented();
     assert!(blocks.len() >= 2, "an example of a whole file and one of every fault");
     let mut keys = BTreeSet::new();
@@ -125,7 +125,7 @@ fn cellshift(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn the_command_tells_progress_and_verdict_and_writes_both_reports() {
+fn the_command_prints_its_verdict_and_writes_both_reports() {
     let dir = tempfile::tempdir().expect("a directory");
     let (json, page) = (dir.path().join("verdict.json"), dir.path().join("verdict.html"));
     let file = folder().join("conductor-dies-at-the-pivot.toml");
@@ -143,7 +143,7 @@ fn the_command_tells_progress_and_verdict_and_writes_both_reports() {
 }
 
 #[test]
-fn the_exit_code_tells_held_from_broken_from_given_up_from_refused() {
+fn the_exit_code_tells_held_broken_given_up_and_refused() {
     let dir = tempfile::tempdir().expect("a directory");
     let run = |name: &str, text: &str| {
         let file = dir.path().join(name);
@@ -218,7 +218,7 @@ fn the_same_runs_live_and_holds_when_the_process_is_killed() {
 }
 
 #[test]
-fn of_two_conductors_one_stands_still_live_and_the_other_ends_its_moves() {
+fn a_live_conductor_ends_the_moves_of_one_that_stands_still() {
     let dir = tempfile::tempdir().expect("a directory");
     let (file, json) = (dir.path().join("live.toml"), dir.path().join("verdict.json"));
     let shipped = std::fs::read_to_string(folder().join("two-conductors-one-stands-still.toml")).expect("the experiment");

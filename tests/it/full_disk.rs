@@ -71,7 +71,7 @@ fn a_server_that_finds_no_space_says_so_and_the_next_one_runs() {
 }
 
 #[test]
-fn a_move_whose_snapshot_or_disk_finds_no_space_comes_back_and_can_be_made_again() {
+fn a_move_without_space_comes_back_and_can_be_repeated() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let source = stage.runs_on(server).await.pop_first().expect("a host");
@@ -94,7 +94,7 @@ fn a_move_whose_snapshot_or_disk_finds_no_space_comes_back_and_can_be_made_again
 }
 
 #[test]
-fn a_full_database_refuses_what_it_cannot_store_and_the_service_goes_on() {
+fn a_full_database_refuses_writes_and_the_service_goes_on() {
     play_on_sqlite(|stage| async move {
         let server = stage.create(stage.server()).await;
         let api = stage.world().api.db().clone();

@@ -50,7 +50,7 @@ fn a_confirm_while_the_source_is_down_is_paid_when_it_returns() {
 }
 
 #[test]
-fn a_revert_that_the_death_of_the_target_undoes_leaves_the_server_to_be_confirmed() {
+fn a_revert_undone_by_a_dead_target_can_be_confirmed() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let target = fail_to_revert(&stage, server).await;
@@ -89,7 +89,7 @@ fn no_server_goes_to_a_host_that_is_down() {
 }
 
 #[test]
-fn a_server_that_failed_while_it_waited_for_confirm_is_deleted_with_what_its_source_keeps() {
+fn a_failed_resized_server_is_deleted_with_its_source() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let source = stage.runs_on(server).await.pop_first().expect("a host");
@@ -106,7 +106,7 @@ fn a_server_that_failed_while_it_waited_for_confirm_is_deleted_with_what_its_sou
 }
 
 #[test]
-fn a_server_that_failed_while_it_waited_for_confirm_waits_for_it_when_it_is_mended() {
+fn a_mended_resized_server_waits_for_confirm_again() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let target = fail_to_revert(&stage, server).await;
@@ -123,7 +123,7 @@ fn a_server_that_failed_while_it_waited_for_confirm_waits_for_it_when_it_is_mend
 }
 
 #[test]
-fn what_a_failed_rebuild_owes_is_not_paid_to_a_server_that_is_gone() {
+fn debts_of_a_rebuild_are_not_paid_to_a_deleted_server() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let host = stage.runs_on(server).await.pop_first().expect("a host");
@@ -139,7 +139,7 @@ fn what_a_failed_rebuild_owes_is_not_paid_to_a_server_that_is_gone() {
 }
 
 #[test]
-fn a_server_that_waits_for_confirm_shows_that_its_guest_was_lost_with_the_power() {
+fn a_resized_server_shows_that_its_guest_is_off() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         let shown = stage.cross(server).await;
@@ -169,7 +169,7 @@ async fn until_nothing_is_owed(stage: &Stage) {
 }
 
 #[test]
-fn what_an_older_move_owes_leaves_the_hidden_record_of_the_present_one() {
+fn an_older_moves_debt_keeps_the_present_hidden_record() {
     play_default(|stage| async move {
         let server = stage.create(stage.server()).await;
         stage.cross(server).await;

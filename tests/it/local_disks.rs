@@ -47,7 +47,7 @@ fn a_server_on_a_volume_takes_its_local_disks_along() {
 }
 
 #[test]
-fn a_flavor_whose_ephemeral_disk_is_smaller_is_refused_before_anything_is_touched() {
+fn a_smaller_ephemeral_disk_is_refused_at_once() {
     play_default(|stage| async move {
         flavor(&stage, "roomy", 2, 64).await;
         flavor(&stage, "tight", 1, 64).await;

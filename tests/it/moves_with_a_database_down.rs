@@ -192,7 +192,7 @@ fn down_for_good_from(stage: &Arc<Stage>, step: &'static str, cell: &'static str
 }
 
 #[test]
-fn a_move_whose_cell_goes_down_half_way_keeps_nobody_waiting_and_ends_when_it_is_back() {
+fn a_move_in_a_cell_that_goes_down_ends_when_it_returns() {
     let cases = [
         ("record_migration", "cell1", "gen2.small"),
         ("create_target_records", "cell2", "gen1.small"),
@@ -227,7 +227,7 @@ fn a_move_whose_cell_goes_down_half_way_keeps_nobody_waiting_and_ends_when_it_is
 }
 
 #[test]
-fn an_automatic_confirm_that_meets_a_dead_database_is_made_later() {
+fn an_automatic_confirm_waits_for_a_dead_database() {
     for database in ["the API's", "cell1", "cell2"] {
         let overdue_soon = |config: &mut cellshift::config::Config| {
             probed_often(config);

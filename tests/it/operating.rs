@@ -78,7 +78,7 @@ async fn let_it_come_back(stage: &Stage, server: Uuid, pauses: Vec<Uuid>) {
 }
 
 #[test]
-fn a_host_that_refuses_asks_for_an_operator_and_is_well_when_it_is_mended() {
+fn debts_to_a_refusing_host_ask_for_an_operator() {
     play(enabled, |stage| async move {
         let server = stage.create(stage.server()).await;
         let source = stage.runs_on(server).await.pop_first().expect("a host");
@@ -102,7 +102,7 @@ fn a_host_that_refuses_asks_for_an_operator_and_is_well_when_it_is_mended() {
 }
 
 #[test]
-fn a_port_that_was_deleted_keeps_its_server_neither_from_coming_back_nor_from_going() {
+fn a_deleted_port_stops_no_move_and_no_way_back() {
     play(enabled, |stage| async move {
         let server = stage.create(stage.server()).await;
         let (pauses, port) = hold_a_move(&stage, server).await;
@@ -123,7 +123,7 @@ fn a_port_that_was_deleted_keeps_its_server_neither_from_coming_back_nor_from_go
 }
 
 #[test]
-fn a_binding_that_was_made_active_by_hand_gives_way_and_is_named_by_the_audit() {
+fn a_foreign_active_binding_gives_way_and_is_audited() {
     play(enabled, |stage| async move {
         let server = stage.create(stage.server()).await;
         let (pauses, port) = hold_a_move(&stage, server).await;
@@ -139,7 +139,7 @@ fn a_binding_that_was_made_active_by_hand_gives_way_and_is_named_by_the_audit() 
 }
 
 #[test]
-fn an_allocation_that_was_deleted_is_named_by_the_audit_and_made_again() {
+fn a_deleted_allocation_is_audited_and_made_again() {
     play(enabled, |stage| async move {
         let server = stage.create(stage.server()).await;
         let path = format!("/placement/allocations/{server}");
@@ -157,7 +157,7 @@ fn an_allocation_that_was_deleted_is_named_by_the_audit_and_made_again() {
 }
 
 #[test]
-fn a_target_that_is_forced_down_hands_its_server_back_and_its_debts_keep_nothing_from_going_on() {
+fn a_target_forced_down_hands_its_server_back() {
     play(enabled, |stage| async move {
         let server = stage.create(stage.server()).await;
         let fault = json!({

@@ -60,7 +60,7 @@ fn a_reboot_of_which_nobody_hears_leaves_the_guest_running() {
 }
 
 #[test]
-fn a_guest_of_which_nothing_is_heard_is_in_error_until_it_is_what_it_was() {
+fn a_server_with_a_silent_guest_is_in_error_until_it_answers() {
     play_default(|stage| async move {
         let server = stopped(&stage).await;
         lose_replies(&stage, "start_guest", true);

@@ -135,7 +135,7 @@ fn counted_without_cells_creates_go_on_while_a_cell_is_down() {
 }
 
 #[test]
-fn counted_in_cells_creates_need_a_rule_while_a_cell_with_servers_is_down() {
+fn creates_with_a_cell_down_need_a_rule() {
     matrix(Counted::InCells, false);
 }
 
@@ -263,7 +263,7 @@ async fn rush(stage: &Arc<Stage>) -> (Vec<Uuid>, Vec<Answer>) {
 }
 
 #[test]
-fn of_many_requests_at_once_as_many_are_accepted_as_there_is_room_for() {
+fn concurrent_creates_stay_within_the_quota() {
     for (counted, limits) in [
         (Counted::ByFlavor, json!({"instances": 3})),
         (Counted::ByFlavor, json!({"cores": 3})),
@@ -340,7 +340,7 @@ fn a_groups_deleted_members_leave_room() {
 }
 
 #[test]
-fn of_many_key_pairs_and_groups_at_once_as_many_are_made_as_there_is_room_for() {
+fn concurrent_key_pairs_and_groups_stay_within_the_quota() {
     play(
         |config| {
             counting(config, Counted::ByFlavor);

@@ -36,7 +36,7 @@ async fn assert_is_back(stage: &Stage, server: Uuid, source: &str, ran: bool) {
 }
 
 #[test]
-fn a_volume_backed_server_comes_back_with_what_was_attached_meanwhile() {
+fn a_revert_keeps_volumes_attached_since_the_move() {
     play_default(|stage| async move {
         let server = stage.create(stage.volume_server()).await;
         let source = stage.runs_on(server).await.pop_first().expect("a host");

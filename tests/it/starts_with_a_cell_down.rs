@@ -179,7 +179,7 @@ impl FaultPlan for Stops {
 }
 
 #[test]
-fn a_move_that_the_process_left_half_way_ends_well_when_its_cell_comes() {
+fn an_interrupted_move_ends_when_its_cell_comes_back() {
     let cases = [
         ("cell1", "create_target_records"),
         ("cell2", "create_target_records"),

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waits_that_follow_each_other_end_by_one_deadline_and_short_ones_are_no_verdict() {
+    async fn successive_waits_share_one_deadline() {
         within(WHOLE, async {
             tokio::time::sleep(WHOLE).await;
             let began = Instant::now();

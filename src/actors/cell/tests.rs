@@ -52,7 +52,7 @@ fn service(cell: &CellHandle, host: &str, env: &Env) -> Service {
 }
 
 #[actix::test]
-async fn a_host_that_dies_too_often_is_left_down_reported_and_tried_again_later() {
+async fn a_host_that_dies_too_often_is_down_and_tried_later() {
     let world = world().await;
     let (heard, mut escalations) = mpsc::unbounded_channel();
     let mut parts = world.cell_parts("cell1", options());
@@ -79,7 +79,7 @@ async fn a_host_that_dies_too_often_is_left_down_reported_and_tried_again_later(
 }
 
 #[actix::test]
-async fn a_host_off_is_off_for_every_life_of_its_cell_and_the_handle_serves_them_all() {
+async fn a_host_stays_off_through_restarts_of_its_cell() {
     let world = world().await;
     let parts = world.cell_parts("cell1", options());
     let handle = parts.handle.clone();
@@ -101,7 +101,7 @@ async fn a_host_off_is_off_for_every_life_of_its_cell_and_the_handle_serves_them
 }
 
 #[actix::test]
-async fn a_host_says_busy_past_its_bound_and_unknown_places_are_not_reached() {
+async fn a_host_beyond_its_bound_is_busy_and_unknown_hosts_refuse() {
     let world = world().await;
     let mut options = options();
     options.hosts.max_requests = 2;
@@ -124,7 +124,7 @@ async fn a_host_says_busy_past_its_bound_and_unknown_places_are_not_reached() {
 }
 
 #[actix::test]
-async fn a_cell_is_down_after_some_failures_refuses_at_once_and_is_found_to_be_back() {
+async fn a_cell_is_down_after_failures_and_a_probe_finds_it_back() {
     let world = world().await;
     let mut parts = world.cell_parts("cell1", options());
     parts.options.probe_interval = Duration::from_millis(20);
@@ -161,7 +161,7 @@ async fn a_cell_is_down_after_some_failures_refuses_at_once_and_is_found_to_be_b
 }
 
 #[actix::test]
-async fn a_cell_that_begins_to_fail_is_probed_until_it_is_known_to_be_down_or_well() {
+async fn a_failing_cell_is_probed_until_its_state_is_known() {
     let world = world().await;
     let mut parts = world.cell_parts("cell1", options());
     parts.options.probe_interval = Duration::from_millis(20);
@@ -175,7 +175,7 @@ async fn a_cell_that_begins_to_fail_is_probed_until_it_is_known_to_be_down_or_we
 }
 
 #[actix::test]
-async fn in_one_request_a_cell_that_hangs_leaves_the_others_time_and_a_short_wait_is_no_verdict() {
+async fn a_hanging_cell_leaves_the_other_cells_of_a_request_time() {
     let world = world().await;
     let (hung, well) = (world.cell_parts("cell1", options()).handle, world.cell_parts("cell2", options()).handle);
     hung.db.db().set_outage(Outage::Hangs);

@@ -158,7 +158,7 @@ async fn a_fence_outlives_the_host_that_has_given_no_reply_under_it() {
 }
 
 #[actix::test]
-async fn a_reboot_that_is_asked_for_again_and_again_under_one_fence_is_one() {
+async fn repeated_reboots_under_one_fence_are_one_reboot() {
     let world = world().await;
     let mut options = options();
     // So that the second comes while the first is at it.
@@ -218,7 +218,7 @@ async fn an_earlier_life_of_a_host_begins_nothing_more() {
 }
 
 #[actix::test]
-async fn a_late_request_is_refused_and_a_repeated_one_gets_its_reply_even_after_a_crash() {
+async fn late_requests_are_refused_and_repeats_get_their_reply() {
     let world = world().await;
     let (cell, _a) = world.cell("cell1", options()).await;
     let early = world.request(SERVER, HostCommand::StartGuest);
@@ -246,7 +246,7 @@ async fn a_late_request_is_refused_and_a_repeated_one_gets_its_reply_even_after_
 }
 
 #[actix::test]
-async fn a_higher_fence_cancels_what_runs_and_other_servers_do_not_wait() {
+async fn a_higher_fence_cancels_work_and_delays_no_other_server() {
     let world = world().await;
     let mut options = options();
     options.hosts.latencies.insert(Operation::CopyDisks, Duration::from_secs(3600));
@@ -270,7 +270,7 @@ async fn a_higher_fence_cancels_what_runs_and_other_servers_do_not_wait() {
 }
 
 #[actix::test]
-async fn room_is_claimed_once_moved_dropped_and_never_beyond_what_there_is() {
+async fn room_is_claimed_once_and_never_beyond_the_capacity() {
     let world = world().await;
     let (cell, _a) = world.cell("cell1", options()).await;
     let (migration, other) = (Uuid::from_u128(7), Uuid::from_u128(2));
@@ -295,7 +295,7 @@ async fn room_is_claimed_once_moved_dropped_and_never_beyond_what_there_is() {
 }
 
 #[actix::test]
-async fn after_a_loss_of_the_host_a_guest_runs_again_only_when_its_owner_says_so() {
+async fn an_interrupted_guest_resumes_only_if_its_owner_allows() {
     let world = world().await;
     let (cell, _a) = world.cell("cell1", options()).await;
     let hosts = &cell.hosts;
@@ -328,7 +328,7 @@ async fn after_a_loss_of_the_host_a_guest_runs_again_only_when_its_owner_says_so
 }
 
 #[actix::test]
-async fn a_start_that_comes_again_after_a_loss_of_the_host_starts_nothing() {
+async fn a_start_repeated_after_a_host_loss_starts_nothing() {
     let world = world().await;
     let (cell, _a) = world.cell("cell1", options()).await;
     let image = DiskSource::Image { image_id: world.image().await };

@@ -118,7 +118,7 @@ async fn a_dead_migration_is_succeeded_under_a_higher_fence() {
 }
 
 #[actix::test]
-async fn the_next_life_of_the_conductor_goes_on_with_what_the_journal_holds() {
+async fn the_next_conductor_goes_on_from_the_journal() {
     let mut played = play().await;
     let server = played.server(VmState::Stopped).await;
     let first_life = conductor(&played, 10);
@@ -149,7 +149,7 @@ async fn past_the_limit_a_request_is_told_to_come_back() {
 }
 
 #[actix::test]
-async fn a_refusal_that_the_journal_did_not_take_in_is_not_told_as_one() {
+async fn a_refusal_that_is_not_journalled_is_told_as_unavailable() {
     let played = play().await;
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Stopped).await;
@@ -165,7 +165,7 @@ async fn a_refusal_that_the_journal_did_not_take_in_is_not_told_as_one() {
 }
 
 #[actix::test]
-async fn a_request_that_was_overtaken_is_not_told_that_nothing_was_begun() {
+async fn an_overtaken_request_hears_that_the_operation_goes_on() {
     let mut played = play().await;
     let server = played.server(VmState::Stopped).await;
     // While it hung, its successor's try has written in the cell.
@@ -260,7 +260,7 @@ async fn a_server_is_back_when_the_last_debt_it_depends_on_is_paid() {
 }
 
 #[actix::test]
-async fn a_server_is_not_back_while_another_debt_that_it_depends_on_stands() {
+async fn a_server_stays_in_error_while_another_debt_stands() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);
     let server = owed(&played, &["stop_guest", "start_guest"]).await;
@@ -365,7 +365,7 @@ async fn whoever_meets_an_operation_that_cannot_end_is_told_why() {
 }
 
 #[actix::test]
-async fn a_debt_of_another_releases_step_asks_for_an_operator_and_stands() {
+async fn a_debt_of_an_unknown_step_asks_for_an_operator() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);
     let server = played.server(VmState::Active).await;
@@ -381,7 +381,7 @@ async fn a_debt_of_another_releases_step_asks_for_an_operator_and_stands() {
 }
 
 #[actix::test]
-async fn a_move_waits_for_what_an_older_one_owes_of_what_it_builds_upon() {
+async fn a_move_waits_for_the_debts_of_the_move_before() {
     let played = play().await;
     let conductor = conductor(&played, 10);
     let move_of = |server| {
@@ -410,7 +410,7 @@ async fn a_move_waits_for_what_an_older_one_owes_of_what_it_builds_upon() {
 }
 
 #[actix::test]
-async fn a_debt_that_is_paid_late_touches_only_what_is_still_the_debtors() {
+async fn a_late_payment_touches_only_the_debtors_own() {
     let played = play().await;
     let (world, server) = (&played.world, played.server(VmState::Active).await);
     let mut context = played.context(server, Request::Delete);

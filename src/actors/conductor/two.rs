@@ -121,7 +121,7 @@ async fn an_operation_that_was_given_to_a_sleeper_is_begun_by_another() {
 }
 
 #[actix::test]
-async fn a_migration_that_stands_still_alone_is_not_kept_by_its_conductor() {
+async fn a_stuck_migration_loses_its_lease_under_a_live_conductor() {
     let mut played = play_leased(SHORT).await;
     let (one, two, roster) = (worker(&played, "one"), worker(&played, "two"), Roster::default());
     let parts = one.parts.clone().listed(&roster);
@@ -166,7 +166,7 @@ async fn who_dies_while_it_pays_a_debt_keeps_nobody_from_it() {
 }
 
 #[actix::test]
-async fn new_operations_go_to_one_conductor_after_the_other_and_past_one_that_sleeps() {
+async fn operations_go_round_the_conductors_and_past_a_sleeper() {
     let mut played = play_leased(SHORT).await;
     let (one, two) = (worker(&played, "one"), worker(&played, "two"));
     let both = ConductorHandle::new(one.clone(), [two], 10);

@@ -147,7 +147,7 @@ async fn a_cell_that_hangs_delays_no_other_cells_work() {
 
 /// Its host will ask whether it may run it again.
 #[actix::test]
-async fn a_guest_that_its_host_has_lost_is_not_taken_for_one_that_went_off() {
+async fn power_following_ignores_a_guest_that_its_host_has_lost() {
     let played = play().await;
     let server = played.server(VmState::Active).await;
     *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::NoState)];
@@ -171,7 +171,7 @@ async fn a_guest_that_an_operation_has_in_hand_is_left_to_it() {
 
 /// An operation ran from end to end between the host's word and the record's change.
 #[actix::test]
-async fn word_of_a_host_that_an_operation_has_outdated_changes_nothing() {
+async fn power_following_obeys_the_fence_of_a_newer_operation() {
     let played = play().await;
     let server = played.server(VmState::Active).await;
     let outdated = played.fence(server).await;
@@ -184,7 +184,7 @@ async fn word_of_a_host_that_an_operation_has_outdated_changes_nothing() {
 
 /// The operation ended between the two looks at the host: what the first one saw was its doing.
 #[actix::test]
-async fn a_guest_that_runs_again_when_its_fence_is_known_is_not_taken_for_one_that_went_off() {
+async fn power_following_asks_the_host_again_after_reading_the_fence() {
     let played = play().await;
     let server = played.server(VmState::Active).await;
     *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::Running)];

@@ -36,7 +36,7 @@ fn i1_two_guests_of_one_server_even_in_flight() {
 }
 
 #[test]
-fn i2_a_guest_runs_only_on_its_owner_for_the_present_epoch_and_as_the_record_says() {
+fn i2_a_guest_runs_only_on_its_owner_and_as_recorded() {
     expect_one("I2", "started for epoch 0, expected the present 1", |world| guest_of(world, "h1", A).started_epoch = 0);
     expect_one("I2", "at most the committed 1", |world| {
         world.busy.insert(A);

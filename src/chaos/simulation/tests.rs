@@ -51,7 +51,7 @@ fn fixed_seeds_are_good_and_replay() {
 }
 
 #[test]
-fn the_watch_sees_a_guest_without_an_owner_a_second_one_and_a_repeated_effect() {
+fn the_watch_sees_foreign_and_second_guests_and_repeats() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let clock = Arc::new(RunClock::virtual_time());
@@ -96,7 +96,7 @@ fn guest(server: Uuid) -> GuestSpec {
 }
 
 #[test]
-fn a_controller_that_starts_while_the_journal_is_away_goes_on_when_it_returns() {
+fn a_start_without_a_journal_goes_on_when_it_returns() {
     let away = What::Database { name: "api".into(), outage: Outage::Refuses, calls: u32::MAX, for_ms: 10_000 };
     let fault = |ms, what| PlannedFault::once(When::At(ms), what);
     let outcome = run_with(5, &small(), &[fault(6000, away), fault(6001, What::Restart)], &Options::default()).unwrap();
@@ -123,7 +123,7 @@ fn conductor() -> What {
 }
 
 #[test]
-fn a_process_whose_conductor_dies_too_often_ends_and_its_successor_goes_on() {
+fn a_process_ends_when_its_conductor_dies_too_often() {
     let faults: Vec<_> = (0..6).map(|number| PlannedFault::once(When::At(3000 + number * 500), conductor())).collect();
     let outcome = run_with(6, &small(), &faults, &Options { whole_trace: true, ..Options::default() }).unwrap();
     assert!(outcome.is_good(), "{:#?}\n{}", outcome.findings.violations, outcome.trace.join("\n"));

@@ -218,7 +218,7 @@ async fn a_change_happens_only_from_an_expected_state() {
 }
 
 #[tokio::test]
-async fn a_late_effect_changes_nothing_and_a_refused_change_takes_the_others_with_it() {
+async fn late_and_refused_transactions_change_nothing() {
     for cell in cells() {
         let uuid = id(1);
         cell.create_instance(fence(uuid, 4), full(1)).await.unwrap();

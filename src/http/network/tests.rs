@@ -137,7 +137,7 @@ async fn security_groups_policies_and_tags() {
 }
 
 #[actix_web::test]
-async fn what_is_not_there_is_said_clearly_and_pages_follow_each_other() {
+async fn absent_resources_are_named_and_pages_follow_each_other() {
     let door = door();
     assert_eq!(door.call("GET", "/network", "", None, None).await.expect(200)["versions"][0]["id"], "v2.0");
     assert_eq!(get(&door, DEMO, "routers").await.expect(200), json!({"routers": []}));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::*;
 
 #[test]
-fn the_document_describes_what_is_served_and_refers_to_what_it_has() {
+fn the_document_describes_each_route_and_its_schemas() {
     let document: Value = serde_json::from_str(OPENAPI).unwrap();
     let paths: Vec<&String> = document["paths"].as_object().unwrap().keys().collect();
     let served = [

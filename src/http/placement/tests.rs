@@ -46,7 +46,7 @@ fn claim(provider: &str, vcpus: i64, generation: Option<i64>) -> Value {
 }
 
 #[actix_web::test]
-async fn a_provider_is_described_by_version_and_guarded_by_its_generation() {
+async fn a_provider_has_its_versions_fields_and_a_generation() {
     let door = door();
     let versions = door.call("GET", "/placement/", "", None, None).await.expect(200);
     assert_eq!((&versions["versions"][0]["min_version"], &versions["versions"][0]["max_version"]), (&json!("1.0"), &json!("1.39")));

@@ -146,7 +146,7 @@ async fn version_documents_need_no_token_and_lead_to_each_other() {
 }
 
 #[actix_web::test]
-async fn errors_of_paths_methods_versions_and_bodies_have_the_apis_form() {
+async fn errors_of_all_sorts_have_the_form_of_their_api() {
     let wiring = wiring();
     let post = |body: &'static str| TestRequest::post().uri("/compute/v2.1/echo").insert_header(("X-Auth-Token", "good")).set_payload(body);
     for (request, status, name) in [

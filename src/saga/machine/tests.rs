@@ -190,7 +190,7 @@ fn a_dead_candidate_is_owed_and_the_next_is_tried() {
 }
 
 #[test]
-fn past_the_pivot_a_refused_start_hands_back_only_through_its_undo() {
+fn refused_start_past_the_pivot_goes_back_by_its_undo() {
     let mut machine = Machine::new();
     for _ in 0..7 {
         machine.apply(&TABLE, &Outcome::Ok);

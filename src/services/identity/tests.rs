@@ -65,7 +65,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn a_password_gives_a_token_that_speaks_for_the_user_in_the_project() {
+async fn a_password_gives_a_token_of_the_user_in_the_project() {
     let world = world().await;
     let issued = world.token().await;
     let context = world.identity.validate(&issued.id).await.unwrap();

@@ -37,7 +37,7 @@ fn root(driver: &Simulated, server: Uuid) -> String {
 }
 
 #[test]
-fn a_guest_writes_numbered_records_while_it_runs_and_goes_on_counting() {
+fn a_guest_numbers_its_records_through_restarts() {
     let dir = tempfile::tempdir().unwrap();
     let (driver, server) = (driver(dir.path()), Uuid::from_u128(1));
     build(&driver, server);
@@ -60,7 +60,7 @@ fn a_guest_writes_numbered_records_while_it_runs_and_goes_on_counting() {
 }
 
 #[test]
-fn a_released_guest_keeps_its_disks_and_is_defined_on_them_again() {
+fn a_released_guest_is_defined_again_on_its_disks() {
     let dir = tempfile::tempdir().unwrap();
     let (driver, server) = (driver(dir.path()), Uuid::from_u128(1));
     build(&driver, server);
@@ -80,7 +80,7 @@ fn a_released_guest_keeps_its_disks_and_is_defined_on_them_again() {
 }
 
 #[test]
-fn whether_a_guest_ran_is_remembered_for_the_operation_that_stopped_it_and_through_a_restart() {
+fn the_stopping_operation_learns_that_the_guest_ran() {
     let dir = tempfile::tempdir().unwrap();
     let server = Uuid::from_u128(1);
     let (operation, other) = (StopCause::Operation(Uuid::from_u128(7)), StopCause::Operation(Uuid::from_u128(8)));
@@ -101,7 +101,7 @@ fn whether_a_guest_ran_is_remembered_for_the_operation_that_stopped_it_and_throu
 }
 
 #[test]
-fn a_volume_is_written_while_connected_and_one_that_cannot_be_reached_is_refused() {
+fn connected_volumes_are_written_and_missing_ones_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (driver, server) = (driver(&dir.path().join("guests")), Uuid::from_u128(1));
     let path = dir.path().join("volume");

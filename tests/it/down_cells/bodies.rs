@@ -29,7 +29,7 @@ async fn bodies(stage: &Stage, server: &str) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn a_time_out_and_an_error_give_the_same_bodies_with_every_cell_down() {
+fn with_every_cell_down_time_outs_and_errors_look_alike() {
     play(quick, |stage| async move {
         let group = json!({"server_group": {"name": "apart", "policy": "anti-affinity"}});
         let group = id_of(&stage.member.post("/os-server-groups", group).await.expect(200).body["server_group"]);

@@ -66,7 +66,7 @@ fn services_and_hypervisors_of_the_cells_that_are_up() {
 }
 
 #[test]
-fn a_service_is_not_removed_from_under_a_claim_that_a_down_cell_may_know_of() {
+fn a_service_with_claims_in_a_down_cell_is_not_removed() {
     play(quick, |stage| async move {
         let placement = &stage.world().placement;
         let provider = placement.providers().await.expect("providers").into_iter().find(|one| one.name == "cell2-host1").expect("it");

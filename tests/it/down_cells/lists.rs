@@ -128,7 +128,7 @@ fn real_servers_take_their_room_first_and_links_lead_on() {
 }
 
 #[test]
-fn an_operator_may_want_an_error_rather_than_a_list_that_does_not_say_what_it_lacks() {
+fn an_option_turns_partial_lists_into_errors() {
     let strict = |config: &mut Config| {
         quick(config);
         config.api.list_records_by_skipping_down_cells = false;
@@ -180,7 +180,7 @@ fn a_cell_for_failed_builds_or_all_cells_may_be_down() {
 
 /// Measures wall time, and checks that cells are judged separately.
 #[test]
-fn cells_that_hang_cost_a_request_its_deadline_once_and_the_others_nothing() {
+fn hanging_cells_cost_a_request_its_deadline_once() {
     let four_cells = |config: &mut Config| {
         quick(config);
         config.cells.count = Some(4);

@@ -117,7 +117,7 @@ async fn is_back(stage: &Stage) {
 }
 
 #[test]
-fn a_cell_whose_postgresql_goes_away_is_left_out_in_time_and_comes_back() {
+fn a_cell_with_a_dead_postgresql_is_left_out_and_returns() {
     for trouble in TROUBLES {
         on_postgres(|stage, server, proxy| async move {
             let servers = make(&stage).await;
@@ -170,7 +170,7 @@ const MEND: &str = r#"dd if="$1.kept" of="$1" conv=notrunc status=none
     dd if=/dev/zero of="$1-shm" bs=136 count=1 conv=notrunc status=none"#;
 
 #[test]
-fn a_cell_whose_sqlite_file_cannot_be_read_is_left_out_and_comes_back() {
+fn a_cell_with_a_damaged_file_is_left_out_and_returns() {
     let quiet = |config: &mut Config| {
         quick(config);
         // Nothing else writes meanwhile.

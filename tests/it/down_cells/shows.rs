@@ -92,7 +92,7 @@ async fn rename_request_spec(stage: &Stage, from: Uuid, to: Uuid) {
 }
 
 #[test]
-fn everything_else_about_such_a_server_is_for_later_and_others_go_on() {
+fn other_requests_on_a_server_of_a_down_cell_are_503() {
     play(quick, |stage| async move {
         let server = stage.create(stage.server()).await;
         let well = stage.create(stage.server().flavor("gen2.small")).await;
@@ -130,7 +130,7 @@ fn everything_else_about_such_a_server_is_for_later_and_others_go_on() {
 }
 
 #[test]
-fn whoever_asks_for_it_sees_what_was_read_last_and_how_old_it_is() {
+fn a_cached_view_of_a_down_cell_says_how_old_it_is() {
     let remembering = |config: &mut cellshift::config::Config| {
         quick(config);
         config.cells.cache_down_servers = 2;

@@ -48,7 +48,7 @@ async fn create(life: &Life, flavor: &str) -> Uuid {
 }
 
 #[test]
-fn a_move_that_was_killed_half_way_survives_a_start_without_either_of_its_cells() {
+fn a_killed_move_survives_a_start_without_its_cells() {
     for (cell, other_flavor) in [("cell1", "gen2.small"), ("cell2", "gen1.small")] {
         let trouble = Trouble::first_of(cell);
         let dir = tempfile::tempdir().expect("a directory");

@@ -58,7 +58,7 @@ impl Drop for SmallDisk {
 
 /// Nothing for those who may not mount a file system.
 #[test]
-fn a_service_that_is_killed_while_its_disk_is_full_loses_nothing() {
+fn a_service_killed_on_a_full_disk_loses_nothing() {
     let times = from_environment("CELLSHIFT_KILLS", TIMES);
     let Some(disk) = SmallDisk::mount(times) else { return };
     configure(disk.path(), |_| {});

@@ -171,7 +171,7 @@ fn place_impatient(data: &Path) {
 }
 
 #[test]
-fn every_fault_is_in_the_log_and_in_the_notifications_when_it_begins_and_when_it_is_over() {
+fn each_fault_is_logged_and_notified_at_begin_and_end() {
     let dir = tempfile::tempdir().expect("a directory");
     place_impatient(dir.path());
     actix_rt::System::new().block_on(async {
@@ -207,7 +207,7 @@ fn every_fault_is_in_the_log_and_in_the_notifications_when_it_begins_and_when_it
 }
 
 #[test]
-fn a_fault_that_ends_the_process_is_told_of_before_and_ends_it_where_it_says() {
+fn a_fault_that_ends_the_process_is_logged_before() {
     let dir = tempfile::tempdir().expect("a directory");
     place(dir.path());
     actix_rt::System::new().block_on(async {

@@ -109,7 +109,7 @@ fn a_service_that_stands_still_again_and_again_loses_nothing() {
 
 /// Nothing without PostgreSQL.
 #[test]
-fn a_service_whose_postgresql_fails_again_and_again_loses_nothing() {
+fn a_service_with_a_failing_postgresql_loses_nothing() {
     if !databases::on_postgres() {
         return;
     }

@@ -18,7 +18,7 @@ fn passes(name: &str, host: &HostState, request: &Request) -> bool {
 }
 
 #[test]
-fn every_filter_is_registered_under_its_own_name_and_unknown_names_are_refused() {
+fn each_filter_has_its_name_and_unknown_names_are_refused() {
     let config = SchedulerConfig::default();
     for (name, make) in FILTERS {
         assert_eq!(make(&config).name(), *name);

@@ -88,7 +88,7 @@ async fn an_upload_makes_an_image_active_with_the_hash_of_its_bytes() {
 }
 
 #[tokio::test]
-async fn an_upload_that_breaks_off_leaves_nothing_active_and_can_be_done_again() {
+async fn a_broken_upload_leaves_no_active_image_and_is_repeatable() {
     let world = world().await;
     let image = world.queued("p1").await;
     let broken = stream(vec![Ok(Bytes::from(vec![7; 2_000_000])), Err(std::io::Error::other("the client went away"))]);

@@ -52,7 +52,7 @@ fn hosts(port: &Port) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn a_cross_cell_move_binds_at_the_target_switches_and_leaves_the_source() {
+async fn a_move_binds_at_the_target_and_leaves_the_source() {
     let network = inline();
     let on = network_with(&network, &["10.0.0.0/24", "fd00::/64"]).await;
     let server = network.new_id();
@@ -101,7 +101,7 @@ async fn a_cross_cell_move_binds_at_the_target_switches_and_leaves_the_source() 
 }
 
 #[tokio::test]
-async fn a_port_of_the_user_is_claimed_and_released_but_never_taken_from_another_server() {
+async fn a_port_is_never_claimed_from_another_server() {
     let network = inline();
     let on = network_with(&network, &["10.0.0.0/24"]).await;
     let port = network.add_port(member("demo"), attributes(json!({"network_id": on, "name": "mine"}))).await.unwrap().port.id;
@@ -155,7 +155,7 @@ async fn only_taking_makes_a_port_a_servers_and_none_can_deny_it() {
 }
 
 #[tokio::test]
-async fn addresses_run_out_and_are_refused_when_taken_outside_or_the_gateways() {
+async fn taken_foreign_and_gateway_addresses_are_refused() {
     let network = inline();
     let on = network_with(&network, &["10.0.0.0/29"]).await;
     let server = network.new_id();
@@ -202,7 +202,7 @@ async fn a_minimum_bandwidth_policy_makes_a_port_ask_for_resources() {
 }
 
 #[tokio::test]
-async fn projects_see_their_own_and_what_is_shared_and_change_only_their_own() {
+async fn projects_see_shared_networks_and_change_only_their_own() {
     let network = inline();
     let shared = network_with(&network, &["10.0.0.0/24"]).await;
     let own = network.create_network(member("a"), attributes(json!({"name": "own"}))).await.unwrap().id;

@@ -124,7 +124,7 @@ async fn a_repeated_effect_is_done_once_and_a_late_one_not_at_all() {
 }
 
 #[tokio::test]
-async fn what_a_host_reports_keeps_usage_and_costs_no_generation_when_unchanged() {
+async fn an_unchanged_inventory_keeps_usage_and_generation() {
     let (placement, env) = placement();
     let (host, server) = (env.uuid(), env.uuid());
     let traits = vec!["COMPUTE_NODE".to_owned(), "CUSTOM_GOLD".to_owned()];
