@@ -171,18 +171,12 @@ impl Payer {
         for debt in debts {
             of_servers.entry(debt.server).or_default().push(debt);
         }
-        let paid = of_servers.into_iter().map(|(server, debts)| self.pay_server(server, debts));
-        if join_all(paid).await.contains(&true)
-            && let Err(error) = self.world.operations.hasten_debts().await
-        {
-            log::warn!("other debts wait for their own time: {error}");
-        }
+        join_all(of_servers.into_iter().map(|(server, debts)| self.pay_server(server, debts))).await;
     }
 
-    /// True if a debt was paid: its participant answers again, and may owe other servers an answer.
-    async fn pay_server(&self, server: Uuid, debts: Vec<Debt>) -> bool {
-        let Some(_busy) = Busy::take(self, server) else { return false };
-        let Ok(_turn) = self.turns.acquire().await else { return false };
+    async fn pay_server(&self, server: Uuid, debts: Vec<Debt>) {
+        let Some(_busy) = Busy::take(self, server) else { return };
+        let Ok(_turn) = self.turns.acquire().await else { return };
         let mut paid = false;
         for debt in debts {
             match pay(&self.world, &debt, &self.owner, false).await {
@@ -192,7 +186,10 @@ impl Payer {
                 }
             }
         }
-        paid
+        // The participant answers again, and other servers may wait for it.
+        if paid && let Err(error) = self.world.operations.hasten_debts().await {
+            log::warn!("other debts wait for their own time: {error}");
+        }
     }
 
     fn busy(&self) -> MutexGuard<'_, BTreeSet<Uuid>> {
@@ -208,7 +205,9 @@ struct Busy<'a> {
 
 impl Busy<'_> {
     fn take(payer: &Payer, server: Uuid) -> Option<Busy<'_>> {
-        payer.busy().insert(server).then_some(Busy { payer, server })
+        let is_free = payer.busy().insert(server);
+        // Made only if the server was free: a drop of the mark takes it away.
+        is_free.then(|| Busy { payer, server })
     }
 }
 
