@@ -21,7 +21,7 @@ use crate::saga::world::World;
 use crate::services::ServiceError;
 use crate::services::placement::Allocations;
 
-/// The server's allocation moves to the migration as consumer, so that the scheduler can claim for the server.
+/// Gives the server's allocation to the migration as its consumer, so that the scheduler can claim for the server.
 pub async fn hold_source_allocation(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let held = world.placement.allocations_of(context.move_id()).await?;
     if held.is_some() {
@@ -37,15 +37,15 @@ pub async fn hold_source_allocation(world: &World, context: &mut Resize, fence: 
     Ok(world.placement.replace_allocations(fence, vec![none, migration]).await?)
 }
 
-/// Undo: what the migration holds is the server's again, and whatever the server held elsewhere is given up, at once.
+/// Undo: gives the migration's allocation back to the server, and gives up what the server holds elsewhere, in one request.
 pub async fn return_source_allocation(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
-    // The fence first: from here on an act that comes late changes nothing of what is read now.
+    // Raises the fence before it reads: a late act can then change nothing that is read here.
     if stands(Guard::TombstoneOfClaim) {
         world.placement.replace_allocations(fence, Vec::new()).await?;
     }
     let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
     if context.settling && debt::cell_of(world, context).await?.is_none() {
-        // The server is gone: what was its is nobody's.
+        // The server is gone, so nobody gets the allocation.
         let none = Allocations { allocations: BTreeMap::new(), ..held };
         return Ok(world.placement.replace_allocations(fence, vec![none]).await?);
     }
@@ -60,7 +60,7 @@ pub async fn return_source_allocation(world: &World, context: &mut ServerFacts, 
     Ok(world.placement.replace_allocations(fence, vec![none, server]).await?)
 }
 
-/// The scheduler picks a host and claims it; after a refusal, the next alternate is claimed.
+/// Has the scheduler choose and claim a host; after a refusal, claims the next alternate.
 pub async fn select_destination(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let wanted = wanted_spec(context)?;
     if !context.candidates.refusals.is_empty() {
@@ -78,7 +78,7 @@ pub async fn select_destination(world: &World, context: &mut Resize, fence: Fenc
             alternates: None,
             operation: if request.migrate { OperationKind::Migrate } else { OperationKind::Resize },
             source: Some(SourceHost { cell: source.cell.clone(), host: source.host.clone() }),
-            // A move on one host would need two guests of one server there; hosts do not offer that.
+            // A move within one host would need two guests of one server, and hosts have no room for that.
             ignore_hosts: vec![source.host.clone()],
             forced_host: None,
             requested_destination: Some(RequestedDestination::of_move(&source.cell, request.host.clone(), request.cross_cell_allowed)),
@@ -95,7 +95,7 @@ pub async fn select_destination(world: &World, context: &mut Resize, fence: Fenc
     Ok(())
 }
 
-/// What the scheduler's error means for a step.
+/// Turns the scheduler's error into a step's.
 pub fn scheduling_error(error: SchedulingError) -> StepError {
     match error {
         SchedulingError::NoValidHost { reason } | SchedulingError::Invalid { reason } => StepError::Refused(reason),
@@ -104,7 +104,7 @@ pub fn scheduling_error(error: SchedulingError) -> StepError {
     }
 }
 
-/// INVARIANTS C8: alternates one after the other, and the prior state only after the last.
+/// Claims the next alternate that accepts (INVARIANTS C8). Refused after the last, so that the saga unwinds.
 pub async fn claim_next_alternate(
     world: &World,
     facts: &mut ServerFacts,
@@ -128,25 +128,25 @@ pub async fn claim_next_alternate(
     Err(StepError::Refused(format!("Exceeded max scheduling attempts for instance {}. {tried}", facts.server)))
 }
 
-/// Undo: the claim is given up.
+/// Undo: gives the claim up.
 pub async fn release_destination(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let spec = wanted_spec(context)?;
     let moved = context.kind == Kind::Resize && context.settling;
     if moved && world.placement.allocations_of(context.move_id()).await?.is_none() {
-        // The server has got back what it had before, in the place of the claim.
+        // The undo before has replaced the claim with the server's earlier allocation.
         return Ok(());
     }
     Ok(release_claim(world.placement.as_ref(), fence, context.server, &spec).await?)
 }
 
-/// The request spec with the flavor that is wanted.
+/// Returns the request spec with the new flavor.
 pub fn wanted_spec(context: &ServerFacts) -> Result<RequestSpec, StepError> {
     let spec = context.request_spec.clone().ok_or_else(|| StepError::Refused("the server has no request spec".into()))?;
     let flavor = context.new_flavor.clone().unwrap_or_else(|| spec.flavor.clone());
     Ok(RequestSpec { flavor, ..spec })
 }
 
-/// The target host takes room for the server, or says why it will not: then the next alternate is tried.
+/// Has the target host claim room for the server. If the host refuses or does not answer, the next alternate is tried.
 pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     let event = prep_event(context);
@@ -173,29 +173,29 @@ pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) 
     history::apply_and_notify(world, context, fence, done, (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::End), &here).await
 }
 
-/// Undo: the room is given back.
+/// Undo: gives the room back.
 pub async fn drop_claim_at_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let Some(target) = context.target.clone() else { return Ok(()) };
     drop_claim(world, context, fence, &target).await
 }
 
-/// The name of the target's first event.
+/// Returns the name of the target's first event.
 fn prep_event(context: &ServerFacts) -> &'static str {
     if context.crosses_cells() { "compute_prep_snapshot_based_resize_at_dest" } else { "compute_prep_resize" }
 }
 
-/// A pre-check's failure as users recognise it.
+/// Makes a failed pre-check's error, in Nova's words.
 pub fn precheck(why: &str) -> StepError {
     StepError::Refused(format!("Migration pre-check error: {why}"))
 }
 
-/// The host takes room for the flavor that is wanted.
+/// Has the host claim room for the new flavor.
 pub async fn claim(world: &World, context: &ServerFacts, fence: Fence, place: &Place) -> Result<(), StepError> {
     let claim = HostCommand::Claim { holder: context.server, resources: context.new_resources() };
     world.ask(context, place, fence, claim).await.map(drop)
 }
 
-/// The host gives the server's room back.
+/// Has the host give the server's room back.
 pub async fn drop_claim(world: &World, context: &Head, fence: Fence, place: &Place) -> Result<(), StepError> {
     world.ask(context, place, fence, HostCommand::DropClaim { holder: context.server }).await.map(drop)
 }

@@ -7,7 +7,7 @@ use crate::saga::error::StepError;
 use crate::saga::world::World;
 use crate::services::image::Image;
 
-/// The record of the temporary image; none when there is no local disk to carry.
+/// Creates the record of the temporary image, unless there is no local disk to carry.
 pub async fn create_snapshot_image(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     if !context.has_local_disks() {
         return Ok(());
@@ -45,7 +45,7 @@ pub async fn create_snapshot_image(world: &World, context: &mut Resize, fence: F
     Ok(())
 }
 
-/// The temporary image is removed: the undo before the pivot, the last step after it.
+/// Deletes the temporary image: the undo before the pivot, and the last step after it.
 pub async fn delete_snapshot_image(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     if !context.has_local_disks() {
         return Ok(());
@@ -53,7 +53,7 @@ pub async fn delete_snapshot_image(world: &World, context: &mut Resize, fence: F
     Ok(world.images.delete_image(fence, context.derived_id("snapshot")).await?)
 }
 
-/// The source host uploads the local disks; the manifest says what the target must find.
+/// Has the source host upload the local disks. The target checks them against the manifest.
 pub async fn upload_snapshot(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let Some(image_id) = context.snapshot else { return Ok(()) };
     let source = context.source()?.clone();
@@ -80,7 +80,7 @@ pub async fn export_disks(world: &World, context: &mut Resize, fence: Fence) -> 
     }
 }
 
-/// What the export left is removed: the undo before the pivot, the last step after it.
+/// Has the source host remove its export: the undo before the pivot, and the last step after it.
 pub async fn drop_export(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     if !context.has_local_disks() {
         return Ok(());

@@ -19,7 +19,7 @@ use crate::saga::history;
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
 
-/// The source guest is stopped within its grace time.
+/// Stops the source guest within its grace time.
 pub async fn stop_source_guest(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     let txn = CellTxn::new().migration_status(context.move_id(), MigrationStatus::Migrating);
@@ -33,7 +33,7 @@ pub async fn stop_source_guest(world: &World, context: &mut Resize, fence: Fence
     })
 }
 
-/// Undo: the guest runs again if it ran.
+/// Undo: starts the guest if it ran.
 pub async fn start_source_guest(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     if context.ran_before() && !world.settings.recover_source_guest {
@@ -46,18 +46,17 @@ pub async fn start_source_guest(world: &World, context: &mut Resize, fence: Fenc
     Ok(())
 }
 
-/// The name of the source's event.
+/// Returns the name of the source's event.
 fn source_event(context: &ServerFacts) -> &'static str {
     if context.crosses_cells() { "compute_prep_snapshot_based_resize_at_source" } else { "compute_resize_instance" }
 }
 
-/// The name of the target's last event.
+/// Returns the name of the target's last event.
 pub fn finish_event(context: &ServerFacts) -> &'static str {
     if context.crosses_cells() { "compute_finish_snapshot_based_resize_at_dest" } else { "compute_finish_resize" }
 }
 
-/// The source host lets go: the guest is destroyed but its disks are kept, VIFs are unplugged, and each volume is held by
-/// an empty attachment (INVARIANTS D5).
+/// Has the source host destroy the guest, keep its disks and unplug its VIFs. An empty attachment holds each volume (INVARIANTS D5).
 pub async fn release_source_guest(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     world.ask(context, &source, fence, HostCommand::ReleaseGuest).await?;
@@ -74,15 +73,15 @@ pub async fn release_source_guest(world: &World, context: &mut Resize, fence: Fe
     history::apply_and_notify(world, context, fence, txn, (StepName::ReleaseSourceGuest, InstanceAction::Resize, Phase::End), &source).await
 }
 
-/// Undo: the guest is defined again on its kept disks, with its volumes connected and its VIFs plugged. Whatever the act
-/// did or did not do before, the result is the same (NOVA-DIFFERENCES L16).
+/// Undo: defines the guest again on its kept disks, connects its volumes and plugs its VIFs. The result is the same however far the act
+/// came (NOVA-DIFFERENCES L16).
 pub async fn define_source_guest_again(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     if debt::lost_ownership(world, context, &source).await? {
         return drop_unnamed_attachments(world, context, fence).await;
     }
     let guest = debt::guest_at(world, context, &source).await?;
-    // Its state alone does not say that it was mended: an administrator may reset that.
+    // The state alone is no proof, because an administrator may reset it.
     if guest.is_some() && debt::was_mended(world, context).await? {
         return drop_unnamed_attachments(world, context, fence).await;
     }
@@ -99,7 +98,7 @@ pub async fn define_source_guest_again(world: &World, context: &mut Resize, fenc
     world.cell(&source.cell)?.apply(fence, txn).await?;
     for volume in &context.volumes {
         match world.volumes.delete_attachment(fence, volume.placeholder).await.map_err(StepError::from) {
-            // The guest needs nothing of it: the undo of the volumes' reservation asks again, and owes it if need be.
+            // The guest does not need it: the undo of `reserve_volumes_for_target` asks again, and owes it if it must.
             Err(StepError::Refused(_)) if !context.settling => {}
             asked => asked?,
         }
@@ -107,7 +106,7 @@ pub async fn define_source_guest_again(world: &World, context: &mut Resize, fenc
     Ok(())
 }
 
-/// The target builds the guest from what the source left, connects its volumes, and does not start it.
+/// Has the target build the guest from the source's disks and connect its volumes. The guest is not started.
 pub async fn prepare_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     let here = Place { cell: context.source()?.cell.clone(), ..target.clone() };
@@ -128,13 +127,13 @@ fn disks_for_target(context: &Resize) -> DiskSource {
     }
 }
 
-/// Undo: the target's guest and disks are removed; a late order to start it is refused by the fence.
+/// Undo: removes the target's guest and disks. The fence refuses a late start.
 pub async fn remove_from_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     world.ask(context, &target, fence, HostCommand::RemoveGuest).await.map(drop)
 }
 
-/// The guest starts at its target if it ran before, under the new epoch, and its VIFs are plugged.
+/// Starts the guest at its target if it ran before, under the new epoch; its VIFs are plugged.
 pub async fn start_at_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     if context.ran_before() {
@@ -143,8 +142,8 @@ pub async fn start_at_target(world: &World, context: &mut ServerFacts, fence: Fe
     complete_attachments(world, context, fence).await
 }
 
-/// Undo, past the pivot: only the target's own word that the guest does not run, or an operator's that the host is off,
-/// lets the server go back. If the guest runs after all, the saga goes forward; what the act may not have come to is done here.
+/// Undo, past the pivot: the server goes back only if the target says that the guest does not run, or an operator has forced the host
+/// down. If the guest runs, the saga goes forward, and the rest of the act is done here.
 pub async fn fence_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     match world.ask(context, &target, fence, HostCommand::Fence).await {
@@ -161,7 +160,7 @@ pub async fn fence_target(world: &World, context: &mut ServerFacts, fence: Fence
     }
 }
 
-/// The guest as a host shall build it.
+/// Describes the guest that a host must build.
 pub async fn guest_spec(
     world: &World,
     context: &ServerFacts,
@@ -172,7 +171,7 @@ pub async fn guest_spec(
 ) -> Result<GuestSpec, StepError> {
     let instance_name = match world.cell(&place.cell)?.instance(context.server).await {
         Ok(instance) => instance.instance_name(),
-        // A server that is being made has no record yet.
+        // A new server has no record yet.
         Err(DbError::NotFound(_)) => format!("instance-{}", context.server.simple()),
         Err(other) => return Err(other.into()),
     };

@@ -7,14 +7,14 @@ use crate::saga::context::{Head, Place, Resize};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 
-/// The pivot: one commit names the target as the owner of the server's guest and raises the epoch (INVARIANTS S4).
+/// The pivot: names the target as the owner of the guest and raises the epoch, in one commit (INVARIANTS S4).
 pub async fn take_ownership(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let owner = context.target()?.clone();
     own(world, context, fence, Some(owner)).await
 }
 
-/// Undo: one commit names the source again. It is reached only when the target has said "not running, fenced", when an
-/// operator has forced it down, or when the first commit did not happen.
+/// Undo: names the source again, in one commit. Reached only if the target has said "not running, fenced", an operator has forced it
+/// down, or the act's commit did not happen.
 pub async fn hand_back_ownership(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let owner = context.source()?.clone();
     own(world, context, fence, Some(owner)).await

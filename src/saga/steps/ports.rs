@@ -7,7 +7,7 @@ use crate::saga::error::StepError;
 use crate::saga::world::World;
 use crate::services::ServiceError;
 
-/// An inactive binding per port on the target host.
+/// Creates an inactive binding per port on the target host.
 pub async fn bind_ports_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     if context.crosses_cells() && !world.network.supports_extended_bindings().await? {
         return Err(precheck("the network service has no extension binding-extended (Port Bindings Extended)"));
@@ -27,7 +27,7 @@ pub async fn bind_ports_at_target(world: &World, context: &mut Resize, fence: Fe
     Ok(())
 }
 
-/// Undo: the target's bindings are removed.
+/// Undo: removes the target's bindings.
 pub async fn unbind_ports_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let Some(target) = context.target.clone() else { return Ok(()) };
     for port in &context.ports {
@@ -36,20 +36,20 @@ pub async fn unbind_ports_at_target(world: &World, context: &mut Resize, fence: 
     Ok(())
 }
 
-/// The target's bindings become the active ones.
+/// Activates the target's bindings.
 pub async fn activate_target_ports(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let host = context.target()?.host.clone();
     activate_ports(world, context, fence, &host).await
 }
 
-/// Undo: the source's bindings are the active ones, whatever failed before (NOVA-DIFFERENCES L15).
+/// Undo: activates the source's bindings, whatever failed before (NOVA-DIFFERENCES L15).
 pub async fn activate_source_ports(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let host = context.source()?.host.clone();
     activate_ports(world, context, fence, &host).await
 }
 
-/// Makes the host's bindings the active ones, whether they exist or not. A port that its user has deleted has none, and keeps no
-/// server from going where it goes: its interface stays without a network.
+/// Activates the host's bindings, and creates missing ones. A port that its user has deleted stops no move: its interface stays without a
+/// network.
 pub async fn activate_ports(world: &World, context: &ServerFacts, fence: Fence, host: &str) -> Result<(), StepError> {
     for port in &context.ports {
         if !is_gone(world.network.create_binding(fence, port.port_id, host).await)? {
@@ -59,7 +59,7 @@ pub async fn activate_ports(world: &World, context: &ServerFacts, fence: Fence, 
     Ok(())
 }
 
-/// Whether what was to be done was done to a port that is not there any more.
+/// True if the port does not exist any more.
 pub fn is_gone(done: Result<(), ServiceError>) -> Result<bool, ServiceError> {
     match done {
         Ok(()) => Ok(false),

@@ -19,7 +19,7 @@ use crate::saga::history;
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
 
-/// The migration's record, `pre-migrating`, under the saga's own id.
+/// Creates the migration's record, `pre-migrating`, under the saga's id.
 pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let (new, migrate) = ((*context.request.flavor).clone(), context.request.migrate);
     let old = context.old_flavor.clone().unwrap_or_default();
@@ -53,7 +53,7 @@ pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence)
     Ok(())
 }
 
-/// A flavor's number in the API database; 0 for one that has been deleted since the server got it.
+/// Returns a flavor's number in the API database; 0 if the flavor has been deleted since the server got it.
 async fn flavor_number(world: &World, flavorid: &str) -> Result<i32, StepError> {
     match world.api.flavor(flavorid).await {
         Ok(record) => Ok(record.id),
@@ -62,18 +62,18 @@ async fn flavor_number(world: &World, flavorid: &str) -> Result<i32, StepError> 
     }
 }
 
-/// Undo: the record stays and says that the move failed.
+/// Undo: gives the record the status `error`.
 pub async fn fail_migration(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let cell = context.source()?.cell.clone();
     let db = world.cell(&cell)?;
-    // The fence first: an act that comes late could record the migration after it was looked for.
+    // Raises the fence first: otherwise a late act could create the record after this look.
     if stands(Guard::TombstoneOfMigration) {
         db.apply(fence, CellTxn::new()).await?;
     }
     ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, MigrationStatus::Error)).await)
 }
 
-/// A hidden copy of the server and all that belongs to it, in the target cell.
+/// Creates a hidden copy of the server's records in the target cell.
 pub async fn create_target_records(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     let mut bundle = world.cell(&source.cell)?.export_bundle(context.server).await?;
@@ -81,14 +81,14 @@ pub async fn create_target_records(world: &World, context: &mut Resize, fence: F
     Ok(world.cell(&target.cell)?.import_bundle(fence, bundle, true).await?)
 }
 
-/// Undo: the copy is removed, with everything related.
+/// Undo: removes the copy with all its records.
 pub async fn delete_target_records(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let Some(target) = context.target.clone() else { return Ok(()) };
     delete_hidden_records(world, context, fence, &target.cell).await
 }
 
-/// Removes the server's record from a cell that the mapping does not name. The visible record is never removed (NOVA-DIFFERENCES L1), nor
-/// what a later move has brought there: then what is owed is only the move's own record, unless that has come along as history.
+/// Removes the server's records from a cell that the mapping does not name. The visible record (NOVA-DIFFERENCES L1) and the records of a
+/// later move stay; then a debt removes only the migration record of its own move, unless that came along as history.
 pub async fn delete_hidden_records(world: &World, context: &ServerFacts, fence: Fence, cell: &str) -> Result<(), StepError> {
     let is_visible = match world.api.instance_mapping(context.server).await {
         Ok(mapping) => stands(Guard::VisibleRecord) && mapping.cell_uuid == Some(world.cell_uuid(cell)?),
@@ -103,7 +103,7 @@ pub async fn delete_hidden_records(world: &World, context: &ServerFacts, fence: 
     Ok(world.cell(cell)?.apply(fence, txn).await?)
 }
 
-/// Where the server goes, on both records: the source's shows it to operators, the target's needs it when it is published.
+/// Records the target on both records: operators see it on the source's, and the target's needs it when it is published.
 pub async fn record_target_choice_in_both_cells(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     let prior = context.prior.as_ref().map(|prior| prior.vm_state);
@@ -128,7 +128,7 @@ pub async fn record_target_choice_in_both_cells(world: &World, context: &mut Res
         .instance_change(context.server, flavors(InstanceChange::task(Some(TaskState::ResizeMigrating))))
         .migration_change(context.saga, target_on_record(&target, true))
         .set_migration_context(context.server, move_context);
-    // At once: neither record needs the other, and both shall be tried.
+    // Concurrently, because neither record needs the other and both must be tried.
     let (at_target, at_source) =
         futures::join!(world.cell(&target.cell)?.apply(fence, at_target), world.cell(&source.cell)?.apply(fence, at_source));
     at_target?;
@@ -154,13 +154,13 @@ pub async fn record_target_choice_in_cell(world: &World, context: &mut Resize, f
     Ok(world.cell(&source.cell)?.apply(fence, txn).await?)
 }
 
-/// Undo: the source record knows nothing of the target (NOVA-DIFFERENCES L14).
+/// Undo: clears the target from the source's record (NOVA-DIFFERENCES L14).
 pub async fn clear_target_choice(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     ignore_missing(world.cell(&source.cell)?.apply(fence, CellTxn::new().clear_move_fields(context.server)).await)
 }
 
-/// The target's record in its final state, with the one history of both cells (NOVA-DIFFERENCES L7).
+/// Writes the target's record in its final state, with the merged history of both cells (NOVA-DIFFERENCES L7).
 pub async fn finish_target_record(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     let done = history::event_done(CellTxn::new(), context, finish_event(context), Some(&target));
@@ -201,7 +201,8 @@ pub async fn finish_record(world: &World, context: &mut Resize, fence: Fence) ->
     history::apply_and_notify(world, context, fence, txn, (StepName::FinishRecord, InstanceAction::ResizeFinish, Phase::End), &target).await
 }
 
-/// The user sees the target, all at once: the mapping is the only authority (INVARIANTS D1). Who is told of it finds it so.
+/// Shows the target's record to users: the mapping alone decides which record they see (INVARIANTS D1). The notification comes last, so that
+/// its reader finds the server there.
 pub async fn publish(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     world.cell(&target.cell)?.set_hidden(fence, context.server, false).await?;
@@ -216,7 +217,7 @@ pub async fn save_request_spec(world: &World, context: &mut Resize, fence: Fence
     Ok(world.api.publish_move(fence, context.server, cell, wanted_spec(context)?).await?)
 }
 
-/// A record that is gone needs no change.
+/// Takes a missing record as changed.
 pub fn ignore_missing(result: Result<(), DbError>) -> Result<(), StepError> {
     match result {
         Err(DbError::NotFound(_)) => Ok(()),
@@ -224,7 +225,7 @@ pub fn ignore_missing(result: Result<(), DbError>) -> Result<(), StepError> {
     }
 }
 
-/// The target, on the migration's record.
+/// Returns the change that names the target on the migration's record.
 fn target_on_record(target: &Place, cross_cell: bool) -> MigrationChange {
     MigrationChange {
         cross_cell_move: Some(cross_cell),

@@ -11,7 +11,7 @@ use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 
-/// An empty attachment per volume, which holds it for the target.
+/// Creates an empty attachment per volume, which holds it for the target.
 pub async fn reserve_volumes_for_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     for volume in &context.volumes {
         let mount = Some(volume.device_name.as_str());
@@ -20,8 +20,8 @@ pub async fn reserve_volumes_for_target(world: &World, context: &mut Resize, fen
     Ok(())
 }
 
-/// Undo: the target's attachments are removed, and those that held the volumes in between; one that still does, until the source's
-/// guest is defined again, is named by the record and stays.
+/// Undo: removes the target's attachments and the placeholders. A placeholder that the record names stays until the source's guest is
+/// defined again.
 pub async fn release_target_volumes(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     for volume in &context.volumes {
         world.volumes.delete_attachment(fence, volume.target_attachment).await?;
@@ -29,14 +29,13 @@ pub async fn release_target_volumes(world: &World, context: &mut Resize, fence: 
     drop_unnamed(world, context, fence, context.volumes.iter().map(|volume| volume.placeholder)).await
 }
 
-/// What mended the server, or moved it since, has connected each volume by the attachment that the record names: of those that were to
-/// hold or to connect it here, the rest goes.
+/// Deletes this move's placeholder and source attachments, unless the server's record names them.
 pub async fn drop_unnamed_attachments(world: &World, context: &ServerFacts, fence: Fence) -> Result<(), StepError> {
     let own = context.volumes.iter().flat_map(|volume| [volume.placeholder, volume.source_attachment]);
     drop_unnamed(world, context, fence, own).await
 }
 
-/// Removes those of the attachments that the server's record does not name.
+/// Deletes the attachments that the server's record does not name.
 pub async fn drop_unnamed(
     world: &World,
     context: &ServerFacts,
@@ -52,7 +51,7 @@ pub async fn drop_unnamed(
     Ok(())
 }
 
-/// Gives each volume's attachment its connector for the place (made anew when it is gone); what the host needs to connect.
+/// Gives each volume's attachment the connector of the host, and creates a missing attachment. Returns the connections for the host.
 pub async fn connect_volumes(
     world: &World,
     context: &ServerFacts,
@@ -76,7 +75,7 @@ pub async fn connect_volumes(
     Ok(connected)
 }
 
-/// Adds to `txn` the attachment ids (and the connection info they stand for) of the record's volumes in a cell.
+/// Adds the attachment ids and connection infos of the record's volumes in a cell to `txn`.
 pub async fn attachments(
     world: &World,
     context: &ServerFacts,

@@ -1,5 +1,5 @@
 //! Confirm: the server stays at the move's target, and what the source kept for a revert goes. Forward-only from its first
-//! effect; what needs a source that does not answer is owed and done when it returns (NOVA-DIFFERENCES L12, L13).
+//! effect; clean-ups at a source that does not answer are owed until it returns (NOVA-DIFFERENCES L12, L13).
 
 use std::collections::BTreeMap;
 
@@ -32,21 +32,21 @@ const STEPS: &[Step] = &[
     RELEASE_SOURCE_VOLUMES,
     DROP_SOURCE_ALLOCATION,
     DELETE_SOURCE_RECORDS,
-    // Last, so that a user who sees the server ACTIVE finds nothing of the source.
+    // Last, so that a user who sees ACTIVE finds no leftovers of the source.
     Step::forward(StepName::FinishConfirm, work!(finish_confirm)),
 ];
 
-/// The kept disks and the room on the source host.
+/// Removes the kept disks and gives back the room on the source host.
 pub const CLEAN_SOURCE_HOST: Step =
     Step::cleanup(StepName::CleanSourceHost, work!(clean_source_host)).moot_when(Moot::InUseAgain(At::Source));
-/// The source's port bindings.
+/// Removes the source's port bindings.
 pub const RELEASE_SOURCE_PORTS: Step =
     Step::cleanup(StepName::ReleaseSourcePorts, work!(release_source_ports)).moot_when(Moot::InUseAgain(At::Source));
-/// The empty attachments that held the volumes for a revert.
+/// Removes the empty attachments that held the volumes for a revert.
 pub const RELEASE_SOURCE_VOLUMES: Step = Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_source_volumes));
-/// The migration's allocation: always, whatever became of the host.
+/// Gives up the migration's allocation, whatever happened to the host.
 pub const DROP_SOURCE_ALLOCATION: Step = Step::forward(StepName::DropSourceAllocation, work!(drop_source_allocation));
-/// The hidden records in the source cell.
+/// Removes the hidden records in the source cell.
 pub const DELETE_SOURCE_RECORDS: Step = Step::cleanup(StepName::DeleteSourceRecords, work!(delete_source_records));
 
 async fn begin_confirm(world: &World, context: &mut Confirm, fence: Fence) -> Result<(), StepError> {
@@ -60,7 +60,7 @@ fn source_event(context: &ServerFacts) -> &'static str {
     if context.crosses_cells() { "compute_confirm_snapshot_based_resize_at_source" } else { "compute_confirm_resize" }
 }
 
-/// The source of the move that is being ended; none when a server that was not resized is deleted.
+/// Returns the source of the move that ends; none if a server that was not resized is deleted.
 fn left_behind(context: &ServerFacts) -> Option<Place> {
     context.target.as_ref().and(context.source.clone())
 }

@@ -1,5 +1,5 @@
 //! Create: a new server gets a host, ports, volumes and a guest. Users see the build request until the cell's record is
-//! complete; a create that fails ends as a record in ERROR in cell0 that holds nothing.
+//! complete. A create that fails leaves a record in ERROR in cell0, which holds no resources.
 
 use std::collections::BTreeMap;
 
@@ -52,8 +52,8 @@ const STEPS: &[Step] = &[
     Step::forward(StepName::PublishBuild, work!(publish_build)),
 ];
 
-/// The mapping, the request spec and the build request, in one transaction: from here on the server exists. Refused when its
-/// project has no room any more.
+/// Creates the mapping, the request spec and the build request in one transaction: from here on the server exists. Refused if the project
+/// has no room any more.
 pub async fn accept(world: &World, context: &mut Create, fence: Fence) -> Result<(), Refusal> {
     let request = context.request.clone();
     context.display_name = request.instance.instance.display_name.clone();
@@ -71,7 +71,7 @@ pub async fn accept(world: &World, context: &mut Create, fence: Fence) -> Result
     let server = NewServer { instance: bundle, request_spec: (*request.request_spec).clone() };
     let refusal = match request.room {
         None => world.api.create_server(fence, server).await.map(|()| None),
-        // Of those who were told that there is room, some may have been faster.
+        // Concurrent requests may have taken the room since the handler's check.
         Some(room) => world.api.create_server_within(fence, server, room).await.map(|done| done.err().map(Refusal::Forbidden)),
     };
     let refusal = match refusal {
@@ -80,18 +80,18 @@ pub async fn accept(world: &World, context: &mut Create, fence: Fence) -> Result
         Err(stale @ DbError::Stale(..)) => return Err(stale.into()),
         Err(error) => Some(error.into()),
     };
-    // Nobody else creates this server: when it is there, an earlier try of this saga has come through, however late.
+    // Only this saga creates this server: if it exists, an earlier try of the saga has succeeded late.
     if let Some(refusal) = refusal
         && world.api.instance_mapping(context.server).await.is_err()
     {
         return Err(refusal);
     }
-    // The build request has the user data now, until the cell's record has them.
+    // The build request keeps the user data until the cell's record has them.
     first_boot::keep(context, &world.env, config, &secrets);
     Ok(())
 }
 
-/// The user data of a server that no cell has yet.
+/// Returns the user data of a server that no cell has yet.
 async fn user_data(world: &World, context: &ServerFacts) -> Result<Option<String>, StepError> {
     match world.api.build_request(context.server).await {
         Ok(build) => Ok(build.instance.user_data),
@@ -100,10 +100,10 @@ async fn user_data(world: &World, context: &ServerFacts) -> Result<Option<String
     }
 }
 
-/// Undo: the server is left as a record in ERROR with the reason, in the cell that has no hosts.
+/// Undo: leaves the server as a record in ERROR with the reason, in cell0.
 async fn bury_in_cell0(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let request = context.request.clone();
-    // The fence first: a server that was never accepted must not come late.
+    // Raises the fence first: a late act must not create the server after this look.
     if stands(Guard::TombstoneOfBuild) {
         world.api.raise_fence(fence).await?;
     }
@@ -113,7 +113,7 @@ async fn bury_in_cell0(world: &World, context: &mut Create, fence: Fence) -> Res
     };
     let mut bundle = *request.instance;
     bundle.instance = Instance {
-        // For a server whose delete follows, nothing has gone wrong.
+        // A cancelled create has not failed: its delete follows.
         vm_state: if context.cancelled { VmState::Building } else { VmState::Error },
         task_state: None,
         power_state: PowerState::NoState,
@@ -169,7 +169,7 @@ async fn claim_at_host(world: &World, context: &mut Create, fence: Fence) -> Res
     })
 }
 
-/// Ports are made or taken, and bound to the host.
+/// Makes or claims the ports, and binds them to the host.
 async fn make_ports(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let host = context.target()?.host.clone();
     let project_id = context.project_id.clone();
@@ -206,7 +206,7 @@ async fn give_up_ports(world: &World, context: &mut Create, fence: Fence) -> Res
     Ok(())
 }
 
-/// New volumes are made, and every volume is held for the host by an attachment.
+/// Makes the new volumes. An attachment holds each volume for the host.
 async fn make_volumes(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let host = context.target()?.host.clone();
     let mut links = Vec::new();
@@ -277,7 +277,7 @@ async fn disown(world: &World, context: &mut Create, fence: Fence) -> Result<(),
     own(world, context, fence, None).await
 }
 
-/// The record, complete and ACTIVE, with everything that belongs to it.
+/// Writes the complete record, ACTIVE, with all that belongs to it.
 async fn create_record(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     let request = context.request.clone();
@@ -308,7 +308,7 @@ async fn create_record(world: &World, context: &mut Create, fence: Fence) -> Res
         .collect();
     bundle.info_cache = Some(network_info(&request, &ports));
     bundle.block_devices = block_devices(world, context, &request).await?;
-    // Written again after a crash, it replaces what is there: shown only by the next lines.
+    // Hidden until the same commit shows it, because a retry after a crash replaces the records.
     let txn = history::action_started(CellTxn::new().import_bundle(bundle, true), context);
     let txn = history::succeeded(txn, context).hidden(context.server, false);
     let known = world.cell(&target.cell)?.instance(context.server).await;
@@ -318,7 +318,7 @@ async fn create_record(world: &World, context: &mut Create, fence: Fence) -> Res
     Ok(())
 }
 
-/// The user sees the server in its cell; who is told of it finds it there.
+/// Shows the server in its cell to users. The notification comes last, so that its reader finds the server there.
 async fn publish_build(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     world.api.publish_build(fence, context.server, world.cell_uuid(&target.cell)?).await?;
@@ -365,7 +365,7 @@ fn network_info(request: &CreateRequest, ports: &[Port]) -> NetworkInfo {
         created_for_server: request.networks.iter().any(|wanted| wanted.port_id == port.id && wanted.network_id.is_some()),
         tag: tag_of(request, port),
     };
-    // In the order of the request, which is the order of the guest's interfaces.
+    // In the order of the request, which is that of the guest's interfaces.
     let by_id: BTreeMap<_, _> = ports.iter().map(|port| (port.id, port)).collect();
     NetworkInfo(request.networks.iter().filter_map(|wanted| by_id.get(&wanted.port_id)).map(|port| vif(port)).collect())
 }

@@ -1,12 +1,11 @@
 //! The cross-cell resize: a server moves to a host in another cell, keeping its id, addresses, volumes and data.
 //!
-//! The two cells cannot reach each other, so the local disks travel as a temporary image and the server's records are
-//! copied by the conductor, which alone sees both. Until `take_ownership` nothing has run at the target: everything can be
-//! undone and the source guest runs again on its kept disks. After it the saga goes forward; only the target's own "not
-//! running, fenced" (or an operator who forced the host down) leads back. See INVARIANTS S4.
+//! The cells cannot reach each other: the local disks travel as a temporary image, and the conductor, which sees both cells, copies the
+//! records. Until `take_ownership` nothing has run at the target, so everything can be undone and the source guest runs again on its kept
+//! disks. After it the saga goes forward, unless the target says "not running, fenced" or an operator has forced it down (INVARIANTS S4).
 //!
-//! Who writes what: the source record is the visible one until `publish` and carries the task; the target record is hidden
-//! until then and gets its final state in `finish_target_record`. Both carry the migration under the saga's id.
+//! The source's record is visible until `publish` and carries the task. The target's record is hidden until then and gets its final state in
+//! `finish_target_record`. Both carry the migration under the saga's id.
 
 use super::resize::{
     ACCEPT, ACTIVATE_TARGET_PORTS, BIND_PORTS_AT_TARGET, CLAIM_AT_TARGET, HOLD_SOURCE_ALLOCATION, PREPARE_AT_TARGET, RECORD_MIGRATION,
@@ -27,7 +26,7 @@ const STEPS: &[Step] = &[
     RECORD_MIGRATION,
     HOLD_SOURCE_ALLOCATION,
     SELECT_DESTINATION,
-    // Hidden: the mapping still names the source. First at the target, because the claim's context belongs to the copy.
+    // Hidden, because the mapping still names the source. Before the target's claim, whose event belongs to the copy.
     Step::reversible(StepName::CreateTargetRecords, work!(create_target_records), Undo::By(work!(delete_target_records))),
     BIND_PORTS_AT_TARGET,
     RESERVE_VOLUMES_FOR_TARGET,

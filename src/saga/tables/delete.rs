@@ -37,13 +37,13 @@ const STEPS: &[Step] = &[
     Step::cleanup(StepName::ReleasePorts, work!(release_ports)),
     Step::cleanup(StepName::ReleaseVolumes, work!(release_volumes)),
     Step::forward(StepName::DropAllocation, work!(drop_allocation)),
-    // Nobody may run it: a host that comes back with it is told so.
+    // No host may run the guest any more: a host that comes back with it asks, and is refused.
     Step::forward(StepName::Disown, work!(disown)),
     Step::forward(StepName::DeleteRecord, work!(delete_record)),
 ];
 
 async fn begin_delete(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
-    // From here on the delete cannot be undone: while the cell is down, the server is no more.
+    // From here on the delete cannot be undone: if the cell goes down, users see no server.
     ignore_missing(world.api.set_queued_for_delete(context.server, true).await)?;
     let Some(here) = context.here().cloned() else { return Ok(()) };
     history::apply_and_notify(world, context, fence, CellTxn::new(), (StepName::BeginDelete, InstanceAction::Delete, Phase::Start), &here)
@@ -101,11 +101,11 @@ async fn delete_record(world: &World, context: &mut Delete, fence: Fence) -> Res
         txn = txn.migration_status(context.move_id(), MigrationStatus::Confirmed);
     }
     world.cell(&cell)?.apply(fence, txn.soft_delete_instance(context.server, world.env.now())).await?;
-    // Last: until the record is gone, only this keeps a server that was said to be gone from being shown again.
+    // Last: until the record is gone, the queued delete keeps the server from being shown again.
     settle(world, context).await
 }
 
-/// Nothing waits any more. What waited is told of before: a successor tells the same again.
+/// Clears the queued delete after its notification: a crash between the two repeats the notification.
 async fn settle(world: &World, context: &Delete) -> Result<(), StepError> {
     let queued = match world.api.instance_mapping(context.server).await {
         Err(DbError::NotFound(_)) => None,

@@ -22,7 +22,7 @@ use crate::saga::refusal::Refusal;
 use crate::saga::step::Table;
 use crate::saga::world::World;
 
-/// Every saga by the name under which tests and documents speak of it.
+/// Every saga by its name in tests and documents.
 pub const ALL: &[(&str, Table)] = &[
     ("create", create::TABLE),
     ("delete", delete::TABLE),
@@ -50,18 +50,18 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The table that a context runs. A move's first four steps are the same in both of its tables, so it may still be undecided
-    /// which of the two it is.
+    /// Returns the table that a context runs. The two tables of a move begin with the same four steps, so the choice between them may come
+    /// later.
     pub fn of(&self, context: &Context) -> Table {
         (self.choose)(context)
     }
 
-    /// The version in which an operation of this kind begins now.
+    /// Returns the tables by which an operation of this kind begins now.
     pub fn present(kind: Kind) -> Tables {
         *versions(kind).last().expect("each kind has a version")
     }
 
-    /// A released version; none when this release does not know it.
+    /// Returns a released version; none if this release does not know it.
     pub fn released(kind: Kind, version: i32) -> Option<Tables> {
         versions(kind).iter().find(|tables| tables.version == version).copied()
     }
@@ -98,13 +98,13 @@ fn versions(kind: Kind) -> &'static [Tables] {
     }
 }
 
-/// The present table that a context runs.
+/// Returns the present table that a context runs.
 pub fn table_of(context: &Context) -> Table {
     Tables::present(context.kind).of(context)
 }
 
-/// Steps of which the server must owe no undo when this operation begins: a move, and what ends it, take allocations and move fields for
-/// true, and take the records of older moves along.
+/// Returns the steps whose debts must be paid before this operation begins: a move, a confirm and a revert trust the allocations and move
+/// fields that these steps write, and take the records of older moves along.
 pub fn waits_for(context: &Context) -> BTreeSet<&'static str> {
     if !context.part().waits_for_moves_debts() {
         return BTreeSet::new();

@@ -21,7 +21,7 @@ use crate::saga::world::World;
 
 /// A hard reboot that fails leaves the server in ERROR, and the next one mends it.
 const NOT_UNDONE: Undo = Undo::Nothing("another hard reboot mends it");
-/// A reply that was lost says nothing of the guest's power: it is made to be what the record says.
+/// After a lost reply the guest's power is unknown: the undo makes it agree with the record.
 const BACK: Undo = Undo::By(work!(power_as_before));
 
 /// Start.
@@ -91,7 +91,7 @@ async fn begin(world: &World, context: &mut Power, fence: Fence) -> Result<(), S
     history::apply_and_notify(world, context, fence, CellTxn::new(), (StepName::Begin, action(context), Phase::Start), &here).await
 }
 
-/// The guest stops within its grace time.
+/// Stops the guest within its grace time.
 pub async fn stop_guest(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
@@ -103,8 +103,7 @@ async fn start_guest(world: &World, context: &mut Power, fence: Fence) -> Result
     world.ask(context, &here, fence, HostCommand::StartGuest).await.map(drop)
 }
 
-/// Undo: the guest runs if it ran before, and is off if it was. The guest of a server in ERROR is its user's to mend, and so is
-/// one that its user has mended before the debt was paid.
+/// Undo: starts the guest if it ran before, else stops it. Leaves the guest of a server that was in ERROR to its user.
 async fn power_as_before(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let was_broken = context.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Error);
@@ -124,7 +123,7 @@ async fn reboot_guest(world: &World, context: &mut Power, fence: Fence) -> Resul
     world.ask(context, &here, fence, reboot).await.map(drop)
 }
 
-/// The guest is defined from the record, its volumes and ports connected here and nowhere else.
+/// Defines the guest from the record, and connects its volumes and ports here alone.
 async fn define_guest(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     activate_ports(world, context, fence, &here.host).await?;

@@ -64,7 +64,7 @@ const START_GUEST: Step = Step::reversible(StepName::StartGuest, work!(start_gue
 
 const FINISH_REBUILD: Step = Step::forward(StepName::FinishRebuild, work!(finish_rebuild));
 
-/// Before the old disk goes: there must be something to build from, and what its guest is told must be readable.
+/// Checks, before the old disk goes, that the image can be used and the guest's secrets can be read.
 async fn check_image(world: &World, context: &mut Rebuild, _: Fence) -> Result<(), StepError> {
     first_boot::read(context, &world.env)?;
     let image = world.usable_image(context, context.request.image_id).await?;
@@ -74,7 +74,7 @@ async fn check_image(world: &World, context: &mut Rebuild, _: Fence) -> Result<(
     Ok(())
 }
 
-/// Undo: the old guest runs again; it is reached only while its disk is untouched.
+/// Undo: starts the old guest again. Reached only while its disk is untouched.
 async fn start_guest_again(world: &World, context: &mut Rebuild, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     if context.ran_before() && !context.guest_lost {
@@ -83,7 +83,7 @@ async fn start_guest_again(world: &World, context: &mut Rebuild, fence: Fence) -
     Ok(())
 }
 
-/// The guest lets its root volume go first: the bytes that it wrote are no more to be found there.
+/// Disconnects the root volume from the guest and fills it with the image.
 async fn reimage_volume(world: &World, context: &mut Rebuild, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     let image = context.request.image_id;
@@ -113,7 +113,7 @@ async fn build_guest(world: &World, context: &mut Rebuild, fence: Fence) -> Resu
     Ok(())
 }
 
-/// A server that was off stays off.
+/// Starts the guest, unless the server was off.
 async fn start_guest(world: &World, context: &mut Rebuild, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     if starts(context) {
@@ -131,7 +131,7 @@ async fn finish_rebuild(world: &World, context: &mut Rebuild, fence: Fence) -> R
     let rebuild = context.request.clone();
     let (vm_state, power) = if starts(context) { (VmState::Active, PowerState::Running) } else { (VmState::Stopped, PowerState::Shutdown) };
     let change = InstanceChange {
-        // A server whose root disk is a volume has no image; with one, its flavor's disk would count.
+        // A volume-backed server has no image: with an image, its flavor's root disk would count.
         image_ref: (!context.volume_backed).then(|| rebuild.image_id.to_string()),
         display_name: rebuild.name.clone(),
         display_description: rebuild.description.clone(),

@@ -66,7 +66,7 @@ pub const PREPARE_AT_TARGET: Step =
         .moot_when(Moot::InUseAgain(At::Target))
         .within(Deadline::WithoutProgress(60));
 
-/// One commit. From here on only the target may run the guest.
+/// The pivot: a single commit, after which only the target may run the guest.
 pub const TAKE_OWNERSHIP: Step = Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(hand_back_ownership)));
 
 /// The guest runs at the target. The undo hands the server back, if the target says that the guest does not run.

@@ -1,9 +1,8 @@
 //! Revert: the server goes back to the move's source, onto the disks that were kept there.
 //!
-//! The target's guest is stopped first; its host's answer ("not running", under a fence that no later order passes below)
-//! is what allows the commit that names the source again. Until that commit everything is undone by starting the target's
-//! guest; after it the saga goes forward, and a target that does not answer owes its clean-up. Users see REVERT_RESIZE
-//! until all is done (NOVA-DIFFERENCES L9).
+//! The target's guest stops first. Its host's answer ("not running", under a fence that refuses every earlier order) allows the commit that
+//! names the source again. Until that commit an undo starts the target's guest; after it the saga goes forward, and clean-ups at a target
+//! that does not answer are owed. Users see REVERT_RESIZE until all is done (NOVA-DIFFERENCES L9).
 
 use crate::db::cell::CellTxn;
 use crate::db::cell::bundle::{InstanceBundle, UserFields};
@@ -36,7 +35,7 @@ pub const TABLE: Table = Table { steps: STEPS, chooses: None };
 const STEPS: &[Step] = &[
     ACCEPT,
     Step::reversible(StepName::BeginRevert, work!(begin_revert), Undo::Nothing("it only tells")),
-    // What users changed since the move must not be lost (NOVA-DIFFERENCES L23), and volumes attached since must be held for the source.
+    // Keeps the users' changes since the move (NOVA-DIFFERENCES L23), and holds volumes attached since for the source.
     Step::reversible(
         StepName::MirrorToSource,
         work!(mirror_to_source),
@@ -46,14 +45,14 @@ const STEPS: &[Step] = &[
         .moot_when(Moot::OutOfHand(At::Target))
         .within(Deadline::Within(180))
         .serving(),
-    // Before the commit: that the source can have the guest again must be known while the way back is open.
+    // Before the commit: whether the source can take the guest again must be known while the way back is open.
     Step::reversible(StepName::PrepareAtSource, work!(prepare_at_source), Undo::By(work!(release_at_source)))
         .moot_when(Moot::InUseAgain(At::Source)),
     Step::reversible(StepName::ActivateSourcePorts, work!(activate_source_ports), Undo::By(work!(activate_target_ports)))
         .moot_when(Moot::LostOwnership(At::Target))
         .serving(),
     Step::pivot(StepName::TakeOwnershipBack, work!(take_ownership_back), Undo::By(work!(leave_ownership))),
-    // A source that cannot start it leaves the server in ERROR there, recoverable by hard reboot (INVARIANTS S7).
+    // If the source cannot start the guest, the server is in ERROR there, and a hard reboot recovers it (INVARIANTS S7).
     Step::cleanup(StepName::StartAtSource, work!(start_at_source))
         .moot_when(Moot::LostOwnership(At::Source))
         .within(Deadline::Within(300))
@@ -68,7 +67,7 @@ const STEPS: &[Step] = &[
 
 async fn begin_revert(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let (source, here) = (context.source()?.clone(), context.target()?.clone());
-    // Begun together, where the action is recorded: the next step copies all of it to the source's cell.
+    // All events begin in the cell that records the action: the next step copies them to the source's cell.
     let events = host_events(context, &source, &here);
     let txn = events.into_iter().fold(CellTxn::new(), |txn, (event, place)| history::event_started(txn, context, event, Some(place)));
     history::apply_and_notify(world, context, fence, txn, (StepName::BeginRevert, InstanceAction::ResizeRevert, Phase::Start), &here).await
@@ -76,7 +75,7 @@ async fn begin_revert(world: &World, context: &mut Revert, fence: Fence) -> Resu
 
 async fn mirror_to_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     for volume in &context.volumes {
-        // Fine when the move made it; a volume attached since has none yet.
+        // The move has made placeholders; only a volume attached since has none.
         let mount = Some(volume.device_name.as_str());
         world.volumes.create_attachment(fence, volume.placeholder, volume.volume_id, None, mount).await?;
     }
@@ -130,7 +129,7 @@ async fn start_target_guest(world: &World, context: &mut Revert, fence: Fence) -
     Ok(())
 }
 
-/// The kept guest is defined again with the source's connections (NOVA-DIFFERENCES L17), not started.
+/// Defines the guest again on the kept disks with the source's connections (NOVA-DIFFERENCES L17), without a start.
 async fn prepare_at_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     let volumes = connect_volumes(world, context, fence, &source, |volume| volume.source_attachment).await?;
@@ -140,7 +139,7 @@ async fn prepare_at_source(world: &World, context: &mut Revert, fence: Fence) ->
     world.ask(context, &source, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
 }
 
-/// Undo: the source holds disks and empty attachments only, as before.
+/// Undo: leaves only the disks and empty attachments at the source, as before.
 async fn release_at_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     world.ask(context, &source, fence, HostCommand::ReleaseGuest).await?;
@@ -160,13 +159,13 @@ async fn activate_target_ports(world: &World, context: &mut Revert, fence: Fence
     activate_ports(world, context, fence, &host).await
 }
 
-/// The pivot: the source owns the guest again. The target's has been stopped under a fence of this very saga.
+/// The pivot: names the source as the owner again. The target's guest was stopped under a fence of this saga.
 async fn take_ownership_back(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     own(world, context, fence, Some(source)).await
 }
 
-/// Undo of a commit that did not happen.
+/// Undo: leaves the target as the owner. Reached only if the act's commit did not happen.
 async fn leave_ownership(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     own(world, context, fence, Some(target)).await
@@ -174,7 +173,7 @@ async fn leave_ownership(world: &World, context: &mut Revert, fence: Fence) -> R
 
 async fn start_at_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    // As a debt, only to a server that still waits for it: whose user has mended it may have stopped it since.
+    // A debt starts the guest only while the server is in ERROR: a user who mended the server may have stopped it since.
     if context.running_before_move && !crate::saga::debt::was_mended(world, context).await? {
         world.ask(context, &source, fence, HostCommand::StartGuest).await?;
     }
@@ -208,8 +207,8 @@ async fn release_target_volumes(world: &World, context: &mut Revert, fence: Fenc
     Ok(())
 }
 
-/// The user sees the source: its record unhidden, then the mapping and the request spec, then the target hidden (INVARIANTS D1).
-/// The task goes last: a user who sees none finds the source everywhere.
+/// Shows the source to users: unhides its record, changes the mapping and the request spec, then hides the target (INVARIANTS D1).
+/// The task goes last, so that a user who sees no task finds the source everywhere.
 async fn publish_source(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (context.source()?.clone(), context.target()?.clone());
     let crosses = context.crosses_cells();
@@ -243,7 +242,7 @@ fn back_at_source(world: &World, context: &Revert, source: &Place) -> InstanceCh
         (false, true) => (VmState::Active, PowerState::Running),
         (false, false) => (VmState::Stopped, PowerState::Shutdown),
     };
-    // Across cells the mapping still names the target: the task stays until it does not.
+    // Across cells the task stays until the mapping names the source.
     let task = context.crosses_cells().then_some(TaskState::ResizeReverting);
     InstanceChange {
         hidden: Some(false),
@@ -257,7 +256,7 @@ fn back_at_source(world: &World, context: &Revert, source: &Place) -> InstanceCh
     }
 }
 
-/// The hosts' events of a revert.
+/// Returns the hosts' events of a revert.
 fn host_events<'a>(context: &ServerFacts, source: &'a Place, target: &'a Place) -> Vec<(&'static str, &'a Place)> {
     if context.crosses_cells() {
         vec![("compute_revert_snapshot_based_resize_at_dest", target), ("compute_finish_revert_snapshot_based_resize_at_source", source)]

@@ -112,7 +112,7 @@ async fn record_volume(world: &World, context: &mut Attach, fence: Fence) -> Res
     history::apply_and_notify(world, context, fence, txn, (StepName::RecordVolume, InstanceAction::VolumeAttach, Phase::End), &place).await
 }
 
-/// The attachment goes, and with it what a move kept for the source (NOVA-DIFFERENCES L24); then the record of it.
+/// Deletes the attachment and the placeholder that a move kept for the source (NOVA-DIFFERENCES L24), then the record.
 async fn forget_volume(world: &World, context: &mut Detach, fence: Fence) -> Result<(), StepError> {
     let volume_id = context.request.volume_id;
     let place = here(context)?;
