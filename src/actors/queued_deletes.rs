@@ -1,6 +1,5 @@
-//! Carries out the deletes that were queued while nobody could: a look finds the cells in which some wait, asks each whether it
-//! answers, and begins one operation per server. The request goes from the API database with the server's record, so what a dead
-//! process left is found by the next look.
+//! Executes queued deletes when their cells answer again: a look finds the cells with queued deletes and begins one operation per server.
+//! The API database keeps a request until the server's record is gone, so a later look finds the requests of a dead process.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,34 +22,34 @@ use crate::saga::operations::BeginOperation;
 use crate::saga::refusal::Refusal;
 use crate::saga::world::World;
 
-/// How long a cell may take to answer a look.
+/// The time limit for a cell's answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Servers read at once.
+/// The number of servers in one page.
 const PAGE: i64 = 200;
 
-/// What came of a look at one server.
+/// The result of a look at one server.
 enum Looked {
-    /// It is begun, or is tried again by a later look.
+    /// The delete has begun, or a later look tries again. Go on with the next server.
     On,
-    /// The cell does not answer, or no operation can begin now: a later look goes on.
+    /// The cell does not answer, or no operation can begin now: leave the rest to a later look.
     Stop,
 }
 
-/// Who carries them out.
+/// Executes queued deletes.
 pub struct QueuedDeletes {
     world: Arc<World>,
     conductor: Arc<dyn BeginOperation>,
-    /// Tries that were refused, and when the next one is due; lost with the process, which only makes it come earlier.
+    /// The refused tries, and the time of the next one. A restart forgets them, so that the next try comes earlier.
     pauses: Mutex<BTreeMap<Uuid, (u32, DateTime<Utc>)>>,
 }
 
 impl QueuedDeletes {
-    /// With everything due at once.
+    /// Makes an executor for which every delete is due.
     pub fn new(world: Arc<World>, conductor: Arc<dyn BeginOperation>) -> QueuedDeletes {
         QueuedDeletes { world, conductor, pauses: Mutex::default() }
     }
 
-    /// Begins what can be begun. A cell that does not answer keeps no other waiting for longer than `PATIENCE`.
+    /// Begins all deletes that can begin. The cells are looked at concurrently.
     pub async fn look(&self) {
         match self.world.api.cells_with_queued_deletes().await {
             Ok(cells) if cells.is_empty() => self.pauses().clear(),
@@ -80,13 +79,13 @@ impl QueuedDeletes {
         }
     }
 
-    /// `silent` are the cells that this look has found not to answer: it waits for none of them twice.
+    /// `silent` collects the cells that did not answer this look, so that it waits for none of them twice.
     async fn look_at(&self, server: Uuid, silent: &mut BTreeSet<String>) -> Result<Looked, StepError> {
         let due = self.pauses().get(&server).is_none_or(|(_, at)| *at <= self.world.env.now());
         if !due || self.world.operations.holder(server).await?.is_some() {
             return Ok(Looked::On);
         }
-        // Read after the look for a holder: with none, the mapping names the cell in which the server is.
+        // Read after the check for a holder: without a holder the mapping names the server's cell.
         let mapping = self.world.api.instance_mapping(server).await?;
         let (Some(cell), Some(request)) = (mapping.cell_uuid, mapping.delete_request.clone()) else { return Ok(Looked::On) };
         let name = self.world.cell_name(cell)?;
@@ -113,8 +112,7 @@ impl QueuedDeletes {
         self.begin(server, request.caller).await
     }
 
-    /// A server that waits for confirm is confirmed on the way, which needs the cell of the move's source: its name when it is
-    /// another one that does not answer.
+    /// Returns the silent cell of a move's source. A delete of a server that waits for confirm needs that cell, too.
     async fn other_cell_is_silent(
         &self,
         cell: &str,
@@ -150,7 +148,7 @@ impl QueuedDeletes {
         }
     }
 
-    /// The next try is later than the last one was.
+    /// Sets the time of the next try, after a growing pause.
     fn pause(&self, server: Uuid) {
         let mut pauses = self.pauses();
         let tries = pauses.get(&server).map_or(1, |(tries, _)| tries.saturating_add(1));
@@ -158,7 +156,7 @@ impl QueuedDeletes {
         pauses.insert(server, (tries, self.world.env.now() + pause));
     }
 
-    /// The server was locked before its delete was asked for, which nobody could see: it stays, and its history says why.
+    /// Refuses the delete of a server that was locked when its cell was down. The server stays, and its history says why.
     async fn refuse(&self, mapping: &InstanceMapping, db: &CellDb, request: DeleteRequest) -> Result<(), StepError> {
         const WHY: &str = "the server is locked: the delete that was accepted while its cell was down is refused";
         let server = mapping.instance_uuid;

@@ -1,5 +1,5 @@
-//! The first step of every operation on an existing server: under the hold of the operation's row, check that the server's
-//! state allows it, read what the saga needs, and set the task that users see. Its undo gives the server back.
+//! The first step of every operation on an existing server. While the operation's row holds the server, it checks the server's state, reads
+//! the facts for later steps, and sets the task that users see. Its undo gives the server back.
 
 use uuid::Uuid;
 
@@ -27,14 +27,14 @@ use crate::domain::server::{PowerState, TaskState, VmState};
 /// The first step of an operation on an existing server.
 pub const ACCEPT: Step = Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back)));
 
-/// Checks and begins. Done again after a crash, it finds its own task and is fine with it.
+/// Checks and begins. After a crash a repetition accepts its own task.
 pub async fn accept_existing(world: &World, context: &mut Context, fence: Fence) -> Result<(), Refusal> {
     let (cell, view) = find_view(world, context.server).await?;
     check_state(context, &view.instance)?;
     read_server(world, context, &cell, &view).await?;
     check_host(world, context).await?;
     let task = context.part().first_task_state();
-    // A delete is accepted whatever was being done to the server: it is held, so nothing is any more.
+    // A delete ignores the task: it holds the server, so no other operation runs.
     let task_states = if context.kind == Kind::Delete { Vec::new() } else { vec![None, task] };
     let expected = Expected { vm_states: context.part().allowed_states().to_vec(), task_states };
     let change = InstanceChange { progress: Some(0), ..InstanceChange::task(task) };
@@ -49,7 +49,7 @@ pub async fn accept_existing(world: &World, context: &mut Context, fence: Fence)
     })
 }
 
-/// The status that the operation gives to the move that it ends. A delete ends a move that waits for confirm.
+/// Returns the status that the operation gives to the move that it ends; none if it ends no move. A delete ends a move that waits for confirm.
 fn ended_move(context: &Context) -> Option<MigrationStatus> {
     match context {
         Context::Revert(_) => Some(MigrationStatus::Reverting),
@@ -59,7 +59,7 @@ fn ended_move(context: &Context) -> Option<MigrationStatus> {
     }
 }
 
-/// The undo: the server is as before, or in ERROR when its guest could not be restored; action and fault say why.
+/// Undo: gives the server its earlier state, or ERROR if its guest could not be restored. The action and the fault say why.
 pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let Some((cell, instance)) = find(world, context.server).await.map(Some).or_else(|refusal| match refusal {
         Refusal::NotFound(_) => Ok(None),
@@ -68,7 +68,7 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     else {
         return Ok(());
     };
-    // An accept whose end is unknown has told nothing: but for the task, the record is as it was.
+    // After an accept with an unknown end there are no facts; apart from the task, the record has not changed.
     let prior = context.prior.clone().unwrap_or(Prior {
         vm_state: instance.vm_state,
         running: instance.power_state == PowerState::Running,
@@ -77,8 +77,7 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     let vm_state = if context.service_lost { VmState::Error } else { prior.vm_state };
     let power = if prior.running && !context.service_lost { PowerState::Running } else { PowerState::Shutdown };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
-    // A confirm or a revert may be asked for again (NOVA-DIFFERENCES L12). In one commit, so that an accept which comes late has nothing to
-    // fall between.
+    // A confirm or a revert may be repeated (NOVA-DIFFERENCES L12). One commit, so that a late accept finds no moment in between.
     let txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
     let txn = history::failed(txn, world, context.part());
     world.cell(&cell)?.apply(fence, txn).await?;
@@ -89,14 +88,14 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     Ok(())
 }
 
-/// The record that the mapping names, with its cell's name.
+/// Returns the record in the cell that the mapping names, and the cell's name.
 pub async fn find(world: &World, server: Uuid) -> Result<(String, Instance), Refusal> {
     let cell = cell_of(world, server).await?;
     let found = world.cell(&cell)?.instance(server).await;
     Ok((cell, found.map_err(|error| missing_or(server, error))?))
 }
 
-/// The same with what belongs to the server.
+/// Returns as [`find`] does, with the record's details.
 async fn find_view(world: &World, server: Uuid) -> Result<(String, InstanceView), Refusal> {
     let cell = cell_of(world, server).await?;
     let found = world.cell(&cell)?.instance_view(server).await;
@@ -116,7 +115,7 @@ fn missing_or(server: Uuid, error: DbError) -> Refusal {
     }
 }
 
-/// The task of the server that keeps another operation out, or `Ok(None)` when the one before is about to end.
+/// Returns the task of the operation that holds the server; none if that operation is about to end.
 pub async fn busy_with(world: &World, context: &Context) -> Result<Option<TaskState>, Refusal> {
     if context.kind == Kind::Create {
         return Ok(None);
@@ -127,7 +126,7 @@ pub async fn busy_with(world: &World, context: &Context) -> Result<Option<TaskSt
     Ok(find(world, context.server).await?.1.task_state)
 }
 
-/// What a caller is told when another operation has the server.
+/// Returns the refusal's text for a server that another operation holds.
 pub fn busy_message(context: &Context, task: Option<TaskState>) -> String {
     match task {
         Some(task) => format!("Cannot '{}' instance {} while it is in task_state {task}", context.part().verb(), context.server),
@@ -135,7 +134,7 @@ pub fn busy_message(context: &Context, task: Option<TaskState>) -> String {
     }
 }
 
-/// What a caller is told while the server owes what the operation waits for.
+/// Returns the refusal's text for a server with a debt that the operation waits for.
 pub fn owing_message(context: &Context, debt: &Debt) -> String {
     let (verb, server) = (context.part().verb(), context.server);
     format!("Cannot '{verb}' instance {server} while what its last move left is being cleaned up ({}: {})", debt.step, debt.reason)
@@ -163,7 +162,7 @@ fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Reads all that later steps need; after this a saga asks no record what it was like before.
+/// Reads the facts for all later steps: after this no step reads the earlier state from a record.
 async fn read_server(world: &World, context: &mut Context, cell: &str, view: &InstanceView) -> Result<(), Refusal> {
     let InstanceView { instance, details } = view;
     context.project_id = instance.project_id.clone();
@@ -184,7 +183,7 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
     context.source = here.clone();
     context.migration = Some(context.saga);
     if let VmState::Resized | VmState::Error = instance.vm_state {
-        // By its status, not as the newest: clocks go backward, too.
+        // By its status, not by its time: clocks may go backward.
         let migration = world.cell(cell)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
         let migration = migration.filter(|migration| ENDING.contains(&migration.status));
         if instance.vm_state == VmState::Resized || context.kind == Kind::Delete {
@@ -215,7 +214,7 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
 
 fn link(context: &ServerFacts, volume_id: Uuid, attachment: Uuid, device_name: Option<String>, boot_index: Option<i32>) -> VolumeLink {
     let derived = |purpose: &str| context.derived_id(&format!("{purpose}:{volume_id}"));
-    // After a move the record names the target's attachment; a revert makes the source a new one.
+    // After a move the record names the target's attachment, and a revert makes a new one for the source.
     let at_target = context.target.is_some();
     VolumeLink {
         volume_id,
@@ -227,10 +226,10 @@ fn link(context: &ServerFacts, volume_id: Uuid, attachment: Uuid, device_name: O
     }
 }
 
-/// The states of a move that waits to be confirmed or reverted, also while it is.
+/// The states of a move that waits for confirm or revert, or is being confirmed or reverted.
 const ENDING: [MigrationStatus; 3] = [MigrationStatus::Finished, MigrationStatus::Confirming, MigrationStatus::Reverting];
 
-/// What a confirm, a revert or a delete must know of the move before it: the server is at the move's target.
+/// Reads the facts of the move that a confirm, a revert or a delete ends: the server is at the move's target.
 async fn read_move(
     world: &World,
     context: &mut Context,
@@ -282,7 +281,7 @@ fn found_waiting_move(context: &mut Context, waits: bool) -> Result<(), Refusal>
     }
 }
 
-/// Where the record says the server is; none for one that never got a host.
+/// Returns the place in the server's record; none if it never got a host.
 async fn place_of(world: &World, cell: &str, instance: &Instance) -> Result<Option<Place>, Refusal> {
     let (Some(host), false) = (&instance.host, cell == CELL0) else { return Ok(None) };
     let node = world.node_on(cell, host).await?;
@@ -295,7 +294,7 @@ async fn place_of(world: &World, cell: &str, instance: &Instance) -> Result<Opti
     }))
 }
 
-/// A move needs its source (else 409); a revert must not begin before it is known that it can end (NOVA-DIFFERENCES L11, L34).
+/// Refuses a move or a revert whose source host is down: a revert that cannot end must not begin (NOVA-DIFFERENCES L11, L34).
 async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
     if !matches!(context.kind, Kind::Resize | Kind::Revert) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Debts: what an ended saga owes because a participant did not answer, paid when it returns (INVARIANTS S5).
+//! Debts: the undos and clean-ups that an ended saga owes because a participant did not answer. They are paid when it returns (INVARIANTS S5).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ const REFUSALS_BEFORE_OPERATOR: i64 = 10;
 /// Servers whose debts a payer tries at once.
 const SERVERS_AT_ONCE: usize = 32;
 
-/// Whether nothing is left to do for a debt: see [`Moot`].
+/// True if the debt has nothing left to do: see [`Moot`].
 pub(crate) async fn is_moot(world: &World, context: &Context, moot: Moot) -> Result<bool, StepError> {
     let place = |at| match at {
         At::Source => context.source.as_ref(),
@@ -40,7 +40,7 @@ pub(crate) async fn is_moot(world: &World, context: &Context, moot: Moot) -> Res
         Moot::Never => Ok(false),
         Moot::AttachedAnew => attached_anew(world, context).await,
         Moot::InUseAgain(at) | Moot::LostOwnership(at) | Moot::OutOfHand(at) => {
-            // An operation that never chose a place did nothing there.
+            // The operation chose no place, so it did nothing there.
             let Some(place) = place(at) else { return Ok(false) };
             match moot {
                 Moot::InUseAgain(_) => in_use_again(world, context, place).await,
@@ -51,7 +51,7 @@ pub(crate) async fn is_moot(world: &World, context: &Context, moot: Moot) -> Res
     }
 }
 
-/// True when the server has come to that place again, so that nothing there may be removed.
+/// True if the server has come to that place again, so that nothing there may be removed.
 pub(crate) async fn in_use_again(world: &World, context: &ServerFacts, place: &Place) -> Result<bool, StepError> {
     if !stands(Guard::InUseAgain) {
         return Ok(false);
@@ -64,7 +64,7 @@ pub(crate) async fn in_use_again(world: &World, context: &ServerFacts, place: &P
     Ok(other.is_some_and(|migration| migration.source_compute == place.host || migration.dest_compute.as_deref() == Some(&place.host)))
 }
 
-/// While a debt is paid: true when another move of the server has begun or ends in that cell, so that its records there are that move's.
+/// While a debt is paid: true if the server's records in that cell belong to another move, which began or ends there.
 pub async fn records_in_use_again(world: &World, context: &ServerFacts, cell: &str) -> Result<bool, StepError> {
     if !context.settling || !stands(Guard::InUseAgain) {
         return Ok(false);
@@ -78,14 +78,14 @@ pub async fn records_in_use_again(world: &World, context: &ServerFacts, cell: &s
     Ok(false)
 }
 
-/// A live move of the server beside the operation's own, which a revert that was undone leaves as it was.
+/// Returns a live move of the server other than the operation's own: an undone revert leaves its own move alive.
 async fn other_move(world: &World, context: &ServerFacts) -> Result<Option<Migration>, StepError> {
     let Some(cell) = cell_of(world, context).await? else { return Ok(None) };
     let live = world.cell(&cell)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
     Ok(live.filter(|migration| migration.uuid != context.move_id()))
 }
 
-/// While a debt is paid: true when the server is no longer this place's to run, so that nothing there is to be restored.
+/// While a debt is paid: true if this place no longer owns the guest, so that nothing there may be restored.
 pub async fn lost_ownership(world: &World, context: &ServerFacts, place: &Place) -> Result<bool, StepError> {
     if !context.settling || !stands(Guard::LostOwnership) {
         return Ok(false);
@@ -94,7 +94,7 @@ pub async fn lost_ownership(world: &World, context: &ServerFacts, place: &Place)
     Ok(owner != Some((place.cell.clone(), place.host.clone())))
 }
 
-/// True when the server has the volume by another attachment than the operation's own.
+/// True if the server has the volume by another attachment than the operation's own.
 async fn attached_anew(world: &World, context: &Context) -> Result<bool, StepError> {
     let Context::AttachVolume(attach) = context else { return Ok(false) };
     let volume_id = &attach.request.volume_id;
@@ -103,7 +103,7 @@ async fn attached_anew(world: &World, context: &Context) -> Result<bool, StepErr
     Ok(attachments.iter().any(|attachment| attachment.volume_id == *volume_id && attachment.id != own))
 }
 
-/// While a debt is paid: the guest that is defined at that place by now, if there is one.
+/// While a debt is paid: returns the guest that is defined at that place now.
 pub async fn guest_at(world: &World, context: &ServerFacts, place: &Place) -> Result<Option<GuestReport>, StepError> {
     if !context.settling {
         return Ok(None);
@@ -115,8 +115,7 @@ pub async fn guest_at(world: &World, context: &ServerFacts, place: &Place) -> Re
     }
 }
 
-/// The cell of the server's record; none when the server is gone. A cell that does not answer is an error: nothing may be
-/// concluded from its silence.
+/// Returns the cell of the server's record; none if the server is gone. A silent cell is an error, because silence proves nothing.
 pub(super) async fn cell_of(world: &World, context: &ServerFacts) -> Result<Option<String>, StepError> {
     match super::accept::find(world, context.server).await {
         Ok((cell, _)) => Ok(Some(cell)),
@@ -125,7 +124,7 @@ pub(super) async fn cell_of(world: &World, context: &ServerFacts) -> Result<Opti
     }
 }
 
-/// While a debt is paid: true when the server is no longer in the ERROR in which the owing operation left it.
+/// While a debt is paid: true if the server has left the ERROR of the owing operation.
 pub async fn was_mended(world: &World, context: &ServerFacts) -> Result<bool, StepError> {
     if !context.settling || !stands(Guard::MendedServer) {
         return Ok(false);
@@ -139,7 +138,7 @@ pub async fn was_mended(world: &World, context: &ServerFacts) -> Result<bool, St
 pub struct Payer {
     world: Arc<World>,
     owner: String,
-    /// The servers whose debts are being tried. A later look leaves them alone.
+    /// The servers whose debts are being tried; later looks skip them.
     busy: Mutex<BTreeSet<Uuid>>,
     /// True while the debts are read: a database that hangs gets one look.
     looks: AtomicBool,
@@ -153,7 +152,7 @@ impl Payer {
         Payer { world, owner, busy, looks: AtomicBool::new(false), turns }
     }
 
-    /// Tries every debt that is due, and whose server is at rest and not tried already.
+    /// Tries the due debts of all servers at rest.
     pub async fn pay_due(&self) {
         if self.looks.swap(true, Ordering::SeqCst) {
             return;
@@ -217,7 +216,7 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// Before an operation: tries what the server owes of the steps that it waits for, and gives one that still stands.
+/// Tries the debts that the operation waits for, and returns an unpaid one.
 pub async fn pay_before(world: &World, context: &Context, owner: &str) -> Result<Option<Debt>, StepError> {
     let steps = waits_for(context);
     if steps.is_empty() {
@@ -247,7 +246,7 @@ async fn pay(world: &World, debt: &Debt, owner: &str, eager: bool) -> Result<boo
         .await
 }
 
-/// The server's status before the debt's end: when something fails in between, both are tried again.
+/// Mends the server's status before it settles the debt: after a failure in between, both are tried again.
 async fn try_to_pay(world: &World, debt: &Debt, held: Held) -> Result<bool, StepError> {
     let Held { fence, lease_epoch } = held;
     let paid = match perform(world, debt, fence).await {
@@ -268,7 +267,7 @@ async fn try_to_pay(world: &World, debt: &Debt, held: Held) -> Result<bool, Step
     Ok(false)
 }
 
-/// Ends the hold, however long that takes: until then nobody can do anything with the server. One that another has ended needs no end.
+/// Ends the hold, however long that takes, because a hold blocks every operation. A hold that another payer has ended is left alone.
 async fn let_go(world: &World, debt: &Debt, held: Held) {
     let mut tries = 0;
     while let Err(error) = world.operations.release(debt.saga, held.lease_epoch).await {
@@ -307,7 +306,7 @@ fn read(debt: &Debt) -> Result<(Context, Step), StepError> {
     Ok((context, *step.ok_or_else(|| unknown(format!("the step {}", debt.step)))?))
 }
 
-/// When the last debt on which a server in ERROR depended is paid, the server is what it was (INVARIANTS S7).
+/// Gives a server in ERROR its earlier state when the last debt on which its guest depends is paid (INVARIANTS S7).
 async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), StepError> {
     let (context, step) = read(debt)?;
     if !step.service_depends || context.guest_lost || (stands(Guard::OtherDebts) && depends_on_others(world, debt).await?) {
@@ -321,7 +320,7 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
     };
     let resized = undone && context.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Resized);
     let vm_state = match (resized, runs) {
-        // What was to be confirmed or reverted still is.
+        // The move still waits for confirm or revert.
         (true, _) => VmState::Resized,
         (false, true) => VmState::Active,
         (false, false) => VmState::Stopped,
@@ -335,7 +334,7 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
     }
 }
 
-/// Whether the server's guest waits for another debt too.
+/// True if the guest depends on another debt, too.
 async fn depends_on_others(world: &World, debt: &Debt) -> Result<bool, StepError> {
     let debts = world.operations.debts(Some(debt.server)).await?;
     let mut others = debts.iter().filter(|other| (other.saga, other.owed_seq) != (debt.saga, debt.owed_seq));

@@ -1,24 +1,24 @@
-//! Why a step did not succeed, in the terms that decide what happens next.
+//! Errors of steps, by the saga's next move.
 
 use crate::db::DbError;
 use crate::services::ServiceError;
 
-/// Why an act or an undo did not succeed.
+/// The error of an act or an undo.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StepError {
-    /// Definitely not done, and asking again will not help.
+    /// Not done, and a repetition would not help.
     #[error("{0}")]
     Refused(String),
-    /// This candidate host will not have the server; another may.
+    /// This candidate host refuses the server; another may accept it.
     #[error("{0}")]
     NextCandidate(String),
-    /// Nobody knows whether it was done: a deadline, a lost reply, a participant that does not answer.
+    /// Unknown whether it was done: a deadline, a lost reply, or a silent participant.
     #[error("{0}")]
     Unknown(String),
-    /// Someone with a higher fence or lease has taken over: stop without another write.
+    /// An owner with a higher fence or lease has taken over: stop without another write.
     #[error("{0}")]
     Overtaken(String),
-    /// An undo found that the server must stay where it is: go forward again.
+    /// An undo found that the server must stay: the saga goes forward again.
     #[error("{0}")]
     GoForward(String),
 }

@@ -1,4 +1,4 @@
-//! What a saga tells the world of itself: instance actions and events, faults, and notifications.
+//! The traces of a saga for users and consumers: instance actions and events, faults, and notifications.
 
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ use crate::domain::inside;
 use crate::domain::notification::instance::{Fault as FaultPayload, InstanceFields, IpAddress};
 use crate::domain::notification::{Event, InstanceAction, Notification, Phase};
 
-/// The action that this operation is recorded under.
+/// Returns the key of the operation's instance action.
 pub fn key(context: &dyn Part) -> ActionKey {
     ActionKey { instance: context.server, request_id: context.caller.request_id.clone(), action: context.action().to_owned() }
 }
@@ -42,8 +42,8 @@ pub fn event_done(txn: CellTxn, context: &dyn Part, event: &str, host: Option<&P
     txn.event_finished(key(context), event.to_owned(), host.map(|place| place.host.clone()), EventResult::Success)
 }
 
-/// Adds the successful end of the action and of its leading events. An event still open was given up on the way: a host that
-/// refused before another one took the server.
+/// Adds the successful end of the action and of its leading events. Open events end as failed: they belong to hosts that refused before
+/// another took the server.
 pub fn succeeded(txn: CellTxn, context: &dyn Part) -> CellTxn {
     let txn = leading_done(txn, context);
     txn.open_events_failed(key(context), "The operation went on without it.".to_owned()).action_finished(key(context), None)
@@ -54,18 +54,18 @@ pub fn leading_done(txn: CellTxn, context: &dyn Part) -> CellTxn {
     context.leading_events().into_iter().fold(txn, |txn, (event, host)| event_done(txn, context, event, host))
 }
 
-/// The text of a failure for the server's owner: nothing of the inside, and no host that the operation had to do with.
+/// Returns a failure's text for the server's owner: without internals, and without the names of hosts.
 fn told_to_owner(context: &dyn Part, why: &str) -> String {
     let places = [&context.source, &context.target].into_iter().flatten().map(|place| place.host.as_str());
     let candidates = context.candidates().map(Candidates::hosts).unwrap_or_default();
     let mut hosts: Vec<&str> = places.chain(candidates).collect();
-    // The longest first: one name may begin another.
+    // The longest first, because a name may begin with another.
     hosts.sort_unstable_by_key(|host| (std::cmp::Reverse(host.len()), *host));
     inside::cut_of_hosts(why, hosts)
 }
 
-/// Adds the failed end of the action and of all its events, with a fault that says why: to the owner in its message, to
-/// administrators wholly in its details and in the events' tracebacks.
+/// Adds the failed end of the action and of its events, and a fault. The owner reads the reason in the message, administrators read all of
+/// it in the details and in the events' tracebacks.
 pub fn failed(txn: CellTxn, world: &World, context: &dyn Part) -> CellTxn {
     let why = context.error.clone().unwrap_or_else(|| "the operation was undone".into());
     let told = told_to_owner(context, &why);
@@ -84,13 +84,12 @@ pub fn failed(txn: CellTxn, world: &World, context: &dyn Part) -> CellTxn {
     txn.open_events_failed(key(context), told).fault(fault).action_finished(key(context), Some("Error".into()))
 }
 
-/// Tells consumers what happens to the server at a place. A notification that cannot be sent is logged: it must not fail
-/// what it speaks of.
+/// Notifies consumers of an event at a place. A notification that cannot be sent is logged and fails nothing.
 pub async fn notify(world: &World, context: &dyn Part, step: StepName, action: InstanceAction, phase: Phase, place: &Place) {
     emit(world, context, step, Event::Instance(action, phase), place).await;
 }
 
-/// Commits changes in the place's cell and then tells what happens to the server there, as [`notify`] does.
+/// Commits changes in the place's cell, then notifies as [`notify`] does.
 pub async fn apply_and_notify(
     world: &World,
     context: &dyn Part,
@@ -105,7 +104,7 @@ pub async fn apply_and_notify(
     Ok(())
 }
 
-/// As [`notify`], for events that are no instance action.
+/// Notifies as [`notify`] does, of events that are no instance action.
 pub async fn emit(world: &World, context: &dyn Part, step: StepName, event: Event, place: &Place) {
     tell(world, context, step, event, place, view(world, context, place).await).await;
 }
@@ -134,7 +133,7 @@ async fn tell(world: &World, context: &dyn Part, step: StepName, event: Event, p
     }
 }
 
-/// Tells what became of a delete that had to wait: the operation that carried it out, or `refused` and why.
+/// Notifies of the end of a queued delete: the operation that executed it, or the reason in `refused`.
 pub async fn queued_delete(world: &World, operation: Uuid, server: Uuid, request: &DeleteRequest, refused: Option<&str>) {
     let event = Event::QueuedDelete(if refused.is_some() { Phase::Error } else { Phase::End });
     let data = serde_json::json!({

@@ -1,16 +1,16 @@
-//! A journal read against its saga's table. A line that is not about the side at hand is refused: a guess would repeat a step or
-//! leave one out.
+//! Reads a journal against its saga's table. A line that is not about the side at hand is refused, because a guess would repeat or omit a
+//! step.
 
 use super::machine::{Event, Machine};
 use super::step::Table;
 use crate::db::api::operations::JournalEntry;
 
-/// Why a saga's record or journal cannot be read by this release.
+/// The reason why this release cannot read a saga's record or journal.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unreadable(pub String);
 
-/// The state for which a journal stands.
+/// Returns the machine in the state of the journal.
 pub fn replay(table: &Table, entries: &[JournalEntry]) -> Result<Machine, Unreadable> {
     let mut machine = Machine::new();
     for entry in entries {
@@ -19,7 +19,7 @@ pub fn replay(table: &Table, entries: &[JournalEntry]) -> Result<Machine, Unread
     Ok(machine)
 }
 
-/// Takes the next line of a journal in.
+/// Applies the next line of a journal.
 pub fn take_in(machine: &mut Machine, table: &Table, entry: &JournalEntry) -> Result<(), Unreadable> {
     let JournalEntry { seq, step, side, event, .. } = entry;
     let Some((position, at_hand)) = machine.at_hand() else {

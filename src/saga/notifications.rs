@@ -1,21 +1,21 @@
-//! How sagas tell the world what they do: versioned notifications in order.
+//! Versioned notifications of sagas, in order.
 
 use async_trait::async_trait;
 
 use crate::domain::notification::Notification;
 
-/// Why a notification was not recorded.
+/// The reason why a notification was not recorded.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NotifyError {
-    /// The notifier does not answer or has too much to do.
+    /// The notifier does not answer, or is busy.
     #[error("the notifier is unavailable: {0}")]
     Unavailable(String),
-    /// The file could not be written (a full disk, for one).
+    /// The file could not be written, for example on a full disk.
     #[error("the notification was not written: {0}")]
     Storage(String),
 }
 
-/// Where sagas send notifications.
+/// The receiver of sagas' notifications.
 #[async_trait]
 pub trait Notifications: Send + Sync {
     /// Records the notification after all earlier ones and gives its sequence number. A repetition (same operation, step

@@ -1,4 +1,4 @@
-//! The door through which the API starts operations; the conductor stands behind it.
+//! The interface through which the API starts operations. The conductor implements it.
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -9,7 +9,6 @@ use super::refusal::Refusal;
 /// Starts operations.
 #[async_trait]
 pub trait BeginOperation: Send + Sync {
-    /// Takes the server, checks its state, makes the operation visible and lets it run; gives the operation's id. After a
-    /// refusal nothing has begun.
+    /// Takes the server, checks its state, and starts the operation. Returns the operation's id. After a definite refusal nothing has begun.
     async fn begin(&self, context: Context) -> Result<Uuid, Refusal>;
 }

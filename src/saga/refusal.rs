@@ -1,4 +1,4 @@
-//! Why an operation was not accepted. Where it may have begun all the same, the refusal says so.
+//! Refusals: the reasons why an operation is not accepted, and whether it may have begun.
 
 use super::error::StepError;
 use crate::db::DbError;
@@ -13,22 +13,22 @@ pub enum Refusal {
     /// The server's state does not allow it, or another operation has it.
     #[error("{0}")]
     Conflict(String),
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{0}")]
     Invalid(String),
-    /// Not this caller's to do, or over quota.
+    /// The caller may not do it, or the project is over its quota.
     #[error("{0}")]
     Forbidden(String),
-    /// Something needed does not answer: try again later. The operation may have begun.
+    /// A participant does not answer. The operation may have begun.
     #[error("{0}")]
     Unavailable(String),
-    /// While the request hung, another has taken the operation over and goes on with it.
+    /// Another conductor has taken the operation over while the request hung, and goes on with it.
     #[error("another conductor has taken the operation over and goes on with it ({0})")]
     Overtaken(String),
 }
 
 impl Refusal {
-    /// True when nothing was begun and nothing will be.
+    /// True if the operation has not begun and will not.
     pub fn is_definite(&self) -> bool {
         !matches!(self, Refusal::Unavailable(_) | Refusal::Overtaken(_))
     }

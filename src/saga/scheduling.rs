@@ -1,5 +1,4 @@
-//! How a saga chooses a host: the request to the scheduler, its answer, and the claim of a host in placement
-//! (INVARIANTS C1 to C10).
+//! The choice of a host: the request to the scheduler, its answer, and the claim in placement (INVARIANTS C1 to C10).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,14 +14,14 @@ use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::services::placement::{Allocations, PlacementService};
 
-/// What the host is wanted for.
+/// The purpose of the choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum OperationKind {
     /// A new server.
     Create,
     /// A move to another flavor.
     Resize,
-    /// A cold migration: the flavor stays.
+    /// A cold migration; the flavor stays the same.
     Migrate,
 }
 
@@ -36,7 +35,7 @@ impl fmt::Display for OperationKind {
     }
 }
 
-/// Where the server is now.
+/// The server's present host.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SourceHost {
     /// The cell's name.
@@ -45,14 +44,14 @@ pub struct SourceHost {
     pub host: String,
 }
 
-/// Where a move may or must go (INVARIANTS C1 to C3).
+/// The cells and hosts to which a move may go (INVARIANTS C1 to C3).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RequestedDestination {
-    /// Without `allow_cross_cell_move` the only cell that is asked, with it the preferred one.
+    /// The only cell, or with `allow_cross_cell_move` the preferred one.
     pub cell: Option<String>,
     /// Policy lets this server leave its cell.
     pub allow_cross_cell_move: bool,
-    /// The one host that will do. Nothing else is tried, and no cell is preferred.
+    /// The only acceptable host. No cell is preferred then.
     pub host: Option<String>,
 }
 
@@ -68,19 +67,19 @@ impl RequestedDestination {
 /// Choose a host and, unless told otherwise, claim it in placement.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct SelectDestinations {
-    /// The server's request; its flavor is the one that is wanted (a resize puts the new one in).
+    /// The server's request spec with the new flavor.
     pub request_spec: RequestSpec,
-    /// What is to be claimed.
+    /// The resources to claim.
     pub resources: Resources,
     /// Traits that the provider must have, besides those that the flavor's `trait:` extra specs require.
     pub required_traits: Vec<String>,
-    /// How many alternates are wanted at most; none for as many as the configuration allows (`max_attempts` - 1).
+    /// The maximum number of alternates; none for the configuration's (`max_attempts` - 1).
     pub alternates: Option<usize>,
-    /// What the host is wanted for.
+    /// The purpose of the choice.
     pub operation: OperationKind,
     /// Where the server is now; none for a new server.
     pub source: Option<SourceHost>,
-    /// Hosts that will not do, whatever the filters say.
+    /// Hosts that are excluded, whatever the filters say.
     pub ignore_hosts: Vec<String>,
     /// The host that an administrator forced at creation. Only `Create` looks at it (INVARIANTS C5); it skips the filters that judge
     /// preference and keeps those without which the host cannot work.
@@ -89,14 +88,14 @@ pub struct SelectDestinations {
     pub requested_destination: Option<RequestedDestination>,
     /// Orders the claim among the server's other effects.
     pub fence: Fence,
-    /// Who gets the allocation: the server.
+    /// The consumer of the allocation: the server.
     pub consumer: Uuid,
-    /// Claim the primary. What the consumer holds is then given up first: the caller must have moved what it wants to
-    /// keep to another consumer (INVARIANTS D4), and what an earlier try of the same step left is no loss.
+    /// True to claim the primary. The consumer's present allocation is given up first, so the caller must have moved it to another consumer to
+    /// keep it (INVARIANTS D4).
     pub claim: bool,
 }
 
-/// A host that will do.
+/// A host that passes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Candidate {
     /// The cell's name.
@@ -111,7 +110,7 @@ pub struct Candidate {
     pub provider: Uuid,
     /// The zone the host is in; none when no aggregate names one.
     pub availability_zone: Option<String>,
-    /// What the server takes there, by resource class.
+    /// The server's resources there, by resource class.
     pub allocation: BTreeMap<String, i64>,
 }
 
@@ -124,50 +123,48 @@ pub struct Selection {
     pub alternates: Vec<Candidate>,
 }
 
-/// Why there is no choice.
+/// The reason why no host is chosen.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, thiserror::Error)]
 pub enum SchedulingError {
-    /// No host will do. Starts with "No valid host was found." and says, for operators alone, what removed the hosts.
+    /// No host passes. The text starts with "No valid host was found." and names the filters for operators alone.
     #[error("{reason}")]
     NoValidHost {
         /// A sentence for the instance action.
         reason: String,
     },
-    /// The scheduler or something it needs does not answer, or it has too much to do: try again later. A claim may or may
-    /// not have been made.
+    /// The scheduler or a service behind it does not answer, or is busy. A claim may have been made.
     #[error("the scheduler is unavailable: {reason}")]
     Unavailable {
-        /// What is missing.
+        /// The silent part.
         reason: String,
     },
-    /// A higher fence was obeyed: the request is late, and nothing is claimed.
+    /// A higher fence was obeyed, so the request is late. Nothing is claimed.
     #[error("{reason}")]
     Stale {
-        /// What placement said.
+        /// Placement's answer.
         reason: String,
     },
-    /// The request makes no sense.
+    /// The request is invalid.
     #[error("{reason}")]
     Invalid {
-        /// What is wrong.
+        /// A sentence for the caller.
         reason: String,
     },
 }
 
-/// The scheduler, as sagas address it.
+/// The scheduler's interface for sagas.
 #[async_trait]
 pub trait Scheduling: Send + Sync {
-    /// Chooses and claims. Asking again under the same fence may choose another host and leaves one claim.
+    /// Chooses and claims. A repetition under one fence may choose another host, and leaves one claim.
     async fn select_destinations(&self, request: SelectDestinations) -> Result<Selection, SchedulingError>;
 
-    /// The late check (NOVA-DIFFERENCES L25): whether `server` may be on `host` by the policy of `group`, judged by what all members hold
-    /// now. `NoValidHost` when not. The caller has claimed the host before it asks; of two controllers that do this for two members, at
-    /// least one then sees the other.
+    /// The late check (NOVA-DIFFERENCES L25): `NoValidHost` if the policy of `group` forbids `server` on `host`, judged by the members' present
+    /// claims. The caller claims the host first, so that of two concurrent checks for two members at least one sees the other.
     async fn check_group_policy(&self, group: Uuid, server: Uuid, host: &str) -> Result<(), SchedulingError>;
 }
 
-/// Claims a host for a consumer: afterwards the consumer holds exactly the candidate's allocation, wherever its allocation
-/// was before. Used by the scheduler for the primary and by sagas for an alternate. Conflict when the host has no more room.
+/// Claims a host for a consumer: afterwards the consumer holds exactly the candidate's allocation. Conflict if the host has no more room.
+/// The scheduler claims the primary with it, and sagas an alternate.
 pub async fn claim_candidate(
     placement: &dyn PlacementService,
     fence: Fence,
@@ -179,14 +176,14 @@ pub async fn claim_candidate(
     replace_claim(placement, fence, consumer, allocations, request_spec).await
 }
 
-/// Gives up whatever the consumer holds; fine when it holds nothing.
+/// Gives up the consumer's allocation, if it has one.
 pub async fn release_claim(
     placement: &dyn PlacementService,
     fence: Fence,
     consumer: Uuid,
     request_spec: &RequestSpec,
 ) -> Result<(), ServiceError> {
-    // The fence first: a claim that comes late must not fall between the reading and the change.
+    // Raises the fence first: a late claim must not fall between the reading and the change.
     if stands(Guard::TombstoneOfClaim) {
         placement.replace_allocations(fence, Vec::new()).await?;
     }

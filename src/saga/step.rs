@@ -1,4 +1,4 @@
-//! How a saga is declared: a table of steps, each with its act, its undo and what may be done when it fails.
+//! The declaration of a saga: a table of steps, each with its act, its undo, and the rules for its failure.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -12,33 +12,32 @@ use crate::domain::fence::Fence;
 /// A step's work. It may change the context; the change is journalled with the step's end.
 pub type Work = for<'a> fn(&'a World, &'a mut Context, Fence) -> Pin<Box<dyn Future<Output = Result<(), StepError>> + Send + 'a>>;
 
-/// What kind of step it is: what happens when its act does not succeed.
+/// The class of a step decides what happens if its act fails.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// Before the pivot: any failure unwinds. An act whose end is unknown counts as begun.
+    /// Before the pivot: a failure unwinds the saga. An act with an unknown end counts as begun.
     Reversible,
-    /// The commit after which the saga goes forward. An unknown end is asked again until it is known; a definite
-    /// refusal unwinds.
+    /// The commit after which the saga goes forward. An unknown end is tried again until it is known; a refusal unwinds.
     Pivot,
-    /// After the pivot: retried with back-off until it is done. With an undo, a definite failure hands the server back.
+    /// After the pivot: tried with back-off until it is done. With an undo, a refusal hands the server back.
     Forward,
-    /// Leaves no user waiting: retried a few times, then owed as a debt while the saga goes on.
+    /// Tried a few times, then owed as a debt while the saga goes on: no user waits for it.
     Cleanup,
 }
 
-/// How a step is undone.
+/// The undo of a step.
 #[derive(Clone, Copy)]
 pub enum Undo {
-    /// By this work: idempotent, and it copes with an act that never happened, happened half, or still happens.
+    /// This work. It is idempotent, and copes with an act that did not happen, happened half, or still happens.
     By(Work),
-    /// The same, where all that is left lies on the candidate host: while it is owed, another candidate may be tried.
+    /// As `By`, for leftovers on the candidate host alone: while this undo is owed, another candidate may be tried.
     AtCandidate(Work),
-    /// Not at all, for the stated reason.
+    /// Nothing, for this reason.
     Nothing(&'static str),
 }
 
 impl Undo {
-    /// The work, if there is any.
+    /// Returns the work, if there is any.
     pub fn work(&self) -> Option<Work> {
         match self {
             Undo::By(work) | Undo::AtCandidate(work) => Some(*work),
@@ -54,11 +53,11 @@ pub enum At {
     Target,
 }
 
-/// When a debt has become moot: what it would remove is in use again, or what it would restore is no longer the operation's to
-/// restore. Asked before each payment, and never within a live saga, whose server nobody else can have.
+/// The condition under which a debt is moot: its leftovers are in use again, or the operation may no longer restore them. Asked before each
+/// payment, and never within a live saga, which alone has its server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Moot {
-    /// Never: the work itself finds out what is left to do.
+    /// Never: the work finds out by itself what is left to do.
     Never,
     /// The server has come to this place again.
     InUseAgain(At),
@@ -70,16 +69,16 @@ pub enum Moot {
     AttachedAnew,
 }
 
-/// How long an act may take.
+/// The time limit of an act.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Deadline {
-    /// In all, in seconds, unless the configuration names another figure for the step.
+    /// In all, in seconds. The configuration may name another figure for the step.
     Within(u64),
-    /// Without progress, in seconds: a copy may take as long as it moves.
+    /// Without progress, in seconds: a copy may go on while it moves.
     WithoutProgress(u64),
 }
 
-/// One row of a saga's table.
+/// A row of a saga's table.
 #[derive(Clone, Copy)]
 pub struct Step {
     /// The step's name in journals, logs and configuration.
@@ -88,16 +87,16 @@ pub struct Step {
     pub deadline: Deadline,
     pub act: Work,
     pub undo: Undo,
-    /// The user's guest depends on it: while its undo (or its clean-up act) is owed, or when its act fails for good without
-    /// an undo, the server is in ERROR (INVARIANTS S7).
+    /// True if the guest depends on the step: while its undo or clean-up is owed, or after a final failure without an undo, the server is in
+    /// ERROR (INVARIANTS S7).
     pub service_depends: bool,
-    /// The next move of the server builds upon it: none begins while its undo is owed.
+    /// True if the server's next move builds upon the step: no move begins while its undo is owed.
     pub next_move_waits: bool,
-    /// The step is not undone: once it has begun, nobody's wish turns the saga back.
+    /// True if the begun step cannot be undone: a wish to cancel no longer turns the saga back.
     pub no_way_back: bool,
-    /// When this step's debt has nothing left to do.
+    /// The condition under which the step's debt has nothing left to do.
     pub moot: Moot,
-    /// Tries of a reversible act whose end is unknown, before the saga unwinds.
+    /// The number of tries of a reversible act with an unknown end before the saga unwinds.
     pub tries: u32,
 }
 
@@ -118,78 +117,78 @@ impl Step {
         }
     }
 
-    /// A step that can be undone, before the pivot.
+    /// Makes a step before the pivot that can be undone.
     pub const fn reversible(name: StepName, act: Work, undo: Undo) -> Step {
         Step::of(Class::Reversible, name, act, undo)
     }
 
-    /// The commit after which the saga goes forward.
+    /// Makes the commit after which the saga goes forward.
     pub const fn pivot(name: StepName, act: Work, undo: Undo) -> Step {
         Step::of(Class::Pivot, name, act, undo)
     }
 
-    /// A step that is retried until it is done.
+    /// Makes a step that is tried until it is done.
     pub const fn forward(name: StepName, act: Work) -> Step {
         Step::of(Class::Forward, name, act, Undo::Nothing("past the pivot"))
     }
 
-    /// A step past the pivot whose definite failure hands the server back.
+    /// Makes a step past the pivot whose refusal hands the server back.
     pub const fn forward_or_back(name: StepName, act: Work, undo: Undo) -> Step {
         Step::of(Class::Forward, name, act, undo)
     }
 
-    /// A step that may be owed.
+    /// Makes a clean-up, which may be owed.
     pub const fn cleanup(name: StepName, act: Work) -> Step {
         Step::of(Class::Cleanup, name, act, Undo::Nothing("it only removes what is of no use"))
     }
 
-    /// With another deadline.
+    /// Sets the deadline.
     pub const fn within(self, deadline: Deadline) -> Step {
         Step { deadline, ..self }
     }
 
-    /// On which the user's guest depends.
+    /// Marks the step as one on which the guest depends.
     pub const fn serving(self) -> Step {
         Step { service_depends: true, ..self }
     }
 
-    /// On which the next move of the server builds.
+    /// Marks the step as one on which the next move builds.
     pub const fn before_the_next_move(self) -> Step {
         Step { next_move_waits: true, ..self }
     }
 
-    /// From which no wish turns the saga back.
+    /// Marks the step as one that cannot be undone once it has begun.
     pub const fn no_way_back(self) -> Step {
         Step { no_way_back: true, ..self }
     }
 
-    /// Whose debt is struck out without work when this holds.
+    /// Sets the condition under which the step's debt is moot.
     pub const fn moot_when(self, moot: Moot) -> Step {
         Step { moot, ..self }
     }
 
-    /// Tried this often while its end is unknown.
+    /// Sets the number of tries while the end is unknown.
     pub const fn tried(self, tries: u32) -> Step {
         Step { tries, ..self }
     }
 }
 
-/// A saga: its steps from top to bottom.
+/// The table of a saga: its steps from top to bottom.
 #[derive(Clone, Copy)]
 pub struct Table {
     pub steps: &'static [Step],
-    /// The step that chooses among candidates: a later step that refuses its candidate leads back here.
+    /// The step that chooses among candidates. A later step that refuses its candidate leads back to it.
     pub chooses: Option<StepName>,
 }
 
 impl Table {
-    /// The position of a step.
+    /// Returns the position of a step.
     pub fn position(&self, name: StepName) -> Option<usize> {
         self.steps.iter().position(|step| step.name == name)
     }
 }
 
-/// The error of a table that names a step of another operation's part.
+/// Returns the error of a table that names a step for another operation's part.
 pub fn misplaced() -> StepError {
     StepError::Refused("this step belongs to another operation".into())
 }

@@ -1,5 +1,4 @@
-//! What a step can reach: the databases, the hosts and the services, each behind its own door. Nothing here can be used
-//! without saying for which server and under which fence.
+//! The world of a step: databases, hosts and services. Every use names the server and the fence.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,29 +28,29 @@ use crate::services::placement::PlacementService;
 use crate::services::volume::VolumeService;
 use crate::virt::{HostUnreachable, Hosts};
 
-/// The cell that keeps servers which never got a host.
+/// The cell of servers that never got a host.
 pub const CELL0: &str = "cell0";
 
-/// How sagas behave, from the configuration.
+/// The settings of sagas, from the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Seconds per step that differ from the tables.
+    /// Deadlines in seconds per step, where they differ from the tables.
     pub deadlines: BTreeMap<StepName, u64>,
-    /// Bring the source guest back when a move fails before the pivot (INVARIANTS S7); without, the server goes to ERROR and its
-    /// user hard-reboots it.
+    /// True to start the source guest again when a move fails before the pivot (INVARIANTS S7). If false, the server ends in ERROR and its user
+    /// hard-reboots it.
     pub recover_source_guest: bool,
-    /// How long a guest may take to stop by itself, in milliseconds.
+    /// The time for a guest to stop by itself, in milliseconds.
     pub shutdown_grace_ms: u64,
-    /// Pause before the second try; doubles with each.
+    /// The pause before the second try; it doubles with each.
     pub back_off_first: Duration,
     /// The longest pause between tries.
     pub back_off_max: Duration,
-    /// How long paying one debt may take.
+    /// The time limit for paying one debt.
     pub debt_deadline: Duration,
     /// The pause after the first try of a debt that could not be paid, for all conductors. It doubles with each try, up to
     /// [`LONGEST_PAUSE`].
     pub debt_rest: Duration,
-    /// Where the service keeps its files, for the audit; none where files are not kept.
+    /// The directory of the service's files, for the audit; none if there are no files.
     pub data_dir: Option<PathBuf>,
 }
 
@@ -71,7 +70,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// How long a step may take (or rest without progress).
+    /// Returns the step's time limit, or the limit without progress.
     pub fn deadline(&self, step: &Step) -> Duration {
         let seconds = self.deadlines.get(&step.name).copied().unwrap_or(match step.deadline {
             Deadline::Within(seconds) | Deadline::WithoutProgress(seconds) => seconds,
@@ -79,31 +78,31 @@ impl Settings {
         Duration::from_secs(seconds)
     }
 
-    /// The pause after this many tries to pay a debt.
+    /// Returns the pause after this many tries to pay a debt.
     pub fn debt_pause(&self, tries: i64) -> Duration {
         let doublings = u32::try_from(tries.saturating_sub(1).clamp(0, 16)).unwrap_or(16);
         self.debt_rest.saturating_mul(1 << doublings).min(LONGEST_PAUSE)
     }
 
-    /// The pause before try number `tries` + 1.
+    /// Returns the pause before try number `tries` + 1.
     pub fn back_off(&self, tries: u32) -> Duration {
         self.back_off_first.saturating_mul(1 << tries.saturating_sub(1).min(16)).min(self.back_off_max)
     }
 }
 
-/// A cell as sagas know it.
+/// A cell's id and database.
 #[derive(Clone)]
 pub struct CellRef {
     pub uuid: Uuid,
     pub db: CellDb,
 }
 
-/// Everything a step can reach.
+/// All that a step can reach.
 pub struct World {
     pub env: Env,
     pub operations: Operations,
     pub api: ApiDb,
-    /// By name, [`CELL0`] among them.
+    /// By name, including [`CELL0`].
     pub cells: BTreeMap<String, CellRef>,
     pub hosts: Arc<dyn Hosts>,
     pub scheduling: Arc<dyn Scheduling>,
@@ -115,27 +114,27 @@ pub struct World {
     pub settings: Settings,
 }
 
-/// Longer than any step's own deadline: the runner's is the one that counts.
+/// Longer than any step's deadline, which the performer enforces.
 const HOST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 impl World {
-    /// The database of a cell.
+    /// Returns the database of a cell.
     pub fn cell(&self, name: &str) -> Result<&CellDb, StepError> {
         self.cells.get(name).map(|cell| &cell.db).ok_or_else(|| StepError::Refused(format!("cell {name} is not known here")))
     }
 
-    /// The id of a cell.
+    /// Returns the id of a cell.
     pub fn cell_uuid(&self, name: &str) -> Result<Uuid, StepError> {
         self.cells.get(name).map(|cell| cell.uuid).ok_or_else(|| StepError::Refused(format!("cell {name} is not known here")))
     }
 
-    /// The name of a cell.
+    /// Returns the name of a cell.
     pub fn cell_name(&self, uuid: Uuid) -> Result<&str, StepError> {
         let found = self.cells.iter().find(|(_, cell)| cell.uuid == uuid);
         found.map(|(name, _)| name.as_str()).ok_or_else(|| StepError::Refused(format!("cell {uuid} is not known here")))
     }
 
-    /// The cell that a host is mapped to.
+    /// Returns the cell of a host.
     pub async fn cell_of_host(&self, host: &str) -> Result<String, StepError> {
         let mapping = match self.api.host_mapping(host).await {
             Err(DbError::NotFound(_)) => return Err(StepError::Refused(format!("Compute host {host} could not be found."))),
@@ -144,7 +143,7 @@ impl World {
         self.cell_name(mapping.cell_uuid).map(str::to_owned)
     }
 
-    /// The hypervisor of a host.
+    /// Returns the hypervisor of a host.
     pub async fn node_on(&self, cell: &str, host: &str) -> Result<ComputeNode, StepError> {
         let nodes = self.cell(cell)?.compute_nodes().await?;
         nodes
@@ -153,13 +152,13 @@ impl World {
             .ok_or_else(|| StepError::Refused(format!("Compute host {host} could not be found.")))
     }
 
-    /// True while a host takes requests and no operator has said that it is off.
+    /// True if the host takes requests and no operator has forced it down.
     pub async fn is_up(&self, place: &Place) -> Result<bool, StepError> {
         let service = self.cell(&place.cell)?.service_on(&place.host, "nova-compute").await?;
         Ok(!service.forced_down && self.hosts.is_alive(&place.cell, &place.host).await)
     }
 
-    /// The zone that an aggregate puts a host in.
+    /// Returns the availability zone of a host's aggregates.
     pub async fn zone_of(&self, host: &str) -> Result<Option<String>, StepError> {
         let aggregates = self.api.aggregates().await?;
         Ok(aggregates
@@ -168,13 +167,12 @@ impl World {
             .find_map(|a| a.availability_zone().map(str::to_owned)))
     }
 
-    /// The image, with the rights of whoever asked for the operation. Hosts read any image's bytes: a step that names one to them asks
-    /// here first.
+    /// Returns the image, if the operation's caller may use it. Hosts read the bytes of any image, so a step checks here before it names one.
     pub async fn usable_image(&self, head: &Head, id: Uuid) -> Result<Image, StepError> {
         Ok(self.images.visible_image(&head.caller, id).await?)
     }
 
-    /// Asks a host to do something for the context's server. A refusal, a failure and silence are errors.
+    /// Sends a host a command for the operation's server. A refusal, a failure and silence are errors.
     pub async fn ask(&self, head: &Head, place: &Place, fence: Fence, command: HostCommand) -> Result<HostReply, StepError> {
         let request = HostRequest { fence, operation: head.saga, command };
         match self.hosts.request(&place.cell, &place.host, request, HOST_PATIENCE).await {

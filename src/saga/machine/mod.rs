@@ -1,5 +1,5 @@
-//! The pure core of the saga runner: where a saga stands, and what an outcome makes of it. No input or output, no clock;
-//! the journal's entries replayed through it give the same state (INVARIANTS I8).
+//! The pure core of the saga runner: the state of a saga, and the effect of an outcome on it. It has no input, output or clock, so that a
+//! replay of the journal gives the same state (INVARIANTS I8).
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +8,13 @@ use crate::domain::server::named_states;
 use crate::env::guard::{Guard, stands};
 use crate::saga::step::{Class, Table, Undo};
 
-/// Tries of an undo or of a clean-up before it is owed as a debt.
+/// The number of tries of an undo or a clean-up before it is owed as a debt.
 pub const TRIES_BEFORE_DEBT: u32 = 4;
-/// Tries of a step past the pivot that ended in doubt before the server is offered back.
+/// The number of tries in doubt of a step past the pivot before its undo is tried.
 pub const TRIES_BEFORE_HAND_BACK: u32 = 3;
 
 named_states! {
-    /// Which side of a step is at hand.
+    /// A side of a step.
     Side {
         Act = "act",
         Undo = "undo",
@@ -22,7 +22,7 @@ named_states! {
 }
 
 named_states! {
-    /// The events of the journal: a side's beginning, and each way in which it ends.
+    /// The journal's events: the beginning of a side, and its possible ends.
     Event {
         Begun = "begun",
         Ok = "ok",
@@ -35,23 +35,23 @@ named_states! {
     }
 }
 
-/// How a side of a step ended.
+/// The end of a side of a step.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Outcome {
     Ok,
     Refused(String),
     NextCandidate(String),
     Unknown(String),
-    /// As unknown: the deadline passed.
+    /// Unknown, because the deadline passed.
     TimedOut(String),
-    /// Of an undo past the pivot: the server runs at its target after all.
+    /// From an undo past the pivot: the guest runs at its target.
     GoForward(String),
-    /// Between two tries: somebody wishes that the saga be turned back, and it may be.
+    /// Between two tries: a wish to cancel turns the saga back.
     Cancelled(String),
 }
 
 impl Outcome {
-    /// The journal's event for it.
+    /// Returns the journal's event.
     pub fn event(&self) -> Event {
         match self {
             Outcome::Ok => Event::Ok,
@@ -64,7 +64,7 @@ impl Outcome {
         }
     }
 
-    /// The outcome for which an event stands; none for the beginning of a side.
+    /// Returns the outcome of an event; none for the beginning of a side.
     pub fn of(event: Event, error: Option<&str>) -> Option<Outcome> {
         let why = error.unwrap_or_default().to_owned();
         match event {
@@ -79,7 +79,7 @@ impl Outcome {
         }
     }
 
-    /// Why it did not succeed.
+    /// Returns the reason of a failure.
     pub fn error(&self) -> Option<&str> {
         match self {
             Outcome::Ok => None,
@@ -93,16 +93,16 @@ impl Outcome {
     }
 }
 
-/// Why a saga goes backward.
+/// The reason why a saga goes backward.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Back {
-    /// It failed: to the beginning.
+    /// The saga failed, and goes back to its beginning.
     Unwind,
-    /// To the step that chooses, for another candidate.
+    /// A candidate refused, and the saga goes back to the step that chooses.
     NextCandidate,
 }
 
-/// Where a saga stands.
+/// The position of a saga.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Cursor {
     Act(usize),
@@ -115,30 +115,30 @@ pub enum Cursor {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Machine {
     pub cursor: Cursor,
-    /// Failed tries of the side at hand.
+    /// The failed tries of the side at hand.
     pub tries: u32,
-    /// The side at hand has been begun: what it may have done must be undone, too.
+    /// True if the side at hand has begun, so that its possible effect must be undone, too.
     pub begun: bool,
-    /// The first reason for which the saga went backward for good.
+    /// The first reason why the saga unwinds.
     pub error: Option<String>,
 }
 
-/// What an outcome makes the runner do besides going on.
+/// The runner's task after an outcome, besides going on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Nothing more.
+    /// No task.
     None,
-    /// Record that this side of this step is owed.
+    /// Record this side of this step as owed.
     Owe(usize, Side),
 }
 
 impl Machine {
-    /// A saga whose first step is at hand.
+    /// Makes a saga whose first step is at hand.
     pub fn new() -> Machine {
         Machine { cursor: Cursor::Act(0), tries: 0, begun: false, error: None }
     }
 
-    /// The step and side at hand; none at the end.
+    /// Returns the step and side at hand; none at the end.
     pub fn at_hand(&self) -> Option<(usize, Side)> {
         match self.cursor {
             Cursor::Act(step) => Some((step, Side::Act)),
@@ -147,7 +147,7 @@ impl Machine {
         }
     }
 
-    /// The state that operators see.
+    /// Returns the state that operators see.
     pub fn state(&self) -> SagaState {
         match self.cursor {
             Cursor::Act(_) => SagaState::Running,
@@ -157,12 +157,12 @@ impl Machine {
         }
     }
 
-    /// Takes in that the side at hand is begun.
+    /// Records that the side at hand has begun.
     pub fn begin(&mut self) {
         self.begun = true;
     }
 
-    /// Takes in a line of the journal, which must be about the side at hand: see [`crate::saga::journal`].
+    /// Applies a line of the journal, which must be about the side at hand: see [`crate::saga::journal`].
     pub fn replay(&mut self, table: &Table, event: Event, error: Option<&str>) {
         match Outcome::of(event, error) {
             Some(outcome) => drop(self.apply(table, &outcome)),
@@ -170,8 +170,8 @@ impl Machine {
         }
     }
 
-    /// Whether a wish to cancel turns the saga back from where it stands. Past the pivot it goes forward, and so it does where what has
-    /// been begun cannot be undone; a pivot in doubt is asked again until its end is known.
+    /// True if a wish to cancel turns the saga back now. False past the pivot, after a begun step that cannot be undone, and while the end of
+    /// the pivot is unknown.
     pub fn may_turn_back(&self, table: &Table) -> bool {
         match self.cursor {
             Cursor::Act(step) => {
@@ -187,7 +187,7 @@ impl Machine {
         }
     }
 
-    /// Takes in how the side at hand ended.
+    /// Applies the end of the side at hand.
     pub fn apply(&mut self, table: &Table, outcome: &Outcome) -> Effect {
         if let Outcome::Cancelled(why) = outcome {
             self.turn_back(table, why);
@@ -200,7 +200,7 @@ impl Machine {
         }
     }
 
-    /// To the beginning, from where it stands: a side that has not begun needs no undo.
+    /// Goes back to the beginning. A side that has not begun needs no undo.
     fn turn_back(&mut self, table: &Table, why: &str) {
         if !self.may_turn_back(table) {
             return;
@@ -258,7 +258,7 @@ impl Machine {
             }
             Outcome::Refused(_) | Outcome::NextCandidate(_) | Outcome::Unknown(_) | Outcome::TimedOut(_) | Outcome::Cancelled(_) => {
                 match table.steps[step].class {
-                    // Past the pivot nothing may be skipped: as long as the target cannot say that it is fenced, go forward again.
+                    // Past the pivot nothing may be skipped: without the target's word that it is fenced, go forward again.
                     Class::Forward if !stands(Guard::TargetsWord) => self.undone(table, step, back),
                     Class::Forward | Class::Cleanup => {
                         self.error = None;
@@ -266,10 +266,10 @@ impl Machine {
                         self.tries = 0;
                     }
                     Class::Pivot => self.tries += 1,
-                    // The first step's undo gives the server back to its user: it is tried until it is done.
+                    // The first step's undo gives the server back to its user, so it is tried until it is done.
                     Class::Reversible if step == 0 => self.tries += 1,
                     Class::Reversible if self.tries + 1 >= TRIES_BEFORE_DEBT => {
-                        // The ground for another candidate must be clean; with a debt there, give up on candidates.
+                        // Another candidate needs clean ground: with a debt, give up on candidates.
                         let at_candidate = matches!(table.steps[step].undo, Undo::AtCandidate(_));
                         let back = if at_candidate { back } else { Back::Unwind };
                         if back == Back::Unwind && self.error.is_none() {

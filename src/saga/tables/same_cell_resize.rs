@@ -30,7 +30,7 @@ const STEPS: &[Step] = &[
     PREPARE_AT_TARGET,
     TAKE_OWNERSHIP,
     START_AT_TARGET,
-    // One record in one cell: users see the target with this commit.
+    // The only record, in one cell: users see the target with this commit.
     Step::forward(StepName::FinishRecord, work!(finish_record)),
     Step::forward(StepName::SaveRequestSpec, work!(save_request_spec)),
     Step::cleanup(StepName::DropExport, work!(drop_export)),
