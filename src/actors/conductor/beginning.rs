@@ -1,6 +1,6 @@
-//! How an operation begins: the server is taken and the saga's first step performed while the request waits, so that its
-//! caller learns of a refusal at once. From the moment the server is taken the operation stands in the journal: whatever
-//! becomes of the request, it is refused and gone, or it runs to an end.
+//! The beginning of an operation: while the request waits, the conductor takes the server and performs the saga's first step, so that the
+//! caller learns of a refusal at once. From the moment it takes the server the operation is in the journal, and is refused or runs to an end
+//! even if the request breaks off.
 
 use std::time::Duration;
 
@@ -22,18 +22,18 @@ use crate::saga::refusal::Refusal;
 use crate::saga::tables::{Tables, waits_for};
 use crate::saga::world::World;
 
-/// How long a request waits for an operation on the same server that has all but ended.
+/// The longest wait of a request for an operation on the same server that is about to end.
 const ENDING_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The result of an attempt to take a server.
 enum Taken {
-    /// The server is the operation's.
+    /// The operation has the server.
     Now(Fence),
-    /// Another operation has it, and the delete follows that.
+    /// Another operation has the server, and the delete follows it.
     After(Uuid),
 }
 
-/// Has the conductor go on with an operation whose beginning broke off, wherever that was.
+/// Makes the conductor go on with an operation whose beginning broke off.
 struct Beginning<'a> {
     conductor: &'a Worker,
     saga: Uuid,
@@ -56,17 +56,16 @@ impl BeginOperation for ConductorHandle {
 }
 
 impl ConductorHandle {
-    /// Accepts an operation: takes the server, checks its state under that hold, and starts the saga. When this answers
-    /// `Ok`, the operation is durable and ends by itself; when it answers with a refusal that is not definite, it may. A delete waits
-    /// for nobody: where another operation has the server, that is to be cancelled, the delete is recorded to follow, and the other
-    /// operation's id is given.
+    /// Accepts an operation: takes the server, checks its state, and starts the saga. After `Ok` the operation is durable and ends by itself;
+    /// after a refusal that is not definite it may. A delete does not wait: if another operation has the server, it is cancelled, the delete is
+    /// recorded to follow, and the other operation's id is returned.
     pub async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
         let conductor = self.next().clone();
         if let Err(full) = self.check_room() {
-            // A delete makes room and needs none.
+            // A delete needs no room: it follows the operation that has the server.
             return conductor.delete_after(&context).await?.ok_or(full);
         }
-        // Aside from the request, which is dropped when its client goes away.
+        // A task of its own, because the request is dropped when its client goes away.
         let begun = tokio::spawn(async move { conductor.begin_aside(context).await });
         begun.await.unwrap_or_else(|_| Err(Refusal::Unavailable("the beginning of the operation broke off; it goes on if it began".into())))
     }
@@ -92,19 +91,19 @@ impl Worker {
         match accepted {
             Ok(()) => {
                 let flight = Flight::accepted(context, fence, self.parts.world.env.now());
-                // Past the mailbox's bound on purpose: it is accepted, and a refusal now would be a lie.
+                // `do_send` ignores the mailbox's bound: the operation is accepted and can no longer be refused.
                 self.addr().do_send(Launch(flight));
                 beginning.settled = true;
                 Ok(saga)
             }
-            // What may have happened is found out by the successor, which tries the step again or undoes it.
+            // The effect is unknown: the successor tries the step again or undoes it.
             Err(refusal) if !refusal.is_definite() => Err(refusal),
             Err(refusal) => match self.abandon(&context, &refusal).await {
                 Ok(()) => {
                     beginning.settled = true;
                     Err(refusal)
                 }
-                // It still stands in the journal: its successor tries it again, and may not be refused.
+                // The operation is still in the journal: its successor tries it again, and may succeed.
                 Err(error) => {
                     Err(Refusal::Unavailable(format!("{refusal}; the journal did not take that in ({error}), so it is tried again")))
                 }
@@ -112,7 +111,7 @@ impl Worker {
         }
     }
 
-    /// Nothing is left of the operation but the record that it was refused.
+    /// Ends the operation, and keeps only the record of the refusal.
     async fn abandon(&self, context: &Context, refusal: &Refusal) -> Result<(), DbError> {
         let bare = serde_json::to_string(&context.without_secrets())?;
         self.parts.world.operations.abandon(context.saga, &refusal.to_string(), bare).await
@@ -140,21 +139,21 @@ impl Worker {
                 return Err(Refusal::Unavailable(format!("the operation that has instance {} cannot end: {why}", context.server)));
             }
             let busy = busy_with(&self.parts.world, context).await?;
-            // Once where it does not help: each try that is refused brings the operator's help nearer.
+            // Pays at most once per request: refused tries count toward `needs_operator`.
             if busy.is_none() && owed.is_none() {
                 owed = pay_before(&self.parts.world, context, &self.parts.owner).await?;
             }
-            // The operation that has the server makes room for a delete, or has just let go.
+            // A delete waits on: the other operation is cancelled, or has just ended.
             let refused = busy.is_some() && context.kind != Kind::Delete;
             if refused || tokio::time::Instant::now() >= deadline {
                 return Err(Refusal::Conflict(owed.map_or_else(|| busy_message(context, busy), |debt| owing_message(context, &debt))));
             }
-            // The operation before has shown its end to the user and is about to let go.
+            // The earlier operation has shown its end to users and is about to let the server go.
             let _ = tokio::time::timeout(Duration::from_millis(50), ended).await;
         }
     }
 
-    /// Records a delete to follow the operation that has the server, which is to make room for it; none when there is no such operation.
+    /// Records a delete to follow the operation that has the server, and cancels that operation. None if no operation has the server.
     async fn delete_after(&self, context: &Context) -> Result<Option<Uuid>, Refusal> {
         if context.kind != Kind::Delete {
             return Ok(None);
@@ -165,7 +164,7 @@ impl Worker {
         Ok(operations.delete_after(context.server, request, wish).await?)
     }
 
-    /// Why the operation that has the server waits for its journal, if it does: no patience of a request helps there.
+    /// Returns the reason if the operation that has the server waits for its journal: then a request need not wait.
     async fn stuck(&self, context: &Context) -> Result<Option<String>, Refusal> {
         let holder = self.parts.world.operations.holder(context.server).await?;
         Ok(holder.and_then(|saga| self.parts.stuck.reason(saga)))

@@ -1,4 +1,4 @@
-//! The conductors as the API sees them: new operations go to one after the other.
+//! The handle of a process's conductors for the API: new operations go to the conductors in turn.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -15,10 +15,10 @@ use crate::saga;
 use crate::saga::context::Kind;
 use crate::saga::refusal::Refusal;
 
-/// How often the journal is looked at for creates that users do not see yet.
+/// The pause between two looks for creates that users do not see yet.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 
-/// One conductor.
+/// A conductor's address and parts.
 #[derive(Clone)]
 pub struct Worker {
     address: Address<Conductor>,
@@ -26,22 +26,22 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// The actor behind an address.
+    /// Makes a handle of the actor at this address.
     pub fn new(address: Address<Conductor>, parts: ConductorParts) -> Worker {
         Worker { address, parts }
     }
 
-    /// Where to send messages now.
+    /// Returns the present address.
     pub fn addr(&self) -> Addr<Conductor> {
         self.address.get()
     }
 
-    /// Operations that it has at work.
+    /// Returns the number of operations at work.
     fn in_flight(&self) -> usize {
         self.parts.in_flight.load(Ordering::Relaxed)
     }
 
-    /// It has been seen at work when it was last due, or before that once.
+    /// True if the conductor has shown work within its last two intervals.
     pub(in crate::actors) fn is_awake(&self) -> bool {
         let seen = *self.parts.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.is_some_and(|seen| seen.elapsed() <= self.parts.world.operations.renewal_interval() * 2)
@@ -50,7 +50,7 @@ impl Worker {
     /// Waits until no operation holds the server.
     pub(in crate::actors) async fn until_at_rest(&self, server: Uuid) -> Result<(), DbError> {
         loop {
-            // Before the look, so that no end is missed in between.
+            // Subscribes before the look, so that no end is missed in between.
             let ended = self.parts.ended.notified();
             if self.parts.world.operations.holder(server).await?.is_none() {
                 break;
@@ -67,12 +67,12 @@ pub struct ConductorHandle {
     first: Worker,
     others: Arc<[Worker]>,
     turns: Arc<AtomicUsize>,
-    /// Operations at work at once, over all of them.
+    /// The maximum number of operations at work, over all conductors.
     max_in_flight: usize,
 }
 
 impl ConductorHandle {
-    /// To the first conductor and those beside it; past `max_in_flight` operations at work a request is told to come back.
+    /// Makes a handle of the first conductor and the others. With `max_in_flight` operations at work, further requests are refused.
     pub fn new(first: Worker, others: impl IntoIterator<Item = Worker>, max_in_flight: usize) -> ConductorHandle {
         ConductorHandle { first, others: others.into_iter().collect(), turns: Arc::default(), max_in_flight }
     }
@@ -81,19 +81,19 @@ impl ConductorHandle {
         std::iter::once(&self.first).chain(self.others.iter())
     }
 
-    /// How many there are.
+    /// Returns the number of conductors.
     pub fn workers(&self) -> usize {
         1 + self.others.len()
     }
 
-    /// Whose turn it is to take a new operation. One that seems to stand still is passed over while another does not.
+    /// Returns the conductor for a new operation: the next in turn that does not stand still, if there is one.
     pub(in crate::actors) fn next(&self) -> &Worker {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed) % self.workers();
         let in_turn = || self.all().skip(turn).chain(self.all().take(turn));
         in_turn().find(|worker| worker.is_awake()).or_else(|| in_turn().next()).unwrap_or(&self.first)
     }
 
-    /// The refusal when as many operations are in progress as there may be.
+    /// Refuses if the maximum number of operations is in progress.
     pub(in crate::actors) fn check_room(&self) -> Result<(), Refusal> {
         if stands(Guard::OperationsLimit) && self.in_flight() >= self.max_in_flight {
             return Err(Refusal::Unavailable(format!("{} operations are in progress, which is the limit", self.max_in_flight)));
@@ -101,9 +101,8 @@ impl ConductorHandle {
         Ok(())
     }
 
-    /// Waits, at a start, until the hosts have started, and users see each server whose create an earlier life of this controller had
-    /// begun: a client that finds nothing after a restart would ask for its server again. Gives up after `patience`, when a database
-    /// or a host does not come.
+    /// Waits at a start until the hosts have started and users see each server whose create was in flight: a client that finds no server after
+    /// a restart would create it again. Gives up after `patience`.
     pub async fn until_ready(&self, patience: Duration) {
         let first = saga::tables::create::TABLE.steps[0].name.as_str();
         let ready = async {
@@ -125,22 +124,22 @@ impl ConductorHandle {
         self.first.until_at_rest(server).await
     }
 
-    /// Operations at work now.
+    /// Returns the number of operations at work.
     pub fn in_flight(&self) -> usize {
         self.all().map(Worker::in_flight).sum()
     }
 
-    /// Where the conductor of this name is reached; none when there is no such conductor.
+    /// Returns the address of the conductor with this name, if there is one.
     pub(in crate::actors) fn address_of(&self, actor: &str) -> Option<&Address<Conductor>> {
         self.all().find(|worker| worker.parts.actor == actor).map(|worker| &worker.address)
     }
 
-    /// Operations that the conductor of this name has at work; none when there is no such conductor.
+    /// Returns the number of operations at work of the conductor with this name, if there is one.
     pub fn in_flight_of(&self, actor: &str) -> Option<usize> {
         self.all().find(|worker| worker.parts.actor == actor).map(Worker::in_flight)
     }
 
-    /// Kills the actor of the saga that holds this server; false when none runs. For experiments.
+    /// Kills the actor of the saga that holds this server; false if none runs. For experiments.
     pub async fn kill_migration(&self, server: Uuid) -> bool {
         for worker in self.all() {
             if worker.addr().send(KillMigration(server)).await.unwrap_or(false) {
@@ -150,9 +149,9 @@ impl ConductorHandle {
         false
     }
 
-    /// Tries what is owed and waits until all of it has been tried; for tests.
+    /// Tries the due debts and waits until each has been tried; for tests.
     pub async fn pay_debts(&self) {
-        // A conductor that dies meanwhile leaves it to its successor's ticks, and to the others'.
+        // If the conductor dies meanwhile, its successor or another conductor tries them.
         let _ = self.next().addr().send(PayDebts).await;
     }
 }

@@ -1,5 +1,5 @@
-//! A migration: the actor that runs one saga. It owns nothing that the journal does not hold, so its death costs no more
-//! than the step at hand. It tells the conductor how the saga ended; its guard tells of every other end of the actor.
+//! A migration: the actor that runs one saga. The journal holds all of its state, so its death costs no more than the step at hand. The actor
+//! reports the saga's end to the conductor; its guard reports its death.
 
 #[cfg(test)]
 mod tests;
@@ -26,7 +26,7 @@ pub struct Migration {
     guard: DeathGuard,
 }
 
-/// Where a conductor's migrations show that they do not stand still, so that it renews the leases of those and of no others.
+/// The signs of life of a conductor's migrations. The conductor renews only the leases of those that show one.
 #[derive(Clone, Default)]
 pub struct SignsOfLife(Arc<Mutex<BTreeSet<Uuid>>>);
 
@@ -35,21 +35,21 @@ impl SignsOfLife {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(saga);
     }
 
-    /// Those who have shown themselves since the last time.
+    /// Returns the sagas that have shown a sign since the last call.
     pub fn take(&self) -> Vec<Uuid> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
     }
 }
 
-/// A migration's actor has come to an end of its work, and stops.
+/// Reports that a migration's actor has ended its work.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct MigrationEnded {
     /// The saga.
     pub saga: Uuid,
-    /// Whose it is.
+    /// The saga's server.
     pub server: Uuid,
-    /// How it ended.
+    /// The end of the run.
     pub ended: Ended,
 }
 
@@ -59,7 +59,7 @@ pub struct MigrationEnded {
 pub struct Kill;
 
 impl Migration {
-    /// An actor for a saga in flight, which shows its signs of life there; `conductor` hears how it ends, and `guard` reports its death.
+    /// Makes the actor of a saga in flight. `conductor` receives the end, `signs` the signs of life, and `guard` reports the actor's death.
     pub fn new(
         world: Arc<World>,
         performers: Arc<dyn Performers>,
@@ -101,7 +101,7 @@ impl Handler<Kill> for Migration {
 impl Handler<Shutdown> for Migration {
     type Result = ();
 
-    /// What is in flight stays in the journal.
+    /// Stops; the saga stays in the journal.
     fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
         ctx.terminate();
     }

@@ -1,9 +1,9 @@
-//! A conductor: supervises the migrations that run operations, takes over what an earlier life of its own left in the journal and what
-//! another conductor has not renewed for the length of a lease, and pays debts when their participants return. There may be several over
-//! one API database; which of them has an operation is the lease's to say, and one that stood still finds out when it writes.
+//! A conductor supervises the migrations that run operations. It takes over the operations of its earlier life and those whose leases another
+//! conductor has not renewed, and pays debts. Several conductors may share an API database: the lease says who has an operation, and a
+//! conductor that stood still learns of its loss at its next write.
 //!
-//! In the order in which an operation meets them: `handle` is the door, `beginning` takes the server and performs the first step,
-//! `migration` is the actor that then runs the saga, `runner` its loop.
+//! An operation meets the files in this order: `handle` receives it, `beginning` takes the server and performs the first step, `migration` is
+//! the actor that runs the saga, `runner` its loop.
 
 mod beginning;
 mod handle;
@@ -40,77 +40,77 @@ use self::migration::{Kill, Migration, MigrationEnded, SignsOfLife};
 use self::runner::{Ended, Flight};
 use self::stuck::Stuck;
 
-/// How long what was in flight waits for the hosts to start.
+/// The longest wait of operations in flight for the hosts to start.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 /// The pause between two looks for debts that are due.
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
 
-/// What came of an attempt to go on with a saga.
+/// The result of an attempt to take a saga over.
 enum Resumed {
     Flight(Box<Flight>),
-    /// Another conductor's lease runs for so long.
+    /// Another conductor has the lease for this long.
     Others(Duration),
-    /// It has ended.
+    /// The saga has ended.
     Over,
-    /// This release cannot read it, for this reason.
+    /// This release cannot read the saga, for this reason.
     Parked(String),
 }
 
-/// A saga is to run.
+/// Runs a saga.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Launch(pub Flight);
 
-/// Go on with a saga from its journal.
+/// Goes on with a saga from its journal.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Resume(pub Uuid);
 
-/// Kill the actor of the saga that holds this server, if one runs; for experiments.
+/// Kills the actor of the saga that holds this server, if one runs; for experiments.
 #[derive(Message)]
 #[rtype(result = "bool")]
 pub struct KillMigration(pub Uuid);
 
-/// Try to pay what is owed, now; answered when all of it has been tried.
+/// Tries the due debts. Answered when each has been tried.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct PayDebts;
 
-/// Who holds operations, and for how long.
+/// The controller that holds operations, and the length of its leases.
 #[derive(Clone, Debug)]
 pub struct Controller {
-    /// The process's name: its conductors sign leases with it. One name, one process at a time.
+    /// The process's name, with which its conductors sign leases. At most one process at a time has a name.
     pub name: String,
-    /// After this long without renewal another conductor may go on with an operation.
+    /// The time without renewal after which another conductor may take an operation over.
     pub lease: Duration,
-    /// Conductors in it, at least one.
+    /// The number of conductors, at least one.
     pub workers: usize,
 }
 
 impl Controller {
-    /// The names of its conductors' actors beside the first's.
+    /// Returns the names of the conductors' actors except the first.
     pub(super) fn others(&self) -> impl Iterator<Item = String> {
         (2..=self.workers).map(actor_name)
     }
 
-    /// What a conductor of it signs leases with.
+    /// Returns the name with which a conductor signs leases.
     fn signature(&self, actor: &str) -> String {
         if actor == FIRST { self.name.clone() } else { format!("{}/{actor}", self.name) }
     }
 }
 
-/// Conductors of one process at most.
+/// The maximum number of conductors in a process.
 pub const CONDUCTORS_MAX: usize = 16;
 
-/// The first conductor of a process.
+/// The name of a process's first conductor.
 const FIRST: &str = "conductor";
 
-/// The name of the so-manieth conductor's actor, counted from 1: `conductor`, `conductor-2` and so on.
+/// Returns the name of a conductor's actor by its number from 1: `conductor`, `conductor-2` and so on.
 pub fn actor_name(number: usize) -> String {
     if number < 2 { FIRST.to_owned() } else { format!("{FIRST}-{number}") }
 }
 
-/// What every life of a conductor is made of.
+/// The parts of a conductor, for each of its lives.
 #[derive(Clone)]
 pub struct ConductorParts {
     pub(super) world: Arc<World>,
@@ -118,24 +118,24 @@ pub struct ConductorParts {
     pub(super) performers: Arc<dyn Performers>,
     /// The actor's name.
     actor: String,
-    /// What it signs leases with; its own, and that of its lives before.
+    /// The name with which all lives of this conductor sign leases.
     pub(super) owner: String,
-    /// Told whenever an operation ends or the debts have been tried, by any conductor of the process.
-    /// It wakes those who wait in their order; a watch channel would do so in a random one, which a seed could not replay.
+    /// Notified when an operation ends or the debts have been tried, by any conductor of the process. It wakes waiters in their order, so that
+    /// a seed can replay a run; a watch channel would wake them in a random order.
     pub(super) ended: Arc<Notify>,
     in_flight: Arc<AtomicUsize>,
-    /// Operations that cannot go on because the journal does not take in what they did, and why; of all conductors of the process.
+    /// The operations of all conductors of the process that wait for the journal, with the reasons.
     pub(super) stuck: Stuck,
-    /// When it was last seen at work; none before it has started.
+    /// The time of the last sign of work; none before the start.
     seen: Arc<Mutex<Option<Instant>>>,
-    /// Where its migrations are listed.
+    /// The roster that lists its migrations.
     roster: Roster,
-    /// How operators learn that it lives.
+    /// The report to operators that the conductor lives.
     report: Option<ServiceReport>,
 }
 
 impl ConductorParts {
-    /// The first conductor of this controller.
+    /// Makes the parts of a controller's first conductor.
     pub fn new(world: Arc<World>, hosts: CellHosts, performers: Arc<dyn Performers>, controller: &Controller) -> ConductorParts {
         let (ended, in_flight, seen) = (Arc::default(), Arc::default(), Arc::default());
         let (actor, owner) = (FIRST.to_owned(), controller.signature(FIRST));
@@ -143,23 +143,23 @@ impl ConductorParts {
         ConductorParts { world, hosts, performers, actor, owner, ended, in_flight, stuck, seen, roster, report: None }
     }
 
-    /// Another conductor of the same controller.
+    /// Makes the parts of another conductor of the controller.
     pub fn another(&self, controller: &Controller, actor: &str) -> ConductorParts {
         let (actor, owner) = (actor.to_owned(), controller.signature(actor));
         ConductorParts { actor, owner, in_flight: Arc::default(), seen: Arc::default(), ..self.clone() }
     }
 
-    /// The same, with its migrations listed there.
+    /// Lists the migrations in this roster.
     pub fn listed(self, roster: &Roster) -> ConductorParts {
         ConductorParts { roster: roster.clone(), ..self }
     }
 
-    /// These parts, telling operators that the conductor lives.
+    /// Reports to operators that the conductor lives.
     pub fn reporting(self, report: Option<ServiceReport>) -> ConductorParts {
         ConductorParts { report, ..self }
     }
 
-    /// It is at work.
+    /// Notes a sign of work.
     fn show(&self) {
         *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
@@ -169,22 +169,22 @@ impl ConductorParts {
         &self.actor
     }
 
-    /// What stands before the names of its migrations: two conductors may have an actor for one saga while one of them stands still.
+    /// Returns the prefix of its migrations' names: two conductors may have actors for one saga while one of them stands still.
     fn path(&self) -> String {
         if self.actor == FIRST { "migration/".to_owned() } else { format!("{}/migration/", self.actor) }
     }
 }
 
-/// The actor.
+/// The actor: one life of a conductor.
 pub struct Conductor {
     parts: ConductorParts,
     /// The migrations by their sagas' ids; none before the actor has started.
     migrations: Option<Children<Migration>>,
-    /// Deaths in a row per saga; a successor waits longer after each.
+    /// The deaths in a row by saga. A successor waits longer after each.
     deaths: BTreeMap<Uuid, u32>,
     /// Sagas that are being taken over.
     taking: BTreeSet<Uuid>,
-    /// Of the migrations whose leases are to be renewed.
+    /// The migrations' signs of life, by which leases are renewed.
     signs: SignsOfLife,
     renewing: bool,
     looking: bool,
@@ -193,7 +193,7 @@ pub struct Conductor {
 }
 
 impl Conductor {
-    /// One life of it; `guard` reports its death.
+    /// Makes one life of the actor; `guard` reports its death.
     pub fn new(parts: ConductorParts, guard: Option<DeathGuard>) -> Conductor {
         let payer = Arc::new(Payer::new(parts.world.clone(), &parts.owner));
         Conductor {
@@ -228,12 +228,12 @@ impl Conductor {
         self.parts.in_flight.store(running, Ordering::Relaxed);
     }
 
-    /// Goes on with what an earlier life left in the journal, as soon as the hosts have started and its database answers; from then on
-    /// it looks for what others have left.
+    /// Takes over the sagas of an earlier life as soon as the hosts have started and the database answers. From then on it looks for sagas of
+    /// others whose leases have run out.
     fn take_up(&self, ctx: &mut Context<Self>) {
         let (world, hosts, owner) = (self.parts.world.clone(), self.parts.hosts.clone(), self.parts.owner.clone());
         let left = async move {
-            // A host that is about to start must not be taken for one that is down.
+            // A starting host must not count as down.
             if tokio::time::timeout(START_PATIENCE, hosts.until_started()).await.is_err() {
                 log::warn!("some hosts have not started; what was in flight goes on without them");
             }
@@ -255,9 +255,9 @@ impl Conductor {
         }));
     }
 
-    /// Takes over what nobody has renewed: one question, however much is in flight.
+    /// Takes over sagas whose leases have run out. Asks with one query, however many are in flight.
     fn look(&mut self, ctx: &mut Context<Self>) {
-        // One that is not answered yet is not asked again.
+        // At most one query is under way.
         if std::mem::replace(&mut self.looking, true) {
             return;
         }
@@ -272,8 +272,8 @@ impl Conductor {
         }));
     }
 
-    /// Renews the leases of those migrations that have shown a sign of life since the last time: one statement for all of them. One
-    /// that stands still is not kept.
+    /// Renews the leases of the migrations that have shown a sign of life since the last time, in one statement. A migration that stands still
+    /// loses its lease.
     fn renew(&mut self, ctx: &mut Context<Self>) {
         self.parts.show();
         if self.renewing {
@@ -289,13 +289,13 @@ impl Conductor {
         ctx.spawn(renewed.into_actor(self).map(|renewed, conductor, _| {
             conductor.renewing = false;
             if let Err(why) = renewed {
-                // The journal refuses the next entry of what is another's by then.
+                // The journal refuses further entries of sagas that another conductor has taken.
                 log::warn!("leases could not be renewed: {why}");
             }
         }));
     }
 
-    /// The pause before the successor of an actor that died `deaths` times in a row.
+    /// Returns the pause before the successor of an actor that died `deaths` times in a row.
     fn restart_pause(deaths: u32) -> Duration {
         if deaths <= 3 { Duration::ZERO } else { Duration::from_millis(100 << (deaths - 3).min(8)) }
     }
@@ -329,7 +329,7 @@ impl Handler<Launch> for Conductor {
 
     fn handle(&mut self, Launch(flight): Launch, ctx: &mut Self::Context) {
         let saga = flight.context.saga;
-        // One that was taken over while its beginning went on runs under a later lease.
+        // A saga that was taken over during its beginning runs under a later lease.
         if self.running(saga).is_none() && !self.taking.contains(&saga) {
             self.launch(flight, ctx);
         }
@@ -340,7 +340,7 @@ impl Handler<Resume> for Conductor {
     type Result = ();
 
     fn handle(&mut self, Resume(saga): Resume, ctx: &mut Self::Context) {
-        // One that stands still goes on by itself, and learns from the journal whether it may.
+        // An actor that stands still goes on by itself, and learns from the journal whether it may.
         if self.running(saga).is_some() || !self.taking.insert(saga) {
             return;
         }
@@ -365,7 +365,7 @@ impl Handler<Resume> for Conductor {
                     conductor.parts.stuck.goes_on(saga);
                     conductor.launch(*flight, ctx);
                 }
-                // A later look finds it if it is not renewed.
+                // A later look finds the saga if its lease is not renewed.
                 Ok(Resumed::Others(left)) => {
                     log::debug!(migration:% = saga; "another conductor has a saga, for {left:?} unless it renews its lease")
                 }
@@ -374,7 +374,7 @@ impl Handler<Resume> for Conductor {
                     log::error!(migration:% = saga; "an operation waits for an operator: {reason}");
                     conductor.parts.stuck.waits(saga, reason);
                 }
-                // Overtaken meanwhile.
+                // Another conductor was faster.
                 Err(DbError::Conflict(why)) => log::debug!(migration:% = saga; "{why}"),
                 Err(error) => {
                     log::warn!(migration:% = saga; "a saga cannot be taken over yet: {error}");
@@ -393,7 +393,7 @@ impl Handler<MigrationEnded> for Conductor {
         self.deaths.remove(&end.saga);
         self.parts.stuck.goes_on(end.saga);
         match end.ended {
-            // Whoever overtook it runs it, or does not renew its lease; then the next looks find it.
+            // The conductor that overtook it runs it. If its lease is not renewed, a later look finds it.
             Ended::Done | Ended::Unwound | Ended::Overtaken => {}
             Ended::Followed(delete) => ctx.notify(Resume(delete)),
             Ended::Lost(why) => {
@@ -455,7 +455,7 @@ impl Handler<Shutdown> for Conductor {
 impl Handler<Pause> for Conductor {
     type Result = ();
 
-    /// What it supervises stands still with it, as all that one stopped thread runs does.
+    /// Its migrations stand still with it, as on one stopped thread.
     fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {
         let migrations = self.migrations.as_ref().map(Children::all_stand_still);
         stand_still_with(self, pause, ctx, migrations);

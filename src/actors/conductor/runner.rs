@@ -1,5 +1,5 @@
-//! Drives one saga: commits to the journal, performs what is at hand under its deadline, and goes on with what
-//! [`Machine`] says. Everything it decides by stands in the journal, so a successor can go on from any commit.
+//! The runner drives one saga: it commits to the journal, has the side at hand performed, and goes on as the [`Machine`] says. The journal
+//! holds all that its decisions depend on, so a successor can go on from any commit.
 
 use std::sync::Arc;
 
@@ -20,18 +20,18 @@ use crate::saga::step_name::StepName;
 use crate::saga::tables::Tables;
 use crate::saga::world::World;
 
-/// How a run of a saga ended.
+/// The end of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ended {
     /// Every step is done.
     Done,
     /// Every begun step is undone (or owed).
     Unwound,
-    /// Either of them, and the delete of this id, which was waiting, has the server.
+    /// The saga is over, and the delete with this id, which waited, has the server.
     Followed(Uuid),
-    /// Another owner has it now: this one must not write.
+    /// Another owner has the saga: this runner must not write.
     Overtaken,
-    /// The journal could not be written: a successor must go on from what it holds.
+    /// The journal could not be written: a successor goes on from its last line.
     Lost(String),
 }
 
@@ -42,15 +42,15 @@ pub struct Flight {
     tables: Tables,
     lease_epoch: i64,
     next_seq: i64,
-    /// Ends that the next commit writes.
+    /// Journal lines for the next commit.
     pending: Vec<JournalEntry>,
     owed: Vec<NewDebt>,
-    /// The context as this runner has last stored it.
+    /// The context that this runner stored last.
     stored: Option<Context>,
 }
 
 impl Flight {
-    /// A saga whose first step has just been done within the request.
+    /// Makes the flight of a saga whose first step was performed within the request.
     pub fn accepted(mut context: Context, fence: Fence, at: chrono::DateTime<chrono::Utc>) -> Flight {
         context.lease_epoch = 1;
         let tables = Tables::present(context.kind);
@@ -61,8 +61,8 @@ impl Flight {
         Flight { machine, context, tables, lease_epoch: 1, next_seq: 2, pending: vec![first], owed: Vec::new(), stored: None }
     }
 
-    /// A saga taken over from a dead runner: the journal replayed. A side in doubt is at hand again.
-    /// Refuses a journal that does not fit its table.
+    /// Makes the flight of a saga that is taken over, by a replay of its journal. A side in doubt is at hand again. Refuses a journal that does
+    /// not fit its table.
     pub fn resumed(record: &SagaRecord, entries: &[JournalEntry]) -> Result<Flight, Unreadable> {
         let mut context: Context =
             serde_json::from_str(&record.context).map_err(|error| Unreadable(format!("its context cannot be read: {error}")))?;
@@ -88,7 +88,7 @@ impl Flight {
         self.tables.of(&self.context)
     }
 
-    /// Nothing of it but the request's own step has been done.
+    /// True if only the first step has been performed.
     fn is_new(&self) -> bool {
         self.next_seq == 2 && !self.pending.is_empty()
     }
@@ -108,7 +108,7 @@ impl Flight {
         seq
     }
 
-    /// Writes what is pending. Where the saga may be turned back and somebody wishes so, a step that was to begin has not begun.
+    /// Writes the pending lines. If a wish to cancel turns the saga back, the next step has not begun.
     async fn commit(&mut self, world: &World, step: &str, commit: Commit) -> Result<Appended, DbError> {
         let (begins, ends) = (commit == Commit::Begins, commit == Commit::Ends);
         let heeds_cancellation = matches!(commit, Commit::Begins | Commit::Rests) && self.machine.may_turn_back(&self.table());
@@ -141,7 +141,7 @@ impl Flight {
         Ok(appended)
     }
 
-    /// Turns back, as is wished; the next commit says so.
+    /// Turns the saga back; the next commit records it.
     fn turn_back(&mut self, table: &Table, wish: &Cancellation, at: chrono::DateTime<chrono::Utc>) {
         let Some((position, side)) = self.machine.at_hand() else { return };
         let why = wish.error();
@@ -158,15 +158,15 @@ impl Flight {
 enum Commit {
     /// The last entry begins a side of a step, and takes the next attempt.
     Begins,
-    /// Nothing begins for a while.
+    /// The runner pauses.
     Rests,
-    /// An experiment wants to see it written.
+    /// The performer waits for the lines to be written.
     Shows,
     /// The saga is over.
     Ends,
 }
 
-/// The delete that takes the server when the saga ends. Its id is the ended saga's: should the commit be repeated, there is one.
+/// Returns the delete that takes the server when the saga ends. Its id derives from the ended saga's, so a repeated commit makes no second one.
 fn follow_up(ended: Uuid, server: Uuid) -> FollowUp {
     FollowUp::new(move |request, owner| {
         let id = Uuid::new_v5(&ended, b"delete");
@@ -181,7 +181,7 @@ fn follow_up(ended: Uuid, server: Uuid) -> FollowUp {
 /// Runs a saga to its end, or until it must stop.
 pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, mut flight: Flight) -> Ended {
     if let (Some(first), true) = (flight.table().steps.first(), flight.is_new()) {
-        // The first step was performed within the request; its end comes to the journal here.
+        // The first step was performed within the request; its end enters the journal here.
         if let Err(error) = after_end(&world, performer.as_mut(), &mut flight, first, Side::Act).await {
             return lost(&error);
         }
@@ -245,7 +245,7 @@ async fn after_end(world: &World, performer: &mut dyn Performer, flight: &mut Fl
     Ok(())
 }
 
-/// Takes an outcome into the machine, the context and the lines to be written.
+/// Applies an outcome to the machine, the context and the pending lines.
 fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side: Side, fence: Fence, outcome: &Outcome) {
     let step = &table.steps[position];
     let why = outcome.error().map(str::to_owned);
@@ -265,7 +265,7 @@ fn note(world: &World, flight: &mut Flight, table: &Table, position: usize, side
         flight.context.guest_lost |= given_up;
     }
     if let Effect::Owe(_, owed_side) = effect {
-        // No undo and no clean-up needs a password.
+        // No undo and no clean-up needs the guest's secrets.
         let context = serde_json::to_string(&flight.context.without_secrets()).unwrap_or_default();
         flight.owed.push(NewDebt {
             owed_seq: seq,
