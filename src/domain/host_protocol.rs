@@ -38,13 +38,6 @@ pub enum HostCommand {
         /// The claim's key.
         holder: Uuid,
     },
-    /// Renames a claim: a move keeps the old flavor's room under the migration's id. Succeeds if that is done already.
-    MoveClaim {
-        /// The present key.
-        holder: Uuid,
-        /// The new key.
-        new_holder: Uuid,
-    },
     /// Asks the guest to stop, then powers it off. Succeeds if it is off or absent.
     StopGuest {
         /// The grace time for the guest's own shutdown, in milliseconds.
@@ -71,8 +64,6 @@ pub enum HostCommand {
     StartGuest,
     /// Stops and removes the guest and its disks. Succeeds if there are none.
     RemoveGuest,
-    /// Removes the disks that a released guest left. Refused while a guest is defined.
-    CleanDisks,
     /// Stops and starts the guest without a change of its definition.
     RebootGuest {
         /// The grace time for the guest's own shutdown, in milliseconds.

@@ -44,11 +44,6 @@ impl VifAddress {
 }
 
 impl NetworkInfo {
-    /// Returns the ids of the ports.
-    pub fn port_ids(&self) -> impl Iterator<Item = Uuid> + '_ {
-        self.0.iter().map(|vif| vif.port_id)
-    }
-
     /// Returns all addresses, in order.
     pub fn addresses(&self) -> impl Iterator<Item = &VifAddress> {
         self.0.iter().flat_map(|vif| vif.fixed_ips.iter())

@@ -27,6 +27,9 @@ const LAYERS: &[(&str, &[&str])] = &[
 const AUDIT: &str = "chaos::audit";
 const AUDIT_LAYER: (&str, &[&str]) = ("chaos", &["saga", "db", "services", "virt", "domain", "env"]);
 
+/// The faulty performance of steps stands above sagas, as their audit does.
+const PERFORMER: &str = "chaos::performer";
+
 /// What an experiment is made of does things to actors; the operators' API loads one.
 const EXPERIMENT: &str = "chaos::experiment";
 const EXPERIMENT_LAYER: (&str, &[&str]) = ("chaos", &["actors", "saga", "db", "services", "virt", "domain", "env"]);
@@ -127,7 +130,7 @@ fn layer_of(source: &Source) -> Option<&'static (&'static str, &'static [&'stati
     if source.module.iter().any(|part| part == "tests") || within(SIMULATION) {
         return None;
     }
-    if within(AUDIT) {
+    if within(AUDIT) || within(PERFORMER) {
         return Some(&AUDIT_LAYER);
     }
     if within(EXPERIMENT) {

@@ -30,13 +30,12 @@ impl Core {
             HostCommand::PrepareGuest { spec } => self.prepare_guest(admission, operation, spec).await,
             HostCommand::StartGuest => self.start_guest(admission).await,
             HostCommand::RemoveGuest => self.remove_guest(admission, operation).await,
-            HostCommand::CleanDisks => self.clean_disks(server).await,
             HostCommand::RebootGuest { grace_ms } => self.reboot_guest(admission, operation, Duration::from_millis(*grace_ms)).await,
             HostCommand::AttachVolume { volume } => self.attach_volume(admission, volume).await,
             HostCommand::DetachVolume { volume_id } => self.detach_volume(admission, *volume_id).await,
             HostCommand::AttachVif { vif } => self.attach_vif(admission, vif).await,
             HostCommand::DetachVif { port_id } => self.detach_vif(admission, *port_id).await,
-            HostCommand::Claim { .. } | HostCommand::DropClaim { .. } | HostCommand::MoveClaim { .. } | HostCommand::Fence => {
+            HostCommand::Claim { .. } | HostCommand::DropClaim { .. } | HostCommand::Fence => {
                 Err(CommandError::Failed("a claim is not a guest's command".into()))
             }
         }
@@ -152,14 +151,6 @@ impl Core {
         }
         if guest.is_some() {
             self.latency(admission, Operation::Undefine).await?;
-        }
-        self.virt(move |hypervisor| hypervisor.remove(server)).await?;
-        Ok(HostReply::Done)
-    }
-
-    async fn clean_disks(&self, server: Uuid) -> Outcome {
-        if self.guest(server).await?.is_some_and(|guest| guest.defined) {
-            return Err(CommandError::Refused(format!("server {server} has a guest on host {}; its disks stay", self.host())));
         }
         self.virt(move |hypervisor| hypervisor.remove(server)).await?;
         Ok(HostReply::Done)

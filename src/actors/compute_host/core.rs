@@ -137,7 +137,7 @@ impl Core {
         }
         let HostRequest { fence, operation, ref command } = *request;
         let outcome = match command {
-            HostCommand::Claim { .. } | HostCommand::DropClaim { .. } | HostCommand::MoveClaim { .. } | HostCommand::Fence => {
+            HostCommand::Claim { .. } | HostCommand::DropClaim { .. } | HostCommand::Fence => {
                 self.remember_only(admission, fence, command).await
             }
             _ => self.act(admission, operation, command).await,
@@ -171,13 +171,6 @@ impl Core {
             HostCommand::DropClaim { holder } => {
                 self.lanes.change_claims(server, |claims| {
                     claims.remove(holder);
-                });
-            }
-            HostCommand::MoveClaim { holder, new_holder } => {
-                self.lanes.change_claims(server, |claims| {
-                    if let Some(amount) = claims.remove(holder) {
-                        claims.insert(*new_holder, amount);
-                    }
                 });
             }
             _ => {}

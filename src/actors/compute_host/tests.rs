@@ -85,7 +85,7 @@ async fn move_a_guest(world: World) {
     assert!(root.ends_with(&format!("guest {SERVER} record 3 boot\n")), "{root}");
     assert!(fs::read_to_string(volume_path).unwrap().ends_with(&format!("guest {SERVER} record 3 boot\n")));
 
-    assert_eq!(world.ask(&one.hosts, H1, SERVER, HostCommand::CleanDisks).await, HostReply::Done);
+    assert_eq!(world.ask(&one.hosts, H1, SERVER, HostCommand::RemoveGuest).await, HostReply::Done);
     assert_eq!(world.only_guest(&one.hosts, H1).await, None);
 }
 
@@ -103,7 +103,6 @@ async fn a_released_guest_comes_back_on_its_own_disks() {
     let kept = prepare(&world, DiskSource::Kept);
     assert_eq!(world.ask(&cell.hosts, H1, SERVER, kept.clone()).await, HostReply::Done);
     assert_eq!(world.disk("cell1", H1, SERVER, "disk"), before);
-    assert!(matches!(world.ask(&cell.hosts, H1, SERVER, HostCommand::CleanDisks).await, HostReply::Refused { .. }), "it is defined");
     assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::StartGuest).await, HostReply::Done);
     assert!(matches!(world.ask(&cell.hosts, H1, SERVER, kept.clone()).await, HostReply::Refused { .. }), "it runs");
     for _ in 0..2 {
@@ -150,7 +149,8 @@ async fn a_fence_outlives_the_host_that_has_given_no_reply_under_it() {
     let late = world.request(SERVER, HostCommand::RemoveGuest);
     world.run_guest(&cell.hosts, H1, SERVER).await;
     // A refusal is not remembered, so the fence alone is.
-    assert!(matches!(world.ask(&cell.hosts, H1, SERVER, HostCommand::CleanDisks).await, HostReply::Refused { .. }));
+    let kept = prepare(&world, DiskSource::Kept);
+    assert!(matches!(world.ask(&cell.hosts, H1, SERVER, kept).await, HostReply::Refused { .. }), "the guest runs");
     cell.power_off_host(H1, true).await.unwrap();
     cell.power_on_host(H1).await.unwrap();
     let reply = cell.hosts.request(H1, late.clone(), DEADLINE).await;
@@ -276,8 +276,7 @@ async fn room_is_claimed_once_and_never_beyond_the_capacity() {
     let (migration, other) = (Uuid::from_u128(7), Uuid::from_u128(2));
     let claim = |holder, memory_mb| HostCommand::Claim { holder, resources: Resources { vcpu: 1, memory_mb, disk_gb: 1 } };
     let hosts = &cell.hosts;
-    let moved = HostCommand::MoveClaim { holder: SERVER, new_holder: migration };
-    for command in [claim(SERVER, 5000), claim(SERVER, 5000), moved.clone(), moved] {
+    for command in [claim(migration, 5000), claim(migration, 5000)] {
         assert_eq!(world.ask(hosts, H1, SERVER, command).await, HostReply::Done);
     }
     let refused = world.ask(hosts, H1, other, claim(other, 4000)).await;

@@ -10,7 +10,6 @@ use super::schema::build_requests as builds;
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
-use crate::domain::fence::Fence;
 use crate::env::Env;
 
 impl ApiDb {
@@ -39,25 +38,6 @@ impl ApiDb {
                 Ok(found.into_iter().map(|bundle| opened(bundle, &env)).collect())
             })
             .await
-    }
-
-    /// Saves a changed build request.
-    pub async fn save_build_request(&self, fence: Fence, mut bundle: InstanceBundle) -> Result<(), DbError> {
-        seal(&mut bundle, self.db.env());
-        self.db
-            .write_fenced(fence, move |conn| {
-                let uuid = bundle.instance.uuid;
-                match diesel::update(builds::table.find(Sql(uuid))).set(builds::instance.eq(&bundle)).execute(conn)? {
-                    0 => Err(DbError::NotFound(format!("Instance {uuid}"))),
-                    _ => Ok(()),
-                }
-            })
-            .await
-    }
-
-    /// Removes a build request. Succeeds if there is none.
-    pub async fn delete_build_request(&self, fence: Fence, instance: Uuid) -> Result<(), DbError> {
-        self.db.write_fenced(fence, move |conn| delete(conn, instance)).await
     }
 }
 

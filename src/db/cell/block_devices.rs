@@ -9,7 +9,6 @@ use super::schema::block_device_mappings as bdms;
 use super::{CellDb, CellTxn};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
-use crate::domain::fence::Fence;
 
 /// A disk or volume of a server. Both cells of a move use the same uuid, but each has its own attachment.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
@@ -126,11 +125,6 @@ impl CellDb {
                 Ok(bdms::table.filter(bdms::volume_id.eq(Sql(Some(volume)))).order(bdms::id).select(BlockDevice::as_select()).load(conn)?)
             })
             .await
-    }
-
-    /// Commits [`CellTxn::replace_block_devices`] alone.
-    pub async fn replace_bdms(&self, fence: Fence, instance: Uuid, devices: Vec<BlockDevice>) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().replace_block_devices(instance, devices)).await
     }
 }
 

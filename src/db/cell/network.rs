@@ -46,19 +46,6 @@ impl CellTxn {
     pub fn info_cache(self, instance: Uuid, info: NetworkInfo) -> CellTxn {
         self.with(move |conn, now| set_cache(conn, instance, info, now))
     }
-
-    /// Saves an interface: replaces the interface of its port, or adds it.
-    pub fn save_virtual_interface(self, vif: VirtualInterface) -> CellTxn {
-        self.with(move |conn, _| {
-            delete_vif(conn, vif.instance_uuid, vif.port_id)?;
-            insert_vifs(conn, vec![vif])
-        })
-    }
-
-    /// Removes the interface of a port. Succeeds if there is none.
-    pub fn delete_virtual_interface(self, instance: Uuid, port: Uuid) -> CellTxn {
-        self.with(move |conn, _| delete_vif(conn, instance, port))
-    }
 }
 
 pub(super) fn cache(conn: &mut Conn, instance: Uuid) -> Result<Option<NetworkInfo>, DbError> {
@@ -82,10 +69,5 @@ pub(super) fn insert_vifs(conn: &mut Conn, all: Vec<VirtualInterface>) -> Result
     for vif in all {
         diesel::insert_into(vifs::table).values(vif).execute(conn)?;
     }
-    Ok(())
-}
-
-fn delete_vif(conn: &mut Conn, instance: Uuid, port: Uuid) -> Result<(), DbError> {
-    diesel::delete(vifs::table.filter(vifs::instance_uuid.eq(Sql(instance))).filter(vifs::port_id.eq(Sql(port)))).execute(conn)?;
     Ok(())
 }
