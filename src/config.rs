@@ -224,7 +224,7 @@ pub struct Migration {
     /// If true, the source's guest runs again when a move fails before its pivot; if false, the server stays in ERROR until its user
     /// reboots it, as in Nova.
     pub recover_source_guest: bool,
-    /// The maximum number of operations at work; more wait.
+    /// The maximum number of operations at work. Beyond it requests get 503; a delete is queued.
     pub max_in_flight: usize,
     /// The length of a conductor's lease on an operation. Without renewal another conductor may then take it over.
     pub lease: Seconds,
