@@ -4,6 +4,7 @@ mod access;
 mod action_events;
 mod audit_bytes;
 mod audit_command;
+mod behaviour_pages;
 mod changes_at_once;
 mod chaos_api;
 mod chaos_proxy;
