@@ -224,8 +224,11 @@ pub struct Migration {
     /// If true, the source's guest runs again when a move fails before its pivot; if false, the server stays in ERROR until its user
     /// reboots it, as in Nova.
     pub recover_source_guest: bool,
-    /// The maximum number of operations at work. Beyond it requests get 503; a delete is queued.
+    /// The maximum number of operations at work that copy disks (creates, rebuilds, resizes and migrations), and as many of the others.
+    /// Further operations are accepted and wait, in the order in which they came. A delete does not wait.
     pub max_in_flight: usize,
+    /// The maximum number of operations that wait. Beyond it requests get 503.
+    pub max_waiting: usize,
     /// The length of a conductor's lease on an operation. Without renewal another conductor may then take it over.
     pub lease: Seconds,
     /// The grace time for a guest's own shutdown.
@@ -244,6 +247,7 @@ impl Default for Migration {
             resize_confirm_window: Seconds::whole(0),
             recover_source_guest: true,
             max_in_flight: 256,
+            max_waiting: 100_000,
             lease: Seconds::whole(LEASE.as_secs()),
             shutdown_grace: Seconds::whole(60),
             back_off_first: Seconds::millis(50),

@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::actors::cell::{CellOptions, HostSpec, of_deployment, simulated_hypervisors};
 use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::HostOptions;
-use crate::actors::conductor::Controller;
+use crate::actors::conductor::{Controller, Limits};
 use crate::actors::periodic::PeriodicOptions;
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree, Wrap};
 use crate::bootstrap::Cloud;
@@ -223,9 +223,9 @@ pub fn parts(cloud: &Cloud) -> Parts {
             name: cloud.controller.clone(),
             lease: config.migration.lease.duration(),
             workers: config.conductor.workers,
+            limits: Limits { in_flight: config.migration.max_in_flight, waiting: config.migration.max_waiting },
         },
         cell_patience: config.cells.timeout.duration(),
-        max_in_flight: config.migration.max_in_flight,
         between: Between::default(),
         faults: FaultPoints::default(),
     }

@@ -91,12 +91,10 @@ pub struct Parts {
     pub notifier: NotifierConfig,
     pub settings: Settings,
     pub periodic: PeriodicOptions,
-    /// Who holds operations, and for how long; and how many conductors do so.
+    /// The controller that holds operations.
     pub controller: Controller,
     /// How long one cell may take to tell of its hosts.
     pub cell_patience: Duration,
-    /// Operations at work at once, over all conductors; past it a request is told to come back.
-    pub max_in_flight: usize,
     pub between: Between,
     /// May be armed before the tree starts, so that what it resumes meets the plan too.
     pub faults: FaultPoints,
@@ -274,7 +272,7 @@ fn start_conductors(parts: &Parts, first: ConductorParts, children: &mut Childre
     };
     let others: Vec<ConductorParts> = parts.controller.others().map(|actor| first.another(&parts.controller, &actor)).collect();
     let first = start(first);
-    ConductorHandle::new(first, others.into_iter().map(start), parts.max_in_flight)
+    ConductorHandle::new(first, others.into_iter().map(start))
 }
 
 /// Whom cells ask and tell.

@@ -61,10 +61,7 @@ impl ConductorHandle {
     /// recorded to follow, and the other operation's id is returned.
     pub async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
         let conductor = self.next().clone();
-        if let Err(full) = self.check_room() {
-            // A delete needs no room: it follows the operation that has the server.
-            return conductor.delete_after(&context).await?.ok_or(full);
-        }
+        conductor.parts.room.check(&context)?;
         // A task of its own, because the request is dropped when its client goes away.
         let begun = tokio::spawn(async move { conductor.begin_aside(context).await });
         begun.await.unwrap_or_else(|_| Err(Refusal::Unavailable("the beginning of the operation broke off; it goes on if it began".into())))
@@ -161,7 +158,11 @@ impl Worker {
         let World { env, operations, .. } = self.parts.world.as_ref();
         let wish = Cancellation::new(&context.caller, "the server is to be deleted", env.now());
         let request = DeleteRequest::in_sight(context.caller.clone(), env.now());
-        Ok(operations.delete_after(context.server, request, wish).await?)
+        let holder = operations.delete_after(context.server, request, wish).await?;
+        if let Some(cancelled) = holder {
+            self.parts.room.wake(cancelled);
+        }
+        Ok(holder)
     }
 
     /// Returns the reason if the operation that has the server waits for its journal: then a request need not wait.

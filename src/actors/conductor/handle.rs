@@ -10,10 +10,8 @@ use uuid::Uuid;
 use super::{Conductor, ConductorParts, KillMigration, PayDebts};
 use crate::actors::address::Address;
 use crate::db::DbError;
-use crate::env::guard::{Guard, stands};
 use crate::saga;
 use crate::saga::context::Kind;
-use crate::saga::refusal::Refusal;
 
 /// The pause between two looks for creates that users do not see yet.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
@@ -36,7 +34,7 @@ impl Worker {
         self.address.get()
     }
 
-    /// Returns the number of operations at work.
+    /// Returns the number of operations that have begun and not ended.
     fn in_flight(&self) -> usize {
         self.parts.in_flight.load(Ordering::Relaxed)
     }
@@ -67,14 +65,12 @@ pub struct ConductorHandle {
     first: Worker,
     others: Arc<[Worker]>,
     turns: Arc<AtomicUsize>,
-    /// The maximum number of operations at work, over all conductors.
-    max_in_flight: usize,
 }
 
 impl ConductorHandle {
-    /// Makes a handle of the first conductor and the others. With `max_in_flight` operations at work, further requests are refused.
-    pub fn new(first: Worker, others: impl IntoIterator<Item = Worker>, max_in_flight: usize) -> ConductorHandle {
-        ConductorHandle { first, others: others.into_iter().collect(), turns: Arc::default(), max_in_flight }
+    /// Makes a handle of the first conductor and the others.
+    pub fn new(first: Worker, others: impl IntoIterator<Item = Worker>) -> ConductorHandle {
+        ConductorHandle { first, others: others.into_iter().collect(), turns: Arc::default() }
     }
 
     fn all(&self) -> impl Iterator<Item = &Worker> {
@@ -91,14 +87,6 @@ impl ConductorHandle {
         let turn = self.turns.fetch_add(1, Ordering::Relaxed) % self.workers();
         let in_turn = || self.all().skip(turn).chain(self.all().take(turn));
         in_turn().find(|worker| worker.is_awake()).or_else(|| in_turn().next()).unwrap_or(&self.first)
-    }
-
-    /// Refuses if the maximum number of operations is in progress.
-    pub(in crate::actors) fn check_room(&self) -> Result<(), Refusal> {
-        if stands(Guard::OperationsLimit) && self.in_flight() >= self.max_in_flight {
-            return Err(Refusal::Unavailable(format!("{} operations are in progress, which is the limit", self.max_in_flight)));
-        }
-        Ok(())
     }
 
     /// Waits at a start until the hosts have started and users see each server whose create was in flight: a client that finds no server after
@@ -124,7 +112,7 @@ impl ConductorHandle {
         self.first.until_at_rest(server).await
     }
 
-    /// Returns the number of operations at work.
+    /// Returns the number of operations that have begun and not ended: at work or waiting.
     pub fn in_flight(&self) -> usize {
         self.all().map(Worker::in_flight).sum()
     }
@@ -134,7 +122,7 @@ impl ConductorHandle {
         self.all().find(|worker| worker.parts.actor == actor).map(|worker| &worker.address)
     }
 
-    /// Returns the number of operations at work of the conductor with this name, if there is one.
+    /// Returns the number of operations that have begun and not ended of the conductor with this name, if there is one.
     pub fn in_flight_of(&self, actor: &str) -> Option<usize> {
         self.all().find(|worker| worker.parts.actor == actor).map(Worker::in_flight)
     }

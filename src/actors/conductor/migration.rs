@@ -11,6 +11,7 @@ use actix::WeakRecipient;
 use actix::prelude::*;
 use uuid::Uuid;
 
+use super::room::Room;
 use super::runner::{Ended, Flight, run};
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::saga::performer::Performers;
@@ -20,6 +21,7 @@ use crate::saga::world::World;
 pub struct Migration {
     world: Arc<World>,
     performers: Arc<dyn Performers>,
+    room: Room,
     flight: Option<Flight>,
     signs: SignsOfLife,
     conductor: WeakRecipient<MigrationEnded>,
@@ -63,12 +65,13 @@ impl Migration {
     pub fn new(
         world: Arc<World>,
         performers: Arc<dyn Performers>,
+        room: Room,
         flight: Flight,
         signs: SignsOfLife,
         conductor: WeakRecipient<MigrationEnded>,
         guard: DeathGuard,
     ) -> Migration {
-        Migration { world, performers, flight: Some(flight), signs, conductor, guard }
+        Migration { world, performers, room, flight: Some(flight), signs, conductor, guard }
     }
 }
 
@@ -79,7 +82,7 @@ impl Actor for Migration {
         let Some(flight) = self.flight.take() else { return ctx.stop() };
         let (saga, server) = (flight.context.saga, flight.context.server);
         ctx.run_interval(self.world.operations.renewal_interval(), move |migration, _| migration.signs.show(saga));
-        let running = run(self.world.clone(), self.performers.of_saga(), flight);
+        let running = run(self.world.clone(), self.performers.of_saga(), self.room.clone(), flight);
         ctx.spawn(running.into_actor(self).map(move |ended, migration, ctx| {
             if let Some(conductor) = migration.conductor.upgrade() {
                 conductor.do_send(MigrationEnded { saga, server, ended });

@@ -8,6 +8,7 @@
 mod beginning;
 mod handle;
 mod migration;
+mod room;
 mod runner;
 mod stuck;
 #[cfg(test)]
@@ -37,6 +38,8 @@ use crate::saga::world::World;
 
 pub use self::handle::{ConductorHandle, Worker};
 use self::migration::{Kill, Migration, MigrationEnded, SignsOfLife};
+pub use self::room::Limits;
+use self::room::Room;
 use self::runner::{Ended, Flight};
 use self::stuck::Stuck;
 
@@ -76,7 +79,7 @@ pub struct KillMigration(pub Uuid);
 #[rtype(result = "()")]
 pub struct PayDebts;
 
-/// The controller that holds operations, and the length of its leases.
+/// The controller that holds operations, the length of its leases, and the limits of what it does at once.
 #[derive(Clone, Debug)]
 pub struct Controller {
     /// The process's name, with which its conductors sign leases. At most one process at a time has a name.
@@ -85,6 +88,8 @@ pub struct Controller {
     pub lease: Duration,
     /// The number of conductors, at least one.
     pub workers: usize,
+    /// The maximum numbers of its operations.
+    pub limits: Limits,
 }
 
 impl Controller {
@@ -124,6 +129,8 @@ pub struct ConductorParts {
     /// a seed can replay a run; a watch channel would wake them in a random order.
     pub(super) ended: Arc<Notify>,
     in_flight: Arc<AtomicUsize>,
+    /// The room for operations at work, over all conductors of the process.
+    pub(super) room: Room,
     /// The operations of all conductors of the process that wait for the journal, with the reasons.
     pub(super) stuck: Stuck,
     /// The time of the last sign of work; none before the start.
@@ -139,8 +146,8 @@ impl ConductorParts {
     pub fn new(world: Arc<World>, hosts: CellHosts, performers: Arc<dyn Performers>, controller: &Controller) -> ConductorParts {
         let (ended, in_flight, seen) = (Arc::default(), Arc::default(), Arc::default());
         let (actor, owner) = (FIRST.to_owned(), controller.signature(FIRST));
-        let (stuck, roster) = (Stuck::default(), Roster::default());
-        ConductorParts { world, hosts, performers, actor, owner, ended, in_flight, stuck, seen, roster, report: None }
+        let (room, stuck, roster) = (Room::new(controller.limits), Stuck::default(), Roster::default());
+        ConductorParts { world, hosts, performers, actor, owner, ended, in_flight, room, stuck, seen, roster, report: None }
     }
 
     /// Makes the parts of another conductor of the controller.
@@ -210,12 +217,12 @@ impl Conductor {
     }
 
     fn launch(&mut self, flight: Flight, ctx: &mut Context<Self>) {
-        let (world, performers) = (self.parts.world.clone(), self.parts.performers.clone());
+        let (world, performers, room) = (self.parts.world.clone(), self.parts.performers.clone(), self.parts.room.clone());
         let signs = self.signs.clone();
         let ends = ctx.address().downgrade().recipient();
         let Some(migrations) = self.migrations.as_mut() else { return };
         let name = flight.context.saga.to_string();
-        migrations.start_once(&name, move |guard| Migration::new(world, performers, flight, signs, ends, guard).start());
+        migrations.start_once(&name, move |guard| Migration::new(world, performers, room, flight, signs, ends, guard).start());
         self.count_running();
     }
 
@@ -255,19 +262,26 @@ impl Conductor {
         }));
     }
 
-    /// Takes over sagas whose leases have run out. Asks with one query, however many are in flight.
+    /// Takes over sagas whose leases have run out, and gives cancelled sagas that wait their turn. Asks with one query each, however many are
+    /// in flight.
     fn look(&mut self, ctx: &mut Context<Self>) {
         // At most one query is under way.
         if std::mem::replace(&mut self.looking, true) {
             return;
         }
-        let world = self.parts.world.clone();
-        let found = async move { world.operations.abandoned().await };
-        ctx.spawn(found.into_actor(self).map(|found, conductor, ctx| {
+        let ConductorParts { world, room, owner, .. } = self.parts.clone();
+        let found = async move {
+            if room.has_waiting() {
+                // Another process may have recorded the wish to cancel.
+                world.operations.cancelled(&owner).await?.into_iter().for_each(|saga| room.wake(saga));
+            }
+            world.operations.abandoned().await
+        };
+        ctx.spawn(found.into_actor(self).map(|found: Result<Vec<Uuid>, DbError>, conductor, ctx| {
             conductor.looking = false;
             match found {
                 Ok(sagas) => sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga))),
-                Err(error) => log::debug!("it cannot be seen whose leases have run out: {error}"),
+                Err(error) => log::debug!("it cannot be seen whose leases have run out, or which operations are cancelled: {error}"),
             }
         }));
     }

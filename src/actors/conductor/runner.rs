@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::room::Room;
 use crate::db::DbError;
 use crate::db::api::cancellations::FollowUp;
 use crate::db::api::debts::NewDebt;
@@ -178,17 +179,22 @@ fn follow_up(ended: Uuid, server: Uuid) -> FollowUp {
     })
 }
 
-/// Runs a saga to its end, or until it must stop.
-pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, mut flight: Flight) -> Ended {
+/// Runs a saga to its end, or until it must stop. Between its first step and the others it waits for a turn.
+pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Room, mut flight: Flight) -> Ended {
     if let (Some(first), true) = (flight.table().steps.first(), flight.is_new()) {
         // The first step was performed within the request; its end enters the journal here.
         if let Err(error) = after_end(&world, performer.as_mut(), &mut flight, first, Side::Act).await {
             return lost(&error);
         }
     }
+    let mut turn = None;
     loop {
         let table = flight.table();
         let Some((position, side)) = flight.machine.at_hand() else { break };
+        // A saga that was taken over within its first step performs that step at once: users see its server from then on.
+        if turn.is_none() && (position, side) != (0, Side::Act) {
+            turn = Some(room.turn(&flight.context).await);
+        }
         let step = &table.steps[position];
         if flight.machine.tries > 0 {
             match flight.commit(&world, step.name.as_str(), Commit::Rests).await {

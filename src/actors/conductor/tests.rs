@@ -20,7 +20,7 @@ use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::host_protocol::HostCommand;
-use crate::domain::server::{PowerState, VmState};
+use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::saga::context::{Context, Place, Prior, Request, ResizeRequest};
 use crate::saga::debt;
 use crate::saga::performer::Plainly;
@@ -31,14 +31,19 @@ use crate::services::ServiceError;
 
 /// A conductor of its own, which signs with this name.
 pub(super) fn worker(played: &Played, name: &str) -> Worker {
-    let controller = Controller { name: name.to_owned(), lease: LEASE, workers: 1 };
+    limited(played, name, 10)
+}
+
+/// As [`worker`], with `in_flight` operations at work and one that waits.
+fn limited(played: &Played, name: &str, in_flight: usize) -> Worker {
+    let controller = Controller { name: name.to_owned(), lease: LEASE, workers: 1, limits: Limits { in_flight, waiting: 1 } };
     let parts = ConductorParts::new(played.world.clone(), CellHosts::default(), Arc::new(Plainly), &controller);
     let address = Conductor::new(parts.clone(), None).start();
     Worker::new(Address::new(address), parts)
 }
 
-fn conductor(played: &Played, max_in_flight: usize) -> ConductorHandle {
-    ConductorHandle::new(worker(played, "test"), [], max_in_flight)
+fn conductor(played: &Played, in_flight: usize) -> ConductorHandle {
+    ConductorHandle::new(limited(played, "test", in_flight), [])
 }
 
 #[actix::test]
@@ -135,17 +140,53 @@ async fn the_next_conductor_goes_on_from_the_journal() {
 }
 
 #[actix::test]
-async fn past_the_limit_a_request_is_told_to_come_back() {
+async fn operations_beyond_the_limit_wait_and_then_are_refused() {
     let mut played = play().await;
     let conductor = conductor(&played, 1);
-    let (one, two) = (played.server(VmState::Stopped).await, played.server(VmState::Stopped).await);
-    conductor.begin(played.context(one, Request::Start)).await.unwrap();
+    let servers = [played.server(VmState::Stopped).await, played.server(VmState::Stopped).await, played.server(VmState::Stopped).await];
+    conductor.begin(played.context(servers[0], Request::Start)).await.unwrap();
     let asked = played.asked().await;
-    let refusal = conductor.begin(played.context(two, Request::Start)).await.unwrap_err();
+    let waiting = conductor.begin(played.context(servers[1], Request::Start)).await.unwrap();
+    let until_waiting = async {
+        while !conductor.next().parts.room.has_waiting() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), until_waiting).await.expect("it waits");
+    assert_eq!(played.record(servers[1]).await.task_state, Some(TaskState::PoweringOn), "it is accepted");
+    let refusal = conductor.begin(played.context(servers[2], Request::Start)).await.unwrap_err();
     assert!(matches!(refusal, Refusal::Unavailable(_)), "{refusal:?}");
-    assert_eq!(played.world.operations.holder(two).await.unwrap(), None);
+    assert_eq!(played.world.operations.holder(servers[2]).await.unwrap(), None);
+
     asked.done();
-    conductor.until_at_rest(one).await.unwrap();
+    let asked = played.asked().await;
+    assert_eq!(asked.request.operation, waiting);
+    asked.done();
+    conductor.until_at_rest(servers[1]).await.unwrap();
+    assert_eq!(played.record(servers[1]).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
+async fn an_operation_that_waits_makes_room_for_its_servers_delete() {
+    let mut played = play().await;
+    let busy = limited(&played, "test", 1);
+    let (conductor, elsewhere) = (ConductorHandle::new(busy, []), ConductorHandle::new(worker(&played, "other"), []));
+    let servers = [played.server(VmState::Stopped).await, played.server(VmState::Stopped).await, played.server(VmState::Stopped).await];
+    conductor.begin(played.context(servers[0], Request::Start)).await.unwrap();
+    let hangs = played.asked().await;
+    // The wish to cancel comes once through the conductor that has the operation and once through another process.
+    for (server, deleted_by) in [(servers[1], &conductor), (servers[2], &elsewhere)] {
+        conductor.begin(played.context(server, Request::Start)).await.unwrap();
+        deleted_by.begin(played.context(server, Request::Delete)).await.unwrap();
+        let removal = played.asked().await;
+        assert_eq!((removal.request.fence.server, &removal.request.command), (server, &HostCommand::RemoveGuest));
+        removal.done();
+        played.asked().await.done();
+        conductor.until_at_rest(server).await.unwrap();
+    }
+    hangs.done();
+    conductor.until_at_rest(servers[0]).await.unwrap();
+    assert_eq!(played.record(servers[0]).await.vm_state, VmState::Active);
 }
 
 #[actix::test]

@@ -17,7 +17,7 @@ const SHORT: Duration = Duration::from_millis(1500);
 /// Starts a stopped server through this conductor.
 async fn begun(played: &Played, through: &Worker) -> (Uuid, Uuid) {
     let server = played.server(VmState::Stopped).await;
-    let conductor = ConductorHandle::new(through.clone(), [], 10);
+    let conductor = ConductorHandle::new(through.clone(), []);
     let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
     (server, saga)
 }
@@ -169,7 +169,7 @@ async fn who_dies_while_it_pays_a_debt_keeps_nobody_from_it() {
 async fn operations_go_round_the_conductors_and_past_a_sleeper() {
     let mut played = play_leased(SHORT).await;
     let (one, two) = (worker(&played, "one"), worker(&played, "two"));
-    let both = ConductorHandle::new(one.clone(), [two], 10);
+    let both = ConductorHandle::new(one.clone(), [two]);
     let mut owners = Vec::new();
     for _ in 0..4 {
         let server = played.server(VmState::Stopped).await;

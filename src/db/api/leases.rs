@@ -144,6 +144,15 @@ impl Operations {
             .await
     }
 
+    /// Returns the owner's sagas in flight that shall turn back, oldest first.
+    pub async fn cancelled(&self, owner: &str) -> Result<Vec<Uuid>, DbError> {
+        let owner = owner.to_owned();
+        let cancelled = move |conn: &mut Conn| -> Result<Vec<String>, DbError> {
+            Ok(held().filter(sagas::lease_owner.eq(owner)).filter(sagas::cancellation.is_not_null()).load(conn)?)
+        };
+        self.db().read(move |conn| ids(cancelled(conn)?)).await
+    }
+
     /// Returns the sagas in flight whose lease has expired, oldest first; no parked one.
     pub async fn abandoned(&self) -> Result<Vec<Uuid>, DbError> {
         let now = self.db().env().now().naive_utc();

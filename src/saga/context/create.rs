@@ -30,6 +30,10 @@ impl Part for Create {
         &[]
     }
 
+    fn copies_disks(&self) -> bool {
+        true
+    }
+
     fn first_task_state(&self) -> Option<TaskState> {
         Some(TaskState::Scheduling)
     }

@@ -40,6 +40,11 @@ pub trait Part: Deref<Target = ServerFacts> + DerefMut + Send + Sync {
         None
     }
 
+    /// True if the operation writes disks, which may take minutes.
+    fn copies_disks(&self) -> bool {
+        false
+    }
+
     /// The hosts among which the operation chooses.
     fn candidates(&self) -> Option<&Candidates> {
         None

@@ -31,6 +31,10 @@ impl Part for Rebuild {
         false
     }
 
+    fn copies_disks(&self) -> bool {
+        true
+    }
+
     fn first_task_state(&self) -> Option<TaskState> {
         Some(TaskState::Rebuilding)
     }

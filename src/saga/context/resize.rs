@@ -34,6 +34,10 @@ impl Part for Resize {
         &[VmState::Active, VmState::Stopped]
     }
 
+    fn copies_disks(&self) -> bool {
+        true
+    }
+
     fn first_task_state(&self) -> Option<TaskState> {
         Some(TaskState::ResizePrep)
     }

@@ -3,6 +3,7 @@
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::actors::conductor::room::{Limits, Room};
 use crate::actors::played::{Played, play};
 use crate::actors::supervision::{ChildDied, Children, Verdict};
 use crate::db::api::leases::TakeOver;
@@ -61,7 +62,8 @@ impl Handler<Run> for Parent {
     fn handle(&mut self, Run(world, flight): Run, ctx: &mut Self::Context) -> Self::Result {
         let ends = ctx.address().downgrade().recipient();
         let migrations = self.migrations.as_mut().unwrap();
-        let start = move |guard| Migration::new(world, Arc::new(Plainly), flight, SignsOfLife::default(), ends, guard).start();
+        let room = Room::new(Limits { in_flight: 1, waiting: 0 });
+        let start = move |guard| Migration::new(world, Arc::new(Plainly), room, flight, SignsOfLife::default(), ends, guard).start();
         MessageResult(migrations.start_once("migration", start))
     }
 }
