@@ -6,6 +6,7 @@
 
 pub mod api;
 pub mod cell;
+mod clock;
 pub mod columns;
 pub mod connection;
 pub mod deployment;

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::instance_mappings;
 use super::operations::{NewSaga, Operations, begin_in, operations, parse, sagas};
 use super::schema::instance_mappings as mappings;
+use crate::db::clock::ClockTime;
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::cancellation::Cancellation;
@@ -105,7 +106,7 @@ pub(super) fn follow(
     ended: &str,
     server: Uuid,
     follow_up: &FollowUp,
-    (now, until): (NaiveDateTime, NaiveDateTime),
+    (now, until): (NaiveDateTime, ClockTime),
 ) -> Result<Option<Uuid>, DbError> {
     let Some(request) = waiting_delete(conn, server)?.filter(|request| request.in_sight) else { return Ok(None) };
     let (kind, owner): (String, String) = sagas::table.find(ended).select((sagas::kind, sagas::lease_owner)).first(conn)?;

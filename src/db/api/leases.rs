@@ -5,11 +5,12 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use chrono::{NaiveDateTime, TimeDelta};
+use chrono::TimeDelta;
 use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::operations::{JournalEntry, Operations, SagaRecord, SagaRow, entries_of, lease_lost, operations, parse, record, sagas};
+use crate::db::clock::ClockTime;
 use crate::db::{Conn, DbError};
 use crate::domain::saga_state::SagaState;
 use crate::env::guard::{Guard, stands};
@@ -51,11 +52,9 @@ impl Operations {
         self.lease / LOOKS_PER_LEASE
     }
 
-    /// Returns the end of a lease that begins now.
-    pub(super) fn lease_end(&self) -> NaiveDateTime {
-        let now = self.db().env().now().naive_utc();
-        let lease = TimeDelta::from_std(self.lease).unwrap_or(TimeDelta::MAX);
-        now.checked_add_signed(lease).unwrap_or(NaiveDateTime::MAX)
+    /// Returns the end of a lease that begins now, by the database's clock: all conductors compare that one.
+    pub(super) fn lease_end(&self) -> ClockTime {
+        ClockTime::after(self.db().env(), span(self.lease))
     }
 
     /// Renews the lease. Conflict if it has passed to another owner.
@@ -68,8 +67,7 @@ impl Operations {
     /// that have passed to another owner: the old owner learns that from the journal.
     pub async fn renew_all(&self, owner: &str, renewed: Vec<Uuid>) -> Result<usize, DbError> {
         let (owner, until) = (owner.to_owned(), self.lease_end());
-        let interval = TimeDelta::from_std(self.renewal_interval()).unwrap_or(TimeDelta::MAX);
-        let fresh = until.checked_sub_signed(interval).unwrap_or(NaiveDateTime::MIN);
+        let fresh = ClockTime::after(self.db().env(), span(self.lease.saturating_sub(self.renewal_interval())));
         let ids: Vec<String> = renewed.iter().map(Uuid::to_string).collect();
         self.db()
             .write(move |conn| {
@@ -117,14 +115,14 @@ impl Operations {
     /// Leaves a saga that this release cannot read to an operator: nobody goes on with it before the next start of a conductor.
     /// Its server stays held. Conflict when it has passed to another owner.
     pub async fn park(&self, saga: Uuid, lease_epoch: i64, reason: String) -> Result<(), DbError> {
-        let now = self.db().env().now().naive_utc();
+        let (now, expired) = (self.db().env().now().naive_utc(), ClockTime::now(self.db().env()));
         self.db()
             .write(move |conn| {
                 let parked = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
                     .set((
                         sagas::state.eq(SagaState::NeedsOperator.as_str()),
                         sagas::error.eq(reason),
-                        sagas::lease_until.eq(now),
+                        sagas::lease_until.eq(expired),
                         sagas::updated_at.eq(now),
                     ))
                     .execute(conn)?;
@@ -155,7 +153,7 @@ impl Operations {
 
     /// Returns the sagas in flight whose lease has expired, oldest first; no parked one.
     pub async fn abandoned(&self) -> Result<Vec<Uuid>, DbError> {
-        let now = self.db().env().now().naive_utc();
+        let now = ClockTime::now(self.db().env());
         let parked = SagaState::NeedsOperator.as_str();
         self.db().read(move |conn| ids(held().filter(sagas::lease_until.le(now)).filter(sagas::state.ne(parked)).load(conn)?)).await
     }
@@ -163,9 +161,13 @@ impl Operations {
     /// Takes over a saga in flight from an earlier life of the same owner, or from an owner whose lease has expired. The lease's epoch
     /// rises, so the old owner's writes are refused.
     pub async fn take_over(&self, saga: Uuid, owner: &str) -> Result<TakeOver, DbError> {
-        let (owner, now, until) = (owner.to_owned(), self.db().env().now().naive_utc(), self.lease_end());
+        let (owner, now, until) = (owner.to_owned(), ClockTime::now(self.db().env()), self.lease_end());
         self.db().write(move |conn| take_over_in(conn, saga, &owner, now, until)).await
     }
+}
+
+fn span(duration: Duration) -> TimeDelta {
+    TimeDelta::from_std(duration).unwrap_or(TimeDelta::MAX)
 }
 
 /// Selects the ids of sagas in flight, joined with their leases.
@@ -181,12 +183,13 @@ fn ids(found: Vec<String>) -> Result<Vec<Uuid>, DbError> {
     found.iter().map(|id| parse(id)).collect()
 }
 
-fn take_over_in(conn: &mut Conn, saga: Uuid, owner: &str, now: NaiveDateTime, until: NaiveDateTime) -> Result<TakeOver, DbError> {
+fn take_over_in(conn: &mut Conn, saga: Uuid, owner: &str, now: ClockTime, until: ClockTime) -> Result<TakeOver, DbError> {
     let live: i64 = operations::table.filter(operations::saga_id.eq(saga.to_string())).count().get_result(conn)?;
     if live == 0 {
         return Ok(TakeOver::Over);
     }
     let row = sagas::table.find(saga.to_string()).first::<SagaRow>(conn)?;
+    let now = now.read(conn)?;
     if stands(Guard::LeaseTerm) && row.lease_owner != owner && row.lease_until > now {
         return Ok(TakeOver::Held((row.lease_until - now).to_std().unwrap_or_default()));
     }
@@ -201,7 +204,7 @@ fn take_over_in(conn: &mut Conn, saga: Uuid, owner: &str, now: NaiveDateTime, un
 }
 
 /// Makes the lease last until `until`. False if it has passed to another owner.
-pub(super) fn prolong(conn: &mut Conn, saga: Uuid, lease_epoch: i64, until: NaiveDateTime) -> Result<bool, DbError> {
+pub(super) fn prolong(conn: &mut Conn, saga: Uuid, lease_epoch: i64, until: ClockTime) -> Result<bool, DbError> {
     let held = diesel::update(sagas::table.find(saga.to_string()).filter(sagas::lease_epoch.eq(lease_epoch)))
         .set(sagas::lease_until.eq(until))
         .execute(conn)?;

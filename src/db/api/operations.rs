@@ -12,6 +12,7 @@ use uuid::Uuid;
 use super::cancellations::{self, FollowUp};
 use super::leases::LEASE;
 use super::ownership;
+use crate::db::clock::ClockTime;
 use crate::db::{Conn, Db, DbError};
 use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
@@ -64,8 +65,7 @@ diesel::table! {
 diesel::allow_tables_to_appear_in_same_query!(sagas, operations);
 
 /// A saga's row.
-#[derive(Clone, PartialEq, Debug, Queryable, Insertable)]
-#[diesel(table_name = sagas)]
+#[derive(Clone, PartialEq, Debug, Queryable)]
 pub(super) struct SagaRow {
     pub(super) id: String,
     server_uuid: String,
@@ -420,44 +420,34 @@ impl Operations {
 }
 
 /// Implements [`Operations::begin`] within the caller's transaction.
-pub(super) fn begin_in(conn: &mut Conn, new: NewSaga, now: NaiveDateTime, until: NaiveDateTime) -> Result<Fence, DbError> {
+pub(super) fn begin_in(conn: &mut Conn, new: NewSaga, now: NaiveDateTime, until: ClockTime) -> Result<Fence, DbError> {
     let NewSaga { id, server, kind, table_version, step, context, owner, waits_for } = new;
-    let row = SagaRow {
-        id: id.to_string(),
-        server_uuid: server.to_string(),
-        kind,
-        state: SagaState::Running.to_string(),
-        step,
-        context,
-        error: None,
-        lease_owner: owner,
-        lease_epoch: 1,
-        created_at: now,
-        updated_at: now,
-        lease_until: until,
-        cancellation: None,
-        table_version,
-    };
-    if stands(Guard::OwedFirst) && super::debts::is_owed(conn, &row.server_uuid, &waits_for)? {
+    let (saga_id, server_uuid) = (id.to_string(), server.to_string());
+    if stands(Guard::OwedFirst) && super::debts::is_owed(conn, &server_uuid, &waits_for)? {
         return Err(DbError::Conflict(format!("instance {server} owes what this operation waits for")));
     }
-    if row.kind != cancellations::DELETE && cancellations::waiting_delete(conn, server)?.is_some() {
+    if kind != cancellations::DELETE && cancellations::waiting_delete(conn, server)?.is_some() {
         return Err(DbError::Conflict(format!("instance {server} is to be deleted")));
     }
-    super::debts::take_from_payer(conn, &row.server_uuid)?;
-    occupy(conn, &row.server_uuid, &row.id, now)?;
+    super::debts::take_from_payer(conn, &server_uuid)?;
+    occupy(conn, &server_uuid, &saga_id, now)?;
     let fence = ownership::take_attempt(conn, server)?;
-    diesel::insert_into(sagas::table).values(&row).execute(conn)?;
-    let first = JournalEntry {
-        seq: 0,
-        step: row.step.clone(),
-        side: "act".into(),
-        attempt: fence.attempt,
-        event: "begun".into(),
-        error: None,
-        at: now.and_utc(),
-    };
-    insert_entry(conn, &row.id, &first)?;
+    diesel::insert_into(sagas::table)
+        .values((
+            sagas::id.eq(&saga_id),
+            sagas::server_uuid.eq(&server_uuid),
+            sagas::kind.eq(kind),
+            sagas::table_version.eq(table_version),
+            sagas::state.eq(SagaState::Running.as_str()),
+            sagas::step.eq(&step),
+            sagas::context.eq(context),
+            (sagas::lease_owner.eq(owner), sagas::lease_epoch.eq(1), sagas::lease_until.eq(until)),
+            (sagas::created_at.eq(now), sagas::updated_at.eq(now)),
+        ))
+        .execute(conn)?;
+    let first =
+        JournalEntry { seq: 0, step, side: "act".into(), attempt: fence.attempt, event: "begun".into(), error: None, at: now.and_utc() };
+    insert_entry(conn, &saga_id, &first)?;
     Ok(fence)
 }
 
@@ -480,7 +470,7 @@ fn believed(conn: &mut Conn, guard: Guard, saga: &str, lease_epoch: i64) -> Resu
     Ok(sagas::table.find(saga).select(sagas::lease_epoch).first(conn).optional()?.unwrap_or(lease_epoch))
 }
 
-fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: NaiveDateTime) -> Result<Appended, DbError> {
+fn append_in(conn: &mut Conn, mut append: Append, now: NaiveDateTime, until: ClockTime) -> Result<Appended, DbError> {
     let id = append.saga.to_string();
     let epoch = believed(conn, Guard::JournalLease, &id, append.lease_epoch)?;
     let held = diesel::update(sagas::table.find(&id).filter(sagas::lease_epoch.eq(epoch)))

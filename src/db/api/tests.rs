@@ -244,29 +244,6 @@ async fn a_host_is_in_one_zone() {
 }
 
 #[tokio::test]
-async fn a_lease_keeps_another_controller_away_until_it_runs_out() {
-    for api in databases() {
-        // Each reading of the test clock moves it forward by a second.
-        let operations = Operations::new(api.db().clone()).leased_for(std::time::Duration::from_secs(6));
-        operations.begin(NewSaga::new(id(7), id(1), ("stop", 1), "accept", "{}".into(), "first")).await.unwrap();
-        assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Held(_)));
-        operations.renew(id(7), 1).await.unwrap();
-        for _ in 0..2 {
-            assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Held(_)));
-        }
-        let mut looks = 0;
-        while let TakeOver::Held(left) = operations.take_over(id(7), "second").await.unwrap() {
-            assert!(left <= std::time::Duration::from_secs(6));
-            looks += 1;
-            assert!(looks < 10, "it runs out");
-        }
-        assert!(matches!(operations.renew(id(7), 1).await, Err(DbError::Conflict(_))), "it has passed on");
-        // A later life of the same owner need not wait for the lease to expire.
-        assert!(matches!(operations.take_over(id(7), "second").await.unwrap(), TakeOver::Taken(saga, _) if saga.lease.epoch == 3));
-    }
-}
-
-#[tokio::test]
 async fn who_names_an_owner_has_the_lease_and_knows_the_one_before() {
     for api in databases() {
         let operations = Operations::new(api.db().clone());

@@ -1,17 +1,26 @@
-//! Tests of leases and holds on both databases. Each reading of the test clock moves it forward by a second.
+//! Tests of leases and holds on both databases. Each reading of the test clock, which counts on SQLite, moves it forward by a second.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use chrono::{DateTime, Utc};
 
 use super::super::debts::NewDebt;
 use super::super::operations::{Append, NewSaga};
 use super::*;
-use crate::db::{Schema, fixture};
+use crate::db::{Db, Schema, fixture};
 use crate::domain::saga_state::SagaState;
+use crate::env::{Blocking, Clock, Env, RandomIds};
 
 const SERVER: Uuid = Uuid::from_u128(1);
+/// The longest wait for the end of a lease.
+const PATIENCE: Duration = Duration::from_secs(20);
 const SAGA: Uuid = Uuid::from_u128(7);
 
 fn all_operations() -> Vec<Operations> {
-    let leased = |db| Operations::new(db).leased_for(Duration::from_secs(6));
-    fixture::databases(Schema::Api).into_iter().map(leased).collect()
+    // On PostgreSQL the server's clock counts, whose time the test has to wait for.
+    let lease = |db: &Db| if db.name() == "memory" { Duration::from_secs(6) } else { Duration::from_millis(600) };
+    fixture::databases(Schema::Api).into_iter().map(|db| Operations::new(db.clone()).leased_for(lease(&db))).collect()
 }
 
 async fn begun(operations: &Operations, saga: u128, owner: &str) -> Uuid {
@@ -21,21 +30,69 @@ async fn begun(operations: &Operations, saga: u128, owner: &str) -> Uuid {
 }
 
 #[tokio::test]
+async fn a_lease_keeps_another_controller_away_until_it_runs_out() {
+    for operations in all_operations() {
+        let saga = begun(&operations, 7, "first").await;
+        assert!(matches!(operations.take_over(saga, "second").await.unwrap(), TakeOver::Held(_)));
+        operations.renew(saga, 1).await.unwrap();
+        let (renewed, mut looks) = (Instant::now(), 0);
+        while let TakeOver::Held(left) = operations.take_over(saga, "second").await.unwrap() {
+            assert!(left <= operations.lease);
+            assert!(renewed.elapsed() < PATIENCE, "it runs out");
+            looks += 1;
+        }
+        assert!(looks > 1, "the renewal prolonged it");
+        assert!(matches!(operations.renew(saga, 1).await, Err(DbError::Conflict(_))), "it has passed on");
+        // A later life of the same owner need not wait for the lease to expire.
+        assert!(matches!(operations.take_over(saga, "second").await.unwrap(), TakeOver::Taken(saga, _) if saga.lease.epoch == 3));
+    }
+}
+
+#[tokio::test]
+async fn a_lease_on_postgres_counts_by_the_servers_clock() {
+    let Some(url) = fixture::fresh_postgres() else { return };
+    let at = |hours: i64| {
+        let clock = Arc::new(Ahead(TimeDelta::hours(hours)));
+        let env = Env::new(clock, Arc::new(RandomIds), Blocking::Pool);
+        Operations::new(Db::open("api", &url, Schema::Api, &env).unwrap())
+    };
+    // Three machines whose clocks differ by hours.
+    let (behind, right, ahead) = (at(-5), at(0), at(5));
+    for (number, first) in [(7, &behind), (8, &right), (9, &ahead)] {
+        let saga = begun(first, number, "first").await;
+        for other in [&behind, &right, &ahead] {
+            assert!(other.abandoned().await.unwrap().is_empty(), "the lease still runs");
+            let TakeOver::Held(left) = other.take_over(saga, "other").await.unwrap() else { panic!("it is held") };
+            assert!(left <= LEASE, "{left:?}");
+        }
+        first.release(saga, 1).await.unwrap();
+    }
+}
+
+/// A machine's clock that differs from the true time.
+struct Ahead(TimeDelta);
+
+impl Clock for Ahead {
+    fn now(&self) -> DateTime<Utc> {
+        Env::system().now() + self.0
+    }
+}
+
+#[tokio::test]
 async fn a_lease_runs_out_unless_its_own_owner_renews_it() {
     for operations in all_operations() {
         let (left, kept) = (begun(&operations, 1, "one").await, begun(&operations, 2, "one").await);
         let others = begun(&operations, 3, "two").await;
         assert_eq!(operations.in_flight_of("one").await.unwrap(), [left, kept]);
         assert_eq!(operations.in_flight_of("two").await.unwrap(), [others]);
-        let mut looks = 0;
+        let began = Instant::now();
         let abandoned = loop {
             operations.renew_all("one", vec![kept, others]).await.unwrap();
             let abandoned = operations.abandoned().await.unwrap();
             if abandoned.len() > 1 {
                 break abandoned;
             }
-            looks += 1;
-            assert!(looks < 20, "they run out");
+            assert!(began.elapsed() < PATIENCE, "they run out");
         };
         assert_eq!(abandoned, [left, others], "one renewed its own");
         assert!(matches!(operations.take_over(left, "two").await.unwrap(), TakeOver::Taken(..)));
@@ -49,10 +106,9 @@ async fn what_has_just_been_renewed_is_not_written_again() {
     for operations in all_operations() {
         let saga = begun(&operations, 1, "one").await;
         assert_eq!(operations.renew_all("one", vec![saga]).await.unwrap(), 0, "it has just begun");
-        let mut looks = 0;
+        let began = Instant::now();
         while operations.renew_all("one", vec![saga]).await.unwrap() == 0 {
-            looks += 1;
-            assert!(looks < 6, "before it runs out");
+            assert!(began.elapsed() < PATIENCE, "before it runs out");
         }
         assert!(!operations.abandoned().await.unwrap().contains(&saga));
     }
@@ -87,11 +143,10 @@ async fn who_holds_a_server_for_a_debt_loses_it_with_the_lease() {
         let debt = operations.debts(None).await.unwrap().remove(0);
         let sleeper = operations.hold(&debt, "one", true).await.unwrap().unwrap();
         assert_eq!(operations.hold(&debt, "two", true).await.unwrap(), None, "it is held");
-        let mut looks = 0;
+        assert!(matches!(operations.take_over(SAGA, "two").await.unwrap(), TakeOver::Held(_)));
+        let began = Instant::now();
         while !operations.abandoned().await.unwrap().contains(&SAGA) {
-            assert!(matches!(operations.take_over(SAGA, "two").await.unwrap(), TakeOver::Held(_)));
-            looks += 1;
-            assert!(looks < 10, "the lease runs out");
+            assert!(began.elapsed() < PATIENCE, "the lease runs out");
         }
         let TakeOver::Taken(saga, _) = operations.take_over(SAGA, "two").await.unwrap() else { panic!("it has run out") };
         for refused in [
