@@ -35,6 +35,7 @@ pub struct Config {
     pub cells: Cells,
     pub conductor: Conductor,
     pub migration: Migration,
+    pub retention: Retention,
     pub scheduler: SchedulerConfig,
     pub notifications: NotifierConfig,
     pub policy: Policy,
@@ -60,6 +61,7 @@ impl Default for Config {
             cells: Cells::default(),
             conductor: Conductor::default(),
             migration: Migration::default(),
+            retention: Retention::default(),
             scheduler: SchedulerConfig::default(),
             notifications: NotifierConfig::default(),
             policy: Policy::default(),
@@ -254,6 +256,26 @@ impl Default for Migration {
             back_off_max: Seconds::whole(10),
             deadlines: BTreeMap::new(),
         }
+    }
+}
+
+/// What the databases keep, in days; 0 keeps it for ever.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// The pause between two runs; 0 never runs.
+    pub interval: Seconds,
+    /// Days after a server's delete: its records in the cell and in the API database, with all of its operations.
+    pub deleted_servers_days: u32,
+    /// Days after the end of an operation of a server that is still there: its journal.
+    pub operations_days: u32,
+    /// Days after the end of instance actions and migrations of a server that is still there, and after faults that a newer one replaced.
+    pub history_days: u32,
+}
+
+impl Default for Retention {
+    fn default() -> Retention {
+        Retention { interval: Seconds::whole(3600), deleted_servers_days: 90, operations_days: 30, history_days: 180 }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::actors::cell::{CellOptions, HostSpec, of_deployment, simulated_hyperv
 use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::HostOptions;
 use crate::actors::conductor::{Controller, Limits};
-use crate::actors::periodic::PeriodicOptions;
+use crate::actors::periodic::{PeriodicOptions, RetentionOptions};
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree, Wrap};
 use crate::bootstrap::Cloud;
 use crate::chaos::experiment::post::{Post, PostedHosts};
@@ -41,6 +41,7 @@ use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
 use crate::services::ServiceError;
 use crate::services::identity::{Target, User};
+use crate::services::transaction::Transactions;
 use crate::virt::Hosts;
 
 /// The reason why a cloud cannot run.
@@ -209,6 +210,7 @@ pub fn parts(cloud: &Cloud) -> Parts {
         network: services.network.clone(),
         volumes: services.volumes.clone(),
         placement: services.placement.clone(),
+        services: services.placement.database().clone(),
         hypervisors: of_deployment(cloud.deployment, simulated_hypervisors()),
         cell_options: cell_options(config),
         scheduler: config.scheduler.clone(),
@@ -218,6 +220,12 @@ pub fn parts(cloud: &Cloud) -> Parts {
             resize_confirm_window: config.migration.resize_confirm_window.duration(),
             interval: std::time::Duration::from_secs(1)
                 .max(config.migration.resize_confirm_window.duration().min(std::time::Duration::from_secs(10))),
+            retention: RetentionOptions {
+                interval: config.retention.interval.duration(),
+                deleted_servers_days: config.retention.deleted_servers_days,
+                operations_days: config.retention.operations_days,
+                history_days: config.retention.history_days,
+            },
         },
         controller: Controller {
             name: cloud.controller.clone(),
@@ -239,6 +247,7 @@ fn cell_options(config: &Config) -> CellOptions {
             cpu_allocation_ratio: compute.cpu_allocation_ratio,
             ram_allocation_ratio: compute.ram_allocation_ratio,
             disk_allocation_ratio: compute.disk_allocation_ratio,
+            forget_interval: config.retention.interval.duration(),
             latencies: compute.latency_ms.iter().map(latency).collect(),
             ..HostOptions::default()
         },

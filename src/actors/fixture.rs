@@ -37,12 +37,19 @@ pub(super) const IMAGE: &[u8] = b"bytes of an image";
 #[derive(Default)]
 pub(super) struct ToldOracle {
     pub owned: Mutex<BTreeMap<(String, Uuid), (i64, i64)>>,
+    /// Servers that are forgotten.
+    pub forgotten: Mutex<Vec<Uuid>>,
 }
 
 #[async_trait]
 impl OwnershipOracle for ToldOracle {
     async fn may_run(&self, _: &str, host: &str, server: Uuid) -> Option<(i64, i64)> {
         self.owned.lock().unwrap().get(&(host.to_owned(), server)).copied()
+    }
+
+    async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid> {
+        let forgotten = self.forgotten.lock().unwrap();
+        servers.into_iter().filter(|server| forgotten.contains(server)).collect()
     }
 }
 

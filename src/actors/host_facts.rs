@@ -121,4 +121,11 @@ impl OwnershipOracle for HostFacts {
             }
         }
     }
+
+    async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid> {
+        self.operations.forgotten(servers).await.unwrap_or_else(|error| {
+            log::warn!("a host remembers servers that are gone for now: {error}");
+            Vec::new()
+        })
+    }
 }

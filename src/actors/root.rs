@@ -23,6 +23,7 @@ use super::scheduler::{Scheduler, SchedulerHandle};
 use super::service_report::{CONDUCTOR, SCHEDULER, ServiceReport};
 use super::supervision::{ChildDied, ChildSpec, Children, Escalated, Intensity, Listed, Roster, Shutdown, Verdict};
 use crate::chaos::point::FaultPoints;
+use crate::db::Db;
 use crate::db::api::ApiDb;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
@@ -85,6 +86,8 @@ pub struct Parts {
     pub network: Arc<dyn NetworkService>,
     pub volumes: Arc<dyn VolumeService>,
     pub placement: Arc<dyn PlacementService>,
+    /// The services' database, whose fences of forgotten servers are removed.
+    pub services: Db,
     pub hypervisors: HypervisorFactory,
     pub cell_options: CellOptions,
     pub scheduler: SchedulerConfig,
@@ -194,7 +197,12 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let mut conductors = Children::new(obituaries.clone()).listed(&roster, "");
         let conductor = start_conductors(&parts, conductor_parts, &mut conductors);
         let mut periodics = Children::new(obituaries).listed(&roster, "");
-        let periodic = PeriodicParts { world: world.clone(), conductor: Arc::new(conductor.clone()), options: parts.periodic };
+        let periodic = PeriodicParts {
+            world: world.clone(),
+            services: parts.services.clone(),
+            conductor: Arc::new(conductor.clone()),
+            options: parts.periodic,
+        };
         periodics.start(spec("periodic", move |guard| Periodic::new(periodic.clone(), Some(guard)).start()));
         Root {
             tree: Tree {

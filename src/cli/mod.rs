@@ -7,6 +7,7 @@ pub mod data_dir;
 mod migrations;
 mod names;
 mod populate;
+mod purge;
 mod purge_lost;
 mod reach;
 mod serve;
@@ -121,6 +122,13 @@ enum DbCommand {
     ///
     /// Exit codes as in populate-queued-for-delete.
     PopulateUserId(Populate),
+    /// Remove records of servers that were deleted long ago, of ended operations and of old history, from the data of a stopped service.
+    ///
+    /// A running service does this by itself ([retention] in the configuration). Exit codes: 0 if all is removed, 4 if a cell did not
+    /// answer, and 5 if nothing could be done.
+    Purge(purge::Purge),
+    /// Do as purge does, and write the records of each removed server to a file before.
+    Archive(purge::Archive),
     /// Remove old files from the data directory's lost+found, where a start keeps files without a record.
     PurgeLost(purge_lost::PurgeLost),
 }
@@ -194,6 +202,8 @@ pub fn run(cli: Cli) -> ExitCode {
             DbCommand::Migrate(options) => options.load().and_then(migrate_databases),
             DbCommand::PopulateQueuedForDelete(asked) => Ok(populate::run(asked, populate::What::Deletes)),
             DbCommand::PopulateUserId(asked) => Ok(populate::run(asked, populate::What::Users)),
+            DbCommand::Purge(asked) => Ok(purge::run(asked, None)),
+            DbCommand::Archive(asked) => Ok(purge::archive(asked)),
             DbCommand::PurgeLost(asked) => purge_lost::run(asked),
         },
         Command::Config(options) => options.load().and_then(|config| {

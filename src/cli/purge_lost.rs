@@ -41,7 +41,8 @@ pub(super) fn run(asked: PurgeLost) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn time(text: &str) -> Result<DateTime<Utc>, String> {
+/// Reads a moment, or a day for its beginning in UTC.
+pub(super) fn time(text: &str) -> Result<DateTime<Utc>, String> {
     let whole = DateTime::parse_from_rfc3339(text).map(|time| time.with_timezone(&Utc));
     let day = || text.parse::<NaiveDate>().map(|day| day.and_time(NaiveTime::MIN).and_utc());
     whole.or_else(|_| day()).map_err(|_| "a time like 2026-11-23T08:00:00Z, or a day like 2026-11-23".to_owned())

@@ -47,3 +47,18 @@ pub fn all(conn: &mut Conn) -> Result<BTreeMap<Uuid, (i64, i64)>, DbError> {
     };
     rows.into_iter().map(read).collect()
 }
+
+/// Returns at most `limit` servers that have a fence here, in the order of their ids, after the server `after`.
+pub fn servers(conn: &mut Conn, after: Option<Uuid>, limit: i64) -> Result<Vec<Uuid>, DbError> {
+    let after = after.map_or_else(String::new, |id| id.to_string());
+    let page = fences::table.filter(fences::server_uuid.gt(after)).order(fences::server_uuid).limit(limit).select(fences::server_uuid);
+    let read = |id: String| Uuid::parse_str(&id).map_err(|_| DbError::unreadable("fences.server_uuid", &id));
+    page.load::<String>(conn)?.into_iter().map(read).collect()
+}
+
+/// Forgets the fences of servers to which nothing late can come any more (`Operations::forgotten`).
+pub fn forget(conn: &mut Conn, servers: &[Uuid]) -> Result<(), DbError> {
+    let ids: Vec<String> = servers.iter().map(Uuid::to_string).collect();
+    diesel::delete(fences::table.filter(fences::server_uuid.eq_any(ids))).execute(conn)?;
+    Ok(())
+}

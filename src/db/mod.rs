@@ -16,6 +16,7 @@ pub mod fence;
 pub mod fixture;
 mod opening;
 pub mod place;
+pub mod retention;
 pub mod services;
 mod writer;
 

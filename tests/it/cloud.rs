@@ -30,7 +30,7 @@ const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_memb
 
 /// The cloud: cell1 (hardware gen1) and cell2 (gen2) with two hosts each; members may move servers between cells.
 pub struct Cloud {
-    config: Config,
+    pub config: Config,
     samples: Samples,
     life: Option<Life>,
     http: reqwest::Client,

@@ -56,6 +56,7 @@ mod refusing_services;
 mod resize_confirm;
 mod resize_revert;
 mod resize_rollback;
+mod retention;
 mod scheduler_filters;
 mod secrets;
 mod security_groups;

@@ -1,7 +1,7 @@
 //! A host's way of obeying: from a request through its lane to a reply. No mailbox here; the actor only carries messages
 //! in and replies out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +20,9 @@ use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::virt::files::Durability;
 use crate::virt::{GuestRecord, Hypervisor, Operation, StopCause, VirtError};
+
+/// The number of servers about which one question asks.
+const FORGOTTEN_AT_ONCE: usize = 500;
 
 /// What the incarnations of one host share: its place, its driver, and the gate that keeps a dead incarnation's last
 /// blocking calls from overlapping with its successor's first.
@@ -283,6 +286,23 @@ impl Core {
             let answer = tokio::time::timeout(self.parts.options.oracle_patience, asked).await;
             let Ok(Some((epoch, attempt))) = answer else { continue };
             self.resume_guest(Fence { server, epoch, attempt }).await;
+        }
+    }
+
+    /// Forgets the fences of servers that the deployment has forgotten. Keeps those of which it still has a guest.
+    pub async fn forget_servers(&self) {
+        let Ok(guests) = self.virt(|hypervisor| hypervisor.guests()).await else { return };
+        let present: BTreeSet<Uuid> = guests.into_iter().map(|guest| guest.spec.server).collect();
+        let idle: Vec<Uuid> = self.lanes.idle().into_iter().filter(|server| !present.contains(server)).collect();
+        for part in idle.chunks(FORGOTTEN_AT_ONCE) {
+            let asked = self.parts.oracle.forgotten(part.to_vec());
+            let Ok(forgotten) = tokio::time::timeout(self.parts.options.oracle_patience, asked).await else { return };
+            for server in forgotten.into_iter().filter(|server| self.lanes.forget(*server)) {
+                let store = self.store.clone();
+                if let Ok(Err(error)) = self.blocking(move || store.forget(server)).await {
+                    log::warn!(server:% = server, host = self.host(); "the host cannot remove what it remembers of a server that is gone: {error}");
+                }
+            }
         }
     }
 

@@ -42,6 +42,12 @@ struct Lane {
     progress: Option<Arc<Progress>>,
 }
 
+impl Lane {
+    fn is_idle(&self) -> bool {
+        self.memory.claims.is_empty() && self.tickets.is_empty()
+    }
+}
+
 struct Ticket {
     id: u64,
     fence: (i64, i64),
@@ -200,6 +206,22 @@ impl Lanes {
     /// The highest fence obeyed for the server.
     pub fn fence(&self, server: Uuid) -> (i64, i64) {
         self.inner().lanes.get(&server).map_or((0, 0), |lane| lane.memory.fence)
+    }
+
+    /// The servers of which only a fence is remembered: nothing is claimed for them, and no request is at work.
+    pub fn idle(&self) -> Vec<Uuid> {
+        let inner = self.inner();
+        inner.lanes.iter().filter(|(_, lane)| lane.is_idle()).map(|(server, _)| *server).collect()
+    }
+
+    /// Forgets a server, unless it has become busy.
+    pub fn forget(&self, server: Uuid) -> bool {
+        let mut inner = self.inner();
+        let idle = inner.lanes.get(&server).is_some_and(Lane::is_idle);
+        if idle {
+            inner.lanes.remove(&server);
+        }
+        idle
     }
 
     /// A memory with this fence is on the disk.

@@ -86,6 +86,15 @@ impl MemoryStore {
         Ok(())
     }
 
+    /// Removes the log of a server to which nothing late can come any more.
+    pub fn forget(&self, server: Uuid) -> io::Result<()> {
+        self.lines().remove(&server);
+        match fs::remove_file(self.dir.join(format!("{server}{SUFFIX}"))) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            other => other,
+        }
+    }
+
     fn lines(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, u32>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -93,6 +93,9 @@ pub trait OwnershipOracle: Send + Sync {
     /// another host owns it, it should be off, an operation on it is in flight, or nobody can tell now (the host asks
     /// again).
     async fn may_run(&self, cell: &str, host: &str, server: Uuid) -> Option<(i64, i64)>;
+
+    /// Returns those of the servers whose fences the deployment has forgotten; none if nobody can tell now.
+    async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid>;
 }
 
 /// Where a host lives.
@@ -152,6 +155,8 @@ pub struct HostOptions {
     pub resume_interval: Duration,
     /// How long it waits for the answer.
     pub oracle_patience: Duration,
+    /// The pause between two looks for servers whose fences it need not remember; zero never looks.
+    pub forget_interval: Duration,
     /// Requests at work and waiting at most; past it the host is busy.
     pub max_requests: usize,
 }
@@ -167,6 +172,7 @@ impl Default for HostOptions {
             vif_plug_timeout: Duration::from_secs(300),
             resume_interval: Duration::from_secs(2),
             oracle_patience: Duration::from_secs(10),
+            forget_interval: Duration::from_secs(3600),
             max_requests: 256,
         }
     }
@@ -235,8 +241,9 @@ impl ComputeHost {
     fn begin(&mut self, ctx: &mut Context<Self>) {
         self.aside(ctx, |core| async move { core.resume().await });
         let options = &self.parts.options;
-        let (tick, resume) = (options.tick, options.resume_interval);
+        let (tick, resume, forget) = (options.tick, options.resume_interval, options.forget_interval);
         self.aside(ctx, |core| every(resume, core, |core| Box::pin(async move { core.resume().await })));
+        self.aside(ctx, |core| every(forget, core, |core| Box::pin(async move { core.forget_servers().await })));
         self.aside(ctx, |core| {
             every(tick, core, |core| {
                 Box::pin(async move {

@@ -1,9 +1,11 @@
-//! The periodic work: overdue resizes are confirmed, queued deletes are carried out, and records follow guests that went off.
+//! The periodic work: overdue resizes are confirmed, queued deletes are carried out, records follow guests that went off, and old records
+//! are removed.
 //!
-//! Each kind of work runs for itself, the first and the last also per cell: a cell that hangs delays neither the other cells nor other work.
+//! Each kind of work runs for itself, and all but the queued deletes also per cell: a cell that hangs delays neither the other cells nor other work.
 
 mod confirm;
 mod power;
+mod retention;
 #[cfg(test)]
 mod tests;
 
@@ -12,9 +14,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
+use tokio::time::Instant;
 
+pub use self::retention::RetentionOptions;
 use super::queued_deletes::QueuedDeletes;
 use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
+use crate::db::Db;
 use crate::saga::operations::BeginOperation;
 use crate::saga::world::World;
 
@@ -25,6 +30,8 @@ pub struct PeriodicOptions {
     pub resize_confirm_window: Duration,
     /// The pause between two looks.
     pub interval: Duration,
+    /// What the databases keep, and for how long.
+    pub retention: RetentionOptions,
 }
 
 /// Starts all work that is not running.
@@ -36,6 +43,8 @@ pub struct Look;
 #[derive(Clone)]
 pub struct PeriodicParts {
     pub world: Arc<World>,
+    /// The services' database.
+    pub services: Db,
     pub conductor: Arc<dyn BeginOperation>,
     pub options: PeriodicOptions,
 }
@@ -46,12 +55,16 @@ enum Work {
     Confirm(String),
     FollowPower(String),
     QueuedDeletes,
+    /// Of one cell; of the other databases if none is named.
+    Retention(Option<String>),
 }
 
 /// Does the periodic work.
 pub struct Periodic {
     parts: PeriodicParts,
     busy: BTreeSet<Work>,
+    /// The time of the last run of the retention; none before the first.
+    retained: Option<Instant>,
     deletes: Arc<QueuedDeletes>,
     _guard: Option<DeathGuard>,
 }
@@ -60,7 +73,7 @@ impl Periodic {
     /// Makes one life of the actor; `guard` reports its death.
     pub fn new(parts: PeriodicParts, guard: Option<DeathGuard>) -> Periodic {
         let deletes = Arc::new(QueuedDeletes::new(parts.world.clone(), parts.conductor.clone()));
-        Periodic { parts, busy: BTreeSet::new(), deletes, _guard: guard }
+        Periodic { parts, busy: BTreeSet::new(), retained: None, deletes, _guard: guard }
     }
 
     fn start(&mut self, work: Work, ctx: &mut Context<Self>) {
@@ -73,6 +86,7 @@ impl Periodic {
                 Work::Confirm(cell) => confirm::confirm_overdue(&parts, &cell).await,
                 Work::FollowPower(cell) => power::follow(&parts.world, &cell).await,
                 Work::QueuedDeletes => deletes.look().await,
+                Work::Retention(cell) => retention::run(&parts, cell.as_deref()).await,
             }
         };
         ctx.spawn(done.into_actor(self).map(move |(), periodic, _| {
@@ -97,6 +111,12 @@ impl Handler<Look> for Periodic {
         for cell in self.parts.world.cells.keys().cloned().collect::<Vec<_>>() {
             self.start(Work::Confirm(cell.clone()), ctx);
             self.start(Work::FollowPower(cell), ctx);
+        }
+        let RetentionOptions { interval, .. } = self.parts.options.retention;
+        if !interval.is_zero() && self.retained.is_none_or(|last| last.elapsed() >= interval) {
+            self.retained = Some(Instant::now());
+            let cells = self.parts.world.cells.keys().cloned().map(Some).collect::<Vec<_>>();
+            cells.into_iter().chain([None]).for_each(|cell| self.start(Work::Retention(cell), ctx));
         }
     }
 }

@@ -10,6 +10,7 @@ use super::*;
 use crate::actors::played::{Played, play};
 use crate::db::Outage;
 use crate::db::api::operations::NewSaga;
+use crate::db::api::ownership;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::db::cell::migrations::Migration;
@@ -35,8 +36,9 @@ impl BeginOperation for Begun {
 
 fn periodic(played: &Played, window: Duration) -> (Addr<Periodic>, Arc<Begun>) {
     let begun = Arc::new(Begun::default());
-    let options = PeriodicOptions { resize_confirm_window: window, interval: Duration::from_secs(3600) };
-    let parts = PeriodicParts { world: played.world.clone(), conductor: begun.clone(), options };
+    let options =
+        PeriodicOptions { resize_confirm_window: window, interval: Duration::from_secs(3600), retention: RetentionOptions::default() };
+    let parts = PeriodicParts { world: played.world.clone(), services: played.world.api.db().clone(), conductor: begun.clone(), options };
     (Periodic::new(parts, None).start(), begun)
 }
 
@@ -190,4 +192,34 @@ async fn power_following_asks_the_host_again_after_reading_the_fence() {
     *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::Running)];
     power::follow_one(&played.world, "cell1", "host1", server, VmState::Active).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
+async fn records_are_kept_for_the_configured_days() {
+    let played = play().await;
+    let retention = RetentionOptions { interval: Duration::from_secs(60), deleted_servers_days: 2, operations_days: 0, history_days: 0 };
+    let options = PeriodicOptions { resize_confirm_window: Duration::ZERO, interval: Duration::from_secs(3600), retention };
+    let services = played.world.api.db().clone();
+    let parts = PeriodicParts { world: played.world.clone(), services, conductor: Arc::new(Begun::default()), options };
+    let cell = played.world.cells["cell1"].db.clone();
+    let mut deleted = Vec::new();
+    for days in [1, 3, 3] {
+        let server = played.server(VmState::Active).await;
+        let at = played.world.env.now() - TimeDelta::days(days);
+        let fence = played.fence(server).await;
+        cell.soft_delete_instance(fence, server, at).await.unwrap();
+        played.world.api.db().write(move |conn| ownership::hand_over(conn, fence, None)).await.unwrap();
+        played.world.api.set_queued_for_delete(server, true).await.unwrap();
+        deleted.push(server);
+    }
+    // The last one still has an operation.
+    let operation = NewSaga::new(played.world.env.uuid(), deleted[2], ("delete", 1), "accept", "{}".into(), "other");
+    played.world.operations.begin(operation).await.unwrap();
+    let periodic = Periodic::new(parts, None).start();
+    look(&periodic).await;
+    let mut left = Vec::new();
+    for server in deleted {
+        left.push((cell.instance_even_deleted(server).await.is_ok(), played.world.api.instance_mapping(server).await.is_ok()));
+    }
+    assert_eq!(left, [(true, true), (false, false), (true, true)]);
 }

@@ -110,7 +110,8 @@ fn power_is_the_records(snapshot: &Snapshot, server: &Resting, found: &mut Findi
     }
 }
 
-/// I13: nobody has obeyed a fence that was never given out.
+/// I13: nobody has obeyed a fence that was never given out. A server without counters is gone, and is forgotten by each participant at its
+/// own time.
 fn no_fence_is_ahead(snapshot: &Snapshot, found: &mut Findings) {
     let on_hosts = snapshot
         .hosts
@@ -120,7 +121,8 @@ fn no_fence_is_ahead(snapshot: &Snapshot, found: &mut Findings) {
         cell.records.fences.iter().map(move |(server, fence)| (format!("the database of {name}"), *server, *fence))
     });
     for (who, server, (epoch, attempt)) in on_hosts.chain(in_cells) {
-        let given = snapshot.ownership.get(&server).map_or((0, 0), |row| (row.epoch, row.attempt));
+        let Some(row) = snapshot.ownership.get(&server) else { continue };
+        let given = (row.epoch, row.attempt);
         if epoch > given.0 || attempt > given.1 {
             let message =
                 format!("{who} has obeyed fence ({epoch}, {attempt}), expected at most {}", list([format!("({}, {})", given.0, given.1)]));

@@ -23,6 +23,7 @@ pub mod queued_deletes;
 mod quota_turns;
 pub mod quotas;
 pub mod request_specs;
+pub mod retention;
 pub(in crate::db) mod schema;
 pub mod server_groups;
 

@@ -175,8 +175,15 @@ impl CellTxn {
 }
 
 fn export(conn: &mut Conn, uuid: Uuid) -> Result<InstanceBundle, DbError> {
+    let instance = rows::get(conn, uuid)?;
+    of_instance(conn, instance)
+}
+
+/// Returns all records of an instance, even a deleted one.
+pub(super) fn of_instance(conn: &mut Conn, instance: Instance) -> Result<InstanceBundle, DbError> {
+    let uuid = instance.uuid;
     Ok(InstanceBundle {
-        instance: rows::get(conn, uuid)?,
+        instance,
         metadata: metadata::all_metadata(conn, uuid)?,
         tags: metadata::all_tags(conn, uuid)?,
         info_cache: network::cache(conn, uuid)?,

@@ -19,6 +19,7 @@ pub mod metadata;
 pub mod migrations;
 pub mod network;
 pub mod notified;
+pub mod retention;
 pub(in crate::db) mod schema;
 pub mod services;
 pub mod usage;
