@@ -34,7 +34,12 @@ const LOAD: &str = "cellshift chaos load experiments/target-host-dies-mid-spawn.
 const SERVE: &str = "cellshift serve --config chaos.toml";
 
 /// Typed after that service has ended.
-const TYPED_AFTER: [&str; 2] = ["cellshift db purge-lost --before 2026-11-01 --dry-run", "cellshift db purge-lost --before 2026-11-01"];
+const TYPED_AFTER: [&str; 4] = [
+    "cellshift db purge --before 2026-11-01 --dry-run",
+    "cellshift db archive --before 2026-11-01 --to old.jsonl",
+    "cellshift db purge-lost --before 2026-11-01 --dry-run",
+    "cellshift db purge-lost --before 2026-11-01",
+];
 
 const LEFT_OUT: [(&str, &str); 16] = [
     ("cargo run --release -- demo", "half a minute, and a release build"),
