@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
+use crate::actors::cell::CellHealth;
 use crate::db::api::leases::LEASE;
 use crate::db::api::operations::Operations;
 use crate::db::api::publications::NewServer;
@@ -107,6 +108,8 @@ impl Notifications for Silent {
 /// The world, and the test's side of its host.
 pub(super) struct Played {
     pub world: Arc<World>,
+    /// The health of the cell.
+    pub health: CellHealth,
     /// What the host says of its guests.
     pub guests: Arc<Mutex<Vec<GuestReport>>>,
     asked: mpsc::UnboundedReceiver<Asked>,
@@ -128,8 +131,9 @@ pub(super) async fn play_leased(lease: Duration) -> Played {
     let volumes = EmbeddedVolume::open(services.clone(), env.clone(), &dir.path().join("volumes"), images.clone()).await.unwrap();
     let (sender, asked) = mpsc::unbounded_channel();
     let guests: Arc<Mutex<Vec<GuestReport>>> = Arc::default();
-    let cell = CellRef { uuid: env.uuid(), db: CellDb::new(open(CELL, Schema::Cell)) };
-    let cell0 = CellRef { uuid: env.uuid(), db: CellDb::new(open(CELL0, Schema::Cell)) };
+    let health = CellHealth::new(CELL, &env);
+    let cell = CellRef { uuid: env.uuid(), db: CellDb::new(open(CELL, Schema::Cell)), health: Arc::new(health.clone()) };
+    let cell0 = CellRef { uuid: env.uuid(), db: CellDb::new(open(CELL0, Schema::Cell)), health: Arc::new(CellHealth::new(CELL0, &env)) };
     let mapping = CellMapping {
         uuid: cell.uuid,
         created_at: env.now(),
@@ -155,7 +159,7 @@ pub(super) async fn play_leased(lease: Duration) -> Played {
         settings: Settings { back_off_first: Duration::from_millis(1), debt_rest: Duration::ZERO, ..Settings::default() },
         env,
     };
-    Played { world: Arc::new(world), guests, asked, _dir: dir }
+    Played { world: Arc::new(world), health, guests, asked, _dir: dir }
 }
 
 fn node(env: &Env) -> ComputeNode {

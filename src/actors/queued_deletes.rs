@@ -126,8 +126,14 @@ impl QueuedDeletes {
         if source == cell {
             return Ok(None);
         }
-        if !silent.contains(&source) && in_time(&source, self.world.cell(&source)?.services()).await.is_err() {
-            silent.insert(source.clone());
+        if !silent.contains(&source) {
+            let answers = match self.world.cell(&source) {
+                Ok(db) => in_time(&source, db.services()).await.is_ok(),
+                Err(_) => false,
+            };
+            if !answers {
+                silent.insert(source.clone());
+            }
         }
         Ok(silent.contains(&source).then_some(source))
     }

@@ -29,7 +29,7 @@ use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
 use crate::env::Env;
 use crate::saga::notifications::Notifications;
-use crate::saga::world::{CELL0, CellRef, Settings, World};
+use crate::saga::world::{CELL0, Settings, World};
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
 use crate::services::placement::PlacementService;
@@ -187,7 +187,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let notifier_address = Address::new(notifiers.start(spec("notifier", move |guard| notifier.next_life(guard).start())));
         let mut schedulers = Children::new(obituaries.clone()).listed(&roster, "");
         let scheduler_address = Address::new(schedulers.start(spec("scheduler", move |guard| scheduler.next_life(guard).start())));
-        let world = Arc::new(world_of(&parts, operations, &hosts, &scheduler_address, &notifier_address));
+        let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
         let heard = CellsHeardBy { oracle, notifications: world.notifications.clone(), escalations: ctx.address().recipient() };
         let cell_children = start_cells(&parts, &cells, &heard, obituaries.clone(), &roster);
@@ -238,7 +238,7 @@ fn report_of(parts: &Parts, cells: &[CellHandle], binary: &'static str) -> Optio
 fn world_of(
     parts: &Parts,
     operations: Operations,
-    hosts: &CellHosts,
+    (cells, hosts): (&[CellHandle], &CellHosts),
     scheduler: &Address<Scheduler>,
     notifier: &Address<Notifier>,
 ) -> World {
@@ -246,7 +246,7 @@ fn world_of(
         env: parts.env.clone(),
         operations,
         api: parts.api.clone(),
-        cells: parts.cells.iter().map(|cell| (cell.name.clone(), CellRef { uuid: cell.uuid, db: cell.db.clone() })).collect(),
+        cells: cells.iter().map(|cell| (cell.name.clone(), cell.for_steps())).collect(),
         hosts: wrapped(parts.between.hosts.as_ref(), Arc::new(hosts.clone())),
         scheduling: Arc::new(SchedulerHandle::new(scheduler.clone())),
         images: parts.images.clone(),

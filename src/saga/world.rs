@@ -90,11 +90,18 @@ impl Settings {
     }
 }
 
+/// What is known of a cell's database from earlier calls.
+pub trait KnownHealth: Send + Sync {
+    /// Returns the reason if the database is known not to answer.
+    fn known_down(&self) -> Option<String>;
+}
+
 /// A cell's id and database.
 #[derive(Clone)]
 pub struct CellRef {
     pub uuid: Uuid,
     pub db: CellDb,
+    pub health: Arc<dyn KnownHealth>,
 }
 
 /// All that a step can reach.
@@ -118,9 +125,13 @@ pub struct World {
 const HOST_PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 impl World {
-    /// Returns the database of a cell.
+    /// Returns the database of a cell. If the cell is known to be down, the step ends at once instead of at its deadline.
     pub fn cell(&self, name: &str) -> Result<&CellDb, StepError> {
-        self.cells.get(name).map(|cell| &cell.db).ok_or_else(|| StepError::Refused(format!("cell {name} is not known here")))
+        let cell = self.cells.get(name).ok_or_else(|| StepError::Refused(format!("cell {name} is not known here")))?;
+        match cell.health.known_down() {
+            Some(reason) => Err(StepError::Unknown(reason)),
+            None => Ok(&cell.db),
+        }
     }
 
     /// Returns the id of a cell.

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use super::request_clock;
 use crate::db::DbError;
 use crate::env::Env;
+use crate::saga::world::KnownHealth;
 
 /// Failures in a row after which a cell counts as down.
 const FAILURES_MAX: u32 = 3;
@@ -34,6 +35,13 @@ pub struct HealthReport {
     pub since: DateTime<Utc>,
     /// Why it is not up.
     pub reason: Option<String>,
+}
+
+impl KnownHealth for CellHealth {
+    fn known_down(&self) -> Option<String> {
+        let report = self.report();
+        (report.standing != Standing::Up).then(|| self.down(&report))
+    }
 }
 
 /// A cell's health. Clones share it.
@@ -64,7 +72,7 @@ impl CellHealth {
     }
 
     /// Down from the beginning, which is still to be announced.
-    pub(super) fn begin_down(&self, reason: &str) {
+    pub(in crate::actors) fn begin_down(&self, reason: &str) {
         let report = HealthReport { standing: Standing::Down, since: self.env.now(), reason: Some(reason.to_owned()) };
         *self.state() = State { announced: None, failures: FAILURES_MAX, failing_since: Some(report.since), report };
     }
@@ -123,7 +131,7 @@ impl CellHealth {
     }
 
     /// Asks a cell that is down whether it is back, and one that has begun to fail whether it is down.
-    pub(super) async fn probe(&self, deadline: Duration, call: impl Future<Output = Result<(), DbError>>) {
+    pub(in crate::actors) async fn probe(&self, deadline: Duration, call: impl Future<Output = Result<(), DbError>>) {
         {
             let mut state = self.state();
             match state.report.standing {

@@ -26,6 +26,7 @@ use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
 use crate::env::Env;
 use crate::saga::notifications::Notifications;
+use crate::saga::world::CellRef;
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
 use crate::virt::files::Durability;
@@ -136,6 +137,11 @@ struct Kept {
 }
 
 impl CellHandle {
+    /// Returns the cell as steps reach it.
+    pub fn for_steps(&self) -> CellRef {
+        CellRef { uuid: self.uuid, db: self.db.clone(), health: Arc::new(self.health.clone()) }
+    }
+
     /// A cell whose actor has not started.
     pub fn new(uuid: Uuid, name: &str, db: CellDb, env: &Env) -> CellHandle {
         let (health, hosts) = (CellHealth::new(name, env), HostDirectory::default());

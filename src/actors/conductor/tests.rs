@@ -89,6 +89,35 @@ async fn a_delete_waits_for_no_room_and_has_the_server_next() {
 }
 
 #[actix::test]
+async fn a_step_towards_a_cell_known_to_be_down_ends_at_once() {
+    let mut played = play().await;
+    let conductor = conductor(&played, 10);
+    let (server, other) = (played.server(VmState::Stopped).await, played.server(VmState::Stopped).await);
+    let saga = conductor.begin(played.context(server, Request::Start)).await.unwrap();
+    let asked = played.asked().await;
+    played.health.begin_down("no answer");
+    let began = tokio::time::Instant::now();
+    let refusal = conductor.begin(played.context(other, Request::Start)).await.unwrap_err();
+    assert!(matches!(&refusal, Refusal::Unavailable(why) if why.contains("cell1 is down since")), "{refusal:?}");
+    asked.done();
+    // The cell's record is written past the step's effect: it is tried until the cell answers.
+    let tried = async {
+        loop {
+            let entries = played.world.operations.entries(saga).await.unwrap();
+            if entries.iter().filter(|entry| entry.step == "record_running" && entry.event == "unknown").count() >= 2 {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), tried).await.expect("no try waits for its deadline");
+    assert!(began.elapsed() < Duration::from_secs(20));
+    played.health.probe(Duration::from_secs(1), async { Ok(()) }).await;
+    conductor.until_at_rest(server).await.unwrap();
+    assert_eq!(played.record(server).await.vm_state, VmState::Active);
+}
+
+#[actix::test]
 async fn a_refusal_of_the_host_gives_the_server_back() {
     let mut played = play().await;
     let conductor = conductor(&played, 10);

@@ -217,7 +217,10 @@ async fn publish_source(world: &World, context: &mut Revert, fence: Fence) -> Re
         .clear_move_fields(context.server)
         .migration_status(context.move_id(), MigrationStatus::Reverted);
     txn = attachments(world, context, &source.cell, txn, |volume| volume.source_attachment).await?;
-    if crosses && let Ok(history) = world.cell(&target.cell)?.history(context.server).await {
+    if crosses
+        && let Ok(db) = world.cell(&target.cell)
+        && let Ok(history) = db.history(context.server).await
+    {
         txn = txn.merge_actions(context.server, history);
     }
     for (event, place) in host_events(context, &source, &target) {
