@@ -1,10 +1,10 @@
-//! An actor's address that outlives the actor: its supervisor puts the successor's in.
+//! An actor's address that outlives the actor: the supervisor replaces it by the successor's.
 
 use std::sync::{Arc, RwLock};
 
 use actix::{Actor, Addr};
 
-/// Shared by all who talk to the actor.
+/// A shared address of an actor.
 pub struct Address<A: Actor> {
     current: Arc<RwLock<Addr<A>>>,
 }
@@ -16,18 +16,18 @@ impl<A: Actor> Clone for Address<A> {
 }
 
 impl<A: Actor> Address<A> {
-    /// Of a running actor.
+    /// Wraps the address of a running actor.
     pub fn new(address: Addr<A>) -> Address<A> {
         Address { current: Arc::new(RwLock::new(address)) }
     }
 
-    /// From now on every clone leads to the successor.
+    /// Leads all clones to the successor.
     pub fn replace(&self, successor: Addr<A>) {
-        // A panic cannot leave half an address behind, so a poisoned lock holds a good one.
+        // A panic cannot leave half an address, so the value in a poisoned lock is good.
         *self.current.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = successor;
     }
 
-    /// Where to send now.
+    /// Returns the present address.
     pub fn get(&self) -> Addr<A> {
         self.current.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }

@@ -1,5 +1,5 @@
-//! What the scheduler and the hosts are told of the world: host states from the cells' records and the API database,
-//! server groups from the API database alone, and who may run a guest.
+//! Answers questions of the scheduler and the hosts: host states from the cells' records and the API database, server groups from the API
+//! database, and which host may run a guest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::services::Service;
 use crate::domain::server_group::ServerGroup;
 
-/// Reads what others ask about hosts and owners.
+/// Reads host states, groups and owners.
 #[derive(Clone)]
 pub struct HostFacts {
     pub api: ApiDb,
     pub operations: Operations,
-    /// All but cell0.
+    /// Without cell0.
     pub cells: Vec<CellHandle>,
-    /// How long one cell may take.
+    /// The time limit of one cell.
     pub patience: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! What operators see of a saga: its journal folded into steps, how far it is, and what it owes. The HTTP resource
-//! `/ops/v1/migrations` and the command line show the same values.
+//! A saga as operators see it: its tries, its progress and its debts. The HTTP resource `/ops/v1/migrations` and the command line show the
+//! same values.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::domain::saga_state::SagaState;
 /// One try of one side of a step.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StepView {
-    /// The journal's number of the entry that began it.
+    /// The journal's number of the entry that began the try.
     pub seq: i64,
     pub step: String,
     /// `act` or `undo`.
@@ -26,16 +26,16 @@ pub struct StepView {
     pub ended_at: Option<DateTime<Utc>>,
 }
 
-/// An undo or a clean-up that is still owed.
+/// An undo or a clean-up that is owed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DebtView {
     pub step: String,
     /// `act` or `undo`.
     pub side: String,
-    /// Why it could not be done.
+    /// The reason of the last failure.
     pub reason: String,
     pub tries: i64,
-    /// Paying it fails for good: an operator must look.
+    /// True if the participant refuses it, so that an operator must look.
     pub needs_operator: bool,
     pub since: DateTime<Utc>,
 }
@@ -45,28 +45,28 @@ pub struct DebtView {
 pub struct MigrationView {
     pub uuid: Uuid,
     pub server: Uuid,
-    /// What kind of saga it is (`resize`, `confirm`, …).
+    /// The kind of the saga (`resize`, `confirm`, …).
     pub saga: String,
     /// `running`, `done`, `unwinding`, `unwound` or `needs_operator`.
     pub state: String,
-    /// Why this release cannot go on with it.
+    /// The reason why this release cannot go on with the saga.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The step at hand.
     pub step: String,
-    /// Percent of its steps that are done and not undone.
+    /// The percentage of steps that are done and not undone.
     pub progress: u8,
     pub debts: Vec<DebtView>,
     pub started_at: DateTime<Utc>,
     pub updated_at: DateTime<Utc>,
-    /// In the journal's order; only when one migration is asked for.
+    /// In the journal's order. Filled only if one migration is asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<Vec<StepView>>,
 }
 
 impl MigrationView {
-    /// The view of a saga. `debts` may be those of all sagas; `steps_in_table` is the length of its table, and `copied` the bytes
-    /// moved and in all by the step at hand, if it copies.
+    /// Makes the view of a saga. `debts` may be those of all sagas. `steps_in_table` is the length of its table. `copied` has the moved
+    /// bytes and all bytes of the step at hand, if it copies.
     pub fn of(
         saga: &SagaRecord,
         entries: &[JournalEntry],
@@ -91,12 +91,12 @@ impl MigrationView {
         }
     }
 
-    /// The same with its steps.
+    /// Returns the view with its tries.
     pub fn with_steps(self, entries: &[JournalEntry]) -> MigrationView {
         MigrationView { steps: Some(steps_of(entries)), ..self }
     }
 
-    /// True when nothing more happens by itself but the payment of debts.
+    /// True if nothing happens any more except the payment of debts.
     pub fn is_over(&self) -> bool {
         !matches!(self.state.as_str(), "running" | "unwinding")
     }
@@ -115,8 +115,8 @@ impl From<&Debt> for DebtView {
     }
 }
 
-/// Folds a journal into tries: each `begun` entry with the entry that ended it. One whose runner died before it could say how
-/// it ended reads as `unknown`, without an end.
+/// Folds a journal into tries: each `begun` entry with the entry that ended it. A try whose runner died before its end reads as `unknown`,
+/// without an end.
 pub fn steps_of(entries: &[JournalEntry]) -> Vec<StepView> {
     let mut steps: Vec<StepView> = Vec::new();
     let mut open = false;
@@ -157,7 +157,7 @@ fn begun(entry: &JournalEntry) -> StepView {
     }
 }
 
-/// The operators' word for how a try ended: why the saga then went for another candidate, or forward again, is in the error.
+/// Returns the operators' word for the end of a try. The error says why the saga went on to another candidate, or forward again.
 fn outcome(event: &str) -> &'static str {
     match event {
         "ok" => "ok",

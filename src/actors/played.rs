@@ -1,5 +1,5 @@
-//! A world for tests of the actors that run sagas: databases in memory, the embedded services, and one host, played by the
-//! test through the messages that a real host takes.
+//! A world for tests of the actors that run sagas: databases in memory, the embedded services, and one host. The test plays the host
+//! through the messages of a real host.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -40,20 +40,20 @@ use crate::virt::{HostUnreachable, Hosts};
 pub(super) const HOST: &str = "host1";
 const CELL: &str = "cell1";
 
-/// A request that has reached the played host.
+/// A request that has arrived at the played host.
 pub(super) struct Asked {
     pub request: HostRequest,
     reply: oneshot::Sender<Result<HostReply, HostUnreachable>>,
 }
 
 impl Asked {
-    /// The host does it.
+    /// Answers that the host has done the request.
     pub fn done(self) {
-        // Whoever asked may be dead by now.
+        // The sender may be dead by now.
         let _ = self.reply.send(Ok(HostReply::Done));
     }
 
-    /// The host cannot do it.
+    /// Answers that the host cannot do the request.
     pub fn refused(self, reason: &str) {
         let _ = self.reply.send(Ok(HostReply::Refused { reason: reason.into() }));
     }
@@ -82,7 +82,7 @@ impl Hosts for PlayedHost {
     }
 }
 
-/// These tests move nothing, so nothing is to be chosen.
+/// No test here moves a server, so no host is to be chosen.
 struct NoHosts;
 
 #[async_trait]
@@ -105,12 +105,12 @@ impl Notifications for Silent {
     }
 }
 
-/// The world, and the test's side of its host.
+/// The world, with the test's part of its host.
 pub(super) struct Played {
     pub world: Arc<World>,
     /// The health of the cell.
     pub health: CellHealth,
-    /// What the host says of its guests.
+    /// The guests that the host reports.
     pub guests: Arc<Mutex<Vec<GuestReport>>>,
     asked: mpsc::UnboundedReceiver<Asked>,
     _dir: tempfile::TempDir,
@@ -120,7 +120,7 @@ pub(super) async fn play() -> Played {
     play_leased(LEASE).await
 }
 
-/// With leases of this length.
+/// Makes a world with leases of this length.
 pub(super) async fn play_leased(lease: Duration) -> Played {
     let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
     let dir = tempfile::tempdir().unwrap();
@@ -168,7 +168,7 @@ fn node(env: &Env) -> ComputeNode {
 }
 
 impl Played {
-    /// A server on the host, in a state, owned by the host.
+    /// Makes a server on the host, which owns its guest.
     pub async fn server(&self, vm_state: VmState) -> Uuid {
         let (world, server) = (&self.world, self.world.env.uuid());
         let flavor = Flavor { id: "1".into(), name: "small".into(), vcpus: 1, memory_mb: 512, root_gb: 1, ..Flavor::default() };
@@ -208,29 +208,29 @@ impl Played {
         server
     }
 
-    /// The highest fence given out for a server.
+    /// Returns the server's highest fence.
     pub async fn fence(&self, server: Uuid) -> Fence {
         let row = self.world.operations.ownership(server).await.unwrap().unwrap();
         Fence { server, epoch: row.epoch, attempt: row.attempt }
     }
 
-    /// The server's record.
+    /// Returns the server's record.
     pub async fn record(&self, server: Uuid) -> Instance {
         self.world.cells[CELL].db.instance(server).await.unwrap()
     }
 
-    /// A request of a user to do something with a server.
+    /// Makes the context of a user's request for a server.
     pub fn context(&self, server: Uuid, request: Request) -> Context {
         let caller = RequestContext { user_id: "alice".into(), project_id: "demo".into(), ..RequestContext::default() };
         Context::new(self.world.env.uuid(), caller, server, request)
     }
 
-    /// The next request that reaches the host.
+    /// Returns the next request that arrives at the host.
     pub async fn asked(&mut self) -> Asked {
         tokio::time::timeout(Duration::from_secs(20), self.asked.recv()).await.expect("the host was not asked").unwrap()
     }
 
-    /// What the host says of a guest of its own.
+    /// Sets the host's report of a guest.
     pub fn guest(&self, server: Uuid, power_state: PowerState) -> GuestReport {
         GuestReport {
             server,

@@ -1,5 +1,5 @@
-//! The root of the supervision tree: starts everything in order and supervises it. Past a child's restart intensity the
-//! failure has nowhere to go but up: the process ends, and the journal is what its successor goes on from.
+//! The root of the supervision tree. It starts all actors in order and supervises them. If a child dies more often than its intensity
+//! allows, the process ends, and its successor goes on from the journal.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ pub struct CellStart {
     pub db: CellDb,
     pub dir: PathBuf,
     pub hosts: Vec<HostSpec>,
-    /// Its database does not answer yet.
+    /// Set if the database does not answer yet.
     pub silent: Option<Silent>,
 }
 
@@ -58,10 +58,10 @@ impl CellStart {
     }
 }
 
-/// Puts something in front of what it is given.
+/// Wraps a participant.
 pub type Wrap<T> = Arc<dyn Fn(Arc<T>) -> Arc<T> + Send + Sync>;
 
-/// What stands between sagas and those whom they address: nothing in a service; in a simulation the messages' delays and losses.
+/// Wrappers between sagas and the participants that they address. A service has none; a simulation delays and loses messages there.
 #[derive(Clone, Default)]
 pub struct Between {
     pub hosts: Option<Wrap<dyn Hosts>>,
@@ -75,12 +75,12 @@ fn wrapped<T: ?Sized>(wrap: Option<&Wrap<T>>, inner: Arc<T>) -> Arc<T> {
     }
 }
 
-/// Everything that the tree is made of.
+/// The parts of the tree.
 #[derive(Clone)]
 pub struct Parts {
     pub env: Env,
     pub api: ApiDb,
-    /// cell0 among them.
+    /// Includes cell0.
     pub cells: Vec<CellStart>,
     pub images: Arc<dyn ImageService>,
     pub network: Arc<dyn NetworkService>,
@@ -96,14 +96,14 @@ pub struct Parts {
     pub periodic: PeriodicOptions,
     /// The controller that holds operations.
     pub controller: Controller,
-    /// How long one cell may take to tell of its hosts.
+    /// The time within which one cell reports its hosts.
     pub cell_patience: Duration,
     pub between: Between,
-    /// May be armed before the tree starts, so that what it resumes meets the plan too.
+    /// The faults of an experiment. They may be armed before the tree starts, so that resumed operations meet them, too.
     pub faults: FaultPoints,
 }
 
-/// Why the tree does not start.
+/// The reason why the tree does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("the scheduler's configuration: {0}")]
@@ -112,44 +112,44 @@ pub enum StartError {
     Notifier(#[from] std::io::Error),
 }
 
-/// The running tree, as those outside it hold it. Cheap to clone.
+/// A handle of the running tree. Cheap to clone.
 #[derive(Clone)]
 pub struct Tree {
     pub world: Arc<World>,
-    /// cell0 among them.
+    /// Includes cell0.
     pub cells: Vec<CellHandle>,
     pub conductor: ConductorHandle,
     pub notifier: NotifierHandle,
     pub faults: FaultPoints,
-    /// Every supervised actor.
+    /// All supervised actors.
     pub roster: Roster,
     root: Addr<Root>,
     failed: Failed,
 }
 
-/// Why the root cannot go on, once it cannot.
+/// Set when the root cannot go on: the reason.
 #[derive(Clone)]
 struct Failed(Arc<watch::Sender<Option<String>>>);
 
 impl Tree {
-    /// Ends every actor in good order: what is in flight stays in the journal.
+    /// Ends all actors in good order. Operations in flight stay in the journal.
     pub fn stop(&self) {
         self.root.do_send(Shutdown);
     }
 
-    /// Waits until one of the root's own children has died too often, and says why. The process must end then: its successor
-    /// goes on from the journal.
+    /// Waits until a child of the root has died too often, and returns the reason. The process must end then; its successor goes on from
+    /// the journal.
     pub async fn failed(&self) -> String {
         let mut failed = self.failed.0.subscribe();
         match failed.wait_for(Option::is_some).await {
             Ok(reason) => reason.clone().unwrap_or_default(),
-            // Not while this tree holds the sender.
+            // The tree holds the sender, so the channel does not close here.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Every supervised actor, with what it has at work: a host's requests, a conductor's operations. actix does not tell how
-    /// many messages wait in a mailbox, so for the others it is not known.
+    /// Returns all supervised actors with their work: a host's requests, a conductor's operations. None for other actors, because actix
+    /// does not tell the length of a mailbox.
     pub fn actors(&self) -> Vec<(Listed, Option<usize>)> {
         let at_work = |name: &str| match name.split_once('/') {
             Some((cell, host)) => self.cell(cell).and_then(|cell| cell.hosts.at_work(host)),
@@ -158,13 +158,13 @@ impl Tree {
         self.roster.all().into_iter().map(|listed| (listed.clone(), at_work(&listed.name))).collect()
     }
 
-    /// A cell by name.
+    /// Returns the cell with this name.
     pub fn cell(&self, name: &str) -> Option<&CellHandle> {
         self.cells.iter().find(|cell| cell.name == name)
     }
 }
 
-/// Starts everything; operations that the journal holds go on at once.
+/// Starts all actors. Operations in the journal go on at once.
 pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     let faults = parts.faults.clone();
     let operations = Operations::new(parts.api.db().clone()).leased_for(parts.controller.lease);
@@ -227,14 +227,14 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     root.send(Describe).await.map_err(|error| StartError::Notifier(std::io::Error::other(error)))
 }
 
-/// How operators learn that a service of this process lives; none without cell0, which keeps the records.
+/// Returns the report by which operators see that a service of this process lives. None without cell0, which keeps the records.
 fn report_of(parts: &Parts, cells: &[CellHandle], binary: &'static str) -> Option<ServiceReport> {
     let cell0 = cells.iter().find(|cell| cell.name == CELL0)?.clone();
     let (interval, deadline) = (parts.cell_options.heartbeat, parts.cell_options.database_deadline);
     Some(ServiceReport { env: parts.env.clone(), cell0, host: parts.controller.name.clone(), binary, interval, deadline })
 }
 
-/// What sagas work with.
+/// Makes the world of the sagas.
 fn world_of(
     parts: &Parts,
     operations: Operations,
@@ -262,7 +262,7 @@ fn spec<A: Actor>(name: &str, factory: impl Fn(super::supervision::DeathGuard) -
     ChildSpec { name: name.to_owned(), intensity: Intensity::default(), factory: Box::new(factory) }
 }
 
-/// The hosts of all cells, behind one door.
+/// Returns the hosts of all cells.
 fn hosts_of(cells: &[CellHandle]) -> CellHosts {
     let hosts = CellHosts::default();
     for cell in cells {
@@ -271,7 +271,7 @@ fn hosts_of(cells: &[CellHandle]) -> CellHosts {
     hosts
 }
 
-/// Starts the first conductor and those beside it.
+/// Starts the conductors.
 fn start_conductors(parts: &Parts, first: ConductorParts, children: &mut Children<Conductor>) -> ConductorHandle {
     let mut start = |parts: ConductorParts| {
         let for_lives = parts.clone();
@@ -283,7 +283,7 @@ fn start_conductors(parts: &Parts, first: ConductorParts, children: &mut Childre
     ConductorHandle::new(first, others.into_iter().map(start))
 }
 
-/// Whom cells ask and tell.
+/// The receivers of what cells ask and report.
 struct CellsHeardBy {
     oracle: Arc<dyn OwnershipOracle>,
     notifications: Arc<dyn Notifications>,
@@ -299,7 +299,7 @@ fn start_cells(
 ) -> Children<Cell> {
     let mut children = Children::new(obituaries).listed(roster, "");
     for (cell, handle) in parts.cells.iter().zip(handles) {
-        // At once, so that the conductor waits for them.
+        // At once, because the conductor waits for starting hosts.
         cell.hosts.iter().for_each(|host| handle.hosts.starting(&host.name));
         let cell_parts = CellParts {
             env: parts.env.clone(),
@@ -324,7 +324,7 @@ fn start_cells(
 #[rtype(result = "Tree")]
 struct Describe;
 
-/// The actor.
+/// The root actor.
 struct Root {
     tree: Tree,
     notifiers: Children<Notifier>,
@@ -368,7 +368,7 @@ impl Handler<ChildDied> for Root {
     }
 }
 
-/// Tells all who talk to the child of its successor; what is left when it died too often.
+/// Publishes the address of a child's successor. If the child died too often, ends the tree.
 fn replace<A: Actor>(verdict: Verdict<A>, address: Option<&Address<A>>) -> Option<Escalated> {
     match verdict {
         Verdict::Nothing | Verdict::Died => None,
@@ -385,7 +385,7 @@ fn replace<A: Actor>(verdict: Verdict<A>, address: Option<&Address<A>>) -> Optio
 impl Handler<Escalated> for Root {
     type Result = ();
 
-    /// One host that cannot live is left down by its cell; the rest of the cloud goes on.
+    /// The cell leaves a host down that dies too often; the rest of the cloud goes on.
     fn handle(&mut self, escalated: Escalated, _: &mut Self::Context) {
         log::error!(child = escalated.name.as_str(); "{}", escalated.reason);
     }
@@ -395,7 +395,7 @@ impl Handler<Shutdown> for Root {
     type Result = ();
 
     fn handle(&mut self, _: Shutdown, ctx: &mut Self::Context) {
-        // Children end when what holds them is dropped; in flight is only what the journal knows.
+        // Children end when their holder is dropped. Only the journal knows the operations in flight then.
         ctx.stop();
     }
 }

@@ -1,6 +1,6 @@
-//! How operators learn that the conductors and the scheduler of a process live: each reports while it works, and cell0 keeps the
-//! moment, where `os-services` reads it beside the compute services of the other cells. The conductors of one process are one
-//! service. An actor that stands still does not report, and its service is down when none has reported for too long.
+//! Reports to operators that the conductors and the scheduler of a process live. Each reports while it works; cell0 keeps the time of the
+//! last report, and `os-services` shows it beside the compute services of the other cells. All conductors of a process are one service. An
+//! actor that stands still does not report, and a service without a report for too long is down.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::db::cell::CellTxn;
 use crate::db::cell::services::{SERVICE_VERSION, Service};
 use crate::env::Env;
 
-/// The binary of conductors.
+/// The binary's name of conductors.
 pub const CONDUCTOR: &str = "nova-conductor";
-/// The binary of schedulers.
+/// The binary's name of schedulers.
 pub const SCHEDULER: &str = "nova-scheduler";
 
 /// Keeps a service's record fresh.
@@ -25,14 +25,14 @@ pub struct ServiceReport {
     /// The process's name.
     pub host: String,
     pub binary: &'static str,
-    /// How often it reports.
+    /// The pause between two reports.
     pub interval: Duration,
-    /// How long the database may take.
+    /// The time limit of a write.
     pub deadline: Duration,
 }
 
 impl ServiceReport {
-    /// Reports now, and from now on as long as the actor works.
+    /// Reports now, and again at intervals as long as the actor works.
     pub fn keep<A: Actor<Context = Context<A>>>(&self, ctx: &mut Context<A>) {
         let (now, later) = (self.clone(), self.clone());
         ctx.run_later(Duration::ZERO, move |_, ctx| now.beat(ctx));

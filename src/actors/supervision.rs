@@ -1,10 +1,9 @@
-//! Supervision of actors. actix's own supervisor does not survive a panic, so a child carries a
-//! [`DeathGuard`] that reports every kind of its death to the parent, and the parent starts a successor by a factory, at
-//! most so often; past that the failure moves up as [`Escalated`]. A child of which only its parent knows how to go on (a
-//! migration, whose successor needs a lease) is started once; its death is the parent's to answer.
+//! Supervision of actors. actix's own supervisor does not survive a panic. So each child carries a [`DeathGuard`], which reports every kind
+//! of death to the parent, and the parent starts a successor by a factory. After too many deaths the failure moves up as [`Escalated`]. A
+//! migration's successor needs a lease, so its parent starts it once and decides itself what follows its death.
 //!
-//! A supervised actor has no `stopping` or `stopped` hook that could panic: actix runs them again while it unwinds, and a
-//! second panic there ends the process.
+//! A supervised actor has no `stopping` or `stopped` hook that could panic: actix runs these hooks again while it unwinds, and a second
+//! panic ends the process.
 //!
 //! A parent holds [`Children`], implements `Handler<ChildDied>` by [`Children::on_death`], and acts on the [`Verdict`].
 
@@ -21,15 +20,15 @@ use tokio::time::Instant;
 
 pub use roster::{Listed, Pause, Roster, stand_still, stand_still_with};
 
-/// A child's obituary, sent by its guard.
+/// The report of a child's death, sent by its guard.
 #[derive(Message, Clone, PartialEq, Eq, Debug)]
 #[rtype(result = "()")]
 pub struct ChildDied {
     /// The child's name.
     pub name: String,
-    /// Which of its lives ended; an obituary of an earlier life changes nothing.
+    /// The life that ended. A report about an earlier life changes nothing.
     pub incarnation: u64,
-    /// It had said that its work was done.
+    /// True if the child had reported that its work was done.
     pub finished: bool,
 }
 
@@ -37,9 +36,9 @@ pub struct ChildDied {
 #[derive(Message, Clone, PartialEq, Eq, Debug)]
 #[rtype(result = "()")]
 pub struct Escalated {
-    /// The child's name, with its parent's before it where one reports for another (`cell1/host2`).
+    /// The child's name. A report for a grandchild has the parent's name first: `cell1/host2`.
     pub name: String,
-    /// A sentence for the log and the operator.
+    /// The reason, as a sentence for the log and the operator.
     pub reason: String,
 }
 
@@ -48,27 +47,27 @@ pub struct Escalated {
 #[rtype(result = "()")]
 pub struct Shutdown;
 
-/// What a supervised actor obeys beside its own messages.
+/// The messages that a supervised actor obeys beside its own.
 pub trait Supervised: Actor<Context = Context<Self>> + Handler<Shutdown> + Handler<Pause> {}
 
 impl<A: Actor<Context = Context<A>> + Handler<Shutdown> + Handler<Pause>> Supervised for A {}
 
-/// Lives inside a child; when the child goes, for whatever reason, the parent learns of it.
+/// A part of a child. When the child ends for any reason, the guard tells the parent.
 pub struct DeathGuard {
     name: String,
     incarnation: u64,
     finished: bool,
-    /// Weak: a child must not keep its parent alive.
+    /// Weak, because a child must not keep its parent alive.
     parent: WeakRecipient<ChildDied>,
 }
 
 impl DeathGuard {
-    /// The work is done: the death that follows is no failure.
+    /// Notes that the work is done, so that the death that follows is no failure.
     pub fn finish(&mut self) {
         self.finished = true;
     }
 
-    /// The child's name.
+    /// Returns the child's name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -77,65 +76,65 @@ impl DeathGuard {
 impl Drop for DeathGuard {
     fn drop(&mut self) {
         if let Some(parent) = self.parent.upgrade() {
-            // Past the mailbox's bound on purpose: an obituary must not be lost.
+            // `do_send` ignores the mailbox's bound, because a report of a death must not be lost.
             parent.do_send(ChildDied { name: self.name.clone(), incarnation: self.incarnation, finished: self.finished });
         }
     }
 }
 
-/// How often a child may be restarted: at most `max` times within `within`.
+/// The limit of restarts of a child: `max` within `within`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Intensity {
-    /// Restarts allowed.
+    /// The number of allowed restarts.
     pub max: usize,
-    /// The time over which they are counted.
+    /// The time in which restarts are counted.
     pub within: Duration,
 }
 
 impl Default for Intensity {
-    /// Five restarts a minute.
+    /// Five restarts in a minute.
     fn default() -> Intensity {
         Intensity { max: 5, within: Duration::from_secs(60) }
     }
 }
 
-/// How to start a child. The factory puts the guard into the actor and starts it, on whichever arbiter it likes.
+/// The way to start a child. The factory puts the guard into the actor and starts it on an arbiter of its choice.
 pub struct ChildSpec<A: Actor> {
     /// Unique among its siblings.
     pub name: String,
-    /// How often it may be restarted.
+    /// The limit of restarts.
     pub intensity: Intensity,
-    /// Starts one life of it.
+    /// Starts one life.
     pub factory: Box<dyn Fn(DeathGuard) -> Addr<A>>,
 }
 
-/// What became of a child that died.
+/// The result of a child's death.
 pub enum Verdict<A: Actor> {
-    /// It had finished, or was stopped by its parent, or this is an obituary of an earlier life: nothing is to be done.
+    /// Nothing is to be done: the child had finished, its parent stopped it, or the report is about an earlier life.
     Nothing,
-    /// A child that was started once died; it is forgotten, and what comes next is the parent's to decide.
+    /// A child that is started once died and is forgotten. The parent decides what follows.
     Died,
     /// A successor runs.
     Restarted(Addr<A>),
-    /// It died too often; it is forgotten, and the parent reports it to its own parent.
+    /// The child died too often and is forgotten. The parent reports that to its own parent.
     TooOften(Escalated),
 }
 
 struct Child<A: Actor> {
     addr: Addr<A>,
     incarnation: u64,
-    /// None for a child that was started once.
+    /// None for a child that is started once.
     restarts: Option<Restarts<A>>,
 }
 
-/// How a child is started again, and when that was.
+/// The factory and the times of a child's restarts.
 struct Restarts<A: Actor> {
     spec: ChildSpec<A>,
     at: VecDeque<Instant>,
 }
 
 impl<A: Actor> Restarts<A> {
-    /// Counts one more death; the reason when that is too many.
+    /// Counts a death. Returns the reason if the limit is exceeded.
     fn another(&mut self) -> Result<(), String> {
         let now = Instant::now();
         let Intensity { max, within } = self.spec.intensity;
@@ -150,25 +149,25 @@ impl<A: Actor> Restarts<A> {
     }
 }
 
-/// The children of one kind that an actor supervises. Holds their addresses, so none ends for want of one; when it is
-/// dropped (its owner died) it asks them all to shut down.
+/// The children of one kind of an actor. Holds their addresses, so that they live. When it is dropped because its owner died, it asks them
+/// to shut down.
 pub struct Children<A: Supervised> {
     parent: WeakRecipient<ChildDied>,
     children: BTreeMap<String, Child<A>>,
-    /// Never reused, so that an obituary belongs to one life even when a name is.
+    /// Never reused, so a report belongs to one life even if a name is used again.
     lives: u64,
     roster: Roster,
-    /// What stands before their names in it.
+    /// The prefix of the children's names in the roster.
     path: String,
 }
 
 impl<A: Supervised> Children<A> {
-    /// No children yet; obituaries go to `parent`.
+    /// Makes an empty list; reports of deaths go to `parent`.
     pub fn new(parent: WeakRecipient<ChildDied>) -> Children<A> {
         Children { parent, children: BTreeMap::new(), lives: 0, roster: Roster::default(), path: String::new() }
     }
 
-    /// The same, listed in a roster under their names with `path` before each.
+    /// Lists the children in a roster, with `path` before their names.
     pub fn listed(mut self, roster: &Roster, path: &str) -> Children<A> {
         (self.roster, self.path) = (roster.clone(), path.to_owned());
         self
@@ -178,7 +177,7 @@ impl<A: Supervised> Children<A> {
         format!("{}{name}", self.path)
     }
 
-    /// Starts a child. One that runs under the same name is asked to shut down and replaced.
+    /// Starts a child. A running child with this name is asked to shut down, and is replaced.
     pub fn start(&mut self, spec: ChildSpec<A>) -> Addr<A> {
         self.stop(&spec.name);
         let (guard, incarnation) = self.next_life(&spec.name);
@@ -190,7 +189,7 @@ impl<A: Supervised> Children<A> {
         addr
     }
 
-    /// Starts a child that has one life only. One that runs under the same name is asked to shut down and replaced.
+    /// Starts a child that has one life. A running child with this name is asked to shut down, and is replaced.
     pub fn start_once(&mut self, name: &str, start: impl FnOnce(DeathGuard) -> Addr<A>) -> Addr<A> {
         self.stop(name);
         let (guard, incarnation) = self.next_life(name);
@@ -200,7 +199,7 @@ impl<A: Supervised> Children<A> {
         addr
     }
 
-    /// Asks a child to shut down and forgets it. False when there is none of that name.
+    /// Asks a child to shut down, and forgets it. False if no child has this name.
     pub fn stop(&mut self, name: &str) -> bool {
         let Some(child) = self.children.remove(name) else { return false };
         self.roster.ended(&self.path_of(name));
@@ -208,27 +207,27 @@ impl<A: Supervised> Children<A> {
         true
     }
 
-    /// A child's present address.
+    /// Returns a child's present address.
     pub fn get(&self, name: &str) -> Option<&Addr<A>> {
         self.children.get(name).map(|child| &child.addr)
     }
 
-    /// The names of all children, in order.
+    /// Returns the names of all children in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.children.keys().map(String::as_str)
     }
 
-    /// How many there are.
+    /// Returns the number of children.
     pub fn len(&self) -> usize {
         self.children.len()
     }
 
-    /// True when there are none.
+    /// True if there are no children.
     pub fn is_empty(&self) -> bool {
         self.children.is_empty()
     }
 
-    /// Makes all of them stand still for as long as what this gives is kept.
+    /// Makes all children stand still until the returned value is dropped.
     pub fn all_stand_still(&self) -> Vec<oneshot::Sender<()>> {
         let one = |child: &Child<A>| {
             let (resume, until) = oneshot::channel();
@@ -238,7 +237,7 @@ impl<A: Supervised> Children<A> {
         self.children.values().map(one).collect()
     }
 
-    /// Deals with an obituary: starts a successor unless the child had finished, has died too often, or has one life only.
+    /// Handles the report of a death: starts a successor, unless the child had finished, has died too often, or has one life.
     pub fn on_death(&mut self, died: &ChildDied) -> Verdict<A> {
         match self.children.get(&died.name) {
             Some(child) if child.incarnation == died.incarnation => {}

@@ -4,14 +4,14 @@ use super::{CellHandle, HealthReport, Standing};
 use crate::domain::notification::{Event, Notification};
 use crate::saga::notifications::Notifications;
 
-/// Says that the cell went down or came back, unless that was said.
+/// Emits that the cell went down or came back, unless that has been emitted.
 pub(super) async fn announce(handle: &CellHandle, notifications: &dyn Notifications) {
     let Some(HealthReport { standing, since, reason }) = handle.health.unannounced() else { return };
     let (event, state) = if standing == Standing::Up { (Event::CellUp, "up") } else { (Event::CellDown, "down") };
     let fields = serde_json::json!({"uuid": handle.uuid, "name": handle.name, "state": state, "since": since, "reason": reason});
     let notification = Notification {
         operation: handle.uuid,
-        // One notification per change: the moment tells them apart.
+        // One notification per change: the time of the change distinguishes them.
         step: since.to_rfc3339(),
         event,
         publisher_id: format!("nova-conductor:{}", handle.name),

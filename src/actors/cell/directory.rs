@@ -1,5 +1,5 @@
-//! How the hosts of a cell are reached: a handle over the addresses that the cell's actor keeps current, and one over the
-//! directories of all cells for the sagas.
+//! The ways to the hosts of a cell: a handle of the addresses that the cell's actor keeps current, and a handle of all cells' directories
+//! for sagas.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -16,7 +16,7 @@ use crate::actors::compute_host::{Ask, ComputeHost, Crash, Deliver, GuestWrite, 
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::virt::{HostUnreachable, Hosts};
 
-/// The hosts of one cell. Clones share what they know.
+/// The hosts of one cell. Clones share them.
 #[derive(Clone, Default)]
 pub struct HostDirectory {
     hosts: Arc<RwLock<BTreeMap<String, Door>>>,
@@ -25,29 +25,29 @@ pub struct HostDirectory {
 
 #[derive(Clone)]
 enum Door {
-    /// Takes requests, so many at once.
+    /// Takes this many requests at once.
     Open { address: Addr<ComputeHost>, bound: Arc<Semaphore>, most: usize },
-    /// Does not; the reason.
+    /// Takes no requests, for this reason.
     Closed(String),
-    /// Will take some or be closed soon.
+    /// Will take requests, or will be closed, soon.
     Starting,
 }
 
 const STARTING: &str = "its cell is starting";
 
 impl HostDirectory {
-    /// Every host of the cell, in order, and whether it takes requests.
+    /// Returns all hosts of the cell in order, and whether each takes requests.
     pub fn hosts(&self) -> Vec<(String, bool)> {
         let known = self.hosts.read().unwrap_or_else(PoisonError::into_inner);
         known.iter().map(|(name, door)| (name.clone(), door.is_open())).collect()
     }
 
-    /// True while the host takes requests.
+    /// True if the host takes requests.
     pub fn is_alive(&self, host: &str) -> bool {
         self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host).is_some_and(Door::is_open)
     }
 
-    /// Requests that the host has been given and has not answered yet, waiting or at work; none while it takes none.
+    /// Returns the number of the host's requests without an answer, waiting or at work. None while it takes none.
     pub fn at_work(&self, host: &str) -> Option<usize> {
         match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
             Some(Door::Open { bound, most, .. }) => Some(most.saturating_sub(bound.available_permits())),
@@ -55,7 +55,7 @@ impl HostDirectory {
         }
     }
 
-    /// Why a host takes no requests.
+    /// Returns the reason why a host takes no requests.
     pub fn reason(&self, host: &str) -> Option<String> {
         match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
             Some(Door::Closed(reason)) => Some(reason.clone()),
@@ -64,11 +64,11 @@ impl HostDirectory {
         }
     }
 
-    /// Waits until no host is starting any more.
+    /// Waits until no host is starting.
     pub async fn until_started(&self) {
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
-            // From here on no change is missed.
+            // Subscribes before the look, so that no change is missed.
             changed.as_mut().enable();
             let starting = |door: &Door| matches!(door, Door::Starting);
             if !self.hosts.read().unwrap_or_else(PoisonError::into_inner).values().any(starting) {
@@ -78,7 +78,7 @@ impl HostDirectory {
         }
     }
 
-    /// Delivers a request and waits for the reply until the deadline. What has been delivered runs on after it.
+    /// Delivers a request and waits for the reply until the deadline. A delivered request runs on after the deadline.
     pub async fn request(&self, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
         let (address, bound) = self.open(host)?;
         let permit = bound.try_acquire_owned().map_err(|_| HostUnreachable::NotDelivered(format!("host {host} is busy")))?;
@@ -87,7 +87,7 @@ impl HostDirectory {
         wait(host, answer, deadline).await
     }
 
-    /// Asks and waits for the answer until the deadline.
+    /// Delivers a query and waits for the answer until the deadline.
     pub async fn query(&self, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable> {
         let (address, _) = self.open(host)?;
         let (answer, told) = oneshot::channel();
@@ -95,7 +95,7 @@ impl HostDirectory {
         wait(host, told, deadline).await
     }
 
-    /// Lets a running simulated guest write bytes to its disks and volumes; the inner error says why it does not.
+    /// Makes a running simulated guest write bytes to its disks and volumes. The inner error says why it does not.
     pub async fn guest_write(
         &self,
         host: &str,
@@ -109,7 +109,7 @@ impl HostDirectory {
         wait(host, written, deadline).await
     }
 
-    /// The host asks at once for the guests that were interrupted; answered when each runs or may not run now.
+    /// Makes the host ask at once for interrupted guests. Answered when each runs or may not run now.
     pub async fn resume_guests(&self, host: &str, deadline: Duration) -> Result<(), HostUnreachable> {
         let (address, _) = self.open(host)?;
         let (done, resumed) = oneshot::channel();
@@ -117,22 +117,22 @@ impl HostDirectory {
         wait(host, resumed, deadline).await
     }
 
-    /// For tests and experiments: the host panics.
+    /// Makes the host panic. For tests and experiments.
     pub fn crash(&self, host: &str) -> Result<(), HostUnreachable> {
         deliver(host, &self.open(host)?.0, Crash)
     }
 
-    /// The host takes requests at this address, at most `bound` at once.
+    /// Notes that the host takes at most `bound` requests at once at this address.
     pub(super) fn opened(&self, host: &str, address: Addr<ComputeHost>, bound: usize) {
         self.set(host, Door::Open { address, bound: Arc::new(Semaphore::new(bound)), most: bound });
     }
 
-    /// The host takes no requests.
+    /// Notes that the host takes no requests.
     pub(super) fn closed(&self, host: &str, reason: &str) {
         self.set(host, Door::Closed(reason.to_owned()));
     }
 
-    /// The host will take requests soon, or be closed.
+    /// Notes that the host will take requests, or will be closed, soon.
     pub(in crate::actors) fn starting(&self, host: &str) {
         self.set(host, Door::Starting);
     }
@@ -180,7 +180,7 @@ async fn wait<T>(host: &str, answer: oneshot::Receiver<T>, deadline: Duration) -
     }
 }
 
-/// The hosts of all cells. Only controllers have this; no host does.
+/// The hosts of all cells. Only controllers have this, no host does.
 #[derive(Clone, Default)]
 pub struct CellHosts {
     cells: Arc<RwLock<BTreeMap<String, HostDirectory>>>,
@@ -192,12 +192,12 @@ impl CellHosts {
         self.cells.write().unwrap_or_else(PoisonError::into_inner).insert(cell.to_owned(), hosts);
     }
 
-    /// A cell's hosts.
+    /// Returns a cell's hosts.
     pub fn of(&self, cell: &str) -> Option<HostDirectory> {
         self.cells.read().unwrap_or_else(PoisonError::into_inner).get(cell).cloned()
     }
 
-    /// Waits until no host of any cell is starting any more.
+    /// Waits until no host of any cell is starting.
     pub async fn until_started(&self) {
         let cells: Vec<HostDirectory> = self.cells.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
         for hosts in cells {

@@ -1,5 +1,5 @@
-//! A cell's health, as its callers and its actor learn it from calls on its database. After some failures in a row the cell
-//! counts as down and is answered for at once; its actor probes it until it answers again.
+//! A cell's health. Calls on its database tell it to callers and to the cell's actor. After some failures in a row the cell counts as down,
+//! and calls are refused at once; its actor probes it until it answers again.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,28 +12,28 @@ use crate::db::DbError;
 use crate::env::Env;
 use crate::saga::world::KnownHealth;
 
-/// Failures in a row after which a cell counts as down.
+/// The number of failures in a row after which a cell counts as down.
 const FAILURES_MAX: u32 = 3;
 
-/// How a cell stands.
+/// A cell's state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Standing {
-    /// It answers.
+    /// The database answers.
     Up,
-    /// It does not; callers are refused at once.
+    /// The database does not answer; calls are refused at once.
     Down,
-    /// It did not, and is being asked whether it does again; callers are still refused.
+    /// The database did not answer and is being probed; calls are still refused.
     Probing,
 }
 
-/// What is known of a cell.
+/// A cell's state with its reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HealthReport {
-    /// How it stands.
+    /// The state.
     pub standing: Standing,
-    /// Since when it is up, or has not answered.
+    /// The time since which the cell is up, or has not answered.
     pub since: DateTime<Utc>,
-    /// Why it is not up.
+    /// The reason why the cell is not up.
     pub reason: Option<String>,
 }
 
@@ -50,34 +50,34 @@ pub struct CellHealth {
     name: String,
     env: Env,
     state: Arc<Mutex<State>>,
-    /// Told when the cell goes down or comes back.
+    /// Notified when the cell goes down or comes back.
     changed: Arc<Notify>,
 }
 
 struct State {
     report: HealthReport,
-    /// Failures in a row, and the moment of the first.
+    /// The number of failures in a row, and the time of the first.
     failures: u32,
     failing_since: Option<DateTime<Utc>>,
-    /// Since when the standing is that was announced last, if any was.
+    /// The time of the change that was announced last, if any was.
     announced: Option<DateTime<Utc>>,
 }
 
 impl CellHealth {
-    /// Up until calls say otherwise.
+    /// Makes the health of a cell that counts as up.
     pub fn new(name: &str, env: &Env) -> CellHealth {
         let report = HealthReport { standing: Standing::Up, since: env.now(), reason: None };
         let state = State { announced: Some(report.since), report, failures: 0, failing_since: None };
         CellHealth { name: name.to_owned(), env: env.clone(), state: Arc::new(Mutex::new(state)), changed: Arc::default() }
     }
 
-    /// Down from the beginning, which is still to be announced.
+    /// Sets the cell down from the start; the change is still to be announced.
     pub(in crate::actors) fn begin_down(&self, reason: &str) {
         let report = HealthReport { standing: Standing::Down, since: self.env.now(), reason: Some(reason.to_owned()) };
         *self.state() = State { announced: None, failures: FAILURES_MAX, failing_since: Some(report.since), report };
     }
 
-    /// What is known now.
+    /// Returns the present state.
     pub fn report(&self) -> HealthReport {
         self.state().report.clone()
     }
@@ -87,8 +87,8 @@ impl CellHealth {
         self.state().report.standing == Standing::Up
     }
 
-    /// Makes a call on the cell's database and learns from its outcome. Refused at once while the cell is down. In a request
-    /// the request's clock counts too; no answer in time is an unavailable database.
+    /// Calls the cell's database and learns from the outcome. Refused at once while the cell is down. Within a request the request's clock
+    /// counts, too. No answer in time means an unavailable database.
     pub async fn call<T>(&self, patience: Duration, call: impl Future<Output = Result<T, DbError>>) -> Result<T, DbError> {
         let report = self.report();
         if report.standing != Standing::Up {
@@ -116,13 +116,13 @@ impl CellHealth {
         outcome
     }
 
-    /// Why a cell that is down is not asked.
+    /// Returns the reason why a cell that is down is not called.
     fn down(&self, report: &HealthReport) -> String {
         let (since, reason) = (report.since.to_rfc3339_opts(SecondsFormat::Secs, true), report.reason.as_deref().unwrap_or_default());
         format!("cell {} is down since {since}: {reason}", self.name)
     }
 
-    /// Learns from a call's outcome: only an unavailable database speaks against the cell.
+    /// Learns from a call's outcome: only an unavailable database counts as a failure.
     pub fn learn<T>(&self, outcome: &Result<T, DbError>) {
         match outcome {
             Err(DbError::Unavailable { reason, .. }) => self.failed(reason),
@@ -130,7 +130,7 @@ impl CellHealth {
         }
     }
 
-    /// Asks a cell that is down whether it is back, and one that has begun to fail whether it is down.
+    /// Probes a cell that is down, and a cell that has begun to fail.
     pub(in crate::actors) async fn probe(&self, deadline: Duration, call: impl Future<Output = Result<(), DbError>>) {
         {
             let mut state = self.state();
@@ -153,7 +153,7 @@ impl CellHealth {
         self.learn(&outcome);
     }
 
-    /// A probe that was dropped half-way left no verdict.
+    /// A probe that was dropped half-way gave no result.
     pub(super) fn forget_probe(&self) {
         let mut state = self.state();
         if state.report.standing == Standing::Probing {
@@ -161,18 +161,18 @@ impl CellHealth {
         }
     }
 
-    /// The standing that nobody has announced yet.
+    /// Returns the change that has not been announced yet.
     pub(super) fn unannounced(&self) -> Option<HealthReport> {
         let state = self.state();
         (Some(state.report.since) != state.announced).then(|| state.report.clone())
     }
 
-    /// The standing since then has been announced.
+    /// Notes that this change has been announced.
     pub(super) fn announced(&self, since: DateTime<Utc>) {
         self.state().announced = Some(since);
     }
 
-    /// Waits until the cell goes down or comes back; for one waiter, which misses none that came before it waits.
+    /// Waits until the cell goes down or comes back. For one waiter, which misses no change before its wait.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
     }

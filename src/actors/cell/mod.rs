@@ -1,7 +1,7 @@
-//! One cell: it supervises its compute hosts, keeps the directory through which they are reached, watches its database's
-//! health and records in it when each host was seen.
+//! One cell. It supervises its compute hosts, keeps the directory of their addresses, watches its database's health, and records when each
+//! host was seen.
 //!
-//! What must outlive the actor (directory, health, the hosts' sites) is in its [`CellHandle`], which all others hold.
+//! What must outlive the actor (directory, health, the hosts' sites) is in its [`CellHandle`], which the other actors hold.
 
 mod announce;
 mod directory;
@@ -37,33 +37,33 @@ pub use directory::{CellHosts, HostDirectory};
 pub use health::{CellHealth, HealthReport, Standing};
 pub use setup::{CellSetup, Silent};
 
-/// The power of a host goes off, for tests, the demo and experiments: its actor ends, and no guest runs when this is answered.
+/// Cuts the power of a host: its actor ends, and no guest runs when this is answered. For tests, the demo and experiments.
 #[derive(Message, Clone, Debug)]
 #[rtype(result = "Result<(), String>")]
 pub struct PowerOffHost {
-    /// Which.
+    /// The host's name.
     pub host: String,
-    /// Whether the guests that ran may come back with it; without, they stay off until someone starts them.
+    /// If true, the guests that ran may return with the host; else they stay off until they are started.
     pub resume_guests: bool,
 }
 
-/// The power of a host comes back; it asks for its guests. Fine when it is on.
+/// Switches the power of a host on; the host asks for its guests. Does nothing if the host is on.
 #[derive(Message, Clone, Debug)]
 #[rtype(result = "Result<(), String>")]
 pub struct PowerOnHost {
-    /// Which.
+    /// The host's name.
     pub host: String,
 }
 
-/// How hosts get their drivers.
+/// Opens drivers for hosts.
 pub type HypervisorFactory = Arc<dyn Fn(&HostPlace, &Env) -> Result<Arc<dyn Hypervisor>, VirtError> + Send + Sync>;
 
-/// Simulated guests below the host's directory.
+/// Makes simulated guests below the host's directory.
 pub fn simulated_hypervisors() -> HypervisorFactory {
     Arc::new(|place, env| Ok(Arc::new(Simulated::open(&place.guests_dir(), Durability::of(env))?)))
 }
 
-/// Wraps drivers for hosts: a host whose directory is another deployment's gets none.
+/// Wraps a factory of drivers: the directory of another deployment gets none.
 pub fn of_deployment(deployment: Uuid, inner: HypervisorFactory) -> HypervisorFactory {
     Arc::new(move |place, env| {
         belonging::take(place, deployment, Durability::of(env))?;
@@ -74,26 +74,26 @@ pub fn of_deployment(deployment: Uuid, inner: HypervisorFactory) -> HypervisorFa
 /// A host of a cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostSpec {
-    /// Its name, unique over all cells.
+    /// The name, unique over all cells.
     pub name: String,
-    /// What it has, before ratios.
+    /// The capacity before ratios.
     pub capacity: Resources,
 }
 
-/// How a cell behaves.
+/// The options of a cell.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CellOptions {
-    /// How its hosts behave.
+    /// The options of its hosts.
     pub hosts: HostOptions,
-    /// How often a host may be restarted.
+    /// The limit of a host's restarts.
     pub intensity: Intensity,
-    /// After how long a host that died too often is tried again.
+    /// The pause before a host that died too often is started again.
     pub revive_after: Duration,
-    /// How often hosts are recorded as seen.
+    /// The pause between two records that hosts were seen.
     pub heartbeat: Duration,
-    /// How often a database that is down is asked whether it is back.
+    /// The pause between two probes of a database that is down.
     pub probe_interval: Duration,
-    /// How long a call on the database may take before it speaks against the cell.
+    /// The time limit of a call on the database; beyond it the call counts as a failure.
     pub database_deadline: Duration,
 }
 
@@ -110,29 +110,29 @@ impl Default for CellOptions {
     }
 }
 
-/// How the rest of the controller holds a cell: cheap to clone, and good for every life of the cell's actor.
+/// The handle by which the rest of the controller reaches a cell. Cheap to clone, and valid for each life of the cell's actor.
 #[derive(Clone)]
 pub struct CellHandle {
     /// The cell mapping's id.
     pub uuid: Uuid,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its database.
+    /// The database.
     pub db: CellDb,
-    /// Its database's health.
+    /// The database's health.
     pub health: CellHealth,
-    /// Its hosts.
+    /// The hosts.
     pub hosts: HostDirectory,
     kept: Arc<Mutex<Kept>>,
 }
 
-/// What one life of the actor leaves to the next.
+/// The state that one life of the actor leaves to the next.
 #[derive(Default)]
 struct Kept {
     sites: BTreeMap<String, Arc<HostSite>>,
     powered_off: BTreeSet<String>,
     actor: Option<WeakAddr<Cell>>,
-    /// What the start has left to do in the cell's database.
+    /// The work of a start that the cell's database still lacks.
     setup: Option<Arc<dyn CellSetup>>,
 }
 
@@ -142,7 +142,7 @@ impl CellHandle {
         CellRef { uuid: self.uuid, db: self.db.clone(), health: Arc::new(self.health.clone()) }
     }
 
-    /// A cell whose actor has not started.
+    /// Makes the handle of a cell whose actor has not started.
     pub fn new(uuid: Uuid, name: &str, db: CellDb, env: &Env) -> CellHandle {
         let (health, hosts) = (CellHealth::new(name, env), HostDirectory::default());
         CellHandle { uuid, name: name.to_owned(), db, health, hosts, kept: Arc::default() }
@@ -171,7 +171,7 @@ impl CellHandle {
         self.tell(PowerOnHost { host: host.to_owned() }).await
     }
 
-    /// The driver of a host, once the cell has started: for tests and experiments.
+    /// Returns the driver of a host once the cell has started. For tests and experiments.
     pub fn hypervisor(&self, host: &str) -> Option<Arc<dyn Hypervisor>> {
         self.kept().sites.get(host).map(|site| site.hypervisor.clone())
     }
@@ -194,32 +194,32 @@ impl CellHandle {
     }
 }
 
-/// What a cell's actor is made of.
+/// The parts of a cell's actor.
 #[derive(Clone)]
 pub struct CellParts {
-    /// Clock, ids, blocking pool.
+    /// Clock, ids and blocking pool.
     pub env: Env,
-    /// The handle that all others hold.
+    /// The handle that the other actors hold.
     pub handle: CellHandle,
     /// The cell's directory.
     pub dir: PathBuf,
-    /// Its hosts.
+    /// The hosts.
     pub hosts: Vec<HostSpec>,
-    /// How it behaves.
+    /// The options.
     pub options: CellOptions,
-    /// Where images are.
+    /// The image service.
     pub images: Arc<dyn ImageService>,
-    /// Where ports are.
+    /// The network service.
     pub network: Arc<dyn NetworkService>,
-    /// Whom hosts ask after an interruption.
+    /// Answers for interrupted and for forgotten guests.
     pub oracle: Arc<dyn OwnershipOracle>,
-    /// Where drivers come from.
+    /// Opens drivers.
     pub hypervisors: HypervisorFactory,
-    /// Who hears that the cell goes down and comes back.
+    /// Receives notifications of the cell's going down and coming back.
     pub notifications: Arc<dyn Notifications>,
-    /// Who hears of hosts that die too often.
+    /// Receives reports of hosts that die too often.
     pub escalations: Option<Recipient<Escalated>>,
-    /// Where its hosts are listed.
+    /// The roster that lists its hosts.
     pub roster: Roster,
 }
 
@@ -231,7 +231,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// A cell that has not started; `guard` reports its death.
+    /// Makes a cell that has not started; `guard` reports its death.
     pub fn new(parts: CellParts, guard: Option<DeathGuard>) -> Cell {
         Cell { parts, hosts: None, _guard: guard }
     }
@@ -240,7 +240,7 @@ impl Cell {
         self.parts.hosts.iter().find(|spec| spec.name == host)
     }
 
-    /// Starts a host's actor, opening its driver first when no life of this cell has done so.
+    /// Starts a host's actor. Opens its driver first if no life of this cell has done so.
     fn start_host(&mut self, host: String, ctx: &mut Context<Self>) {
         if self.parts.handle.kept().powered_off.contains(&host) {
             self.parts.handle.hosts.closed(&host, "it is powered off");
@@ -258,7 +258,7 @@ impl Cell {
                 }
             }
         };
-        // The mailbox waits: nothing else may start the same host meanwhile.
+        // The mailbox waits, so that no other message starts the same host meanwhile.
         ctx.wait(opening.into_actor(self).map(move |opened, cell, ctx| match opened {
             Ok(site) => cell.begin_host(site),
             Err(error) => {
@@ -300,7 +300,7 @@ impl Cell {
         });
     }
 
-    /// Records the hosts that take requests as seen now, and what their servers use.
+    /// Records the hosts that take requests as seen now, with the use of their servers.
     fn beat(&self, ctx: &mut Context<Self>) {
         let (handle, deadline) = (self.parts.handle.clone(), self.parts.options.database_deadline);
         let notifications = self.parts.notifications.clone();
@@ -309,13 +309,13 @@ impl Cell {
             if let Err(error) = recorded {
                 log::debug!(cell = handle.name.as_str(); "hosts are not recorded as seen: {error}");
             }
-            // Again, if it could not be told when it happened.
+            // Again, because the first try may have failed.
             announce(&handle, &*notifications).await;
         };
         ctx.spawn(beating.into_actor(self));
     }
 
-    /// Tells of every change of the cell's health as long as this life lasts.
+    /// Announces each change of the cell's health during this life.
     fn tell_of_health(&self, ctx: &mut Context<Self>) {
         let (handle, notifications) = (self.parts.handle.clone(), self.parts.notifications.clone());
         let telling = async move {
@@ -328,7 +328,7 @@ impl Cell {
     }
 
     fn probe(&self, ctx: &mut Context<Self>) {
-        // No longer than the first call of a request would get.
+        // Not longer than a request's first call has.
         let (handle, deadline) = (self.parts.handle.clone(), self.parts.options.database_deadline / 2);
         let probing = async move { handle.probe(deadline).await };
         ctx.spawn(probing.into_actor(self));

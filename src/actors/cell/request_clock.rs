@@ -1,7 +1,7 @@
-//! The one clock of a request: however many cells it asks, and however often, all its waiting for cells ends by one deadline.
+//! The clock of a request. However many cells the request asks, and however often, it waits for all of them together until one deadline.
 //!
-//! A call may take half of what is left, so that a cell that hangs always leaves time to ask the others, and a cell that failed
-//! once is not asked again by the same request: what is said of each cell depends on that cell alone.
+//! A call may take half of the time that is left, so that a cell that hangs leaves time for the others. A cell that failed once is not
+//! asked again by the same request: the answer about each cell depends on that cell alone.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// What a call gets even when the time is over: enough for a cell that is well. A request reads on after waiting for something else.
+/// The time of a call after the deadline: enough for a healthy cell. A request may read on after it has waited for something else.
 const LEAST_SHARE: u32 = 20;
-/// A silence of at least this part of the whole speaks against a cell; a shorter one may be due to what others left.
+/// A silence of at least this part of the whole time counts against a cell. A shorter one may be due to the time that other cells took.
 const FAIR_SHARE: u32 = 4;
 
 tokio::task_local! {
@@ -22,31 +22,31 @@ struct RequestClock {
     whole: Duration,
     /// Set by the first call.
     ends: RefCell<Option<Instant>>,
-    /// Cells that failed this request.
+    /// The cells that failed this request.
     failed: RefCell<BTreeSet<String>>,
 }
 
-/// How long a call on a cell may take.
+/// The time limit of a call on a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Allowance {
     pub time: Duration,
-    /// So long that a silence speaks against the cell.
+    /// True if a silence of this time counts against the cell.
     pub fair: bool,
 }
 
-/// Runs a request under a clock of its own: its calls on cells take `whole` together, from the first one on.
+/// Runs a request under a clock of its own. All of its calls on cells take at most `whole` together, from the first call on.
 pub async fn within<T>(whole: Duration, request: impl Future<Output = T>) -> T {
     CLOCK.scope(RequestClock { whole, ends: RefCell::new(None), failed: RefCell::default() }, request).await
 }
 
-/// What a call may take: `patience` where no request's clock runs; none when the cell has failed this request before.
+/// Returns the time limit of a call: `patience` outside a request. None if the cell has failed this request.
 pub(super) fn allowance(cell: &str, patience: Duration) -> Option<Allowance> {
     CLOCK.try_with(|clock| clock.allowance(cell, patience)).unwrap_or(Some(Allowance { time: patience, fair: true }))
 }
 
-/// The cell is not asked again by this request.
+/// Notes that the cell failed this request.
 pub(super) fn failed(cell: &str) {
-    // Outside a request there is nothing to remember it for.
+    // Outside a request there is no clock.
     let _ = CLOCK.try_with(|clock| clock.failed.borrow_mut().insert(cell.to_owned()));
 }
 

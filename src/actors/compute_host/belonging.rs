@@ -1,5 +1,5 @@
-//! A host's directory says to which deployment its guests belong. A controller of another one gets no driver for it, so that
-//! nothing it says can stop, change or remove a guest there.
+//! The deployment to which a host's guests belong, as a file in the host's directory says. A controller of another deployment gets no
+//! driver for the directory, so it cannot stop, change or remove a guest there.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use crate::virt::files::Durability;
 /// The file in the host's directory.
 const NAME: &str = "deployment";
 
-/// Refuses a directory that is another deployment's; one that says nothing may be a host's of an older release. Blocking.
+/// Refuses the directory of another deployment. Accepts a directory without the file: an older release may have made it. Blocking.
 pub fn check(place: &HostPlace, deployment: Uuid) -> Result<(), VirtError> {
     match read(place)? {
         Some(owner) if owner != deployment.to_string() => Err(VirtError::Refused(format!(
@@ -26,7 +26,7 @@ pub fn check(place: &HostPlace, deployment: Uuid) -> Result<(), VirtError> {
     }
 }
 
-/// [`check`], and says in a directory that does not say it yet whose it is, durably. Blocking.
+/// Checks as [`check`] does, and writes the file durably if it is missing. Blocking.
 pub fn take(place: &HostPlace, deployment: Uuid, durability: Durability) -> Result<(), VirtError> {
     check(place, deployment)?;
     if read(place)?.is_none() {

@@ -1,4 +1,4 @@
-//! What each command does to a guest. Every one may be repeated, and copes with an earlier one that was broken off.
+//! The work of each command on a guest. Each command may be repeated, and copes with an earlier try that broke off.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::virt::{GuestRecord, Operation, StopCause};
 
-/// How often a port is looked at while the host waits for its plugging.
+/// The pause between two looks at a port while the host waits for its plugging.
 const PLUG_POLL: Duration = Duration::from_millis(50);
 
 type Outcome = Result<HostReply, CommandError>;
@@ -41,7 +41,7 @@ impl Core {
         }
     }
 
-    /// The guest or what it left, if anything.
+    /// Returns the guest or its leftovers, if there are any.
     pub(super) async fn guest(&self, server: Uuid) -> Result<Option<GuestRecord>, CommandError> {
         self.virt(move |hypervisor| hypervisor.guest(server)).await
     }
@@ -51,7 +51,7 @@ impl Core {
         guest.ok_or_else(|| CommandError::Refused(format!("server {server} has no guest on host {}", self.host())))
     }
 
-    /// Powers off: within `grace` in good order, else by cutting the power. Gives whether it ran before.
+    /// Powers the guest off: in good order within `grace`, else by cutting its power. Returns whether it ran before.
     async fn power_off(&self, admission: &Admission, operation: Uuid, grace: Duration) -> Result<bool, CommandError> {
         let server = admission.fence.server;
         let runs = self.guest(server).await?.is_some_and(|guest| guest.runs());
@@ -64,7 +64,7 @@ impl Core {
         self.virt(move |hypervisor| hypervisor.stop(server, StopCause::Operation(operation), orderly)).await
     }
 
-    /// Plugs the interfaces, waits for the network to say so, and powers on.
+    /// Plugs the interfaces, waits until the network confirms them, and powers the guest on.
     pub(super) async fn power_on(&self, admission: &Admission, guest: GuestRecord) -> Result<(), CommandError> {
         let (server, epoch) = (admission.fence.server, admission.fence.epoch);
         self.plug(admission, &guest.spec.vifs).await?;
@@ -89,7 +89,7 @@ impl Core {
 
     async fn start_guest(&self, admission: &Admission) -> Outcome {
         let guest = self.defined_guest(admission.fence.server).await?;
-        // A running guest too: it then counts as started for this epoch.
+        // Also for a running guest, so that it counts as started for this epoch.
         self.power_on(admission, guest).await?;
         Ok(HostReply::Done)
     }
@@ -124,7 +124,7 @@ impl Core {
             return Err(CommandError::Refused(format!("the guest of server {server} runs")));
         }
         let (asked, env) = (spec.clone(), self.parts.env.clone());
-        // Before the old disks go: what cannot be read is refused, and changes nothing.
+        // Before the old disks go: a refusal changes nothing.
         let owned = self.blocking(move || unsealed(&asked, operation, &env)).await??;
         self.latency(admission, Operation::Define).await?;
         let built = async {
@@ -144,7 +144,7 @@ impl Core {
         let guest = self.guest(server).await?;
         self.power_off(admission, operation, Duration::ZERO).await?;
         for vif in guest.iter().flat_map(|guest| &guest.spec.vifs) {
-            // The binding goes with the guest; a network that does not answer must not keep a guest alive.
+            // The binding goes with the guest. A network that does not answer must not keep a guest alive.
             if let Err(CommandError::Failed(reason) | CommandError::Refused(reason)) = self.unplug(vif.port_id).await {
                 log::warn!(server:% = server, host = self.host(); "port {} stays plugged: {reason}", vif.port_id);
             }
@@ -186,7 +186,7 @@ impl Core {
         Ok(HostReply::Done)
     }
 
-    /// Plugs what is not plugged yet.
+    /// Plugs the interfaces that are not plugged yet.
     async fn plug(&self, admission: &Admission, vifs: &[GuestVif]) -> Result<(), CommandError> {
         for vif in vifs {
             match unless_overtaken(admission, self.parts.network.port(vif.port_id)).await? {

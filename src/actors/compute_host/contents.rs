@@ -1,4 +1,4 @@
-//! A guest's disks against what is known to have been written to them: by their lengths in every report, byte by byte when asked.
+//! Compares a guest's disks with the record of what was written to them: by their lengths in each report, byte by byte on demand.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,12 +11,12 @@ use crate::domain::host_protocol::{DiskCheck, DiskReport, DiskVerdict};
 use crate::virt::Content;
 use crate::virt::written::{Writing, Written};
 
-/// Bytes read in one blocking call: between two, whoever asked may have gone away.
+/// The number of bytes of one blocking read. Between two reads the asker may go away.
 const PIECE: u64 = 8 << 20;
-/// How often a disk is read whose guest is defined anew meanwhile.
+/// The number of tries to read a disk whose guest is defined anew meanwhile.
 const READINGS: usize = 3;
 
-/// How a guest's files are reached.
+/// Reads a guest's files.
 #[async_trait]
 pub(super) trait Reads: Sync {
     /// See [`crate::virt::Hypervisor::contents`].
@@ -43,13 +43,13 @@ fn reason(error: CommandError) -> String {
     }
 }
 
-/// [`Writing::follow`] with the writing given back.
+/// Follows a writing as [`Writing::follow`] does, and returns it.
 pub(super) fn followed(mut writing: Writing, path: &std::path::Path, end: u64) -> (Writing, io::Result<()>) {
     let read = writing.follow(path, end);
     (writing, read)
 }
 
-/// A guest's files as its host reports them.
+/// A guest's files, read by its host.
 pub(super) fn disk_reports(contents: Vec<Content>) -> Vec<DiskReport> {
     let told = contents.into_iter().map(|Content { name, found, written, at_least, .. }| {
         let (from, expected) = written.map_or((0, None), |written| (written.from, Some(written.end)));
@@ -58,11 +58,11 @@ pub(super) fn disk_reports(contents: Vec<Content>) -> Vec<DiskReport> {
     told.collect()
 }
 
-/// Reads every disk of a guest whose content is known.
+/// Reads each disk of a guest whose contents are known.
 pub(super) async fn check_disks(reads: &impl Reads, server: Uuid) -> Result<Vec<DiskCheck>, String> {
     let mut checks = Vec::new();
     for content in reads.contents(server).await? {
-        // A file that is missing or too short is told of by its length.
+        // The length tells of a file that is missing or too short.
         let enough = content.written.as_ref().is_some_and(|written| content.found.is_some_and(|found| found >= written.end));
         if enough {
             checks.push(check_disk(reads, server, content).await?);
@@ -83,7 +83,7 @@ async fn check_disk(reads: &impl Reads, server: Uuid, mut content: Content) -> R
         }
         let now = reads.contents(server).await?.into_iter().find(|now| now.name == name);
         let Some(now) = now else { break };
-        // The record of writes only grows while the guest is the same; a guest that is defined anew has other disks.
+        // The record of writes only grows as long as the guest is the same. A guest that is defined anew has other disks.
         let same = now.life == content.life && now.written.as_ref().is_some_and(|now| now.from == written.from && now.end >= written.end);
         if same {
             let verdict = match read {
@@ -97,7 +97,7 @@ async fn check_disk(reads: &impl Reads, server: Uuid, mut content: Content) -> R
     Ok(DiskCheck { name, bytes, verdict: DiskVerdict::Changing })
 }
 
-/// The part of the file that was written.
+/// Returns the part of the file that was written.
 async fn read(reads: &impl Reads, path: PathBuf, written: &Written) -> Result<io::Result<Written>, String> {
     let mut reading = Writing::at(written.from);
     while reading.end() < written.end {

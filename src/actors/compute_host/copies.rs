@@ -1,5 +1,5 @@
-//! Disks on their way: files read as one stream and written from one, in chunks, each disk with its SHA-256. Plain blocking
-//! readers and writers; `transfer` moves their chunks.
+//! Streams of disks: reads files as one stream and writes files from one, in chunks, with a SHA-256 of each disk. The readers and writers
+//! block; `transfer` moves their chunks.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
@@ -16,12 +16,12 @@ use crate::services::bytes_on_disk::next_chunk;
 use crate::virt::DiskFile;
 use crate::virt::written::{Writing, Written, hex};
 
-/// Reads disks one after another, in chunks: a higher fence is noticed between two.
+/// Reads disks one after another in chunks. Between two chunks a higher fence is noticed.
 pub(super) struct DiskReader {
     waiting: VecDeque<DiskFile>,
     current: Option<OpenDisk>,
     parts: Vec<DiskPart>,
-    /// Of all bytes; needed only when there are several disks.
+    /// The hash over all disks; needed only if there are several.
     all: Option<Sha256>,
 }
 
@@ -43,7 +43,7 @@ impl DiskReader {
         DiskReader { waiting: disks.into(), current: None, parts: Vec::new(), all }
     }
 
-    /// The next bytes with the name of their disk; none after the last disk.
+    /// Returns the next bytes with the name of their disk; none after the last disk.
     pub fn next_chunk(&mut self) -> io::Result<Option<(String, Bytes)>> {
         loop {
             let disk = match &mut self.current {
@@ -70,7 +70,7 @@ impl DiskReader {
         }
     }
 
-    /// What was read, and the SHA-256 of all its bytes in hex. To be called after the last chunk.
+    /// Returns the disks that were read, and the SHA-256 of all bytes in hex. For use after the last chunk.
     pub fn finish(self) -> (DiskManifest, String) {
         let all = match self.all {
             Some(all) => hex(&all.finalize()),
@@ -80,12 +80,12 @@ impl DiskReader {
     }
 }
 
-/// A disk that is to arrive.
+/// An expected disk.
 pub(super) struct Expected {
     pub name: String,
-    /// Unknown for an image without a recorded size.
+    /// None for an image without a recorded size.
     pub size: Option<u64>,
-    /// Unknown for an image without a recorded checksum.
+    /// None for an image without a recorded checksum.
     pub sha256: Option<String>,
 }
 
@@ -95,18 +95,18 @@ impl From<&DiskPart> for Expected {
     }
 }
 
-/// Why arriving disks are not taken.
+/// The reason why arriving disks are refused.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CopyError {
-    /// The bytes are not the ones that were sent.
+    /// The bytes differ from those that were sent.
     #[error("{0}")]
     Mismatch(String),
-    /// The host cannot store them.
+    /// The host cannot store the bytes.
     #[error("cannot store {disk}: {why}", disk = .0, why = inside::of_system(.1))]
     Store(String, io::Error),
 }
 
-/// Writes arriving bytes into the expected disks and verifies each.
+/// Writes arriving bytes to the expected disks, and verifies each disk.
 pub(super) struct DiskWriter {
     dir: PathBuf,
     waiting: VecDeque<Expected>,
@@ -119,7 +119,7 @@ impl DiskWriter {
         DiskWriter { dir, waiting: expected.into(), current: None, arrived: BTreeMap::new() }
     }
 
-    /// Takes the next bytes.
+    /// Writes the next bytes.
     pub fn take(&mut self, mut bytes: &[u8]) -> Result<(), CopyError> {
         while !bytes.is_empty() {
             let Some((expected, disk)) = self.open()? else {
@@ -137,7 +137,7 @@ impl DiskWriter {
         Ok(())
     }
 
-    /// Says that no more bytes come, and gives what was written to each disk.
+    /// Ends the stream, and returns the record of each disk.
     pub fn finish(mut self) -> Result<BTreeMap<String, Written>, CopyError> {
         while self.open()?.is_some() {
             self.close()?;
@@ -146,7 +146,7 @@ impl DiskWriter {
     }
 
     fn open(&mut self) -> Result<Option<(&Expected, &mut OpenDisk)>, CopyError> {
-        // A disk of no bytes is complete as soon as it is open.
+        // An empty disk is complete as soon as it is open.
         while self.current.is_none() {
             let Some(expected) = self.waiting.pop_front() else { return Ok(None) };
             let store = |error| CopyError::Store(expected.name.clone(), error);

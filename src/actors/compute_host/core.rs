@@ -1,5 +1,4 @@
-//! A host's way of obeying: from a request through its lane to a reply. No mailbox here; the actor only carries messages
-//! in and replies out.
+//! Takes a host's request through its lane to a reply. The actor carries messages in and replies out; this file knows no mailbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,28 +20,28 @@ use crate::services::ServiceError;
 use crate::virt::files::Durability;
 use crate::virt::{GuestRecord, Hypervisor, Operation, StopCause, VirtError};
 
-/// The number of servers about which one question asks.
+/// The number of servers in one question.
 const FORGOTTEN_AT_ONCE: usize = 500;
 
-/// What the incarnations of one host share: its place, its driver, and the gate that keeps a dead incarnation's last
-/// blocking calls from overlapping with its successor's first.
+/// The parts that all incarnations of a host share: its place, its driver, and a gate. The gate keeps the last blocking calls of a dead
+/// incarnation from overlapping with the first calls of its successor.
 pub struct HostSite {
-    /// Where it lives.
+    /// The host's place.
     pub place: HostPlace,
-    /// Its driver.
+    /// The host's driver.
     pub hypervisor: Arc<dyn Hypervisor>,
     generation: AtomicU64,
     gate: Arc<RwLock<()>>,
 }
 
 impl HostSite {
-    /// A host's site before its first incarnation.
+    /// Makes the site of a host before its first incarnation.
     pub fn new(place: HostPlace, hypervisor: Arc<dyn Hypervisor>) -> Arc<HostSite> {
         Arc::new(HostSite { place, hypervisor, generation: AtomicU64::new(0), gate: Arc::new(RwLock::new(())) })
     }
 
-    /// Makes every earlier incarnation powerless: it begins no further blocking call, and those that run have ended when
-    /// this returns. Gives the new generation.
+    /// Ends the power of each earlier incarnation: it begins no further blocking call, and its running calls have ended when this returns.
+    /// Returns the new generation.
     pub async fn take_over(&self) -> u64 {
         let generation = self.generation.fetch_add(1, Ordering::SeqCst) + 1;
         drop(self.gate.write().await);
@@ -50,13 +49,13 @@ impl HostSite {
     }
 }
 
-/// Why a command ends without a reply of its own.
+/// The reason why a command ends without a reply of its own.
 pub(super) enum CommandError {
     /// A higher fence cancelled it.
     Overtaken,
-    /// Definitely not done, nothing is left.
+    /// The command is surely not done, and left nothing.
     Refused(String),
-    /// Begun and failed.
+    /// The command began and failed.
     Failed(String),
 }
 
@@ -91,7 +90,7 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// Takes the site over from the incarnation before, reads its memory, and notes that no guest runs.
+    /// Takes the site over from the earlier incarnation, reads its memory, and notes that no guest runs.
     pub async fn start(parts: HostParts) -> Result<Core, String> {
         let generation = parts.site.take_over().await;
         let (site, durability) = (parts.site.clone(), Durability::of(&parts.env));
@@ -111,7 +110,7 @@ impl Core {
         &self.parts.site.place.host
     }
 
-    /// Obeys a request, or answers why not.
+    /// Obeys a request, or answers why it does not.
     pub async fn obey(&self, request: HostRequest) -> HostReply {
         let digest = digest(&request.command);
         loop {
@@ -119,7 +118,7 @@ impl Core {
                 Entry::Answer(reply) => return reply,
                 Entry::Join(mut reply) => {
                     let joined = reply.wait_for(Option::is_some).await.ok().and_then(|reply| reply.clone());
-                    // It ended without a reply: this one takes its place.
+                    // The joined request ended without a reply, so this request runs.
                     if let Some(reply) = joined {
                         return reply;
                     }
@@ -160,7 +159,7 @@ impl Core {
         reply
     }
 
-    /// Commands whose whole effect is in the host's memory: one durable write carries the fence, the effect and the reply.
+    /// Performs a command whose whole effect is in the host's memory: one durable write has the fence, the effect and the reply.
     async fn remember_only(&self, admission: &Admission, fence: Fence, command: &HostCommand) -> Result<HostReply, CommandError> {
         let server = fence.server;
         let before = self.lanes.change_claims(server, |_| ());
@@ -182,7 +181,7 @@ impl Core {
             HostCommand::Fence => HostReply::Stopped { was_running: self.guest(server).await?.is_some_and(|guest| guest.runs()) },
             _ => HostReply::Done,
         };
-        // Whether a guest runs changes without a request, so that answer is never given from memory.
+        // Whether a guest runs changes without a request, so this reply is never repeated from memory.
         if !matches!(command, HostCommand::Fence) {
             admission.remember(&reply);
         }
@@ -194,14 +193,14 @@ impl Core {
         Ok(reply)
     }
 
-    /// Commands with an effect in the world: the fence is durable before it, the reply is remembered after it.
+    /// Performs a command with an effect outside the memory: the fence is durable before it, and the reply is remembered after it.
     async fn act(&self, admission: &Admission, operation: Uuid, command: &HostCommand) -> Result<HostReply, CommandError> {
         let server = admission.fence.server;
         self.raise(server).await?;
         let reply = self.perform(admission, operation, command).await?;
         if admission.remember(&reply) {
-            // A forgotten reply makes the command run again, and all of them may, but for a start: what went off with its host
-            // must not run again because of a request that comes late. Whoever wants it again asks under a new attempt.
+            // A command whose reply is forgotten runs again. All commands may, except a start: a guest that went off with its host must not
+            // run again because of a late request. Another start comes under a new attempt.
             let flush = matches!(command, HostCommand::StartGuest);
             if let Err(CommandError::Failed(reason)) = self.record(server, flush).await {
                 log::warn!(server:% = server, host = self.host(); "a reply is not remembered: {reason}");
@@ -210,7 +209,7 @@ impl Core {
         Ok(reply)
     }
 
-    /// Makes the fence obeyed for the server durable, if it is not.
+    /// Makes the server's fence durable if it is not.
     pub async fn raise(&self, server: Uuid) -> Result<(), CommandError> {
         match self.lanes.memory(server) {
             (_, false) => Ok(()),
@@ -244,7 +243,7 @@ impl Core {
         Ok(self.parts.env.run_blocking(work).await)
     }
 
-    /// One call of the driver.
+    /// Calls the driver.
     pub async fn virt<T, F>(&self, call: F) -> Result<T, CommandError>
     where
         T: Send + 'static,
@@ -254,12 +253,12 @@ impl Core {
         Ok(self.blocking(move || call(&*hypervisor)).await??)
     }
 
-    /// Lets the configured time of an operation pass; a higher fence ends the wait.
+    /// Waits for the operation's configured time. A higher fence ends the wait.
     pub async fn latency(&self, admission: &Admission, operation: Operation) -> Result<(), CommandError> {
         self.wait(admission, self.parts.options.latency(operation)).await
     }
 
-    /// Waits, unless a higher fence overtakes the request.
+    /// Waits for this time. A higher fence ends the wait.
     pub async fn wait(&self, admission: &Admission, time: Duration) -> Result<(), CommandError> {
         if time.is_zero() {
             return Ok(());
@@ -267,8 +266,8 @@ impl Core {
         unless_overtaken(admission, tokio::time::sleep(time)).await
     }
 
-    /// Asks for the guests that ran when the host went away, and starts those that it may run. Those that it may not stay off
-    /// and are asked for again later.
+    /// Asks for the guests that ran when the host went away, and starts those that it may run. The others stay off; the next look asks for
+    /// them again.
     pub async fn resume(&self) {
         let guests = match self.virt(|hypervisor| hypervisor.guests()).await {
             Ok(guests) => guests,
@@ -289,7 +288,7 @@ impl Core {
         }
     }
 
-    /// Forgets the fences of servers that the deployment has forgotten. Keeps those of which it still has a guest.
+    /// Forgets the fences of servers that the deployment has forgotten. Keeps the fence of a server whose guest is here.
     pub async fn forget_servers(&self) {
         let Ok(guests) = self.virt(|hypervisor| hypervisor.guests()).await else { return };
         let present: BTreeSet<Uuid> = guests.into_iter().map(|guest| guest.spec.server).collect();
@@ -307,11 +306,11 @@ impl Core {
     }
 
     async fn resume_guest(&self, fence: Fence) {
-        // Not a command's digest: the reply to one must not stand in for the start, nor the start for a reply.
+        // Differs from a command's digest, so that neither the reply to a command nor this start stands in for the other.
         let admission = match self.lanes.admit(fence, "resume".to_owned()) {
             Entry::Run(admission) => admission,
             Entry::Join(mut other) => {
-                // It is being started already; no reply comes, the channel closes at the end.
+                // Another request starts the guest. No reply comes; the channel closes at the end.
                 let _ = other.wait_for(Option::is_some).await;
                 return;
             }
@@ -339,17 +338,17 @@ impl Core {
     }
 }
 
-/// It ran when its host went away, and nobody has stopped it since.
+/// True if the guest ran when its host went away, and nobody has stopped it since.
 fn was_interrupted(guest: &GuestRecord) -> bool {
     guest.stopped_by == Some(StopCause::HostDown) || !stands(Guard::InterruptedGuest)
 }
 
-/// What a host would know that remembers no fence.
+/// Returns the memory of a host that forgets fences.
 fn forgetful(memories: BTreeMap<Uuid, ServerMemory>) -> BTreeMap<Uuid, ServerMemory> {
     memories.into_iter().map(|(server, memory)| (server, ServerMemory { claims: memory.claims, ..ServerMemory::default() })).collect()
 }
 
-/// Runs `work` to its end unless a higher fence overtakes the request; then the work is dropped where it stands.
+/// Runs `work` to its end. If a higher fence overtakes the request, drops the work.
 pub(super) async fn unless_overtaken<T>(admission: &Admission, work: impl Future<Output = T>) -> Result<T, CommandError> {
     tokio::select! {
         biased;
@@ -358,7 +357,7 @@ pub(super) async fn unless_overtaken<T>(admission: &Admission, work: impl Future
     }
 }
 
-/// A command's name in logs.
+/// Returns a command's name for logs.
 fn name_of(command: &HostCommand) -> String {
     let text = format!("{command:?}");
     text.split([' ', '(']).next().unwrap_or_default().to_owned()

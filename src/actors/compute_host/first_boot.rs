@@ -1,5 +1,5 @@
-//! The configuration that a guest finds at its first boot: its password as the hash that a guest keeps of one itself, its user data
-//! as a checksum (the disk of a simulated guest holds neither), and its files as given.
+//! The configuration that a guest reads at its first boot: its password as a hash, its user data as a checksum because the disk of a
+//! simulated guest holds neither, and its files as given.
 
 use serde_json::{Value, json};
 use sha_crypt::{PasswordHasher, ShaCrypt};
@@ -12,10 +12,10 @@ use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
 use crate::env::Env;
 use crate::virt::written::hex;
 
-/// The guest as its driver shall build it, with nothing sealed. Refused when the seal is of other keys.
+/// Returns the guest's specification without sealed values. Refused if other keys sealed them.
 pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, env: &Env) -> Result<GuestSpec, CommandError> {
     let mut config = spec.config_drive.clone();
-    // A controller of a release that sealed nothing has them in the configuration.
+    // A release without seals has them in the configuration.
     let mut secrets = GuestSecrets::taken_from(&mut config);
     if let Some(sealed) = &spec.sealed {
         let opened = GuestSecrets::opened(sealed, |text| env.unseal(text));
@@ -33,8 +33,8 @@ pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, env: &Env) -> Result<G
     Ok(GuestSpec { config_drive: config, sealed: None, ..spec.clone() })
 }
 
-/// SHA-512 of `crypt(3)`, as in a guest's own `/etc/shadow`. The salt is the operation's, so the same password has another hash next
-/// time.
+/// Returns SHA-512 of `crypt(3)`, as a guest's `/etc/shadow` has it. The salt is the operation's, so a repeated try gives the same hash,
+/// and another operation another one.
 fn crypt(password: &str, salt: &[u8]) -> Result<String, CommandError> {
     let hash = ShaCrypt::default().hash_password_with_salt(password.as_bytes(), salt);
     let hash = hash.map_err(|error| CommandError::Failed(format!("the guest's password cannot be hashed: {error}")))?;

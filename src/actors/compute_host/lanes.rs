@@ -1,6 +1,6 @@
-//! The order of requests on a host: one lane per server. A lane refuses what a higher fence has overtaken, answers a
-//! repeated request with the remembered reply or lets it join the one that runs, and tells running requests that they are
-//! overtaken. Lanes of different servers know nothing of each other but the room they share.
+//! The order of requests on a host, with one lane per server. A lane refuses a request that a higher fence has overtaken. It answers a
+//! repeated request with the remembered reply, or lets it join the running one. It tells running requests when they are overtaken. Lanes of
+//! different servers share only the host's room.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::env::guard::{Guard, stands};
 use crate::virt::written::hex;
 
-/// How far a copy is.
+/// The progress of a copy.
 #[derive(Default)]
 pub(super) struct Progress {
     pub operation: Uuid,
@@ -35,7 +35,7 @@ impl Progress {
 #[derive(Default)]
 struct Lane {
     memory: ServerMemory,
-    /// The fence that is on the disk.
+    /// The fence on the disk.
     recorded: (i64, i64),
     tickets: Vec<Ticket>,
     turn: Arc<tokio::sync::Mutex<()>>,
@@ -58,7 +58,7 @@ struct Ticket {
 
 /// All lanes of a host.
 pub(super) struct Lanes {
-    /// What may be claimed in all.
+    /// The limit of all claims.
     limit: Resources,
     inner: Mutex<Inner>,
 }
@@ -68,17 +68,17 @@ struct Inner {
     next_ticket: u64,
 }
 
-/// What becomes of a request that arrives.
+/// The reception of a request.
 pub(super) enum Entry {
-    /// Its answer is known.
+    /// The reply is known.
     Answer(HostReply),
-    /// The same request runs; its reply will be here, or the channel closes without one.
+    /// The same request runs. Its reply will arrive here, or the channel closes without one.
     Join(watch::Receiver<Option<HostReply>>),
-    /// It is to be run, once it has its turn.
+    /// The request runs as soon as it has its turn.
     Run(Admission),
 }
 
-/// A request's place in its lane, until dropped.
+/// A request's place in its lane, until this is dropped.
 pub(super) struct Admission {
     lanes: Arc<Lanes>,
     id: u64,
@@ -89,7 +89,7 @@ pub(super) struct Admission {
     reply: watch::Sender<Option<HostReply>>,
 }
 
-/// The digest under which a command's reply is remembered. What is sealed is sealed anew by each try, and says nothing of the command.
+/// Returns the digest under which a command's reply is remembered. It leaves out sealed values, because each try seals them anew.
 pub(super) fn digest(command: &HostCommand) -> String {
     let text = match command {
         HostCommand::PrepareGuest { spec } if spec.sealed.is_some() => {
@@ -105,7 +105,7 @@ fn stale((epoch, attempt): (i64, i64)) -> HostReply {
 }
 
 impl Lanes {
-    /// Lanes with the memories read from the disk; `limit` is capacity times ratio.
+    /// Makes lanes with the memories from the disk. `limit` is the capacity times the ratio.
     pub fn new(limit: Resources, memories: BTreeMap<Uuid, ServerMemory>) -> Arc<Lanes> {
         let lane = |memory: ServerMemory| Lane { recorded: memory.fence, memory, ..Lane::default() };
         let lanes = memories.into_iter().map(|(server, memory)| (server, lane(memory))).collect();
@@ -120,7 +120,7 @@ impl Lanes {
         work(self.inner().lanes.entry(server).or_default())
     }
 
-    /// Lets a request in, or answers it.
+    /// Admits a request, or answers it.
     pub fn admit(self: &Arc<Self>, fence: Fence, digest: String) -> Entry {
         let mut inner = self.inner();
         let Inner { lanes, next_ticket } = &mut *inner;
@@ -156,7 +156,7 @@ impl Lanes {
         Entry::Run(Admission { lanes: self.clone(), id, fence, digest, turn, overtaken, reply })
     }
 
-    /// Takes room under `holder`, replacing what it holds. Gives what it held before, or says what is too small.
+    /// Claims room under `holder`, in place of its earlier claim. Returns the earlier claim, or the reason why the room is too small.
     pub fn claim(&self, server: Uuid, holder: Uuid, wanted: Resources) -> Result<Option<Resources>, String> {
         let mut inner = self.inner();
         let mut held = Resources::default();
@@ -183,7 +183,7 @@ impl Lanes {
         Ok(inner.lanes.entry(server).or_default().memory.claims.insert(holder, wanted))
     }
 
-    /// Changes a server's claims in a way that takes no room. Gives the claims as they were.
+    /// Changes a server's claims in a way that needs no room. Returns the earlier claims.
     pub fn change_claims(&self, server: Uuid, change: impl FnOnce(&mut BTreeMap<Uuid, Resources>)) -> BTreeMap<Uuid, Resources> {
         self.with(server, |lane| {
             let before = lane.memory.claims.clone();
@@ -192,29 +192,29 @@ impl Lanes {
         })
     }
 
-    /// Every claim on the host, in order.
+    /// Returns all claims on the host in order.
     pub fn claims(&self) -> Vec<(Uuid, Resources)> {
         let inner = self.inner();
         inner.lanes.values().flat_map(|lane| lane.memory.claims.iter().map(|(holder, amount)| (*holder, *amount))).collect()
     }
 
-    /// The server's memory, and whether its fence still has to be recorded.
+    /// Returns the server's memory, and whether its fence must still be recorded.
     pub fn memory(&self, server: Uuid) -> (ServerMemory, bool) {
         self.with(server, |lane| (lane.memory.clone(), lane.recorded < lane.memory.fence))
     }
 
-    /// The highest fence obeyed for the server.
+    /// Returns the server's highest fence.
     pub fn fence(&self, server: Uuid) -> (i64, i64) {
         self.inner().lanes.get(&server).map_or((0, 0), |lane| lane.memory.fence)
     }
 
-    /// The servers of which only a fence is remembered: nothing is claimed for them, and no request is at work.
+    /// Returns the servers without claims and without requests at work: only a fence is remembered of them.
     pub fn idle(&self) -> Vec<Uuid> {
         let inner = self.inner();
         inner.lanes.iter().filter(|(_, lane)| lane.is_idle()).map(|(server, _)| *server).collect()
     }
 
-    /// Forgets a server, unless it has become busy.
+    /// Forgets a server, unless it has become busy. True if it is forgotten.
     pub fn forget(&self, server: Uuid) -> bool {
         let mut inner = self.inner();
         let idle = inner.lanes.get(&server).is_some_and(Lane::is_idle);
@@ -224,7 +224,7 @@ impl Lanes {
         idle
     }
 
-    /// A memory with this fence is on the disk.
+    /// Notes that a memory with this fence is on the disk.
     pub fn recorded(&self, server: Uuid, fence: (i64, i64)) {
         self.with(server, |lane| lane.recorded = lane.recorded.max(fence));
     }
@@ -236,7 +236,7 @@ impl Lanes {
         progress
     }
 
-    /// Bytes done and in all of the operation's latest copy; zeros when it has copied nothing here.
+    /// Returns the moved bytes and all bytes of the operation's latest copy; zeros if it has copied nothing here.
     pub fn progress(&self, operation: Uuid) -> (u64, u64) {
         let inner = self.inner();
         let found = inner.lanes.values().filter_map(|lane| lane.progress.as_ref()).find(|progress| progress.operation == operation);
@@ -245,14 +245,14 @@ impl Lanes {
 }
 
 impl Admission {
-    /// The refusal for this request when a higher fence has overtaken it.
+    /// Returns the refusal of this request if a higher fence has overtaken it.
     pub fn stale(&self) -> Option<HostReply> {
         let highest = self.lanes.fence(self.fence.server);
         let counts = stands(Guard::HostFence) && stands(Guard::HostTurn);
         (counts && self.fence.is_below(highest)).then(|| stale(highest))
     }
 
-    /// True once a higher fence has overtaken this request.
+    /// True if a higher fence has overtaken this request.
     pub fn is_overtaken(&self) -> bool {
         *self.overtaken.borrow()
     }
@@ -265,7 +265,7 @@ impl Admission {
         }
     }
 
-    /// Remembers the reply for repeated requests. False when a higher fence rules already.
+    /// Remembers the reply for repeated requests. False if a higher fence is in force.
     pub fn remember(&self, reply: &HostReply) -> bool {
         self.lanes.with(self.fence.server, |lane| {
             let current = lane.memory.fence == self.fence.pair();
@@ -276,12 +276,12 @@ impl Admission {
         })
     }
 
-    /// Takes back what `remember` did: the effect could not be recorded.
+    /// Undoes `remember`, because the effect could not be recorded.
     pub fn forget(&self) {
         self.lanes.with(self.fence.server, |lane| lane.memory.replies.remove(&self.digest));
     }
 
-    /// Gives the reply to those who have joined.
+    /// Sends the reply to the requests that have joined.
     pub fn publish(&self, reply: HostReply) {
         self.reply.send_replace(Some(reply));
     }

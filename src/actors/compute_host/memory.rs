@@ -1,6 +1,5 @@
-//! What a host must not forget about a server: the highest fence it has obeyed, the room that is claimed, and the replies
-//! given under that fence. One small log per server, the last whole line counts; it outlives the guest, so that a late
-//! request is still refused.
+//! A host's memory of a server: the highest fence, the claimed room, and the replies under that fence. Each server has a small log, whose
+//! last whole line counts. The log outlives the guest, so that a late request is still refused.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -15,18 +14,18 @@ use crate::domain::flavor::Resources;
 use crate::domain::host_protocol::HostReply;
 use crate::virt::files::{self, Durability};
 
-/// Lines after which a log is written anew.
+/// The number of lines after which a log is written anew.
 const LINES_MAX: u32 = 32;
 const SUFFIX: &str = ".log";
 
 /// A host's memory of one server.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub(super) struct ServerMemory {
-    /// The highest pair obeyed.
+    /// The highest `(epoch, attempt)`.
     pub fence: (i64, i64),
-    /// Room held, by the claim's key.
+    /// The claimed room by the claim's key.
     pub claims: BTreeMap<Uuid, Resources>,
-    /// Replies given under `fence`, by the command's digest.
+    /// The replies under `fence` by the command's digest.
     pub replies: BTreeMap<String, HostReply>,
 }
 
@@ -34,17 +33,17 @@ pub(super) struct ServerMemory {
 pub(super) struct MemoryStore {
     dir: PathBuf,
     durability: Durability,
-    /// Lines in each log that this process has written; a log that is not in here is written anew first.
+    /// The number of lines in each log that this process has written. A log without a number is written anew first.
     lines: Mutex<BTreeMap<Uuid, u32>>,
 }
 
-/// What the logs in `dir` hold; nothing when there is no such directory.
+/// Reads the logs in `dir`. Empty if there is no such directory.
 pub(super) fn read(dir: &Path) -> io::Result<BTreeMap<Uuid, ServerMemory>> {
     let mut memories = BTreeMap::new();
     for name in files::names_in(dir)? {
         let Some(server) = name.strip_suffix(SUFFIX).and_then(|stem| stem.parse::<Uuid>().ok()) else { continue };
         let text = fs::read(dir.join(&name))?;
-        // A torn last line was never answered for, so the line before it is the truth.
+        // A torn last line was never acknowledged, so the line before it counts.
         let last = text.split(|byte| *byte == b'\n').rev().find_map(|line| serde_json::from_slice::<ServerMemory>(line).ok());
         let memory = last.ok_or_else(|| io::Error::other(format!("the memory of server {server} cannot be read")))?;
         memories.insert(server, memory);
@@ -60,8 +59,8 @@ impl MemoryStore {
         Ok((MemoryStore { dir: dir.to_owned(), durability, lines: Mutex::new(BTreeMap::new()) }, memories))
     }
 
-    /// Records the memory of a server. With `flush` it survives a power cut when this returns; without it, at least the
-    /// state recorded before does. One call at a time per server.
+    /// Records the memory of a server. With `flush` it survives a power cut; without, at least the earlier state does. One call at a time
+    /// per server.
     pub fn record(&self, server: Uuid, memory: &ServerMemory, flush: bool) -> io::Result<()> {
         let mut line = serde_json::to_vec(memory)?;
         line.push(b'\n');
@@ -81,12 +80,12 @@ impl MemoryStore {
                 1
             }
         };
-        // Only now: after a failed append the log may end in a torn line, and must be written anew.
+        // After the write: a failed append may leave a torn line, and the log must be written anew.
         self.lines().insert(server, written);
         Ok(())
     }
 
-    /// Removes the log of a server to which nothing late can come any more.
+    /// Removes the log of a server, to which nothing late can come any more.
     pub fn forget(&self, server: Uuid) -> io::Result<()> {
         self.lines().remove(&server);
         match fs::remove_file(self.dir.join(format!("{server}{SUFFIX}"))) {

@@ -1,8 +1,7 @@
-//! One compute host: it carries requests into lanes, one per server, and replies out; its mailbox never waits for one.
+//! One compute host. It carries requests into lanes, one per server, and replies out; its mailbox never waits for a request.
 //!
-//! `lanes` orders requests (fences, repeats, room), `memory` keeps what must not be forgotten, `core` takes a request to its
-//! reply, `commands` and `transfer` do the work on the driver, `report` answers queries. A host touches no database and
-//! knows only its own cell.
+//! `lanes` orders requests (fences, repeats, room), `memory` keeps fences and claims, `core` takes a request to its reply, `commands` and
+//! `transfer` work on the driver, `report` answers queries. A host uses no database and knows only its own cell.
 
 pub mod belonging;
 mod commands;
@@ -39,49 +38,49 @@ pub use core::HostSite;
 use core::{CommandError, Core};
 pub use stored::StoredHosts;
 
-/// A request with the place for its reply. No reply comes when the host dies first.
+/// A request and the channel for its reply. No reply comes if the host dies first.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Deliver {
-    /// What to do.
+    /// The request.
     pub request: HostRequest,
-    /// Where the reply goes.
+    /// The channel for the reply.
     pub reply: oneshot::Sender<HostReply>,
-    /// Held until the reply: the bound on requests at work.
+    /// Held until the reply: it limits the requests at work.
     pub permit: OwnedSemaphorePermit,
 }
 
-/// A query with the place for its answer. No answer comes when the host cannot tell.
+/// A query and the channel for its answer. No answer comes if the host cannot tell.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Ask {
-    /// What to tell.
+    /// The query.
     pub query: HostQuery,
-    /// Where the answer goes.
+    /// The channel for the answer.
     pub answer: oneshot::Sender<HostAnswer>,
 }
 
-/// Bytes that a running simulated guest writes to its disks and volumes: for tests and the demo.
+/// Bytes that a running simulated guest writes to its disks and volumes. For tests and the demo.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct GuestWrite {
-    /// Whose guest.
+    /// The guest's server.
     pub server: Uuid,
-    /// What it writes.
+    /// The bytes.
     pub bytes: Vec<u8>,
-    /// Done, or why not.
+    /// Answered when the bytes are written, or with the reason why they are not.
     pub done: oneshot::Sender<Result<(), String>>,
 }
 
-/// Ask at once for the guests that were interrupted, as the host does every few seconds: for tests.
+/// Asks at once for the interrupted guests, as the host does every few seconds. For tests.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct ResumeGuests {
-    /// Each has been started, or may not run now.
+    /// Answered when each guest has been started or may not run now.
     pub done: oneshot::Sender<()>,
 }
 
-/// For tests and experiments: the host panics in this message's handler.
+/// Makes the host panic in this message's handler. For tests and experiments.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Crash;
@@ -89,75 +88,74 @@ pub struct Crash;
 /// Says whether a host may run a guest that it ran before it went away.
 #[async_trait]
 pub trait OwnershipOracle: Send + Sync {
-    /// The owner's epoch and the server's attempt counter when the host owns the server and its guest should run; none when
-    /// another host owns it, it should be off, an operation on it is in flight, or nobody can tell now (the host asks
-    /// again).
+    /// Returns the owner's epoch and the server's attempt counter if the host owns the server and its guest should run. None if another
+    /// host owns it, the guest should be off, an operation has the server, or nobody can tell now; the host asks again later.
     async fn may_run(&self, cell: &str, host: &str, server: Uuid) -> Option<(i64, i64)>;
 
     /// Returns those of the servers whose fences the deployment has forgotten; none if nobody can tell now.
     async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid>;
 }
 
-/// Where a host lives.
+/// A host's place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HostPlace {
-    /// Its cell's name.
+    /// The cell's name.
     pub cell: String,
-    /// Its name.
+    /// The host's name.
     pub host: String,
-    /// The cell's directory; the host's own is below.
+    /// The cell's directory, which contains the host's.
     pub cell_dir: PathBuf,
 }
 
 impl HostPlace {
-    /// The host's own directory.
+    /// Returns the host's own directory.
     pub fn dir(&self) -> PathBuf {
         self.cell_dir.join("hosts").join(&self.host)
     }
 
-    /// Where its guests are.
+    /// Returns the directory of its guests.
     pub fn guests_dir(&self) -> PathBuf {
         self.dir().join("guests")
     }
 
-    /// Where it remembers what it has obeyed.
+    /// Returns the directory of its memory.
     pub fn memory_dir(&self) -> PathBuf {
         self.dir().join("obeyed")
     }
 
-    /// Storage that all hosts of the cell reach, for disks that move inside it.
+    /// Returns the storage that all hosts of the cell reach, for disks that move within the cell.
     pub fn transfer_area(&self) -> PathBuf {
         self.cell_dir.join("transfer")
     }
 
-    /// A server's place in it.
+    /// Returns a server's directory in the transfer area.
     pub fn transfer_dir(&self, server: Uuid) -> PathBuf {
         self.transfer_area().join(server.to_string())
     }
 }
 
-/// How hosts behave.
+/// The options of hosts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HostOptions {
-    /// Virtual CPUs claimed per CPU there is.
+    /// The number of virtual CPUs that may be claimed per CPU.
     pub cpu_allocation_ratio: f64,
-    /// Memory claimed per memory there is.
+    /// The amount of memory that may be claimed per amount present.
     pub ram_allocation_ratio: f64,
-    /// Disk claimed per disk there is.
+    /// The amount of disk that may be claimed per amount present.
     pub disk_allocation_ratio: f64,
-    /// Time that each operation of the simulated hypervisor takes; none is no time.
+    /// The duration of each operation of the simulated hypervisor; zero if it has no entry.
     pub latencies: BTreeMap<Operation, Duration>,
-    /// How often running guests write; zero is never.
+    /// The pause between two writes of running guests; zero for never.
     pub tick: Duration,
-    /// How long a guest's start waits for the network to plug its ports.
+    /// The time within which the network must plug a starting guest's ports.
     pub vif_plug_timeout: Duration,
-    /// How often the host asks for interrupted guests that it was not allowed to run.
+    /// The pause between two questions for interrupted guests that the host was not allowed to run.
     pub resume_interval: Duration,
-    /// How long it waits for the answer.
+    /// The time limit of an answer.
     pub oracle_patience: Duration,
-    /// The pause between two looks for servers whose fences it need not remember; zero never looks.
+    /// The pause between two looks for forgotten servers; zero for never.
     pub forget_interval: Duration,
-    /// Requests at work and waiting at most; past it the host is busy.
+    /// The maximum number of requests at work and waiting. Beyond it the host is busy.
     pub max_requests: usize,
 }
 
@@ -183,7 +181,7 @@ impl HostOptions {
         self.latencies.get(&operation).copied().unwrap_or_default()
     }
 
-    /// What may be claimed of a host of this capacity: each class times its ratio, rounded down.
+    /// Returns the amounts that may be claimed of this capacity: each class times its ratio, rounded down.
     pub fn claimable(&self, capacity: &Resources) -> Resources {
         #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "capacities are far below 2^52")]
         let times = |amount: i64, ratio: f64| (amount as f64 * ratio).floor() as i64;
@@ -195,22 +193,22 @@ impl HostOptions {
     }
 }
 
-/// What a host is made of.
+/// The parts of a host.
 #[derive(Clone)]
 pub struct HostParts {
-    /// Clock, ids, blocking pool.
+    /// Clock, ids and blocking pool.
     pub env: Env,
-    /// Place and driver, shared by its incarnations.
+    /// Place and driver, shared by the host's incarnations.
     pub site: Arc<HostSite>,
-    /// How much there is, before ratios.
+    /// The capacity before ratios.
     pub capacity: Resources,
-    /// How it behaves.
+    /// The options.
     pub options: HostOptions,
-    /// Where images are.
+    /// The image service.
     pub images: Arc<dyn ImageService>,
-    /// Where ports are.
+    /// The network service.
     pub network: Arc<dyn NetworkService>,
-    /// Whom it asks after an interruption.
+    /// Answers for interrupted and for forgotten guests.
     pub oracle: Arc<dyn OwnershipOracle>,
 }
 
@@ -222,17 +220,17 @@ pub struct ComputeHost {
 }
 
 impl ComputeHost {
-    /// A host that has not started; `guard` reports its death.
+    /// Makes a host that has not started; `guard` reports its death.
     pub fn new(parts: HostParts, guard: Option<DeathGuard>) -> ComputeHost {
         ComputeHost { parts, core: None, _guard: guard }
     }
 
-    /// Runs `work` on the core, aside from the mailbox, for as long as the actor lives.
+    /// Runs `work` on the core beside the mailbox, as long as the actor lives.
     fn aside<F>(&self, ctx: &mut Context<Self>, work: impl FnOnce(Arc<Core>) -> F)
     where
         F: Future<Output = ()> + 'static,
     {
-        // Messages wait until the start is over, so there is a core unless the start failed and the actor is stopping.
+        // Messages wait until the start has ended. So there is a core, unless the start failed and the actor stops.
         if let Some(core) = &self.core {
             ctx.spawn(work(core.clone()).into_actor(self));
         }
@@ -248,7 +246,7 @@ impl ComputeHost {
             every(tick, core, |core| {
                 Box::pin(async move {
                     let hypervisor = core.parts.site.hypervisor.clone();
-                    // Fails only when a successor has taken over; it ticks then.
+                    // Fails only if a successor has taken over; the successor ticks then.
                     let _ = core.blocking(move || hypervisor.tick()).await;
                 })
             })
@@ -256,7 +254,7 @@ impl ComputeHost {
     }
 }
 
-/// Repeats work at a pace, never two at once; zero is never.
+/// Repeats work at intervals, one run at a time; zero for never.
 async fn every(pace: Duration, core: Arc<Core>, work: impl Fn(Arc<Core>) -> futures::future::LocalBoxFuture<'static, ()>) {
     while !pace.is_zero() {
         tokio::time::sleep(pace).await;
@@ -289,7 +287,7 @@ impl Handler<Deliver> for ComputeHost {
     fn handle(&mut self, Deliver { request, reply, permit }: Deliver, ctx: &mut Self::Context) {
         self.aside(ctx, |core| async move {
             let _permit = permit;
-            // Nobody may be waiting any more; the effect stands, and the same request again learns of it.
+            // The asker may be gone. The effect stands, and the same request learns of it later.
             let _ = reply.send(core.obey(request).await);
         });
     }
@@ -303,7 +301,7 @@ impl Handler<Ask> for ComputeHost {
             let told = tokio::select! {
                 biased;
                 told = core.answer(query) => told,
-                // A query changes nothing: when nobody waits any more it is not worth going on.
+                // A query changes nothing, so it ends when the asker is gone.
                 () = answer.closed() => return,
             };
             match told {

@@ -1,4 +1,4 @@
-//! What a host says of itself when asked.
+//! A host's report of itself.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl Core {
         })
     }
 
-    /// This host's exports in the cell's transfer area.
+    /// Returns this host's exports in the cell's transfer area.
     async fn exports(&self) -> Result<Vec<(Uuid, String)>, CommandError> {
         let place = self.parts.site.place.clone();
         let listed = self.blocking(move || exports_of(&place)).await?;
@@ -54,13 +54,13 @@ impl Core {
     }
 }
 
-/// Every guest with its files. A guest that is removed meanwhile has none.
+/// Returns each guest with its files. A guest that is removed meanwhile has none.
 pub(super) fn guests_and_disks(hypervisor: &dyn Hypervisor) -> Result<Vec<(GuestRecord, Vec<DiskReport>)>, VirtError> {
     let guests = hypervisor.guests()?.into_iter();
     guests.map(|guest| hypervisor.contents(guest.spec.server).map(|contents| (guest, disk_reports(contents)))).collect()
 }
 
-/// What is said of one guest, of kept disks (a record that is not defined), or of files alone.
+/// Makes the report of one guest, of kept disks (a record that is not defined), or of files alone.
 pub(super) fn guest_report(server: Uuid, guest: Option<&GuestRecord>, fence: (i64, i64)) -> GuestReport {
     GuestReport {
         server,
@@ -75,8 +75,8 @@ pub(super) fn guest_report(server: Uuid, guest: Option<&GuestRecord>, fence: (i6
     }
 }
 
-/// A guest that ran when its host went away is neither running nor off: the host asks for it, and until it has its answer
-/// nobody shall take the guest for one that was switched off.
+/// A guest that ran when its host went away is neither running nor off. The host asks for it, and until it has the answer nobody may take
+/// the guest for one that was switched off.
 fn power_state(guest: &GuestRecord) -> PowerState {
     match guest.stopped_by {
         Some(StopCause::HostDown) if stands(Guard::LostPower) => PowerState::NoState,
@@ -84,7 +84,7 @@ fn power_state(guest: &GuestRecord) -> PowerState {
     }
 }
 
-/// A host's exports in its cell's transfer area.
+/// Returns a host's exports in its cell's transfer area.
 pub(super) fn exports_of(place: &HostPlace) -> std::io::Result<Vec<(Uuid, String)>> {
     let mut found = Vec::new();
     for name in files::names_in(&place.transfer_area())? {

@@ -1,4 +1,4 @@
-//! The hosts of a service that is stopped, as their files tell: for the audit. Nothing runs and nothing can be asked to.
+//! Reads the hosts of a stopped service from their files, for the audit. Nothing runs, and no request is taken.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,19 +21,19 @@ use crate::virt::simulated::Simulated;
 use crate::virt::written::Writing;
 use crate::virt::{Content, HostUnreachable, Hosts, Hypervisor, VirtError};
 
-/// Every host below a directory of cells. It answers reports and takes no request.
+/// The hosts below a directory of cells. They answer reports and take no requests.
 pub struct StoredHosts {
     env: Env,
     cells_dir: PathBuf,
     deployment: Uuid,
-    /// By cell and name; opened when first asked for. None for a host that never started.
+    /// By cell and name, opened at first use. None for a host that never started.
     drivers: Mutex<BTreeMap<(String, String), Driver>>,
 }
 
 type Driver = Option<Arc<Simulated>>;
 
 impl StoredHosts {
-    /// The hosts of this deployment whose cells' directories are in `cells_dir`, by the cells' names.
+    /// Makes the hosts of this deployment. The cells' directories are in `cells_dir`, by the cells' names.
     pub fn new(env: Env, cells_dir: PathBuf, deployment: Uuid) -> StoredHosts {
         StoredHosts { env, cells_dir, deployment, drivers: Mutex::default() }
     }
@@ -59,7 +59,7 @@ impl StoredHosts {
     }
 }
 
-/// The guests of a host that is stopped.
+/// The guests of a stopped host.
 struct OnDisk<'a> {
     env: &'a Env,
     driver: Arc<Simulated>,
@@ -105,7 +105,7 @@ impl Hosts for StoredHosts {
     }
 }
 
-/// What the host would report. A host that never started has no directory and holds nothing.
+/// Makes the host's report. A host that never started has no directory and holds nothing.
 fn report(place: &HostPlace, driver: Driver) -> Result<HostReport, Box<dyn std::error::Error + Send + Sync>> {
     let memories = memory::read(&place.memory_dir())?;
     let claims = memories.values().flat_map(|memory| memory.claims.iter().map(|(holder, amount)| (*holder, *amount))).collect();

@@ -1,4 +1,4 @@
-//! Disks between hosts: out as a snapshot image or into the cell's transfer area, in from either, verified.
+//! Moves disks between hosts: out as a snapshot image or into the cell's transfer area, in from either, verified.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use crate::virt::hypervisor::ROOT;
 use crate::virt::written::Written;
 use crate::virt::{DiskFile, Operation, files};
 
-/// Who left an export in the transfer area.
+/// The host and the operation that left an export in the transfer area.
 pub(super) const EXPORTED_BY: &str = "exported-by";
 
 type Outcome = Result<HostReply, CommandError>;
@@ -38,7 +38,7 @@ impl Core {
         let stream = outgoing(self.parts.env.clone(), disks.clone(), progress, sent.clone());
         let stored = match unless_overtaken(admission, self.parts.images.upload_in_passing(image, stream)).await? {
             Ok(stored) => stored,
-            // Bytes are there already: an earlier attempt may have come through and lost its reply.
+            // Bytes are there already: an earlier try may have succeeded and lost its reply.
             Err(ServiceError::Conflict(reason)) => return self.uploaded_before(admission, image, disks, reason).await,
             Err(error @ ServiceError::Unavailable { .. }) => return Err(error.into()),
             Err(error) => return Err(CommandError::Refused(error.to_string())),
@@ -60,7 +60,7 @@ impl Core {
         }
     }
 
-    /// Refuses to pass on a disk that is not as its guest left it: elsewhere nothing would tell it from a sound one.
+    /// Refuses to copy a disk that differs from what its guest wrote: elsewhere nothing would tell it from a sound one.
     async fn sent_as_written(&self, admission: &Admission, manifest: DiskManifest) -> Outcome {
         let server = admission.fence.server;
         let contents = self.virt(move |hypervisor| hypervisor.contents(server)).await?;
@@ -76,7 +76,7 @@ impl Core {
         Ok(HostReply::Exported { manifest })
     }
 
-    /// Reads disks only for their checksums: the manifest, and the checksum of all bytes.
+    /// Reads disks for their checksums alone: the manifest, and the checksum of all bytes.
     async fn checksums(&self, admission: &Admission, disks: Vec<DiskFile>) -> Result<(DiskManifest, String), CommandError> {
         let mut reader = DiskReader::new(disks);
         loop {
@@ -159,7 +159,7 @@ impl Core {
         self.virt(move |hypervisor| hypervisor.disks(server)).await
     }
 
-    /// Brings a new guest's disks into the driver's incoming directory, verified.
+    /// Copies a new guest's disks into the driver's incoming directory, and verifies them.
     pub(super) async fn fetch_disks(&self, admission: &Admission, operation: Uuid, spec: &GuestSpec) -> Result<Arrived, CommandError> {
         let server = spec.server;
         match &spec.disks {
@@ -301,7 +301,7 @@ fn copy_chunk(
     Ok(true)
 }
 
-/// The disks as one stream; when it has ended, `sent` holds what it carried.
+/// Makes one stream of the disks. At its end, `sent` has the record of the disks.
 fn outgoing(env: Env, disks: Vec<DiskFile>, progress: Arc<Progress>, sent: Sent) -> ImageData {
     let state = Some(DiskReader::new(disks));
     Box::pin(futures::stream::unfold(state, move |state| {

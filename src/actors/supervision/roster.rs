@@ -1,5 +1,5 @@
-//! Who is supervised, how often each was started again, and how an experiment kills one or makes it stand still. Filled by
-//! [`super::Children`]; actors are named by their path, as `conductor`, `cell1/cell1-host1`, `migration/<id>`.
+//! The roster of supervised actors with the numbers of their restarts. Experiments kill and pause actors through it. [`super::Children`]
+//! fills it. Actors are named by their paths: `conductor`, `cell1/cell1-host1`, `migration/<id>`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,24 +10,24 @@ use tokio::sync::oneshot;
 
 use super::{Shutdown, Supervised};
 
-/// The actor stands still until it is told to go on, or whoever could tell is gone: it takes no message, and what it does aside from
-/// its mailbox does not go on. Blocking work that has begun ends.
+/// Makes the actor stand still until it is told to go on, or until the sender is gone. It takes no messages meanwhile, and its spawned
+/// futures do not go on. Blocking work that has begun ends.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Pause {
-    /// Answered, or closed, when it may go on.
+    /// Answered or closed when the actor may go on.
     pub until: oneshot::Receiver<()>,
 }
 
-/// What an actor does when it is paused.
+/// Pauses an actor.
 pub fn stand_still<A: Actor<Context = Context<A>>>(actor: &A, pause: Pause, ctx: &mut Context<A>) {
     stand_still_with(actor, pause, ctx, ());
 }
 
-/// The same, with what others wait for: it is dropped when the actor goes on, or ends.
+/// Pauses an actor as [`stand_still`] does, and drops `held` when the actor goes on or ends.
 pub fn stand_still_with<A: Actor<Context = Context<A>>, W: 'static>(actor: &A, pause: Pause, ctx: &mut Context<A>, with: W) {
     let waiting = async move {
-        // A sender that is gone cannot tell any more.
+        // A sender that is gone cannot tell the actor to go on.
         let _ = pause.until.await;
         drop(with);
     };
@@ -37,11 +37,11 @@ pub fn stand_still_with<A: Actor<Context = Context<A>>, W: 'static>(actor: &A, p
 /// A supervised actor.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {
-    /// Its path.
+    /// The actor's path.
     pub name: String,
-    /// How often it was started again.
+    /// The number of its restarts.
     pub restarts: u64,
-    /// False from a death to the next start.
+    /// False between a death and the next start.
     pub alive: bool,
     pub paused: bool,
 }
@@ -57,12 +57,12 @@ struct Entry {
     alive: bool,
     end: WeakRecipient<Shutdown>,
     pause: WeakRecipient<Pause>,
-    /// Makes it go on.
+    /// Makes the actor go on.
     paused: Option<oneshot::Sender<()>>,
 }
 
 impl Roster {
-    /// Everyone, in the order of their names.
+    /// Returns all actors in the order of their names.
     pub fn all(&self) -> Vec<Listed> {
         let listed = |(name, entry): (&String, &Entry)| Listed {
             name: name.clone(),
@@ -73,7 +73,7 @@ impl Roster {
         self.entries().iter().map(listed).collect()
     }
 
-    /// Ends an actor; its supervisor starts another. One that is paused goes on first. False when none of that name is alive.
+    /// Ends an actor; its supervisor starts another. A paused actor goes on first. False if no living actor has this name.
     pub fn kill(&self, name: &str) -> bool {
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(name).filter(|entry| entry.alive) else { return false };
@@ -83,7 +83,7 @@ impl Roster {
         true
     }
 
-    /// Makes an actor stand still until [`Roster::resume`] or its death. False when none of that name is alive, or it is paused.
+    /// Makes an actor stand still until [`Roster::resume`] or its death. False if no living actor has this name, or if the actor is paused.
     pub fn pause(&self, name: &str) -> bool {
         let mut entries = self.entries();
         let Some(entry) = entries.get_mut(name).filter(|entry| entry.alive && entry.paused.is_none()) else { return false };
@@ -94,17 +94,17 @@ impl Roster {
         true
     }
 
-    /// Lets a paused actor go on. False when none of that name is paused.
+    /// Makes a paused actor go on. False if no paused actor has this name.
     pub fn resume(&self, name: &str) -> bool {
         self.entries().get_mut(name).is_some_and(|entry| entry.paused.take().is_some())
     }
 
-    /// Lets all go on.
+    /// Makes all paused actors go on.
     pub fn resume_all(&self) {
         self.entries().values_mut().for_each(|entry| entry.paused = None);
     }
 
-    /// An actor has been started under this name, for the first time or again.
+    /// Notes that an actor has been started under this name, for the first time or again.
     pub(super) fn started<A: Supervised>(&self, name: &str, address: WeakAddr<A>) {
         let mut entries = self.entries();
         let restarts = entries.get(name).map_or(0, |before| before.restarts + 1);
@@ -112,14 +112,14 @@ impl Roster {
         entries.insert(name.to_owned(), Entry { restarts, alive: true, end, pause, paused: None });
     }
 
-    /// It has ended, and may be started again.
+    /// Notes that an actor has ended and may be started again.
     pub(super) fn ended(&self, name: &str) {
         if let Some(entry) = self.entries().get_mut(name) {
             (entry.alive, entry.paused) = (false, None);
         }
     }
 
-    /// Its work is done.
+    /// Notes that an actor's work is done.
     pub(super) fn finished(&self, name: &str) {
         self.entries().remove(name);
     }
