@@ -1,4 +1,4 @@
-//! What users write on their servers at any time, also while a server moves.
+//! Changes that users make to their servers at any time, also during a move.
 
 use super::{CellRegistry, Located};
 use crate::actors::cell::CellHandle;
@@ -8,8 +8,8 @@ use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::VmState;
 
 impl CellRegistry {
-    /// Makes a user's change to the server: in the cell that has it, again in the cell that it turns out to have moved to
-    /// meanwhile, and on the other copy of a server in a move, so that neither confirm nor revert loses it (NOVA-DIFFERENCES L23).
+    /// Makes a user's change to a server: in the server's cell, in the cell to which it has moved meanwhile, and on the other copy of a
+    /// server in a move. So neither confirm nor revert loses the change (NOVA-DIFFERENCES L23).
     pub async fn edit(&self, located: &Located, change: impl Fn() -> CellTxn) -> Result<(), DbError> {
         let uuid = located.instance.uuid;
         let Some(mut home) = located.cell.clone() else {
@@ -32,7 +32,7 @@ impl CellRegistry {
         Ok(())
     }
 
-    /// The other copies: one that cannot be written now is caught up when the move ends.
+    /// Changes the other copies. A copy that cannot be written now is brought up to date at the end of the move.
     async fn edit_copies(&self, located: &Located, written: &[String], change: impl Fn() -> CellTxn) {
         for cell in self.inner.cells.values().filter(|cell| !written.contains(&cell.name)) {
             match self.apply(cell, change()).await {
@@ -42,7 +42,7 @@ impl CellRegistry {
         }
     }
 
-    /// Saves a request spec that a user changed.
+    /// Saves a request spec that a user has changed.
     pub async fn edit_request_spec(&self, spec: RequestSpec) -> Result<(), DbError> {
         self.inner.api.edit_request_spec(spec).await
     }

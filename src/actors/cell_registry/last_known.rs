@@ -1,5 +1,5 @@
-//! What servers were when they were last read: for callers who would rather see an old record of a server than none while its
-//! cell does not answer. Kept in memory, bounded, and never taken for what a cell says now.
+//! Remembers servers as they were last read, for callers who prefer an old record to none while the cell does not answer. Bounded, in
+//! memory, and never shown as the present state.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,15 +10,15 @@ use uuid::Uuid;
 use super::ServerRecord;
 use crate::db::api::instance_mappings::InstanceMapping;
 
-/// A server as it was.
+/// A remembered server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LastKnown {
     pub record: ServerRecord,
-    /// When it was read.
+    /// The time of the reading.
     pub at: DateTime<Utc>,
 }
 
-/// The servers that were read last, so many of them.
+/// The servers that were read last, at most a given number.
 pub(super) struct LastKnownServers {
     most: usize,
     kept: Mutex<Kept>,
@@ -26,7 +26,7 @@ pub(super) struct LastKnownServers {
 
 #[derive(Default)]
 struct Kept {
-    /// With the number of the reading.
+    /// By server, with the number of the reading.
     servers: BTreeMap<Uuid, (u64, LastKnown)>,
     /// By the number of the reading.
     order: BTreeMap<u64, Uuid>,
@@ -34,12 +34,12 @@ struct Kept {
 }
 
 impl LastKnownServers {
-    /// Of at most so many; 0 keeps none.
+    /// Makes a memory of at most this many servers; 0 remembers none.
     pub fn new(most: usize) -> LastKnownServers {
         LastKnownServers { most, kept: Mutex::default() }
     }
 
-    /// These were read from their cells now.
+    /// Remembers servers that have just been read from their cells.
     pub fn read<'a>(&self, records: impl IntoIterator<Item = &'a ServerRecord>, now: DateTime<Utc>) {
         if self.most == 0 {
             return;
@@ -59,12 +59,12 @@ impl LastKnownServers {
         }
     }
 
-    /// There is no such server any more.
+    /// Forgets a server that is gone.
     pub fn forget(&self, uuid: Uuid) {
         self.kept().forget(uuid);
     }
 
-    /// What was read of a server in the cell of this name, which its mapping still names.
+    /// Returns the remembered record of a server that its mapping still places in this cell.
     pub fn of(&self, cell: &str, mapping: &InstanceMapping) -> Option<LastKnown> {
         let kept = self.kept();
         let (_, known) = kept.servers.get(&mapping.instance_uuid)?;

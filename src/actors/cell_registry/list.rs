@@ -1,12 +1,11 @@
-//! Lists of servers over all cells: a merge of each cell's page, in which the mapping decides, never short and never wrong
-//! while servers move (NOVA-DIFFERENCES L22, L33).
+//! Lists of servers over all cells: a merge of the cells' pages, in which the mapping decides. The list is complete and right while servers
+//! move (NOVA-DIFFERENCES L22, L33).
 //!
-//! Reading order: build requests, then cells, then mappings. A server whose mapping stood still meanwhile is in the cell that
-//! the mapping names for all of that time, so its row was read. One whose mapping changed may have been read in neither
-//! place; those are few, and are looked up by name at the end.
+//! The order of reading is: build requests, cells, mappings. A server whose mapping did not change meanwhile was in the mapped cell all the
+//! time, so its row was read. A server whose mapping changed may have been missed in both cells; such servers are few, and are looked up by
+//! id at the end.
 //!
-//! A cell that does not answer one question is asked no other for this list; what it gave before stays, and the caller is told
-//! which cells are missing.
+//! A cell that does not answer is not asked again for this list. The rows that it gave before stay, and the answer names the missing cells.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,23 +23,23 @@ use crate::db::cell::instance_sort::{SortSpec, SortValue};
 use crate::db::cell::instances::Instance;
 use crate::env::guard::{Guard, stands};
 
-/// Clocks of several controllers may differ by this much.
+/// The clocks of several controllers may differ by this much.
 const CLOCK_MARGIN_SECONDS: i64 = 5;
 
-/// The least that is asked of a cell at once, if the page has room for so many.
+/// The minimum number of rows that a cell is asked for, if the page has room for them.
 const MIN_BATCH: usize = 100;
 
-/// A page of servers.
+/// The request for a page of servers.
 #[derive(Clone, Debug, Default)]
 pub struct ListQuery {
-    /// Whether hidden copies count is the mapping's affair, whatever the filter says.
+    /// The mapping decides whether hidden copies count, so the filter's own setting is ignored.
     pub filter: InstanceFilter,
     pub sort: SortSpec,
     /// The page begins after this server.
     pub marker: Option<Uuid>,
-    /// At most so many.
+    /// The maximum number of servers.
     pub limit: usize,
-    /// Load what belongs to each server.
+    /// True to load the records that belong to each server.
     pub details: bool,
 }
 
@@ -48,26 +47,26 @@ pub struct ListQuery {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct ServerList {
     pub servers: Vec<ServerRecord>,
-    /// The next page's marker, when this one is full: a server whose cell answered just now.
+    /// The marker of the next page if this page is full: a server whose cell has just answered.
     pub marker: Option<Uuid>,
-    /// Cells that did not answer, in order: what they still have is not on the page.
+    /// The cells that did not answer, in order. Servers may be missing from the page.
     pub silent: Vec<SilentCell>,
 }
 
-/// Why there is no page.
+/// The reason why there is no page.
 #[derive(Debug, thiserror::Error)]
 pub enum ListError {
-    /// No server that the list could show carries the marker.
+    /// No server that the list could show has the marker's id.
     #[error("marker [{0}] not found")]
     MarkerNotFound(Uuid),
-    /// Where the page begins is known to a cell alone that does not answer.
+    /// Only a cell that does not answer knows where the page begins.
     #[error("marker [{}] cannot be placed in the list now: {}", .0.mapping.instance_uuid, .0.error)]
     MarkerSilent(Box<SilentServer>),
     #[error(transparent)]
     Db(#[from] DbError),
 }
 
-/// A server that may be shown, in its place of the order.
+/// A server that may be shown, with its place in the order.
 struct Entry {
     position: Vec<SortValue>,
     /// None for a build request.
@@ -75,32 +74,32 @@ struct Entry {
     instance: Instance,
 }
 
-/// What one cell has still to give, in order.
+/// The rows that a cell has still to give, in order.
 struct Stream<'a> {
     cell: &'a CellHandle,
     read: VecDeque<Entry>,
-    /// Where to go on.
+    /// The place to read on from.
     after: Option<Vec<SortValue>>,
     exhausted: bool,
 }
 
-/// One list at work.
+/// A list in progress.
 struct Merge<'a> {
     registry: &'a CellRegistry,
     query: &'a ListQuery,
     start: Option<Vec<SortValue>>,
     page: Vec<Entry>,
     shown: BTreeSet<Uuid>,
-    /// Read in a place that the mapping does not name: to be looked up where it does.
+    /// Servers read in a cell that the mapping does not name. They are looked up in the mapped cell.
     elsewhere: BTreeSet<Uuid>,
-    /// Whose delete waits for the operation that has them.
+    /// Servers whose delete waits for the operation that has them.
     leaving: BTreeSet<Uuid>,
     /// Cells that did not answer.
     silent: BTreeMap<Uuid, SilentCell>,
 }
 
 impl CellRegistry {
-    /// One page. A cell that does not answer in time is left out, and named.
+    /// Returns a page. A cell that does not answer in time is left out and named.
     pub async fn list_servers(&self, mut query: ListQuery) -> Result<ServerList, ListError> {
         query.filter.with_hidden = true;
         let began = self.inner.api.db().env().now() - TimeDelta::seconds(CLOCK_MARGIN_SECONDS);
@@ -163,7 +162,7 @@ impl CellRegistry {
 }
 
 impl Merge<'_> {
-    /// Merges the streams until the page is full or nothing is left. Gives the build requests back for their details.
+    /// Merges the streams until the page is full or nothing is left. Returns the build requests for their details.
     async fn run(&mut self, builds: Vec<InstanceBundle>) -> Result<BTreeMap<Uuid, InstanceBundle>, DbError> {
         let (mut waiting, by_id) = self.waiting(builds).await?;
         let cells = self.registry.inner.cells.values();
@@ -171,7 +170,7 @@ impl Merge<'_> {
             cells.map(|cell| Stream { cell, read: VecDeque::new(), after: self.start.clone(), exhausted: false }).collect();
         while self.page.len() < self.query.limit {
             self.refill(&mut streams).await?;
-            // Whole now: every stream that is not exhausted has a next entry, so the least of them is the list's next.
+            // Every stream that is not exhausted has a next entry here, so the least of these is the list's next.
             let heads = streams.iter().enumerate().filter_map(|(at, stream)| Some((Some(at), stream.read.front()?)));
             let heads = heads.chain(waiting.front().map(|entry| (None, entry)));
             let sort = &self.query.sort;
@@ -187,7 +186,7 @@ impl Merge<'_> {
         Ok(by_id)
     }
 
-    /// The build requests that may be shown, in order.
+    /// Returns the build requests that may be shown, in order.
     async fn waiting(&mut self, builds: Vec<InstanceBundle>) -> Result<(VecDeque<Entry>, BTreeMap<Uuid, InstanceBundle>), DbError> {
         let admitted: Vec<InstanceBundle> = builds.into_iter().filter(|bundle| matching::admits(&self.query.filter, bundle)).collect();
         let entries = admitted.iter().map(|bundle| self.entry(None, bundle.instance.clone())).collect();
@@ -202,7 +201,7 @@ impl Merge<'_> {
         Entry { position: self.query.sort.position(&instance), cell, instance }
     }
 
-    /// Reads on in every stream that has nothing left to compare, until it has or is exhausted.
+    /// Reads on in each stream without a next entry, until it has one or is exhausted.
     async fn refill(&mut self, streams: &mut [Stream<'_>]) -> Result<(), DbError> {
         loop {
             let (query, patience) = (self.query, self.registry.inner.patience.cell);
@@ -251,7 +250,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Keeps, in their order, those of which the mapping names the place where they were read; the rest is remembered.
+    /// Keeps the entries that were read in the mapped cell, in order, and remembers the others.
     async fn mapped(&mut self, entries: Vec<Entry>) -> Result<Vec<Entry>, DbError> {
         let uuids = entries.iter().map(|entry| entry.instance.uuid).collect();
         let mut mappings = self.registry.inner.api.instance_mappings_of(uuids).await?;
@@ -264,7 +263,8 @@ impl Merge<'_> {
         Ok(here)
     }
 
-    /// What belongs to the page's servers: one question to each cell. Servers of a cell that does not answer now leave the page.
+    /// Loads the records that belong to the page's servers, with one question per cell. Servers of a cell that does not answer now leave
+    /// the page.
     async fn details(&mut self) -> Result<BTreeMap<Uuid, InstanceDetails>, DbError> {
         let registry = self.registry;
         let asked = registry.inner.cells.values().filter_map(|cell| {
@@ -288,10 +288,10 @@ impl Merge<'_> {
         Ok(loaded)
     }
 
-    /// Looks up servers that moved while the streams were read and puts those that belong on the page into their places.
+    /// Looks up servers that moved while the streams were read, and inserts those that belong on the page.
     async fn add_moved(&mut self) -> Result<(), DbError> {
         let mut asked: BTreeMap<Uuid, Option<Uuid>> = BTreeMap::new();
-        // More than one round only for a server that moves again under the look-up.
+        // A second round is needed only if a server moves again during the look-up.
         for _ in 0..CHASES {
             let wanted: Vec<Uuid> = self.elsewhere.difference(&self.shown).copied().collect();
             let mut by_cell: BTreeMap<Uuid, Vec<Uuid>> = BTreeMap::new();
@@ -320,7 +320,7 @@ impl Merge<'_> {
         Ok(())
     }
 
-    /// Puts those of these servers that the list may show onto the page.
+    /// Inserts those of these servers that the list may show.
     async fn add_from(&mut self, cell: Uuid, mut uuids: Vec<Uuid>) -> Result<(), DbError> {
         let handle = self.registry.cell_by_uuid(cell)?;
         if let Some(only) = &self.query.filter.uuids {
@@ -341,8 +341,8 @@ impl Merge<'_> {
     }
 }
 
-/// How many rows to ask of each of so many cells for a page that lacks `missing`: their share and a little more, so that most
-/// pages take one question to each cell and few rows for nothing.
+/// Returns the number of rows to ask of each of this many cells for a page that lacks `missing`: their share and a little more, so that
+/// most pages need one question per cell and few rows are read in vain.
 fn batch_of(missing: usize, cells: usize) -> usize {
     let share = missing / cells.max(1);
     (share + share / 10 + 1).max(MIN_BATCH).min(missing)

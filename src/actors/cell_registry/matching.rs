@@ -1,9 +1,9 @@
-//! The filters of server lists on a record in memory: build requests are in no cell, so no cell's SQL can judge them.
+//! The filters of server lists for records in memory. Build requests are in no cell, so no cell's SQL can filter them.
 
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::cell::instance_filter::{Deleted, InstanceFilter};
 
-/// True when the build request meets every condition.
+/// True if the build request meets every condition.
 pub fn admits(filter: &InstanceFilter, bundle: &InstanceBundle) -> bool {
     filter.deleted != Deleted::Only && fields(filter, bundle) && states(filter, bundle) && times(filter, bundle) && labels(filter, bundle)
 }

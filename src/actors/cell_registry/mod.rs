@@ -1,7 +1,7 @@
-//! All cells as one: finds, lists and edits servers wherever they are (NOVA-DIFFERENCES L22, L32, L33).
+//! All cells together: finds, lists and edits servers in any cell (NOVA-DIFFERENCES L22, L32, L33).
 //!
-//! The instance mapping is the only authority on which copy of a server in a move is shown: a record counts when it lies in
-//! the cell that the mapping names, hidden or not, and never otherwise.
+//! The instance mapping alone decides which copy of a server in a move is shown: a record counts if it lies in the mapped cell, hidden or
+//! not, and never otherwise.
 
 mod edit;
 mod last_known;
@@ -37,7 +37,7 @@ use last_known::LastKnownServers;
 pub use list::{ListError, ListQuery, ServerList};
 pub use silent::{LookupError, SilentCell, SilentServer};
 
-/// How often a look-up follows a server that moves under it.
+/// The number of times that a look-up follows a server that moves meanwhile.
 const CHASES: usize = 8;
 
 /// A handle over all cells and the API database. Cheap to clone.
@@ -46,12 +46,12 @@ pub struct CellRegistry {
     inner: Arc<Inner>,
 }
 
-/// How long the registry waits before it takes something for down.
+/// The time limits after which the registry takes a participant for down.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// For a cell's part of a list or a look-up.
+    /// The time limit of a cell's part of a list or look-up.
     pub cell: Duration,
-    /// Since a compute service was last seen.
+    /// The time since a compute service was last seen.
     pub service: Duration,
 }
 
@@ -62,46 +62,46 @@ struct Inner {
     last_known: LastKnownServers,
 }
 
-/// A server and where it is.
+/// A server and its cell.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Located {
-    /// The cell's name; none while the server is only a build request.
+    /// The cell's name; none for a build request.
     pub cell: Option<String>,
     pub instance: Instance,
 }
 
-/// A server with everything that is shown of it.
+/// A server with all records that the API shows.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerRecord {
-    /// The cell's name; none while the server is only a build request.
+    /// The cell's name; none for a build request.
     pub cell: Option<String>,
     pub instance: Instance,
     pub metadata: BTreeMap<String, String>,
     /// Sorted.
     pub tags: Vec<String>,
     pub network: NetworkInfo,
-    /// In the order in which they were added.
+    /// In the order of their attachment.
     pub block_devices: Vec<BlockDevice>,
-    /// The newest one.
+    /// The newest fault.
     pub fault: Option<Fault>,
 }
 
-/// What is known of a server's host, as the API says it.
+/// The state of a server's host, as the API shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HostStatus {
-    /// It has no host.
+    /// The server has no host.
     None,
     Up,
-    /// An operator says that it is off.
+    /// An operator has forced the host down.
     Down,
-    /// An operator has disabled it.
+    /// An operator has disabled the host.
     Maintenance,
-    /// It has not been heard of.
+    /// The host has not reported.
     Unknown,
 }
 
 impl HostStatus {
-    /// As the API writes it.
+    /// Returns the API's word.
     pub fn as_str(self) -> &'static str {
         match self {
             HostStatus::None => "",
@@ -132,14 +132,14 @@ impl ServerRecord {
     }
 }
 
-/// What a look-up makes of a server that is deleted, or about to be.
+/// Whether a look-up shows a server that is deleted, or about to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Deleted {
     Found,
     Missed,
 }
 
-/// What a look-up found in the place that the mapping named.
+/// The result of a look-up in the mapped cell.
 enum Found<T> {
     InCell(String, T),
     Build(Box<InstanceBundle>),
@@ -156,7 +156,7 @@ impl Found<Instance> {
     }
 }
 
-/// The record's task is that of the operation that makes room; users see the delete that follows.
+/// Shows the task of the delete: the record still has the task of the operation that makes room for it.
 fn show_leaving(instance: &mut Instance, leaving: bool) {
     if leaving {
         instance.task_state = Some(TaskState::Deleting);
@@ -164,28 +164,28 @@ fn show_leaving(instance: &mut Instance, leaving: bool) {
 }
 
 impl CellRegistry {
-    /// Over these cells, by name.
+    /// Makes a registry over these cells, by name.
     pub fn new(api: ApiDb, cells: impl IntoIterator<Item = CellHandle>, patience: Patience) -> CellRegistry {
         CellRegistry::remembering(0, api, cells, patience)
     }
 
-    /// As [`CellRegistry::new`], and it remembers what the servers that were read last were, so many of them.
+    /// As [`CellRegistry::new`], and remembers the servers that were read last, at most this many.
     pub fn remembering(most: usize, api: ApiDb, cells: impl IntoIterator<Item = CellHandle>, patience: Patience) -> CellRegistry {
         let cells = cells.into_iter().map(|cell| (cell.name.clone(), cell)).collect();
         CellRegistry { inner: Arc::new(Inner { api, patience, cells, last_known: LastKnownServers::new(most) }) }
     }
 
-    /// The API database.
+    /// Returns the API database.
     pub fn api(&self) -> &ApiDb {
         &self.inner.api
     }
 
-    /// Every cell, by name.
+    /// Returns all cells by name.
     pub fn cells(&self) -> &BTreeMap<String, CellHandle> {
         &self.inner.cells
     }
 
-    /// The cell of this name.
+    /// Returns the cell with this name.
     pub fn cell(&self, name: &str) -> Result<&CellHandle, DbError> {
         self.inner.cells.get(name).ok_or_else(|| DbError::Defect(format!("cell {name} is not known here")))
     }
@@ -195,18 +195,18 @@ impl CellRegistry {
         found.ok_or_else(|| DbError::Defect(format!("a mapping names cell {uuid}, which is not known here")))
     }
 
-    /// The server, from the cell that its mapping names; [`DbError::NotFound`] when there is none.
+    /// Returns the server from its mapped cell. [`DbError::NotFound`] if there is none.
     pub async fn find_server(&self, uuid: Uuid) -> Result<Located, LookupError> {
         let (found, leaving) = self.chase(uuid, Deleted::Missed, |db| async move { db.instance(uuid).await }).await?;
         Ok(found.located(leaving))
     }
 
-    /// The server even when it is deleted, as long as its record is kept.
+    /// Returns the server, even a deleted one, as long as its record is kept.
     pub async fn find_even_deleted(&self, uuid: Uuid) -> Result<Located, LookupError> {
         Ok(self.chase(uuid, Deleted::Found, |db| async move { db.instance_even_deleted(uuid).await }).await?.0.located(false))
     }
 
-    /// The server with everything that is shown of it.
+    /// Returns the server with all records that the API shows.
     pub async fn server(&self, uuid: Uuid) -> Result<ServerRecord, LookupError> {
         match self.chase(uuid, Deleted::Missed, |db| async move { db.instance_view(uuid).await }).await {
             Ok((Found::InCell(cell, InstanceView { mut instance, details }), leaving)) => {
@@ -228,12 +228,12 @@ impl CellRegistry {
         }
     }
 
-    /// What a server in a cell that does not answer was when it was last read, if that is remembered.
+    /// Returns the remembered record of a server in a cell that does not answer.
     pub fn last_known(&self, cell: &str, mapping: &InstanceMapping) -> Option<LastKnown> {
         self.inner.last_known.of(cell, mapping)
     }
 
-    /// Asks a cell about what has been found in it. In a request its clock counts, and a cell that is down costs nothing.
+    /// Asks a cell about a server that was found there. Within a request its clock counts; a cell that is down is not asked.
     pub async fn ask<T, F>(&self, cell: &str, question: impl FnOnce(CellDb) -> F) -> Result<T, DbError>
     where
         F: Future<Output = Result<T, DbError>>,
@@ -242,8 +242,8 @@ impl CellRegistry {
         cell.health.call(self.inner.patience.cell, question(cell.db.clone())).await
     }
 
-    /// Looks where the mapping says; when nothing is there, looks again as long as the mapping changes meanwhile.
-    /// With what is found, whether its delete waits for the operation that has it.
+    /// Looks in the mapped cell. If the server is not there, looks again as long as the mapping changes. Returns the server, and whether
+    /// its delete waits for the operation that has it.
     async fn chase<T, F>(&self, uuid: Uuid, deleted: Deleted, look: impl Fn(CellDb) -> F) -> Result<(Found<T>, bool), LookupError>
     where
         F: Future<Output = Result<T, DbError>>,
@@ -251,7 +251,7 @@ impl CellRegistry {
         let mut seen = None;
         for _ in 0..CHASES {
             let mapping = self.inner.api.instance_mapping(uuid).await?;
-            // Wherever its record still is.
+            // The record may be in any cell still.
             let gone = mapping.is_hidden() && deleted == Deleted::Missed;
             let leaving = mapping.is_leaving();
             if seen == Some(mapping.cell_uuid) || gone {
@@ -278,7 +278,7 @@ impl CellRegistry {
         Err(DbError::NotFound(format!("Instance {uuid}")).into())
     }
 
-    /// Where a compute host is mapped; none for one that is unknown.
+    /// Returns the mapping of a compute host; none for an unknown host.
     pub async fn host_of(&self, host: &str) -> Result<Option<HostMapping>, DbError> {
         match self.inner.api.host_mapping(host).await {
             Ok(mapping) => Ok(Some(mapping)),
@@ -287,7 +287,7 @@ impl CellRegistry {
         }
     }
 
-    /// The name of the cell that a host is in; none for an unknown host.
+    /// Returns the name of a host's cell; none for an unknown host.
     pub async fn cell_of_host(&self, host: &str) -> Result<Option<String>, DbError> {
         match self.host_of(host).await? {
             Some(mapping) => Ok(Some(self.cell_by_uuid(mapping.cell_uuid)?.name.clone())),
@@ -295,13 +295,13 @@ impl CellRegistry {
         }
     }
 
-    /// What is known of the server's host.
+    /// Returns the state of the server's host.
     pub async fn host_status(&self, server: &ServerRecord) -> HostStatus {
         let statuses = self.host_statuses(std::slice::from_ref(server)).await;
         statuses.get(&server.instance.uuid).copied().unwrap_or(HostStatus::Unknown)
     }
 
-    /// What is known of the hosts of these servers, with one question to each cell.
+    /// Returns the states of the hosts of these servers, with one question per cell.
     pub async fn host_statuses(&self, servers: &[ServerRecord]) -> BTreeMap<Uuid, HostStatus> {
         let mut wanted: Vec<&str> = servers.iter().filter_map(|server| server.cell.as_deref()).collect();
         wanted.sort_unstable();

@@ -1,4 +1,4 @@
-//! Servers whose cell does not answer: what the API database alone knows of them (docs/DOWN-CELLS.md).
+//! Servers whose cell does not answer, as the API database knows them (docs/DOWN-CELLS.md).
 
 use std::collections::BTreeSet;
 
@@ -9,46 +9,46 @@ use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::api::instance_mappings::{InstanceMapping, MappingFilter};
 
-/// A cell that did not answer a question.
+/// A cell that did not answer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SilentCell {
     pub uuid: Uuid,
     pub name: String,
-    /// What its database, or the cell's health, said.
+    /// The reason, from the database or from the cell's health.
     pub reason: String,
 }
 
 impl SilentCell {
-    /// The cell that gave this error.
+    /// Returns the cell that gave this error.
     pub fn new(cell: &CellHandle, error: &DbError) -> SilentCell {
         SilentCell { uuid: cell.uuid, name: cell.name.clone(), reason: error.to_string() }
     }
 }
 
-/// A server in such a cell.
+/// A server of a silent cell.
 #[derive(Debug)]
 pub struct SilentServer {
     /// The cell's name.
     pub cell: String,
     pub mapping: InstanceMapping,
-    /// Why the cell was not heard: [`DbError::Unavailable`].
+    /// The reason of the silence: [`DbError::Unavailable`].
     pub error: DbError,
 }
 
 impl SilentServer {
-    /// True when its deletion has been asked for: to its users it is gone.
+    /// True if the server's delete has been requested: its users see no server.
     pub fn is_gone(&self) -> bool {
         self.mapping.queued_for_delete == Some(true)
     }
 }
 
-/// Why a server was not found.
+/// The reason why a server was not found.
 #[derive(Debug, thiserror::Error)]
 pub enum LookupError {
-    /// It is in a cell that does not answer.
+    /// Its cell does not answer.
     #[error("{}", .0.error)]
     Silent(Box<SilentServer>),
-    /// There is none, or the API database does not answer.
+    /// There is no such server, or the API database does not answer.
     #[error(transparent)]
     Db(#[from] DbError),
 }
@@ -63,8 +63,8 @@ impl From<LookupError> for DbError {
 }
 
 impl CellRegistry {
-    /// The servers of these cells (of one project, when given) that are not being deleted, each with its cell's name, newest
-    /// first in each cell: at most `limit`, and none of those that are `known` otherwise.
+    /// Returns at most `limit` servers of these cells (of one project if given) with their cells' names, newest first in each cell. Leaves
+    /// out servers that are being deleted and those in `known`.
     pub async fn servers_of_silent(
         &self,
         cells: &[SilentCell],

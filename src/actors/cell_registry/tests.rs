@@ -1,4 +1,4 @@
-//! The merge of all cells' servers against a simple oracle, with random servers, orders, pages, moves and silent cells.
+//! Compares the merge of all cells' servers with a simple oracle, over random servers, orders, pages, moves and silent cells.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::mpsc;
@@ -24,7 +24,7 @@ use crate::env::{Blocking, Clock, Env, IdSource, RandomIds};
 const CELLS: usize = 4;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A server as the test makes it: few values, so that many are equal under most keys.
+/// A generated server. Its fields take few values, so that many servers are equal under most keys.
 #[derive(Clone, Debug)]
 struct Made {
     cell: usize,
@@ -46,7 +46,7 @@ struct Case {
     at_once: bool,
 }
 
-/// Goes on when it is told to.
+/// Goes on when the test says so.
 #[derive(Default)]
 struct Hours(AtomicI64);
 
@@ -129,7 +129,7 @@ impl World {
         World { clock, env, registry, cells }
     }
 
-    /// Stores the servers under a project of their own; gives their records with the number of the cell that has them.
+    /// Stores the servers under a project of their own. Returns their records, each with the number of its cell.
     async fn store(&self, project: &str, servers: &[Made]) -> Vec<(usize, Instance)> {
         let mut stored = Vec::new();
         for made in servers {
@@ -144,7 +144,7 @@ impl World {
             api.create_server(fence, NewServer { instance: InstanceBundle::new(record.clone()), request_spec }).await.unwrap();
             api.publish_build(fence, uuid, self.cells[made.cell].uuid).await.unwrap();
             for cell in std::iter::once(made.cell).chain(made.copy) {
-                // A copy differs under every key, so that taking it for the record would be seen.
+                // The copy differs in every key, so that a list which takes the copy for the record is noticed.
                 let mut row = record.clone();
                 if cell != made.cell {
                     (row.hidden, row.display_name, row.progress) = (true, "copy".to_owned(), 99);
@@ -156,7 +156,7 @@ impl World {
         stored
     }
 
-    /// What the pages give one after the other.
+    /// Returns the servers of all pages in order.
     async fn walk(&self, project: &str, sort: &SortSpec, limit: usize) -> Vec<Uuid> {
         let (mut seen, mut marker) = (Vec::new(), None);
         loop {
@@ -193,12 +193,12 @@ impl World {
             self.of_silent(&project, silent, &stored).await;
             let cell = &self.cells[silent];
             cell.db.db().set_outage(Outage::None);
-            // What its actor does.
+            // The cell's actor does this in a service.
             cell.health.learn::<()>(&Ok(()));
         }
     }
 
-    /// What is known of the silent cell's servers is what is missing, and a page after one of them is refused.
+    /// Checks that only the silent cell's servers are missing, and that a page after one of them is refused.
     async fn of_silent(&self, project: &str, silent: usize, stored: &[(usize, Instance)]) {
         let mut query = ListQuery { limit: 1000, ..ListQuery::default() };
         query.filter.project_id = Some(project.to_owned());
@@ -243,7 +243,7 @@ fn pages_over_all_cells_are_what_an_oracle_sorts() {
 #[tokio::test]
 async fn of_a_server_and_its_copy_the_mapping_says_which_is_listed() {
     let world = World::on(Blocking::Inline, String::new).await;
-    // Whichever cell is read first, and whichever name is sorted first.
+    // Independent of the cell that is read first and of the name that is sorted first.
     for (cell, copy) in [(0, 1), (1, 0)] {
         let project = world.env.uuid().to_string();
         let made = Made { cell, copy: Some(copy), created: 0, name: 0, host: None, progress: 0 };
@@ -259,7 +259,7 @@ async fn of_a_server_and_its_copy_the_mapping_says_which_is_listed() {
     }
 }
 
-/// Takes so many of a database's readers until what this gives is dropped.
+/// Takes this many of a database's readers until the returned value is dropped.
 async fn occupy(cell: &CellHandle, readers: u32) -> Vec<mpsc::Sender<()>> {
     let mut held = Vec::new();
     for _ in 0..readers {
@@ -268,7 +268,7 @@ async fn occupy(cell: &CellHandle, readers: u32) -> Vec<mpsc::Sender<()>> {
         tokio::spawn(async move {
             let reading = db.read(move |_| {
                 let _ = began.send(());
-                // It ends when the other end is dropped.
+                // Ends when the other end is dropped.
                 let _ = kept.recv();
                 Ok(())
             });
@@ -280,7 +280,7 @@ async fn occupy(cell: &CellHandle, readers: u32) -> Vec<mpsc::Sender<()>> {
     held
 }
 
-/// Its old cell is read when it has left, its new one was read before it came.
+/// The server's old cell is read after it left, and its new cell was read before it arrived.
 #[tokio::test]
 async fn a_server_that_moves_between_the_reads_of_two_cells_is_listed() {
     let dir = tempfile::tempdir().unwrap();
@@ -290,7 +290,7 @@ async fn a_server_that_moves_between_the_reads_of_two_cells_is_listed() {
     world.clock.0.fetch_add(1, Ordering::Relaxed);
     let (old, new) = (&world.cells[0], &world.cells[1]);
     let readers_of_old = occupy(old, POOL_SIZE).await;
-    // One is left, so that whoever comes next waits until the list has read.
+    // One reader is left, so the next caller waits until the list has read.
     let _readers_of_new = occupy(new, POOL_SIZE - 1).await;
     let before = new.db.db().calls().reads;
     let moving = async {

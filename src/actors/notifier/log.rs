@@ -1,9 +1,9 @@
 //! The file of notifications: JSON lines with sequence numbers, rotated by size.
 //!
-//! The current file is `notifications.jsonl`; a full one is renamed to `notifications.<first sequence>.jsonl`, and the oldest
-//! of these are deleted. A line is handed to the operating system before its number is answered, so it survives the
-//! process; it is not forced to the disk, so a power cut may lose the last ones. A line that a crash tore is cut off at the
-//! next start, and one that a failed write tore before the next line is written.
+//! The current file is `notifications.jsonl`. A full file is renamed to `notifications.<first sequence>.jsonl`, and the oldest of these are
+//! deleted. A line is handed to the operating system before its number is answered, so it survives the process. It is not forced to the
+//! disk, so a power cut may lose the last lines. A line that a crash tore is cut off at the next start; a line that a failed write tore,
+//! before the next line.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs::{self, File, OpenOptions};
@@ -16,15 +16,15 @@ use uuid::Uuid;
 
 use super::NotifierConfig;
 
-/// One line in this many is remembered with its place in the file.
+/// Of this many lines one is remembered with its place in the file.
 const INDEX_EVERY: u64 = 64;
 
-/// One notification in its place.
+/// A notification with its number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// 1 is the first; every next one is higher by 1.
+    /// The first number is 1; each next one is higher by 1.
     pub sequence: u64,
-    /// The message's id; a repetition has the same.
+    /// The message's id. A repetition has the same id.
     pub message_id: Uuid,
     /// The envelope as one line of JSON, without a line end.
     pub line: Arc<str>,
@@ -36,14 +36,14 @@ struct Head {
     message_id: Uuid,
 }
 
-/// One file and what is in it.
+/// A file and its lines.
 struct Segment {
     path: PathBuf,
     first: u64,
     last: u64,
-    /// Bytes of whole lines.
+    /// The number of bytes of whole lines.
     len: u64,
-    /// Some lines' sequence numbers and offsets, ascending.
+    /// The sequence numbers and offsets of some lines, ascending.
     index: Vec<(u64, u64)>,
 }
 
@@ -60,7 +60,7 @@ impl Segment {
         self.len += bytes;
     }
 
-    /// Reads a file that a former process wrote; `len` ends after its last good line.
+    /// Reads a file of an earlier process. `len` ends after its last good line.
     fn scan(path: PathBuf, mut seen: impl FnMut(Record)) -> io::Result<Option<Segment>> {
         let file = match File::open(&path) {
             Ok(file) => file,
@@ -85,13 +85,13 @@ impl Segment {
         Ok(segment)
     }
 
-    /// Records after `after`, at most `limit` in all.
+    /// Reads records after `after` until there are `limit` in all.
     fn read(&self, after: u64, limit: usize, records: &mut Vec<Record>) -> io::Result<()> {
         let near = self.index.partition_point(|(sequence, _)| *sequence <= after + 1);
         let mut offset = near.checked_sub(1).map_or(0, |at| self.index[at].1);
         let mut file = match File::open(&self.path) {
             Ok(file) => file,
-            // An operator may have taken an old file away.
+            // An operator may have removed an old file.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -111,7 +111,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// The next line's length and, if it is whole and sound, its record; none at the end.
+    /// Returns the next line's length and its record if the line is whole and sound. None at the end.
     fn next(&mut self) -> io::Result<Option<(u64, Option<Record>)>> {
         let mut bytes = Vec::new();
         let length = self.reader.read_until(b'\n', &mut bytes)?;
@@ -126,12 +126,12 @@ impl Lines {
     }
 }
 
-/// The order of all notifications: the files, and the recent ones in memory.
+/// All notifications in order: the files, and the recent ones in memory.
 pub struct NotificationLog {
     config: NotifierConfig,
-    /// Oldest first; the last one is written to.
+    /// Oldest first. The last one is being written.
     segments: VecDeque<Segment>,
-    /// The last segment's file; opened when first needed, and again after an error.
+    /// The last segment's file. Opened at the first write, and again after an error.
     file: Option<File>,
     recent: VecDeque<Record>,
     recent_ids: BTreeMap<Uuid, u64>,
@@ -139,7 +139,7 @@ pub struct NotificationLog {
 }
 
 impl NotificationLog {
-    /// Goes on where the files end. Without a configured file the log lives in memory.
+    /// Goes on at the end of the files. Without a configured file the log is in memory.
     pub fn open(config: NotifierConfig) -> io::Result<NotificationLog> {
         let mut log = NotificationLog {
             segments: VecDeque::new(),
@@ -158,17 +158,17 @@ impl NotificationLog {
         Ok(log)
     }
 
-    /// The highest number given; 0 before the first.
+    /// Returns the highest number; 0 before the first.
     pub fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// The number that a recent message with this id got.
+    /// Returns the number of a recent message with this id.
     pub fn find(&self, message_id: Uuid) -> Option<u64> {
         self.recent_ids.get(&message_id).copied()
     }
 
-    /// Appends the line that `envelope` makes for its number.
+    /// Appends the line that `envelope` makes from its number.
     pub fn append(&mut self, message_id: Uuid, envelope: impl FnOnce(u64) -> serde_json::Result<String>) -> io::Result<Record> {
         let sequence = self.newest + 1;
         let line = envelope(sequence)?;
@@ -178,7 +178,7 @@ impl NotificationLog {
         Ok(record)
     }
 
-    /// The records after `after`, at most `limit`; from the oldest kept one when `after` is older than that.
+    /// Returns the records after `after`, at most `limit`. Begins with the oldest kept record if `after` is older.
     pub fn read(&self, after: u64, limit: usize) -> io::Result<Vec<Record>> {
         let in_memory = self.recent.front().is_none_or(|oldest| oldest.sequence <= after + 1);
         if in_memory || self.segments.is_empty() {
@@ -224,7 +224,7 @@ impl NotificationLog {
                 file
             }
         };
-        // The file is kept only after a whole write: the next one reopens it and cuts off what an error left.
+        // The file is kept open only after a whole write. The next write reopens it and cuts off the rest of a failed one.
         file.write_all(format!("{line}\n").as_bytes())?;
         self.file = Some(file);
         current.add(sequence, bytes);
@@ -248,7 +248,7 @@ impl NotificationLog {
     }
 }
 
-/// The rotated files beside `current`, oldest first.
+/// Returns the rotated files beside `current`, oldest first.
 fn rotated(current: &Path) -> io::Result<Vec<PathBuf>> {
     let (Some(directory), Some(stem)) = (current.parent(), current.file_stem().and_then(|stem| stem.to_str())) else {
         return Ok(Vec::new());

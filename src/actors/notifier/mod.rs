@@ -1,10 +1,9 @@
-//! The notifier: gives versioned notifications an order, keeps them in a file, and hands them to subscribers
-//! (`/ops/v1/notifications`).
+//! The notifier: numbers versioned notifications, keeps them in a file, and sends them to subscribers (`/ops/v1/notifications`).
 //!
-//! Promises: notifications are recorded one after the other in the order of their arrival; a number is answered once
-//! the line is written; numbers go on after a restart; a repetition (same operation, step and event) within the last `window` is
-//! not recorded again. A subscriber sees every number after the one it names, without gaps as far as files are kept. A slow
-//! subscriber costs a bounded queue: past it, it reads from the file until it has caught up.
+//! Promises: notifications are recorded in the order of their arrival; a number is answered after the line is written; numbers go on after
+//! a restart; a repetition (same operation, step and event) within the last `window` is not recorded again. A subscriber gets every number
+//! after the one that it names, without gaps as far as files are kept. A slow subscriber has a bounded queue; beyond it, it reads from the
+//! file until it has caught up.
 
 mod log;
 #[cfg(test)]
@@ -31,12 +30,12 @@ use crate::domain::notification::{Envelope, Notification};
 use crate::env::Env;
 use crate::saga::notifications::{Notifications, NotifyError};
 
-/// Records a notification; answers its number.
+/// Records a notification. Answers its number.
 #[derive(Message)]
 #[rtype(result = "Result<u64, NotifyError>")]
 pub struct Emit(pub Notification);
 
-/// Asks for what came after a number (none: for nothing but what comes from now on).
+/// Asks for the notifications after a number; without a number, for the coming ones.
 #[derive(Message)]
 #[rtype(result = "Result<Page, NotifyError>")]
 pub struct CatchUp {
@@ -46,15 +45,15 @@ pub struct CatchUp {
 
 /// The answer to [`CatchUp`].
 pub struct Page {
-    /// The number that `records` follow on.
+    /// The number before the first of `records`.
     pub after: u64,
     /// In order.
     pub records: Vec<Record>,
-    /// All that comes after `records`; none when there is more in the file: ask again.
+    /// The notifications after `records`. None if the file has more: ask again.
     pub live: Option<mpsc::Receiver<Record>>,
 }
 
-/// Bounds and places (`[notifications]` in the configuration file).
+/// The options of the notifier (`[notifications]` in the configuration file).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NotifierConfig {
@@ -62,15 +61,15 @@ pub struct NotifierConfig {
     pub file: Option<PathBuf>,
     /// A file that would grow over this many bytes is rotated.
     pub rotate_bytes: u64,
-    /// Rotated files kept.
+    /// The number of rotated files that are kept.
     pub keep_files: usize,
-    /// Recent notifications held in memory; a repetition within them is not recorded again.
+    /// The number of recent notifications in memory. A repetition of one of them is not recorded again.
     pub window: usize,
-    /// Records read from the file at once for one subscriber.
+    /// The number of records that one read of the file gives a subscriber.
     pub page: usize,
-    /// Records waiting for one subscriber.
+    /// The maximum number of records that wait for a subscriber.
     pub subscriber_queue: usize,
-    /// Subscribers at once.
+    /// The maximum number of subscribers.
     pub max_subscribers: usize,
 }
 
@@ -98,7 +97,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Another life over the same open file; `guard` reports its death.
+    /// Makes another life over the same open file; `guard` reports its death.
     pub fn next_life(&self, guard: DeathGuard) -> Notifier {
         Notifier {
             env: self.env.clone(),
@@ -109,20 +108,20 @@ impl Notifier {
         }
     }
 
-    /// Opens the file and mends what a crash left in it.
+    /// Opens the file, and repairs the damage of a crash.
     pub async fn open(config: NotifierConfig, env: Env) -> io::Result<Notifier> {
         let for_log = config.clone();
         let log = env.run_blocking(move || NotificationLog::open(for_log)).await?;
         Ok(Notifier { env, config, log: Arc::new(Mutex::new(log)), subscribers: Vec::new(), _guard: None })
     }
 
-    /// Runs `work` on the log where blocking work belongs.
+    /// Runs `work` on the log, on a thread that may block.
     fn with_log<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut NotificationLog) -> io::Result<T> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, NotifyError>> {
         let (env, log) = (self.env.clone(), Arc::clone(&self.log));
-        // The log is whole between calls, and inside one only its last write can be missing: a poisoned lock is good.
+        // The log is whole between calls, and within a call only its last write can be missing. So the value in a poisoned lock is good.
         let locked = move || work(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
         Box::pin(async move { env.run_blocking(locked).await.map_err(|error| NotifyError::Storage(inside::of(error))) })
     }
@@ -131,7 +130,7 @@ impl Notifier {
         self.subscribers.retain(|subscriber| subscriber.try_send(record.clone()).is_ok());
     }
 
-    /// A queue for what comes from now on.
+    /// Returns a queue of the coming notifications.
     fn subscribe(&mut self) -> Result<mpsc::Receiver<Record>, NotifyError> {
         self.subscribers.retain(|subscriber| !subscriber.is_closed());
         if self.subscribers.len() >= self.config.max_subscribers {
@@ -176,7 +175,7 @@ fn envelope(notification: Notification, sequence: u64, timestamp: String) -> ser
 }
 
 impl Handler<Emit> for Notifier {
-    // Atomic: the next message waits until this one is written, which is what makes the order.
+    // Atomic: the next message waits until this one is written. That makes the order.
     type Result = AtomicResponse<Self, Result<u64, NotifyError>>;
 
     fn handle(&mut self, Emit(notification): Emit, _: &mut Context<Self>) -> Self::Result {
@@ -217,23 +216,23 @@ impl Handler<CatchUp> for Notifier {
     }
 }
 
-/// How long a caller waits for the notifier.
+/// The time limit of a caller's wait for the notifier.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The notifier as others address it; outlives a restart of the actor.
+/// The notifier's address for other actors. Outlives a restart of the notifier.
 #[derive(Clone)]
 pub struct NotifierHandle {
     address: Address<Notifier>,
 }
 
 impl NotifierHandle {
-    /// To the actor behind an address.
+    /// Makes a handle of the actor behind an address.
     pub fn new(address: Address<Notifier>) -> NotifierHandle {
         NotifierHandle { address }
     }
 
-    /// All notifications after number `after` as far as they are kept; none for those from now on. Nothing is read before the
-    /// first [`Subscription::next`].
+    /// Returns all notifications after number `after` that are kept; without a number, the coming ones. Reads nothing before the first
+    /// [`Subscription::next`].
     pub fn subscribe(&self, after: Option<u64>) -> Subscription {
         Subscription { notifier: self.clone(), last: after, page: VecDeque::new(), live: None }
     }
@@ -266,8 +265,8 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// The next notification; waits for it. None when the notifier is gone or takes no more subscribers: the reader may come
-    /// back later with the last number it has seen.
+    /// Waits for the next notification. None if the notifier has ended or takes no more subscribers: the reader may return later with the
+    /// last number that it has seen.
     pub async fn next(&mut self) -> Option<Record> {
         loop {
             if let Some(record) = self.page.pop_front() {
@@ -282,7 +281,7 @@ impl Subscription {
             match live.recv().await {
                 Some(record) if Some(record.sequence) > self.last => self.page.push_back(record),
                 Some(_) => {}
-                // Too slow, or the notifier restarted: what was missed is in the file.
+                // Too slow, or the notifier was restarted: the file has the missed notifications.
                 None => self.live = None,
             }
         }

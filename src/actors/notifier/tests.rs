@@ -1,4 +1,4 @@
-//! Order, repetition, restart, torn lines, rotation, and subscribers fast and slow.
+//! Tests of order, repetition, restart, torn lines, rotation, and of fast and slow subscribers.
 
 use std::fs;
 use std::path::Path;
@@ -84,7 +84,7 @@ async fn a_restart_goes_on_and_knows_repetitions_and_cuts_a_torn_line() {
     assert_eq!(sequences, [1, 2, 3, 4, 5, 6]);
 }
 
-/// Sound lines in the file.
+/// Returns the sound lines of the file.
 fn lines_kept(path: &Path) -> u64 {
     let bytes = fs::read(path).unwrap();
     bytes.split(|byte| *byte == b'\n').filter(|line| serde_json::from_slice::<Envelope>(line).is_ok()).count() as u64
@@ -123,7 +123,7 @@ async fn subscribers_resume_and_a_slow_one_loses_nothing() {
 
     let (mut fresh, mut ahead) = (notifier.subscribe(None), notifier.subscribe(Some(99)));
     let (first, second, _) = futures::future::join3(fresh.next(), ahead.next(), async {
-        // Both are subscribed once the notifier has answered a third question after theirs.
+        // Both are subscribed once the notifier has answered a third question that was sent after theirs.
         notifier.subscribe(Some(19)).next().await;
         emit(&notifier, 21..=21).await;
     })

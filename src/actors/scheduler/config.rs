@@ -5,32 +5,32 @@ use serde::{Deserialize, Serialize};
 use super::filters;
 use super::weighers::{self, WEIGHERS};
 
-/// Every option with its default.
+/// All options with their defaults.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SchedulerConfig {
-    /// How many hosts are tried for one operation: the primary and its alternates (INVARIANTS C8). At least 1.
+    /// The maximum number of hosts that are tried for an operation: the primary and its alternates (INVARIANTS C8). At least 1.
     pub max_attempts: u32,
-    /// The filters that judge every host, by name, in this order. A hint whose filter is not among them is refused.
+    /// The names of the filters, in the order in which they judge each host. A hint whose filter is missing is refused.
     #[serde(alias = "filters")]
     pub enabled_filters: Vec<String>,
-    /// The weighers that order the hosts left, by name.
+    /// The names of the weighers that order the remaining hosts.
     pub weighers: Vec<String>,
-    /// How many candidates placement is asked for at first, over all cells (INVARIANTS C10).
+    /// The number of candidates that placement is asked for first, over all cells (INVARIANTS C10).
     pub max_placement_results: usize,
-    /// The zone of hosts that no aggregate puts into one.
+    /// The zone of hosts without an aggregate that names one.
     pub default_availability_zone: String,
-    /// Requests at once; more are answered "busy".
+    /// The maximum number of concurrent requests. Further requests are answered "busy".
     pub max_in_flight: usize,
-    /// Seconds after which a decision is given up.
+    /// The time limit of a decision in seconds.
     pub deadline: u64,
-    /// Positive prefers hosts with much free memory, negative fills hosts up.
+    /// Positive prefers hosts with much free memory, negative hosts with little.
     pub ram_weight_multiplier: f64,
-    /// The same for virtual CPUs.
+    /// As above for virtual CPUs.
     pub cpu_weight_multiplier: f64,
-    /// The same for disk.
+    /// As above for disk.
     pub disk_weight_multiplier: f64,
-    /// Negative prefers hosts with few moves and builds under way.
+    /// Negative prefers hosts with few moves and builds in progress.
     pub io_ops_weight_multiplier: f64,
     /// Positive keeps moves in their cell, negative prefers other cells, 0 ignores cells (INVARIANTS C6).
     pub cross_cell_move_weight_multiplier: f64,
@@ -61,31 +61,31 @@ impl Default for SchedulerConfig {
     }
 }
 
-/// What stops the start.
+/// The reason why the start is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// A filter or weigher that does not exist.
+    /// There is no such filter or weigher.
     #[error("[scheduler] {option}: there is no {name}; known are {known}")]
     UnknownName {
-        /// `enabled_filters` or `weighers`.
+        /// The option: `enabled_filters` or `weighers`.
         option: &'static str,
-        /// As configured.
+        /// The configured name.
         name: String,
-        /// All there are.
+        /// All names.
         known: String,
     },
-    /// A number that makes no sense.
+    /// A number is out of bounds.
     #[error("[scheduler] {option} must be {must_be}")]
     BadValue {
-        /// Which option.
+        /// The option.
         option: &'static str,
-        /// What it may be.
+        /// The allowed values.
         must_be: &'static str,
     },
 }
 
 impl SchedulerConfig {
-    /// Checks every value and name; called when the configuration is loaded.
+    /// Checks all values and names. Called when the configuration is loaded.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let at_least_one = [
             ("max_attempts", self.max_attempts as usize),

@@ -20,23 +20,23 @@ use crate::saga::scheduling::{SchedulingError, SelectDestinations, Selection, cl
 use crate::services::ServiceError;
 use crate::services::placement::PlacementService;
 
-/// "All there are": asked for when the first, bounded answer of placement held no host that will do.
+/// A limit beyond all candidates, for when the first, bounded answer of placement had no suitable host.
 const NO_LIMIT: usize = i32::MAX as usize;
 
-/// Decides. Shared by all requests that the scheduler works on.
+/// Makes decisions. Shared by all requests of the scheduler.
 pub struct Decider {
     config: SchedulerConfig,
     filters: Vec<Box<dyn HostFilter>>,
     weighers: Vec<Box<dyn HostWeigher>>,
     placement: Arc<dyn PlacementService>,
     hosts: Arc<dyn HostStates>,
-    /// Held from reading a group's members until the claim stands, so that two members never decide on the same picture.
-    /// Requests without a group need no turn: placement's capacity check orders them.
+    /// Held from the reading of a group's members to the claim, so that two members never decide by the same state. Requests without a
+    /// group need no turn: placement's capacity check orders them.
     group_turn: Mutex<()>,
 }
 
 impl Decider {
-    /// With the configured filters and weighers; an unknown name is an error.
+    /// Makes a decider with the configured filters and weighers. Fails on an unknown name.
     pub fn new(config: SchedulerConfig, placement: Arc<dyn PlacementService>, hosts: Arc<dyn HostStates>) -> Result<Decider, ConfigError> {
         config.validate()?;
         let (filters, weighers) = (filters::enabled(&config)?, weighers::enabled(&config)?);
@@ -61,7 +61,7 @@ impl Decider {
         request.named_servers = self.named_servers(&request.asked.request_spec.scheduler_hints).await?;
         match self.select_among(&request, self.config.max_placement_results).await? {
             Ok(selection) => Ok(selection),
-            // The many hosts of a cell may have crowded the others out of the answer (INVARIANTS C10): look at all before giving up.
+            // The hosts of a large cell may have filled the answer (INVARIANTS C10), so all hosts are asked for before giving up.
             Err(none) if none.offers >= self.config.max_placement_results => {
                 let again = self.select_among(&request, NO_LIMIT).await?;
                 again.map_err(|none| SchedulingError::NoValidHost { reason: none.sentence(&request) })
@@ -81,7 +81,7 @@ impl Decider {
         }
     }
 
-    /// An earlier try of the same step may have claimed before its reply was lost; its room must not count as used.
+    /// An earlier try of the same step may have claimed before its reply was lost. Its room must not count as used.
     async fn release_leftovers(&self, asked: &SelectDestinations) -> Result<(), SchedulingError> {
         let placement = self.placement.as_ref();
         if placement.allocations_of(asked.consumer).await.map_err(from_placement)?.is_some() {
@@ -90,7 +90,8 @@ impl Decider {
         Ok(())
     }
 
-    /// The group with its members' owner hosts and the hosts where they hold claims: a member on its way counts already.
+    /// Returns the group with its members' hosts: those that own them, and those where they hold claims, because a moving member counts
+    /// already.
     async fn group_with_claims(&self, group: Uuid, server: Uuid) -> Result<Option<ServerGroup>, SchedulingError> {
         let found = self.hosts.server_group(group).await.map_err(|reason| SchedulingError::Unavailable { reason })?;
         let Some(mut group) = found else { return Ok(None) };
@@ -101,7 +102,7 @@ impl Decider {
         Ok(Some(group))
     }
 
-    /// The servers that hints name, with their owner hosts and the hosts where they hold claims.
+    /// Returns the servers that hints name, with the hosts that own them and those where they hold claims.
     async fn named_servers(&self, hints: &Hints) -> Result<BTreeMap<Uuid, Vec<String>>, SchedulingError> {
         let named = [SAME_HOST, DIFFERENT_HOST].map(|hint| servers_named(hints, hint)).concat();
         if named.is_empty() {
@@ -139,7 +140,7 @@ impl Decider {
         self.claim_best(request, &ordered, none).await
     }
 
-    /// Claims the best host that is still free; its followers in the same cell become alternates (INVARIANTS C8).
+    /// Claims the best host that is still free. The next best hosts in its cell become alternates (INVARIANTS C8).
     async fn claim_best(
         &self,
         request: &Request,

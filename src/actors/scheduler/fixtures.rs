@@ -1,4 +1,4 @@
-//! Hosts and requests for the scheduler's tests: defaults that pass everything, changed by each test where it matters.
+//! Hosts and requests for the scheduler's tests. The defaults pass all filters; each test changes what it is about.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::domain::request_spec::RequestSpec;
 use crate::domain::server_group::{GroupPolicy, ServerGroup};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestinations, SourceHost};
 
-/// An id that is the same for the same text.
+/// Returns the same id for the same text.
 pub fn id(text: &str) -> Uuid {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, text.as_bytes())
 }
 
-/// An aggregate with metadata.
+/// Makes an aggregate with metadata.
 pub fn aggregate(metadata: &[(&str, &str)]) -> HostAggregate {
     let metadata = metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     HostAggregate { name: "aggregate".to_owned(), metadata }
 }
 
-/// A host that is up, in a zone named as its cell.
+/// Makes a host that is up, in a zone with its cell's name.
 pub fn host(cell: &str, name: &str) -> HostState {
     HostState {
         cell: CellRef { name: cell.to_owned(), uuid: id(cell), disabled: false },
@@ -36,7 +36,7 @@ pub fn host(cell: &str, name: &str) -> HostState {
     }
 }
 
-/// A new server that wants one VCPU anywhere.
+/// Makes a request for a new server with one VCPU.
 pub fn create(server: &str) -> SelectDestinations {
     let request_spec = RequestSpec {
         instance_uuid: id(server),
@@ -68,7 +68,7 @@ pub fn create(server: &str) -> SelectDestinations {
     }
 }
 
-/// A move of a server that is on `cell`'s host `host`.
+/// Makes a request for a move of a server on host `host` of `cell`.
 pub fn move_from(operation: OperationKind, cell: &str, host: &str, destination: RequestedDestination) -> SelectDestinations {
     SelectDestinations {
         operation,
@@ -78,17 +78,17 @@ pub fn move_from(operation: OperationKind, cell: &str, host: &str, destination: 
     }
 }
 
-/// A resize of a server on cell1's host h1 that may leave its cell.
+/// Makes a request for a resize of a server on cell1's host h1, which may leave its cell.
 pub fn resize_across() -> SelectDestinations {
     move_from(OperationKind::Resize, "cell1", "h1", RequestedDestination::of_move("cell1", None, true))
 }
 
-/// The request as filters see it.
+/// Returns the request as filters see it.
 pub fn request(asked: SelectDestinations) -> Request {
     Request { asked, group: None, named_servers: BTreeMap::new() }
 }
 
-/// A group with members and their hosts.
+/// Makes a group with members and their hosts.
 pub fn group(policy: GroupPolicy, members: &[(&str, &[&str])]) -> ServerGroup {
     let hosts = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect();
     let members = members.iter().map(|(member, on)| (id(member), hosts(on))).collect();

@@ -1,4 +1,4 @@
-//! What the scheduler knows of a compute host, and where it learns it.
+//! The scheduler's knowledge of compute hosts, and its sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,77 +14,77 @@ use crate::domain::server_group::ServerGroup;
 /// The cell of a host.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct CellRef {
-    /// Its name, unique among cells.
+    /// The name, unique among cells.
     pub name: String,
-    /// Its id.
+    /// The id.
     pub uuid: Uuid,
-    /// Takes no new servers: only moves that stay in it.
+    /// True if the cell takes no new servers; its servers may move within it.
     pub disabled: bool,
 }
 
-/// A host aggregate that a host is a member of.
+/// A host aggregate.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct HostAggregate {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its metadata; `availability_zone` names the zone.
+    /// The metadata; `availability_zone` names the zone.
     pub metadata: BTreeMap<String, String>,
 }
 
-/// One compute host at the moment of the decision. Filters and weighers read nothing else of it.
+/// A compute host at the moment of the decision. Filters and weighers read nothing else about it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct HostState {
-    /// Its cell.
+    /// The cell.
     pub cell: CellRef,
-    /// Its name, unique over cells (INVARIANTS C10).
+    /// The name, unique over cells (INVARIANTS C10).
     pub host: String,
     /// The hypervisor's name.
     pub node: String,
     /// The node's resource provider.
     pub provider: Uuid,
-    /// Its compute service has reported lately.
+    /// True if the compute service has reported lately.
     pub up: bool,
-    /// An operator took the service out of use.
+    /// True if an operator has disabled the service.
     pub disabled: bool,
-    /// Why.
+    /// The reason for that.
     pub disabled_reason: Option<String>,
-    /// An operator said that the host is off.
+    /// True if an operator has forced the host down.
     pub forced_down: bool,
-    /// The aggregates it is a member of.
+    /// The aggregates that contain the host.
     pub aggregates: Vec<HostAggregate>,
-    /// What can be allocated in all (ratios applied). The scheduler writes placement's figures here.
+    /// The total amounts that can be allocated, ratios applied. The scheduler sets placement's figures here.
     pub total: Resources,
-    /// What is left of it. The scheduler writes placement's figures here.
+    /// The free amounts. The scheduler sets placement's figures here.
     pub free: Resources,
     /// The provider's traits. The scheduler adds those that placement names.
     pub traits: BTreeSet<String>,
-    /// Moves and builds under way that this host takes part in.
+    /// The number of moves and builds in progress on this host.
     pub in_flight: u32,
-    /// Its address.
+    /// The address.
     pub host_ip: String,
-    /// The hypervisor that runs its guests.
+    /// The type of the hypervisor.
     pub hypervisor_type: String,
-    /// 1000000 * major + 1000 * minor + patch; 0 where it tells none.
+    /// The hypervisor's version as 1000000 * major + 1000 * minor + patch; 0 if unknown.
     pub hypervisor_version: i32,
-    /// Of its processors, as the hypervisor reports it.
+    /// The processors' description, as the hypervisor reports it.
     pub cpu_info: Value,
-    /// Guests that run on it.
+    /// The number of running guests.
     pub num_instances: i32,
 }
 
-/// Whether a host has something under this name (see [`HostState::attribute`]).
+/// True if hosts have a property with this name (see [`HostState::attribute`]).
 pub fn is_attribute(name: &str) -> bool {
     ATTRIBUTES.contains(&name)
 }
 
 impl HostState {
-    /// The zone that an aggregate puts the host in; none without one.
+    /// Returns the zone that an aggregate names; none if no aggregate does.
     pub fn availability_zone(&self) -> Option<&str> {
         self.aggregates.iter().find_map(|aggregate| aggregate.metadata.get("availability_zone")).map(String::as_str)
     }
 
-    /// The host's value under the first of the names ([`ATTRIBUTES`]); the others lead into objects. Amounts are in MiB and
-    /// GiB as the names say, and what can be allocated, ratios applied.
+    /// Returns the property with this name ([`ATTRIBUTES`]); further names lead into objects. Amounts are in MiB and GiB as the names say,
+    /// and amounts that can be allocated have the ratios applied.
     pub fn attribute(&self, path: &[&str]) -> Option<Value> {
         let (name, inner) = path.split_first()?;
         let value = match *name {
@@ -110,12 +110,12 @@ impl HostState {
         Some(found.clone()).filter(|found| !found.is_null())
     }
 
-    /// The architecture of its guests. A simulated host, which tells none, has this machine's.
+    /// Returns the architecture of its guests. A simulated host reports none and has this machine's.
     pub fn architecture(&self) -> String {
         self.cpu_info["arch"].as_str().unwrap_or(std::env::consts::ARCH).to_ascii_lowercase()
     }
 
-    /// All values that the host's aggregates give to a metadata key; a value may list several, separated by commas.
+    /// Returns all values that the host's aggregates give to a metadata key. A value may list several, separated by commas.
     pub fn aggregate_values(&self, key: &str) -> BTreeSet<&str> {
         let given = self.aggregates.iter().filter_map(|aggregate| aggregate.metadata.get(key));
         given.flat_map(|value| value.split(',')).map(str::trim).collect()
@@ -127,21 +127,21 @@ impl HostState {
 pub struct HostsOfCells {
     /// In any order.
     pub hosts: Vec<HostState>,
-    /// Cells that failed or did not answer in time; they contribute no host (INVARIANTS C2).
+    /// Cells that failed or did not answer in time. None of their hosts is considered (INVARIANTS C2).
     pub silent_cells: Vec<String>,
 }
 
-/// Where host states come from: the cells' records and the API database.
+/// The source of host states: the cells' records and the API database.
 #[async_trait]
 pub trait HostStates: Send + Sync {
-    /// The hosts of the named cells, or of all cells. Bounded in time: a cell that fails or does not answer is skipped.
+    /// Returns the hosts of the named cells, or of all cells. Bounded in time: a cell that fails or does not answer is skipped.
     async fn host_states(&self, cells: Option<Vec<String>>) -> HostsOfCells;
 
-    /// A server group with all its members and their owner hosts over **all** cells, down ones included (the ownership rows
-    /// of the API database name them; a member without a host has none); none when there is no such group. The scheduler adds
-    /// the hosts on which members hold claims.
+    /// Returns a server group with all members and the hosts that own them over **all** cells, even silent ones, because the ownership rows
+    /// of the API database name them. A member without a host has none. None if there is no such group. The scheduler adds the hosts on
+    /// which members hold claims.
     async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String>;
 
-    /// The owner hosts of these servers over all cells, read in the same way. A server without a host, or that is gone, has none.
+    /// Returns the hosts that own these servers over all cells, in the same way. A server without a host, or one that is gone, has none.
     async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, String>;
 }

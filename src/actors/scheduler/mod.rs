@@ -1,9 +1,8 @@
 //! The scheduler: chooses the host of a new server or of a move, and claims it in placement (INVARIANTS C1 to C10).
 //!
-//! Promises: requests are worked on side by side, at most `max_in_flight` at once (more are answered "busy"), each for at most
-//! `deadline` seconds. Decisions for servers in groups are made one after the other, each seeing the claims of those before
-//! it; across several controllers the late check of [`CheckGroupPolicy`] closes what is left. It keeps nothing between requests:
-//! a restarted scheduler goes on as if it had never stopped.
+//! Promises: requests are handled concurrently, at most `max_in_flight` at once (further ones are answered "busy"), each for at most
+//! `deadline` seconds. Decisions for servers in groups are made one after the other, and each sees the earlier claims; across controllers
+//! the late check of [`CheckGroupPolicy`] closes the gap. The scheduler keeps no state between requests, so a restart changes nothing.
 
 pub mod config;
 mod decision;
@@ -39,7 +38,7 @@ impl Message for SelectDestinations {
     type Result = Result<Selection, SchedulingError>;
 }
 
-/// May the server be on the host by its group's policy, as the world is now (NOVA-DIFFERENCES L25)?
+/// Asks whether the server's group policy allows the host now (NOVA-DIFFERENCES L25).
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize, Message)]
 #[rtype(result = "Result<(), SchedulingError>")]
 pub struct CheckGroupPolicy {
@@ -47,7 +46,7 @@ pub struct CheckGroupPolicy {
     pub group: Uuid,
     /// The server.
     pub server: Uuid,
-    /// The host that it has claimed.
+    /// The host that the server has claimed.
     pub host: String,
 }
 
@@ -56,13 +55,13 @@ pub struct Scheduler {
     decider: Arc<Decider>,
     room: Arc<Semaphore>,
     deadline: Duration,
-    /// How operators learn that it lives.
+    /// The report to operators that the scheduler lives.
     report: Option<ServiceReport>,
     _guard: Option<DeathGuard>,
 }
 
 impl Scheduler {
-    /// Checks the configuration; an unknown filter or weigher is an error that should stop the start.
+    /// Checks the configuration. An unknown filter or weigher is an error that should stop the start.
     pub fn new(
         config: SchedulerConfig,
         placement: Arc<dyn PlacementService>,
@@ -72,18 +71,18 @@ impl Scheduler {
         Ok(Scheduler { decider: Arc::new(Decider::new(config, placement, hosts)?), room, deadline, report: None, _guard: None })
     }
 
-    /// This scheduler, telling operators that it lives.
+    /// Reports to operators that the scheduler lives.
     pub fn reporting(self, report: Option<ServiceReport>) -> Scheduler {
         Scheduler { report, ..self }
     }
 
-    /// Another life that decides by the same rules; `guard` reports its death.
+    /// Makes another life with the same configuration; `guard` reports its death.
     pub fn next_life(&self, guard: DeathGuard) -> Scheduler {
         let (decider, room) = (Arc::clone(&self.decider), Arc::clone(&self.room));
         Scheduler { decider, room, deadline: self.deadline, report: self.report.clone(), _guard: Some(guard) }
     }
 
-    /// Runs `work` if there is room, until the deadline.
+    /// Runs `work` until the deadline, if there is room.
     fn bounded<T: 'static>(
         &self,
         work: impl AsyncFnOnce(Arc<Decider>) -> Result<T, SchedulingError> + 'static,
@@ -155,14 +154,14 @@ impl Handler<CheckGroupPolicy> for Scheduler {
     }
 }
 
-/// The scheduler as others address it; outlives a restart of the actor.
+/// The scheduler's address for other actors. Outlives a restart of the scheduler.
 #[derive(Clone)]
 pub struct SchedulerHandle {
     address: Address<Scheduler>,
 }
 
 impl SchedulerHandle {
-    /// To the actor behind an address.
+    /// Makes a handle of the actor behind an address.
     pub fn new(address: Address<Scheduler>) -> SchedulerHandle {
         SchedulerHandle { address }
     }

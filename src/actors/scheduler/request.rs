@@ -1,4 +1,4 @@
-//! The request as filters and weighers see it, and the rules on where it may look (INVARIANTS C1 to C5).
+//! The request as filters and weighers see it, and the rules on the hosts that it considers (INVARIANTS C1 to C5).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,15 +8,15 @@ use super::host_state::HostState;
 use crate::domain::server_group::ServerGroup;
 use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestinations};
 
-/// Why a host does not pass, in a few words.
+/// The reason why a host does not pass, in a few words.
 pub type Reason = String;
 
-/// A request and what was looked up for it.
+/// A request and the records that were looked up for it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Request {
-    /// As it came.
+    /// The request as it arrived.
     pub asked: SelectDestinations,
-    /// The server's group with all its members' hosts; none when it is in none.
+    /// The server's group with all its members' hosts; none if the server is in no group.
     pub group: Option<ServerGroup>,
     /// The servers that hints name, each with its hosts.
     pub named_servers: BTreeMap<Uuid, Vec<String>>,
@@ -27,33 +27,33 @@ impl Request {
         self.asked.requested_destination.as_ref()
     }
 
-    /// The cells to ask: one when the server may not leave it (INVARIANTS C1), otherwise all (none).
+    /// Returns the cells to ask: one if the server may not leave it (INVARIANTS C1), else none, which means all.
     pub fn cells(&self) -> Option<Vec<String>> {
         self.confined_to().map(|cell| vec![cell.to_owned()])
     }
 
-    /// The cell that the server may not leave (INVARIANTS C1).
+    /// Returns the cell that the server may not leave (INVARIANTS C1).
     pub fn confined_to(&self) -> Option<&str> {
         self.destination().filter(|destination| !destination.allow_cross_cell_move).and_then(|destination| destination.cell.as_deref())
     }
 
-    /// The cell that the cross-cell weigher compares with; none when the request prefers none (INVARIANTS C2, C3, C6).
+    /// Returns the cell that the cross-cell weigher compares with; none if the request prefers no cell (INVARIANTS C2, C3, C6).
     pub fn preferred_cell(&self) -> Option<&str> {
         let destination = self.destination().filter(|destination| destination.allow_cross_cell_move && destination.host.is_none())?;
         destination.cell.as_deref()
     }
 
-    /// The host that an administrator forced at creation; moves forget it (INVARIANTS C5).
+    /// Returns the host that an administrator forced at creation. Moves ignore it (INVARIANTS C5).
     pub fn forced_host(&self) -> Option<&str> {
         self.asked.forced_host.as_deref().filter(|_| self.asked.operation == OperationKind::Create)
     }
 
-    /// The only host that will do: named or forced. It is the one attempt (INVARIANTS C3).
+    /// Returns the only suitable host: named or forced. It is tried alone (INVARIANTS C3).
     pub fn only_host(&self) -> Option<&str> {
         self.forced_host().or_else(|| self.destination().and_then(|destination| destination.host.as_deref()))
     }
 
-    /// How many alternates to name when the configuration allows `max_attempts` attempts (INVARIANTS C3, C8).
+    /// Returns the number of alternates if the configuration allows `max_attempts` tries (INVARIANTS C3, C8).
     pub fn alternates(&self, max_attempts: u32) -> usize {
         if self.only_host().is_some() {
             return 0;
@@ -62,7 +62,7 @@ impl Request {
         self.asked.alternates.map_or(allowed, |wanted| wanted.min(allowed))
     }
 
-    /// Whether the request looks at this host at all.
+    /// True if the request considers this host at all.
     pub fn in_scope(&self, host: &HostState) -> Result<(), Reason> {
         if let Some(cell) = self.confined_to().filter(|cell| *cell != host.cell.name) {
             return Err(format!("not in cell {cell}"));
@@ -76,20 +76,20 @@ impl Request {
         Ok(())
     }
 
-    /// The traits that the provider must have: the request's and the flavor's.
+    /// Returns the traits that the provider must have: the request's and the flavor's.
     pub fn required_traits(&self) -> Vec<String> {
         let flavor = self.flavor_traits("required").map(str::to_owned);
         let all: BTreeSet<String> = self.asked.required_traits.iter().cloned().chain(flavor).collect();
         all.into_iter().collect()
     }
 
-    /// The traits of the flavor's `trait:<NAME>` extra specs with this value.
+    /// Returns the traits of the flavor's `trait:<NAME>` extra specs with this value.
     pub fn flavor_traits<'a>(&'a self, value: &'a str) -> impl Iterator<Item = &'a str> {
         let specs = self.asked.request_spec.flavor.extra_specs.iter();
         specs.filter(move |(_, given)| given.as_str() == value).filter_map(|(key, _)| key.strip_prefix("trait:"))
     }
 
-    /// Refuses what cannot be meant: a `trait:` extra spec that is neither `required` nor `forbidden`.
+    /// Refuses a `trait:` extra spec that is neither `required` nor `forbidden`.
     pub fn validate(&self) -> Result<(), Reason> {
         for (key, value) in &self.asked.request_spec.flavor.extra_specs {
             if key.starts_with("trait:") && value != "required" && value != "forbidden" {

@@ -1,4 +1,4 @@
-//! The pure part of a decision: which hosts are left, and the sentence that says why none is.
+//! The pure part of a decision: the remaining hosts, and the message that says why none remains.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +12,23 @@ use crate::domain::inside;
 use crate::saga::scheduling::Candidate;
 use crate::services::placement::Provider;
 
-/// At most this many different reasons of one filter are named in a sentence.
+/// The maximum number of different reasons per filter in a message.
 const REASONS_NAMED: usize = 3;
 
-/// The sentence for users; the rest of the sentence is for operators.
+/// The message for users; the rest is for operators.
 pub const NO_VALID_HOST: &str = "No valid host was found. There are not enough hosts available.";
 
-/// What one rule took away.
+/// The hosts that a rule removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Removal {
     /// The rule's name.
     pub rule: &'static str,
-    /// Each host and why.
+    /// Each host with the reason.
     pub hosts: Vec<(String, Reason)>,
 }
 
-/// The hosts that placement offers, with placement's figures, and the number of offers that no host is known for (they are
-/// in cells that were not asked or did not answer).
+/// Returns the hosts that placement offers, with placement's figures, and the number of offers without a known host (in cells that were not
+/// asked or did not answer).
 pub fn offered(providers: Vec<Provider>, known: &HostsOfCells) -> (Vec<HostState>, usize) {
     let by_provider: BTreeMap<Uuid, &HostState> = known.hosts.iter().map(|host| (host.provider, host)).collect();
     let offers = providers.len();
@@ -57,8 +57,8 @@ fn free(provider: &Provider) -> Resources {
     by_class(|class| provider.inventories.get(class).map_or(0, |inventory| inventory.capacity() - used(class)))
 }
 
-/// The hosts that the request looks at and every filter passes, and what each rule took away. A forced host is judged only
-/// by the filters that say so.
+/// Returns the hosts that the request considers and that pass all filters, and the hosts that each rule removed. A forced host is judged
+/// only by the filters that say so.
 pub fn filter(hosts: Vec<HostState>, request: &Request, filters: &[Box<dyn HostFilter>]) -> (Vec<HostState>, Vec<Removal>) {
     let mut removals = Vec::new();
     let mut left = keep(hosts, "the request", &mut removals, |host| request.in_scope(host));
@@ -89,7 +89,7 @@ fn keep(
     left
 }
 
-/// A host as the answer names it.
+/// Returns a host as the answer names it.
 pub fn candidate(host: &HostState, request: &Request) -> Candidate {
     Candidate {
         cell: host.cell.name.clone(),
@@ -102,23 +102,23 @@ pub fn candidate(host: &HostState, request: &Request) -> Candidate {
     }
 }
 
-/// How a decision ended without a host.
+/// The end of a decision without a host.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct NoneLeft {
-    /// Offers of placement.
+    /// The number of placement's offers.
     pub offers: usize,
-    /// Offers that no host is known for.
+    /// The number of offers without a known host.
     pub unknown: usize,
-    /// What the rules took away.
+    /// The hosts that the rules removed.
     pub removals: Vec<Removal>,
-    /// Hosts that passed but were taken by others before the claim, and what placement said.
+    /// Hosts that passed, but were taken by others before the claim, with placement's messages.
     pub taken: Vec<(String, Reason)>,
     /// Cells that did not answer.
     pub silent_cells: Vec<String>,
 }
 
 impl NoneLeft {
-    /// The sentence for the instance action: it begins as Nova's, then says to operators alone what removed the hosts.
+    /// Returns the message for the instance action. It begins as Nova's, then tells operators alone what removed the hosts.
     pub fn sentence(&self, request: &Request) -> String {
         format!("{NO_VALID_HOST} {}", inside::of(self.explanation(request)))
     }
@@ -147,7 +147,7 @@ impl NoneLeft {
         text
     }
 
-    /// The reason that keeps a move from hosts with room in other cells.
+    /// Returns the reason that keeps a move from hosts with room in other cells.
     fn bar(&self, request: &Request) -> String {
         match request.confined_to().filter(|_| self.unknown > 0) {
             Some(cell) => format!(
@@ -169,7 +169,7 @@ fn wanted(request: &Request) -> String {
     text
 }
 
-/// `<label> 3 (down, disabled)`.
+/// Writes `<label> 3 (down, disabled)`.
 fn part(label: &str, hosts: &[(String, Reason)]) -> String {
     let mut reasons: Vec<&str> = Vec::new();
     for (_, reason) in hosts {

@@ -1,4 +1,4 @@
-//! The actor over the embedded placement and hand-made hosts: INVARIANTS C1 to C10, claims under concurrency, bounds.
+//! Tests of the actor over the embedded placement and hand-made hosts: INVARIANTS C1 to C10, concurrent claims, bounds.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -51,7 +51,7 @@ impl HostStates for Cells {
     }
 }
 
-/// Placement in which others take the last room of some hosts between the question and the claim.
+/// A placement in which others take the last room of some hosts between the question and the claim.
 struct Crowded {
     inner: EmbeddedPlacement,
     rush: Mutex<Vec<Uuid>>,
@@ -126,7 +126,7 @@ struct World {
     scheduler: SchedulerHandle,
 }
 
-/// Hosts of 2 VCPUs each, behind a running scheduler.
+/// Starts a scheduler over hosts with 2 VCPUs each.
 async fn world_with(config: SchedulerConfig, cells: Cells) -> World {
     let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
     world_over(Db::open("services", "", Schema::Services, &env).unwrap(), config, cells).await
@@ -153,7 +153,7 @@ fn cells(hosts: &[(&str, &str)]) -> Cells {
     Cells { hosts: Mutex::new(hosts), ..Cells::default() }
 }
 
-/// Two cells; the server of the fixtures' moves is on h1.
+/// Two cells. The server of the fixtures' moves is on h1.
 const TWO_CELLS: &[(&str, &str)] = &[("cell1", "h1"), ("cell1", "h2"), ("cell2", "h3"), ("cell2", "h4")];
 
 impl World {
@@ -162,7 +162,7 @@ impl World {
         change(self.cells.hosts.lock().unwrap().iter_mut().find(|host| host.host == name).unwrap());
     }
 
-    /// Others take all room of a host.
+    /// Takes all room of a host for others.
     async fn fill(&self, name: &str) {
         let all = BTreeMap::from([(id(name), BTreeMap::from([("VCPU".to_owned(), 2)]))]);
         self.placement.replace_allocations(fence(id("filler"), 1), vec![stranger(id(name), all)]).await.unwrap();
@@ -172,7 +172,7 @@ impl World {
         self.scheduler.select_destinations(asked).await
     }
 
-    /// The hosts chosen: the primary, then the alternates.
+    /// Returns the chosen hosts: the primary, then the alternates.
     async fn chosen(&self, asked: SelectDestinations) -> Vec<String> {
         let selection = self.select(asked).await.unwrap();
         std::iter::once(selection.primary).chain(selection.alternates).map(|candidate| candidate.host).collect()
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// The hosts on which a server holds a claim.
+    /// Returns the hosts on which a server holds a claim.
     async fn claims(&self, server: &str) -> Vec<String> {
         let held = self.placement.allocations_of(id(server)).await.unwrap().map(|held| held.allocations).unwrap_or_default();
         let providers = self.placement.providers().await.unwrap();
@@ -322,7 +322,7 @@ async fn s8_s9_alternates_are_of_the_primarys_cell_and_bounded() {
     let alternate = &selection.alternates[0];
     assert_eq!(alternate.host, "h7");
 
-    // What a saga does when the primary refuses the server.
+    // As a saga does if the primary refuses the server.
     let asked = resize(true);
     claim_candidate(world.placement.as_ref(), fence(id("server"), 2), id("server"), alternate, &asked.request_spec).await.unwrap();
     assert_eq!(world.claims("server").await, ["h7"]);
@@ -377,7 +377,7 @@ async fn asking_again_leaves_one_claim_even_where_only_one_fits() {
 
 #[actix::test]
 async fn members_that_move_at_once_keep_apart() {
-    // On the blocking pool, so that decisions really interleave.
+    // On the blocking pool, so that decisions interleave.
     let directory = tempfile::tempdir().unwrap();
     let url = directory.path().join("services.db").display().to_string();
     let db = Db::open("services", &url, Schema::Services, &Env::system()).unwrap();
@@ -395,7 +395,7 @@ async fn members_that_move_at_once_keep_apart() {
     hosts.sort();
     assert_eq!(hosts, ["h1", "h2"], "two hosts take two members, the third is refused");
 
-    // The late check sees claims too: each member's own host is fine, the other's is not.
+    // The late check also sees claims: each member's own host is fine, the other member's is not.
     let check = async |server: &str, host: &str| world.scheduler.check_group_policy(id("group"), id(server), host).await;
     for server in servers {
         for host in world.claims(server).await {

@@ -1,11 +1,11 @@
-//! Each extra spec of the flavor with the scope `aggregate_instance_extra_specs:` is met by a value that the host's aggregates give
-//! to that key: so flavors are tied to generations of hardware. Keys without a scope are not looked at: they may mean anything.
+//! Each extra spec of the flavor with the scope `aggregate_instance_extra_specs:` must match a value that the host's aggregates give to
+//! that key. This ties flavors to generations of hardware. Keys without a scope are ignored: they may mean something else.
 
 use super::{HostFilter, HostState, Reason, Request, extra_specs_ops};
 
 const SCOPE: &str = "aggregate_instance_extra_specs:";
 
-/// See the file.
+/// See the file's description.
 pub struct AggregateInstanceExtraSpecsFilter;
 
 impl HostFilter for AggregateInstanceExtraSpecsFilter {

@@ -1,15 +1,15 @@
-//! A server that was created in a named zone stays in it; one without goes anywhere (INVARIANTS C7).
+//! A server that was created in a named zone stays in that zone; any other may go anywhere (INVARIANTS C7).
 
 use super::super::config::SchedulerConfig;
 use super::{HostFilter, HostState, Reason, Request};
 
-/// See the file.
+/// See the file's description.
 pub struct AvailabilityZoneFilter {
     default_zone: String,
 }
 
 impl AvailabilityZoneFilter {
-    /// With the zone of hosts that no aggregate puts into one.
+    /// Makes the filter with the zone of hosts without an aggregate that names one.
     pub fn new(config: &SchedulerConfig) -> AvailabilityZoneFilter {
         AvailabilityZoneFilter { default_zone: config.default_availability_zone.clone() }
     }

@@ -1,9 +1,9 @@
-//! The host's cell is enabled. A disabled cell takes nothing new, but its servers may still move within it: a request that
-//! is confined to the cell passes (INVARIANTS C1), one that may choose among cells does not see it (INVARIANTS C2).
+//! The host's cell must be enabled. A disabled cell takes no new servers, but its servers may move within it: a request that is confined to
+//! the cell passes (INVARIANTS C1), and a request that may choose among cells does not (INVARIANTS C2).
 
 use super::{HostFilter, HostState, Reason, Request};
 
-/// See the file.
+/// See the file's description.
 pub struct CellEnabledFilter;
 
 impl HostFilter for CellEnabledFilter {

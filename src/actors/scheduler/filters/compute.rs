@@ -1,8 +1,8 @@
-//! The host's compute service is up and in use.
+//! The host's compute service must be up and enabled.
 
 use super::{HostFilter, HostState, Reason, Request};
 
-/// See the file.
+/// See the file's description.
 pub struct ComputeFilter;
 
 impl HostFilter for ComputeFilter {

@@ -1,13 +1,13 @@
-//! Extra specs of the flavor with the scope `capabilities:`, and those without a scope that name something the scheduler knows of
-//! a host, are met by what the host has. Other keys are another part's business.
+//! The host must match the flavor's extra specs with the scope `capabilities:`, and those without a scope that name a known property of
+//! hosts. Other keys belong to other filters.
 
 use super::{HostFilter, HostState, Reason, Request, extra_specs_ops};
 use crate::actors::scheduler::host_state::is_attribute;
 
-/// The width of a host's physical addresses, asked for in a key of its own.
+/// The width of a host's physical addresses has a key of its own.
 const ADDRESS_BITS: &str = "hw:maxphysaddr_bits";
 
-/// See the file.
+/// See the file's description.
 pub struct ComputeCapabilitiesFilter;
 
 impl HostFilter for ComputeCapabilitiesFilter {
@@ -33,7 +33,7 @@ impl HostFilter for ComputeCapabilitiesFilter {
     }
 }
 
-/// The value as operators of extra specs compare it.
+/// Returns the value in the form that operators of extra specs compare.
 fn text(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::String(text) => text.clone(),

@@ -1,14 +1,14 @@
 //! The operators of extra specs: `=`, `==`, `!=`, `>=`, `<=` on numbers, `s==` and its kin on text, `<in>`, `<all-in>`, `<or>`.
 
-/// Whether `value` meets `wanted`. Without an operator they must be equal. An operand that is missing, or is no number where
-/// one is needed, is never met.
+/// True if `value` matches `wanted`. Without an operator the two must be equal. A missing operand, or text where a number is needed, never
+/// matches.
 pub fn matches(value: &str, wanted: &str) -> bool {
     let mut words = wanted.split_whitespace();
     let Some(operator) = words.next() else { return value == wanted };
     let operands: Vec<&str> = words.collect();
     let first = operands.first().copied();
     match operator {
-        // `<or> a <or> b`: the operands stand at every second word.
+        // In `<or> a <or> b` every second word is an operand.
         "<or>" => operands.iter().step_by(2).any(|operand| *operand == value),
         "<all-in>" => !operands.is_empty() && operands.iter().all(|operand| value.contains(operand)),
         "<in>" => first.is_some_and(|operand| value.contains(operand)),
@@ -18,7 +18,7 @@ pub fn matches(value: &str, wanted: &str) -> bool {
         "s<=" => first.is_some_and(|operand| value <= operand),
         "s>" => first.is_some_and(|operand| value > operand),
         "s>=" => first.is_some_and(|operand| value >= operand),
-        // A lone "=" means "at least", as operators of this field have long known it.
+        // A lone "=" means "at least", as in Nova.
         "=" | ">=" => numbers(value, first).is_some_and(|(have, want)| have >= want),
         "<=" => numbers(value, first).is_some_and(|(have, want)| have <= want),
         "==" => numbers(value, first).is_some_and(|(have, want)| have == want),

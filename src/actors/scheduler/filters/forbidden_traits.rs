@@ -1,9 +1,8 @@
-//! The host's provider has none of the traits that the flavor forbids (`trait:NAME = forbidden`). Required ones are
-//! placement's business.
+//! The host's provider must have none of the traits that the flavor forbids (`trait:NAME = forbidden`). Placement checks the required ones.
 
 use super::{HostFilter, HostState, Reason, Request};
 
-/// See the file.
+/// See the file's description.
 pub struct ForbiddenTraitsFilter;
 
 impl HostFilter for ForbiddenTraitsFilter {

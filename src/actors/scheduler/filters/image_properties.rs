@@ -1,8 +1,8 @@
-//! The host can run guests of the architecture, the hypervisor and the virtual machine mode that the image asks for.
+//! The host must be able to run the architecture, the hypervisor type and the virtual machine mode that the image asks for.
 
 use super::{HostFilter, HostState, Reason, Request};
 
-/// See the file.
+/// See the file's description.
 pub struct ImagePropertiesFilter;
 
 impl HostFilter for ImagePropertiesFilter {
@@ -33,7 +33,7 @@ impl HostFilter for ImagePropertiesFilter {
     }
 }
 
-/// The name that hosts use for an architecture.
+/// Returns the name that hosts use for an architecture.
 fn architecture(name: &str) -> String {
     match name {
         "amd64" => "x86_64",
@@ -44,7 +44,7 @@ fn architecture(name: &str) -> String {
     .to_owned()
 }
 
-/// The name that hosts use for a virtual machine mode.
+/// Returns the name that hosts use for a virtual machine mode.
 fn mode(name: &str) -> String {
     match name {
         "hv" => "hvm",
@@ -54,8 +54,8 @@ fn mode(name: &str) -> String {
     .to_owned()
 }
 
-/// Whether a version, written as 1000000 * major + 1000 * minor + patch, is within bounds as `>=2.5.0, <4.0`. Bounds that cannot be
-/// read are never met; a host that tells no version is not judged.
+/// True if a version, written as 1000000 * major + 1000 * minor + patch, is within bounds such as `>=2.5.0, <4.0`. Unreadable bounds never
+/// match. A host without a version matches.
 fn is_version(version: i32, bounds: &str) -> bool {
     let meets = |bound: &str| {
         let operand = bound.trim_start_matches(['<', '>', '=', '!']);

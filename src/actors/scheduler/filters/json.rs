@@ -1,9 +1,9 @@
-//! The hint `query`: an expression over what is known of a host, as [`crate::domain::host_query`] has it.
+//! The hint `query`: an expression over a host's properties, as in [`crate::domain::host_query`].
 
 use super::{HostFilter, HostState, Reason, Request};
 use crate::domain::scheduler_hints::query;
 
-/// See the file.
+/// See the file's description.
 pub struct JsonFilter;
 
 impl HostFilter for JsonFilter {

@@ -1,4 +1,4 @@
-//! Filters: each says of one host whether it will do. To add one, write a file and a row in [`FILTERS`].
+//! Filters: each says whether a host is suitable. A new filter is a file and a row in [`FILTERS`].
 
 pub mod aggregate_instance_extra_specs;
 pub mod availability_zone;
@@ -20,16 +20,16 @@ use super::config::{ConfigError, SchedulerConfig};
 use super::host_state::HostState;
 use super::request::{Reason, Request};
 
-/// One rule on hosts. Room is not a filter's business: placement has answered only hosts with room.
+/// A rule for hosts. Room needs no filter: placement returns only hosts with room.
 pub trait HostFilter: Send + Sync {
-    /// The name in the configuration and in "no valid host" sentences.
+    /// The name in the configuration and in "no valid host" messages.
     fn name(&self) -> &'static str;
 
-    /// Whether the host will do; if not, why.
+    /// Returns `Err` with the reason if the host is not suitable.
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason>;
 
-    /// True when it judges a host that an administrator forced at creation too: without it the server could not run
-    /// there or would not be where it says.
+    /// True if the filter also judges a host that an administrator forced at creation: otherwise the server could not run there, or would
+    /// not be where its record says.
     fn judges_forced_host(&self) -> bool {
         false
     }
@@ -38,7 +38,7 @@ pub trait HostFilter: Send + Sync {
 /// Makes a filter from the configuration.
 pub type MakeFilter = fn(&SchedulerConfig) -> Box<dyn HostFilter>;
 
-/// Every filter.
+/// All filters.
 pub const FILTERS: &[(&str, MakeFilter)] = &[
     ("ComputeFilter", |_| Box::new(compute::ComputeFilter)),
     ("CellEnabledFilter", |_| Box::new(cell_enabled::CellEnabledFilter)),
@@ -56,8 +56,8 @@ pub const FILTERS: &[(&str, MakeFilter)] = &[
     ("JsonFilter", |_| Box::new(json::JsonFilter)),
 ];
 
-/// The filters that are used unless configured otherwise, in this order: cheap and telling ones first. The others let users
-/// learn of hosts what is not theirs to know, by asking for hosts with a property until one is found.
+/// The default filters, in this order: cheap and selective ones first. The others are optional, because users could learn properties of
+/// hosts by asking for hosts with a property until one is found.
 pub const DEFAULT: [&str; 12] = [
     "ComputeFilter",
     "CellEnabledFilter",
@@ -73,7 +73,7 @@ pub const DEFAULT: [&str; 12] = [
     "DifferentHostFilter",
 ];
 
-/// The configured filters.
+/// Makes the configured filters.
 pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostFilter>>, ConfigError> {
     let make = |name: &String| match FILTERS.iter().find(|(known, _)| known == name) {
         Some((_, make)) => Ok(make(config)),

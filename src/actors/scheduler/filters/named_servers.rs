@@ -1,15 +1,15 @@
-//! The hints `same_host` and `different_host`: a host of one of the servers they name, or of none of them.
+//! The hints `same_host` and `different_host`: the host of one of the named servers, or of none.
 
 use super::{HostFilter, HostState, Reason, Request};
 use crate::domain::scheduler_hints::{DIFFERENT_HOST, SAME_HOST, servers_named};
 
-/// Some server named in `same_host` is on the host.
+/// One of the servers in `same_host` is on the host.
 pub struct SameHostFilter;
 
 /// None of the servers in `different_host` is on the host.
 pub struct DifferentHostFilter;
 
-/// How many servers the hint names, and whether one of them is on the host.
+/// Returns the number of servers in the hint, and whether one of them is on the host.
 fn judge(hint: &str, host: &HostState, request: &Request) -> (usize, bool) {
     let named = servers_named(&request.asked.request_spec.scheduler_hints, hint);
     let is_here = named.iter().any(|server| request.named_servers.get(server).is_some_and(|hosts| hosts.contains(&host.host)));

@@ -3,10 +3,10 @@
 use super::{HostFilter, HostState, Reason, Request};
 use crate::domain::server_group::GroupPolicy;
 
-/// No more members of an anti-affinity group on a host than the group allows.
+/// A host has at most as many members of an anti-affinity group as the group allows.
 pub struct ServerGroupAntiAffinityFilter;
 
-/// An affinity group's members on the host of the others.
+/// The members of an affinity group are on one host.
 pub struct ServerGroupAffinityFilter;
 
 fn judge(policy: GroupPolicy, host: &HostState, request: &Request) -> Result<(), Reason> {

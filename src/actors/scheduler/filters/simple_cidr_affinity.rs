@@ -1,9 +1,9 @@
-//! The hints `build_near_host_ip` and `cidr`: a host whose address is in the network around the given one.
+//! The hints `build_near_host_ip` and `cidr`: the host's address must be in the network around the given address.
 
 use super::{HostFilter, HostState, Reason, Request};
 use crate::domain::scheduler_hints::neighbourhood;
 
-/// See the file.
+/// See the file's description.
 pub struct SimpleCidrAffinityFilter;
 
 impl HostFilter for SimpleCidrAffinityFilter {

@@ -1,4 +1,4 @@
-//! A move leaves its host, unless it may stay (INVARIANTS C4): a cold migration when the node can do it.
+//! A move leaves its host, unless it may stay (INVARIANTS C4): a cold migration may if the node supports that.
 
 use super::{HostFilter, HostState, Reason, Request};
 use crate::saga::scheduling::OperationKind;
@@ -6,7 +6,7 @@ use crate::saga::scheduling::OperationKind;
 /// The trait of nodes whose hypervisor can migrate a server to its own host.
 pub const SAME_HOST_COLD_MIGRATE: &str = "COMPUTE_SAME_HOST_COLD_MIGRATE";
 
-/// See the file.
+/// See the file's description.
 pub struct SourceHostFilter;
 
 impl HostFilter for SourceHostFilter {

@@ -1,8 +1,8 @@
-//! Prefers the server's cell, or others when the multiplier is negative (INVARIANTS C6).
+//! Prefers the server's cell, or other cells if the multiplier is negative (INVARIANTS C6).
 
 use super::{HostState, HostWeigher, Request, SchedulerConfig};
 
-/// +1 in the preferred cell, -1 in another; 0 when the request prefers none.
+/// +1 in the preferred cell, -1 in another one; 0 if the request prefers none.
 pub struct CrossCellWeigher;
 
 impl HostWeigher for CrossCellWeigher {

@@ -1,8 +1,8 @@
-//! Prefers hosts with few moves and builds under way: each costs disk and network.
+//! Prefers hosts with few moves and builds in progress: each of them uses disk and network.
 
 use super::{HostState, HostWeigher, Request, SchedulerConfig};
 
-/// The number in flight; its multiplier is negative.
+/// The number in progress; its multiplier is negative.
 pub struct IoOpsWeigher;
 
 impl HostWeigher for IoOpsWeigher {

@@ -1,5 +1,5 @@
-//! Weighers: each gives a number to every host that passed the filters; together they order the hosts. To add one, write a
-//! file and a row in [`WEIGHERS`].
+//! Weighers: each gives a number to every host that passed the filters, and together they order the hosts. A new weigher is a file and a
+//! row in [`WEIGHERS`].
 
 pub mod cross_cell;
 pub mod free_resources;
@@ -12,22 +12,22 @@ use super::config::{ConfigError, SchedulerConfig};
 use super::host_state::HostState;
 use super::request::Request;
 
-/// One preference among hosts.
+/// A preference among hosts.
 pub trait HostWeigher: Send + Sync {
-    /// How much the host has of what is preferred, in any unit; it is scaled to 0..1 over the candidates.
+    /// Returns the amount of what is preferred, in any unit. It is scaled to 0..1 over the candidates.
     fn weigh(&self, host: &HostState, request: &Request) -> f64;
 
-    /// The option that says how much the preference counts; aggregate metadata under this key overrides it per host.
+    /// The option with the preference's multiplier. Aggregate metadata under this key overrides it per host.
     fn multiplier_option(&self) -> &'static str;
 
     /// The option's value.
     fn multiplier(&self, config: &SchedulerConfig) -> f64;
 }
 
-/// Makes a weigher.
+/// A weigher's constructor.
 pub type MakeWeigher = fn() -> Box<dyn HostWeigher>;
 
-/// Every weigher; all are used unless configured otherwise.
+/// All weighers. All are used unless configured otherwise.
 pub const WEIGHERS: &[(&str, MakeWeigher)] = &[
     ("CrossCellWeigher", || Box::new(cross_cell::CrossCellWeigher)),
     ("RAMWeigher", || Box::new(free_resources::RAMWeigher)),
@@ -38,7 +38,7 @@ pub const WEIGHERS: &[(&str, MakeWeigher)] = &[
     ("ServerGroupSoftAntiAffinityWeigher", || Box::new(soft_group::ServerGroupSoftAntiAffinityWeigher)),
 ];
 
-/// The configured weighers.
+/// Makes the configured weighers.
 pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostWeigher>>, ConfigError> {
     let make = |name: &String| match WEIGHERS.iter().find(|(known, _)| known == name) {
         Some((_, make)) => Ok(make()),
@@ -50,7 +50,7 @@ pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostWeigher>>, Co
     config.weighers.iter().map(make).collect()
 }
 
-/// The hosts, best first: by the sum of scaled weights times multipliers, equal ones by name.
+/// Returns the hosts, best first: by the sum of scaled weights times multipliers, and equal ones by name.
 pub fn order(mut hosts: Vec<HostState>, request: &Request, weighers: &[Box<dyn HostWeigher>], config: &SchedulerConfig) -> Vec<HostState> {
     let mut sums = vec![0.0; hosts.len()];
     for weigher in weighers {
@@ -65,15 +65,15 @@ pub fn order(mut hosts: Vec<HostState>, request: &Request, weighers: &[Box<dyn H
     order.into_iter().map(|(_, host)| host).collect()
 }
 
-/// Scales to 0..1 between the least and the greatest; equal weights say nothing and become 0.
+/// Scales weights to 0..1 between the least and the greatest. Equal weights become 0.
 fn scale(weights: &[f64]) -> Vec<f64> {
     let least = weights.iter().copied().fold(f64::INFINITY, f64::min);
     let range = weights.iter().copied().fold(f64::NEG_INFINITY, f64::max) - least;
     weights.iter().map(|weight| if range > 0.0 { (weight - least) / range } else { 0.0 }).collect()
 }
 
-/// The multiplier for a host: the least that its aggregates name; the configured one when they name none, or name something
-/// that is no number.
+/// Returns the multiplier for a host: the least that its aggregates name. The configured one if they name none or something that is no
+/// number.
 fn multiplier_for(host: &HostState, weigher: &dyn HostWeigher, config: &SchedulerConfig) -> f64 {
     let configured = weigher.multiplier(config);
     let values = host.aggregate_values(weigher.multiplier_option());

@@ -10,7 +10,7 @@ fn weigher(name: &str) -> Box<dyn HostWeigher> {
     WEIGHERS.iter().find(|(known, _)| *known == name).map(|(_, make)| make()).unwrap()
 }
 
-/// The names in order under one weigher.
+/// Returns the names in order under one weigher.
 fn names(hosts: Vec<HostState>, request: &Request, weigher_name: &str, config: &SchedulerConfig) -> Vec<String> {
     order(hosts, request, &[weigher(weigher_name)], config).into_iter().map(|host| host.host).collect()
 }
@@ -77,7 +77,7 @@ fn s6_the_multiplier_and_its_override_by_aggregates() {
         HostState { aggregates, ..host("cell1", "h9") }
     };
     let there = host("cell2", "h2");
-    // multiplier configured, values in the home host's aggregates, who is first
+    // The configured multiplier, the values in the home host's aggregates, the first host.
     let rows: &[(f64, &[&str], &str)] = &[
         (1_000_000.0, &[], "h9"),
         (-1.0, &[], "h2"),
