@@ -1,6 +1,5 @@
-//! What an operation owes is paid at any time after it, however far its server has gone on since. Here everything that a table may
-//! owe is owed, once for each way in which a server may go on; paying it takes nothing that is in use again, and brings nothing
-//! back (INVARIANTS S5).
+//! Debts that are paid late, after the server has gone on. Each test owes everything that a table may owe, once for each way in which a
+//! server may go on. A payment must take away nothing that is in use again, and bring nothing back (INVARIANTS S5).
 
 use std::collections::BTreeSet;
 
@@ -18,13 +17,13 @@ use crate::cloud::difference;
 use crate::faults::view::{View, view};
 use crate::stage::{Stage, play_default};
 
-/// What a user does with the server.
+/// An action of a user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Act {
-    /// To another cell, or back to the first.
+    /// A move to another cell, or back to the first.
     Across,
     Back,
-    /// To the other host of its cell.
+    /// A move to the other host of its cell.
     Within,
     Confirm,
     Revert,
@@ -32,7 +31,7 @@ enum Act {
     Stop,
     Reboot,
     Rebuild,
-    /// Of a server whose root disk is a volume.
+    /// A rebuild of a server whose root disk is a volume.
     Reimage,
     HardReboot,
     Attach,
@@ -43,36 +42,36 @@ enum Act {
 use Act::{Across, Attach, Back, Confirm, Delete, Detach, HardReboot, Reboot, Rebuild, Reimage, Revert, Start, Stop, Within};
 
 impl Act {
-    /// One before which a move's debts are paid.
+    /// An action before which a move's debts are paid.
     fn builds_upon_debts(self) -> bool {
         matches!(self, Across | Back | Within | Confirm | Revert)
     }
 }
 
-/// Of which of an operation's steps something is owed.
+/// The part of an operation's steps that is owed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owed {
-    /// It was undone.
+    /// The undos: the operation was undone.
     Undos,
-    /// It was done.
+    /// The clean-ups: the operation was done.
     CleanUps,
-    /// It was done after a candidate had refused: that candidate's undos.
+    /// The undos at a candidate: the operation was done after that candidate had refused.
     AtOtherCandidate,
 }
 
-/// An operation that owes, and how its server goes on.
+/// An operation that owes, and the ways in which its server goes on.
 struct Story {
-    /// The saga that owes, by its name in the register.
+    /// The name of the owing saga in the register.
     saga: &'static str,
     before: &'static [Act],
     owing: Act,
     owed: Owed,
-    /// Refused after its effect, so that all is undone.
+    /// Refused after its effect, so that the whole operation is undone.
     refused: Option<&'static str>,
     ways: &'static [&'static [Act]],
 }
 
-/// A server with a volume of its own, and one to spare.
+/// A server with a volume, and a spare volume.
 #[derive(Clone, Copy)]
 struct Subject {
     server: Uuid,
@@ -88,7 +87,7 @@ async fn subject(stage: &Stage, owing: Act) -> Subject {
     Subject { server, spare: stage.member.make_volume().await }
 }
 
-/// Does it, and waits for its end, well or not.
+/// Performs the action, and waits for its end.
 async fn act(stage: &Stage, subject: Subject, act: Act) {
     let Subject { server, spare } = subject;
     let member = &stage.member;
@@ -108,7 +107,7 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
         Rebuild => member.act(server, json!({"rebuild": {"imageRef": stage.image}})).await.expect(202),
         Reimage => member.speaking("2.93").act(server, json!({"rebuild": {"imageRef": stage.image}})).await.expect(202),
         HardReboot => member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202),
-        // The answer comes when it has ended.
+        // The answer comes at the end of the operation.
         Attach => member.attach(server, spare).await,
         Detach => member.detach(server, spare).await.expect(202),
         Delete => member.delete(&format!("/servers/{server}")).await.expect(204),
@@ -116,20 +115,20 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
     stage.ended(server).await;
 }
 
-/// The server's last operation.
+/// Returns the server's last operation.
 async fn last_operation(stage: &Stage, server: Uuid) -> SagaRecord {
     let filter = SagaFilter { server: Some(server), limit: 1, ..SagaFilter::default() };
     stage.world().operations.list(filter).await.expect("the journal answers").remove(0)
 }
 
-/// The sides that it may owe, in the order in which it would have come to owe them.
+/// Returns the sides that the operation may owe, in the order in which it would owe them.
 fn sides(table: &Table, owed: Owed) -> Vec<(&'static Step, &'static str)> {
     let steps = table.steps;
     match owed {
         Owed::CleanUps => steps.iter().filter(|step| step.class == Class::Cleanup).map(|step| (step, "act")).collect(),
         Owed::Undos => {
             let undone = |step: &&Step| step.class == Class::Reversible && step.undo.work().is_some();
-            // The first is tried until it is done.
+            // The first step is tried until it is done.
             steps[1..].iter().filter(undone).map(|step| (step, "undo")).rev().collect()
         }
         Owed::AtOtherCandidate => {
@@ -138,7 +137,7 @@ fn sides(table: &Table, owed: Owed) -> Vec<(&'static Step, &'static str)> {
     }
 }
 
-/// The host of the same cell that is not the place's.
+/// Returns the other host of the place's cell.
 async fn other_host(stage: &Stage, place: &Place) -> Place {
     let nodes = stage.cell(&place.cell).compute_nodes().await.expect("nodes");
     let node = nodes.into_iter().find(|node| node.host != place.host).expect("another host");
@@ -147,7 +146,7 @@ async fn other_host(stage: &Stage, place: &Place) -> Place {
     Place { host: node.host, node: node.hypervisor_hostname, provider, ..place.clone() }
 }
 
-/// All that is known of the server: what everybody sees of it, and the moves that each cell knows of.
+/// Returns the view of the server, and the moves that each cell knows of.
 async fn known(stage: &Stage, server: Uuid) -> View {
     let mut known = view(&stage.running.tree, server).await;
     for cell in ["cell0", "cell1", "cell2"] {
@@ -161,7 +160,7 @@ async fn known(stage: &Stage, server: Uuid) -> View {
     known
 }
 
-/// It is owed from now on, and then it is paid; nothing changes by that.
+/// Records a debt and pays it; the view must not change.
 async fn owe_and_pay(stage: &Stage, way: &[Act], owing: &SagaRecord, context: &Context, number: i64, (step, side): (&Step, &str)) {
     let server = context.server;
     let before = known(stage, server).await;
@@ -201,7 +200,7 @@ async fn owe_and_pay(stage: &Stage, way: &[Act], owing: &SagaRecord, context: &C
     assert!(changed.is_empty(), "after {way:?}, {side} of {}: {changed:#?}", step.name.as_str());
 }
 
-/// Everything that the last operation may owe is owed and paid, after `way`.
+/// Owes and pays everything that the last operation may owe, after `way`.
 async fn go_on(stage: &Stage, subject: Subject, owed: Owed, way: &[Act]) {
     let owing = last_operation(stage, subject.server).await;
     let mut context: Context = serde_json::from_str(&owing.context).expect("a context");
@@ -319,7 +318,7 @@ stories! {
         Story { saga: "delete", before: &[], owing: Delete, owed: Owed::CleanUps, refused: None, ways: &[&[]] };
 }
 
-/// The server came to its second candidate, and goes to its first later on.
+/// The server came to its second candidate, and goes to its first one later.
 #[test]
 fn a_candidate_of_a_create() {
     play_default(|stage| async move {
@@ -335,7 +334,7 @@ fn a_candidate_of_a_create() {
     });
 }
 
-/// It lies in cell0, to be looked at and deleted.
+/// The server lies in cell0, and can be shown and deleted.
 #[test]
 fn a_create_that_failed() {
     play_default(|stage| async move {
@@ -356,7 +355,7 @@ fn a_create_that_failed() {
     });
 }
 
-/// A server in ERROR, because the source's guest cannot be defined again yet, and its host.
+/// Makes a server in ERROR, because its source's guest cannot be defined again yet. Returns its host, too.
 async fn without_its_guest(stage: &Stage) -> (Uuid, String) {
     let Subject { server, .. } = subject(stage, Across).await;
     let host = stage.runs_on(server).await.pop_first().expect("a host");
@@ -370,8 +369,8 @@ async fn without_its_guest(stage: &Stage) -> (Uuid, String) {
     (server, host)
 }
 
-/// Before the debt is paid, `mend` brings the server to ACTIVE; then it is paid, the guest is there with its volume connected once, and
-/// can move. A conductor may come first, in its own time: then it is done again with another server.
+/// `mend` brings the server to ACTIVE before the debt is paid. Then the debt is paid, the guest has its volume connected once, and the
+/// server can move. If a conductor pays first, another server is taken.
 async fn mended_before_it_is_paid(stage: &Stage, mend: serde_json::Value) {
     for _ in 0..10 {
         let (server, host) = without_its_guest(stage).await;
@@ -393,13 +392,13 @@ async fn mended_before_it_is_paid(stage: &Stage, mend: serde_json::Value) {
     panic!("a conductor always came first");
 }
 
-/// The guest is defined by then, and each volume connected by the attachment that the record named in the middle of the move.
+/// The guest is defined by then, and each volume is connected by the attachment that the record named in the middle of the move.
 #[test]
 fn a_server_that_was_rebooted_hard_before_the_debt_was_paid() {
     play_default(|stage| async move { mended_before_it_is_paid(&stage, json!({"reboot": {"type": "HARD"}})).await });
 }
 
-/// That mends no guest: the debt still does.
+/// This mends no guest: the debt still does.
 #[test]
 fn a_server_whose_state_was_reset_before_the_debt_was_paid() {
     play_default(|stage| async move { mended_before_it_is_paid(&stage, json!({"os-resetState": {"state": "active"}})).await });
@@ -407,7 +406,7 @@ fn a_server_whose_state_was_reset_before_the_debt_was_paid() {
 
 #[test]
 fn every_saga_that_may_owe_has_its_story() {
-    // That of a create stands by itself.
+    // A create that failed has no further way.
     let told: BTreeSet<&str> = STORIES.iter().map(|story| story.saga).chain(["create"]).collect();
     let owes = |table: &Table| [Owed::Undos, Owed::CleanUps].into_iter().any(|owed| !sides(table, owed).is_empty());
     let owing: BTreeSet<&str> = tables::ALL.iter().filter(|(_, table)| owes(table)).map(|(name, _)| *name).collect();

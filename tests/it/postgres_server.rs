@@ -1,4 +1,4 @@
-//! A PostgreSQL server of a test's own, which it may stop, kill and pause.
+//! A PostgreSQL server of a single test, which may stop, kill and pause it.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct PostgresServer {
 }
 
 impl PostgresServer {
-    /// Makes and starts one on a free loopback port.
+    /// Makes and starts a server on a free loopback port.
     pub fn start() -> PostgresServer {
         let dir = directory();
         let free = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("its address");
@@ -35,12 +35,12 @@ impl PostgresServer {
         self.address
     }
 
-    /// Of its one database, as one reaches it at this address.
+    /// Returns the URL of its database at this address.
     pub fn url_at(&self, address: SocketAddr) -> String {
         format!("postgres://postgres:{}@{address}/postgres", self.password)
     }
 
-    /// A database that nobody has used, as one reaches it at this address.
+    /// Returns the URL of a fresh database at this address.
     pub fn fresh_database_at(&self, address: SocketAddr) -> String {
         let name = format!("test_{}", Env::system().uuid().simple());
         let mut admin = diesel::PgConnection::establish(&self.url_at(self.address)).expect("it answers");
@@ -48,10 +48,10 @@ impl PostgresServer {
         format!("postgres://postgres:{}@{address}/{name}", self.password)
     }
 
-    /// Starts it when it has been stopped.
+    /// Starts the server after a stop.
     pub fn go(&self) {
         let socket = self.dir.path().display();
-        // Not without synchronous commits: what it has acknowledged is to outlive its crash, if not the machine's.
+        // With synchronous commits: acknowledged commits must outlive a crash of the server.
         let options = format!(
             "-c listen_addresses=127.0.0.1 -c port={} -c unix_socket_directories={socket} -c max_connections=300 -c fsync=off",
             self.address.port()
@@ -59,17 +59,17 @@ impl PostgresServer {
         run(self.program("pg_ctl").args(["-D", "data", "-l", "log", "-w", "-t", "60", "-o"]).arg(options).arg("start"));
     }
 
-    /// Stops it as a crash would.
+    /// Stops the server as a crash would.
     pub fn crash(&self) {
         run(self.program("pg_ctl").args(["-D", "data", "-w", "-m", "immediate", "stop"]));
     }
 
-    /// Every process of it stands still: connections are there, and nobody answers.
+    /// Makes all of its processes stand still: connections stay, and no request is answered.
     pub fn pause(&self) {
         self.signal("-STOP");
     }
 
-    /// They go on.
+    /// Makes its processes go on.
     pub fn resume(&self) {
         self.signal("-CONT");
     }
@@ -77,15 +77,15 @@ impl PostgresServer {
     fn signal(&self, signal: &str) {
         let text = std::fs::read_to_string(self.dir.path().join("data/postmaster.pid")).expect("it runs");
         let postmaster = text.lines().next().expect("a process id").to_owned();
-        // The postmaster first, so that it starts no other.
+        // The postmaster first, so that it starts no other process.
         run(Command::new("kill").arg(signal).arg(&postmaster));
         for child in children_of(&postmaster) {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = Command::new("kill").arg(signal).arg(child).stderr(Stdio::null()).status();
         }
     }
 
-    /// One of PostgreSQL's programs, in the server's directory and as a user who may run it.
+    /// Prepares a program of PostgreSQL in the server's directory, as a user who may run it.
     fn program(&self, name: &str) -> Command {
         let path = program(name);
         let mut command = match is_root() {
@@ -110,7 +110,7 @@ impl Drop for PostgresServer {
     }
 }
 
-/// Where the server's own user may enter: the directory for temporary files of who runs the tests may be closed to it.
+/// Returns a directory that the server's user may enter: the tests' directory for temporary files may be closed to it.
 fn directory() -> tempfile::TempDir {
     match is_root() {
         true => tempfile::tempdir_in("/tmp"),
@@ -119,7 +119,7 @@ fn directory() -> tempfile::TempDir {
     .expect("a directory")
 }
 
-/// On the PATH, or where Debian keeps the newest version.
+/// Returns a program on the PATH, or where Debian keeps the newest version.
 fn program(name: &str) -> PathBuf {
     let on_path =
         std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).map(|dir| dir.join(name)).find(|path| path.is_file());
@@ -136,7 +136,7 @@ fn children_of(parent: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     let is_child = |process: &Path| {
         let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
-        // Behind the name, which may hold anything: the state, then the parent.
+        // After the name, which may contain anything: the state, then the parent.
         stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1)) == Some(parent)
     };
     processes.filter(|process| is_child(&process.path())).map(|process| process.file_name().to_string_lossy().into_owned()).collect()

@@ -1,4 +1,4 @@
-//! The built program as a process of its own, over a data directory.
+//! The built program as a process over a data directory.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -17,14 +17,14 @@ pub struct Service {
     pub address: SocketAddr,
 }
 
-/// What a subcommand printed and how it ended.
+/// The output and the exit of a subcommand.
 pub struct Ended {
     pub code: Option<i32>,
     pub stdout: String,
     pub stderr: String,
 }
 
-/// The program that is tested: that of this build, or the one that `CELLSHIFT_BIN` names, such as a release.
+/// Returns the tested program: this build's, or the one that `CELLSHIFT_BIN` names, such as a release.
 pub fn program() -> OsString {
     std::env::var_os("CELLSHIFT_BIN").unwrap_or_else(|| env!("CARGO_BIN_EXE_cellshift").into())
 }
@@ -40,12 +40,12 @@ pub fn run(arguments: &[&str]) -> Ended {
 }
 
 impl Service {
-    /// Starts it on a port of its own and waits until it says where it listens.
+    /// Starts the service on a free port and waits until it prints its address.
     pub fn start(data: &Path, arguments: &[&str]) -> Service {
         Service::start_with(data, arguments, Stdio::null())
     }
 
-    /// The same, with its log added to this file.
+    /// As [`Service::start`], with its log appended to this file.
     pub fn start_logging(data: &Path, arguments: &[&str], log: &Path) -> Service {
         let log = OpenOptions::new().create(true).append(true).open(log).expect("the log's file");
         Service::start_with(data, arguments, Stdio::from(log))
@@ -66,7 +66,7 @@ impl Service {
         Service { process, address: address.unwrap_or_else(|| panic!("it says where it listens, not {said:?}")) }
     }
 
-    /// Starts it where it must be refused; gives what it says on standard error.
+    /// Starts a service that must be refused. Returns its standard error.
     pub fn refusal(data: &Path, arguments: &[&str]) -> String {
         let mut process = Command::new(program())
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
@@ -88,7 +88,7 @@ impl Service {
         String::from_utf8_lossy(&ended.stderr).into_owned()
     }
 
-    /// The user of a cloud in the data directory's `clouds.yaml`.
+    /// Returns the user of a cloud in the data directory's `clouds.yaml`.
     pub async fn user(&self, data: &Path, cloud: &str) -> User {
         let text = std::fs::read_to_string(data.join("clouds.yaml")).expect("clouds.yaml");
         let clouds: Value = serde_yaml_ng::from_str(&text).expect("YAML");
@@ -97,18 +97,18 @@ impl Service {
         User::sign_in_at(self.address, word("username"), word("password"), word("project_name")).await
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the process.
     pub fn signal(&self, signal: &str) {
         let told = Command::new("kill").args([signal, &self.process.id().to_string()]).status().expect("kill runs");
         assert!(told.success());
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the process ends by itself.
     pub fn death(mut self) -> ExitStatus {
         self.process.wait().expect("it ends")
     }
 
-    /// Tells it to stop, and waits until it has.
+    /// Stops the process and waits for its end.
     pub fn stop(mut self) {
         self.signal("-TERM");
         let status = self.process.wait().expect("it ends");
@@ -118,7 +118,7 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // After `stop` there is nothing left to kill.
+        // After `stop` there is no process to kill.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

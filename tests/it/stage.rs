@@ -1,4 +1,4 @@
-//! A running cloud with its users at hand, what tests look at in it beside the API, and the audit that ends each of them.
+//! A running cloud with its users, views of what the API does not show, and the audit that ends each test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -31,17 +31,17 @@ use crate::databases;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(5);
 const CROSS_CELL_FOR_ALL: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
 
-/// The cloud: cell1 and cell2 with two hosts each unless told otherwise, cross-cell moves allowed.
+/// A cloud. By default cell1 and cell2 have two hosts each, and cross-cell moves are allowed.
 pub struct Stage {
     pub running: Running,
     pub admin: User,
-    /// Of project demo.
+    /// A member of project demo.
     pub member: User,
     pub image: Uuid,
     _data: tempfile::TempDir,
 }
 
-/// Runs a story on a cloud of its own and audits what it left.
+/// Runs a story on a cloud of its own and audits what is left.
 pub fn play<F, S>(configure: impl FnOnce(&mut Config), story: S)
 where
     F: Future<Output = ()>,
@@ -50,7 +50,7 @@ where
     play_placed(configure, databases::place, story);
 }
 
-/// As [`play`], with the databases where the caller puts them.
+/// As [`play`], with databases that the caller places.
 pub fn play_placed<F, S>(configure: impl FnOnce(&mut Config), place: impl FnOnce(&mut Config), story: S)
 where
     F: Future<Output = ()>,
@@ -74,7 +74,7 @@ where
     databases::remove(&config);
 }
 
-/// As [`play_default`], on SQLite wherever else the tests run: for what only its files can do.
+/// As [`play_default`], always on SQLite: for what only files can do.
 pub fn play_on_sqlite<F, S>(story: S)
 where
     F: Future<Output = ()>,
@@ -92,7 +92,7 @@ where
     play(|_| {}, story);
 }
 
-/// A set of host names.
+/// Makes a set of host names.
 pub fn hosts(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
@@ -111,7 +111,7 @@ impl Stage {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let cloud = bootstrap::open(config, Env::system()).await.expect("a cloud");
         let mut parts = launch::parts(&cloud);
-        // Tests pay what is owed themselves, as often as they like.
+        // Tests pay debts themselves, as often as they like.
         parts.settings.debt_rest = Duration::ZERO;
         alter(&mut parts);
         let running = launch::launch_with(cloud, parts, listener).await.expect("a running cloud");
@@ -123,7 +123,7 @@ impl Stage {
         Stage { running, admin, member, image, _data: data }
     }
 
-    /// A user of a new account.
+    /// Makes a new account, and returns its user.
     pub async fn user(&self, name: &str, project: &str, role: &str) -> User {
         use cellshift::services::identity::Target;
         let identity = &self.running.cloud.services.identity;
@@ -141,12 +141,12 @@ impl Stage {
         &self.world().cells[name].db
     }
 
-    /// A server of image `tiny` with flavor `gen1.small`, so in cell1.
+    /// Returns the request for a server of image `tiny` with flavor `gen1.small`, which belongs in cell1.
     pub fn server(&self) -> NewServer {
         NewServer::of_image(self.image)
     }
 
-    /// The same, booted from a volume.
+    /// As [`Stage::server`], booted from a volume.
     pub fn volume_server(&self) -> NewServer {
         NewServer::of_volume(self.image)
     }
@@ -168,7 +168,7 @@ impl Stage {
         tokio::time::timeout(PATIENCE, waiting).await.expect("the operation ends").expect("the journal answers");
     }
 
-    /// What the server owes.
+    /// Returns the server's debts.
     pub async fn debts(&self, server: Uuid) -> Vec<Debt> {
         self.world().operations.debts(Some(server)).await.expect("debts")
     }
@@ -178,7 +178,7 @@ impl Stage {
         self.until("the debts are paid", || async { self.debts(server).await.is_empty() }).await;
     }
 
-    /// Waits until no operation holds the server; it must then have this status.
+    /// Waits until no operation holds the server, which must then have this status.
     pub async fn at_rest(&self, server: Uuid, status: &str) -> Value {
         self.ended(server).await;
         let shown = self.admin.show(server).await;
@@ -187,20 +187,20 @@ impl Stage {
         shown
     }
 
-    /// Waits until the server is gone for its users.
+    /// Waits until users see no server.
     pub async fn gone(&self, server: Uuid) {
         self.ended(server).await;
         self.admin.get(&format!("/servers/{server}")).await.expect(404);
     }
 
-    /// Resizes to `gen2.small`, so into cell2, and waits for VERIFY_RESIZE.
+    /// Resizes to `gen2.small`, which belongs in cell2, and waits for VERIFY_RESIZE.
     pub async fn cross(&self, server: Uuid) -> Value {
         self.member.resize(server, "gen2.small").await.expect(202);
         self.at_rest(server, "VERIFY_RESIZE").await
     }
 
-    /// Waits until what `look` finds is true. Nobody tells of everything that a test may look for, so it looks again and again, but
-    /// leaves the processor to what it waits for in between.
+    /// Waits until `look` returns true. Not everything has a notification, so it looks repeatedly, with pauses that leave the processor to
+    /// the service.
     pub async fn until<F: Future<Output = bool>>(&self, what: &str, look: impl Fn() -> F) {
         let waiting = async {
             let mut next = tokio::time::interval(BETWEEN_LOOKS);
@@ -211,12 +211,12 @@ impl Stage {
         tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never so: {what}"));
     }
 
-    /// The record of a cell, if it has one that is not deleted.
+    /// Returns a cell's record if it is not deleted.
     pub async fn record(&self, cell: &str, server: Uuid) -> Option<Instance> {
         self.cell(cell).instance(server).await.ok().filter(|record| !record.deleted)
     }
 
-    /// The move's records in a cell, oldest first.
+    /// Returns the migration records of a server in a cell, oldest first.
     pub async fn migrations(&self, cell: &str, server: Uuid) -> Vec<Migration> {
         let filter = MigrationFilter { instance_uuid: Some(server), ..MigrationFilter::default() };
         let mut found = self.cell(cell).migrations(filter).await.expect("migrations");
@@ -224,12 +224,12 @@ impl Stage {
         found
     }
 
-    /// The state of the newest migration in a cell.
+    /// Returns the status of the newest migration in a cell.
     pub async fn migration_status(&self, cell: &str, server: Uuid) -> String {
         self.migrations(cell, server).await.last().map(|migration| migration.status.to_string()).unwrap_or_default()
     }
 
-    /// What placement knows of a consumer: per host, the classes and amounts.
+    /// Returns placement's records of a consumer: classes and amounts by host.
     pub async fn allocations(&self, consumer: Uuid) -> BTreeMap<String, BTreeMap<String, i64>> {
         let placement = &self.world().placement;
         let names: BTreeMap<Uuid, String> =
@@ -238,19 +238,19 @@ impl Stage {
         held.map(|held| held.allocations).unwrap_or_default().into_iter().map(|(id, amounts)| (names[&id].clone(), amounts)).collect()
     }
 
-    /// The hosts on which a consumer holds an allocation.
+    /// Returns the hosts on which a consumer holds an allocation.
     pub async fn holds(&self, consumer: Uuid) -> BTreeSet<String> {
         self.allocations(consumer).await.into_keys().collect()
     }
 
-    /// The bindings of the server's ports, by host: `ACTIVE` or `INACTIVE`.
+    /// Returns the bindings of the server's ports by host: `ACTIVE` or `INACTIVE`.
     pub async fn bindings(&self, server: Uuid) -> Vec<BTreeMap<String, String>> {
         let ports = self.world().network.ports_of(server).await.expect("ports");
         let state = |binding: PortBinding| (binding.host, binding.status);
         ports.into_iter().map(|port| port.bindings.into_iter().map(state).collect()).collect()
     }
 
-    /// The server's attachments by volume: the host of each, none for an empty one.
+    /// Returns the server's attachments by volume: the host of each, none for a placeholder.
     pub async fn attachments(&self, server: Uuid) -> BTreeMap<Uuid, BTreeSet<Option<String>>> {
         let mut found: BTreeMap<Uuid, BTreeSet<Option<String>>> = BTreeMap::new();
         for Attachment { volume_id, host, .. } in self.world().volumes.attachments_of(server).await.expect("attachments") {
@@ -259,7 +259,7 @@ impl Stage {
         found
     }
 
-    /// What a host says of itself.
+    /// Returns a host's report.
     pub async fn report(&self, cell: &str, host: &str) -> HostReport {
         let query = HostQuery::Report;
         match self.world().hosts.query(cell, host, query, PATIENCE).await.expect("the host answers") {
@@ -268,13 +268,13 @@ impl Stage {
         }
     }
 
-    /// What a host has of the server.
+    /// Returns what a host has of the server.
     pub async fn guest(&self, host: &str, server: Uuid) -> Option<GuestReport> {
         let cell = host.split('-').next().expect("a cell");
         self.report(cell, host).await.guests.into_iter().find(|guest| guest.server == server)
     }
 
-    /// The hosts on which the server's guest runs.
+    /// Returns the hosts on which the server's guest runs.
     pub async fn runs_on(&self, server: Uuid) -> BTreeSet<String> {
         let mut found = BTreeSet::new();
         for cell in &self.running.tree.cells {
@@ -287,21 +287,21 @@ impl Stage {
         found
     }
 
-    /// The guest writes to its disks and volumes.
+    /// Makes the guest write to its disks and volumes.
     pub async fn guest_writes(&self, host: &str, server: Uuid, bytes: &[u8]) {
         let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
         let written = cell.hosts.guest_write(host, server, bytes.to_vec(), PATIENCE).await;
         written.expect("the host answers").expect("the guest writes");
     }
 
-    /// The local disks' bytes where they are now.
+    /// Returns the local disks' bytes.
     pub fn disks(&self, host: &str, server: Uuid) -> BTreeMap<String, Vec<u8>> {
         let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
         let disks = cell.hypervisor(host).expect("a driver").disks(server).expect("disks");
         disks.into_iter().map(|disk| (disk.name, std::fs::read(disk.path).expect("a disk"))).collect()
     }
 
-    /// The power of a host goes off, or comes back.
+    /// Switches the power of a host off or on.
     pub async fn power(&self, host: &str, on: bool) {
         let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
         if on {
@@ -312,7 +312,7 @@ impl Stage {
         }
     }
 
-    /// The power of a host goes off, and its guests do not come back with it.
+    /// Switches the power of a host off; its guests do not come back with it.
     pub async fn lose_guests(&self, host: &str) {
         let cell = self.running.tree.cell(host.split('-').next().expect("a cell")).expect("a cell");
         cell.power_off_host(host, false).await.expect("power off");
@@ -323,7 +323,7 @@ impl Stage {
         self.world().api.create_flavor(flavor).await.expect("a flavor");
     }
 
-    /// A key pair of the member.
+    /// Makes a key pair of the member.
     pub async fn make_key_pair(&self, name: &str) {
         let key = KeyPair {
             id: 0,
@@ -337,7 +337,7 @@ impl Stage {
         self.world().api.create_key_pair(key).await.expect("a key pair");
     }
 
-    /// The event types that were recorded for the server, in order.
+    /// Returns the types of the notifications about the server, in order.
     pub async fn notified(&self, server: Uuid) -> Vec<String> {
         let file = self.running.cloud.config.data_dir.join("notifications.jsonl");
         let text = std::fs::read_to_string(file).unwrap_or_default();
@@ -346,7 +346,7 @@ impl Stage {
         lines.filter(about).map(|line| line["event_type"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Arms faults for as long as the guard lives.
+    /// Arms faults for the lifetime of the guard.
     pub fn arm(&self, plan: impl Fn(&Point<'_>) -> Fault + Send + Sync + 'static) {
         self.running.tree.faults.arm(Some(Arc::new(Plan(plan))));
     }
@@ -355,7 +355,7 @@ impl Stage {
         self.running.tree.faults.arm(None);
     }
 
-    /// Every act of this step is refused.
+    /// Refuses each act of this step.
     pub fn refuse(&self, step: &'static str) {
         self.arm(move |point| match point.moment {
             Moment::BeforeEffect if point.step == step && point.side == "act" => Fault::Refuse,
@@ -363,7 +363,7 @@ impl Stage {
         });
     }
 
-    /// Nothing of any operation is left, and every invariant holds.
+    /// Checks that no operation has left anything, and that each invariant holds.
     async fn end(&self) {
         let held = || async { self.world().operations.held_servers().await.expect("the journal").is_empty() };
         self.until("all operations end", held).await;

@@ -8,46 +8,46 @@ use crate::cloud::Cloud;
 /// The state in which an operation begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beginning {
-    /// Without a server.
+    /// There is no server.
     Nothing,
     Active,
-    /// ACTIVE, with a root disk that is a volume.
+    /// ACTIVE, with a volume as the root disk.
     OnRootVolume,
     Stopped,
-    /// Moved within its cell, waiting for confirm.
+    /// Moved within its cell, and waits for confirm.
     ResizedWithin,
-    /// Moved to another cell, waiting for confirm.
+    /// Moved to another cell, and waits for confirm.
     ResizedAcross,
-    /// ACTIVE, with an unattached volume at hand.
+    /// ACTIVE, with an unattached volume beside it.
     WithSpareVolume,
     /// ACTIVE, with a second volume attached.
     WithSecondVolume,
 }
 
-/// The request for the operation.
+/// A request for the operation.
 pub struct Asked {
     pub method: &'static str,
     pub path: String,
     pub body: Option<Value>,
 }
 
-/// A server at the beginning of an operation.
+/// A server in the beginning state.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
     /// Nil if there is no server.
     pub server: Uuid,
-    /// The volume that an attach or a detach is about.
+    /// The volume that is attached or detached.
     pub volume: Uuid,
 }
 
-/// One way through a saga.
+/// A way through a saga.
 pub struct Scenario {
     /// The saga's name in the register.
     pub saga: &'static str,
     pub name: &'static str,
     pub beginning: Beginning,
     pub ask: fn(&Cloud, &Begun) -> Asked,
-    /// Brings a server for which it is done back to the beginning; none when there is no way back, or it is there.
+    /// The request that brings a server back to the beginning state after the operation. None if there is no way back or none is needed.
     pub back: Option<fn(&Cloud, &Begun) -> Asked>,
 }
 
@@ -67,7 +67,7 @@ impl Scenario {
     }
 }
 
-/// Every scenario; each registered saga has one at least.
+/// All scenarios; each registered saga has at least one.
 pub const ALL: &[Scenario] = &[
     one_way("create", "create", Beginning::Nothing, create),
     one_way("delete", "delete", Beginning::Active, delete),
@@ -119,7 +119,7 @@ fn detach(_: &Cloud, begun: &Begun) -> Asked {
     Asked { method: "DELETE", path, body: None }
 }
 
-/// Makes a server and brings it to where the operation begins.
+/// Makes a server in the beginning state.
 pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
     let mut begun = Begun { server: Uuid::nil(), volume: Uuid::nil() };
     if beginning == Beginning::Nothing {

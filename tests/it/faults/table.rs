@@ -1,5 +1,5 @@
-//! The matrix as a table: a row per side of a step, a column per fault, and in each cell how many cases were run and held. Written
-//! as Markdown, a file per scenario, into the directory that `CELLSHIFT_FAULTS_TABLE` names.
+//! Writes the matrix as a table: a row per side of a step, a column per fault, and the numbers of run and held cases. Markdown, one file
+//! per scenario, in the directory that `CELLSHIFT_FAULTS_TABLE` names.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use super::plan::Case;
 
 const DIRECTORY: &str = "CELLSHIFT_FAULTS_TABLE";
 
-/// Writes a scenario's table, if anybody wants it.
+/// Writes a scenario's table if the variable is set.
 pub fn write(scenario: &str, outcomes: &[(Case, bool)]) {
     if let Some(directory) = std::env::var_os(DIRECTORY) {
         let file = Path::new(&directory).join(format!("{scenario}.md"));

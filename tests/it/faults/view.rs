@@ -1,4 +1,4 @@
-//! A server as everything that knows of it sees it: what a failed operation must leave as it was.
+//! A view of a server that contains what each participant knows of it: a failed operation must leave the view unchanged.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::cloud::PATIENCE;
 /// Names and values.
 pub type View = BTreeMap<String, String>;
 
-/// The visible record and its cell; none when the server is gone.
+/// The visible record and its cell; none if the server is gone.
 pub async fn record(tree: &Tree, server: Uuid) -> Option<(String, Instance)> {
     let world = &tree.world;
     let mapping = world.api.instance_mapping(server).await.ok()?;
@@ -22,7 +22,7 @@ pub async fn record(tree: &Tree, server: Uuid) -> Option<(String, Instance)> {
     Some((cell, instance))
 }
 
-/// Everything of the server that its users, services and hosts see.
+/// Returns the server as its users, the services and the hosts see it.
 pub async fn view(tree: &Tree, server: Uuid) -> View {
     let world = &tree.world;
     let mut view = View::new();
@@ -51,7 +51,7 @@ pub async fn view(tree: &Tree, server: Uuid) -> View {
     add("owner".into(), format!("{owner:?}"));
     let providers = world.placement.providers().await.expect("providers");
     for held in world.placement.all_allocations().await.expect("allocations") {
-        // A test has one server at a time; what a migration holds is its server's.
+        // A test has one server at a time, so a migration's holdings are its server's.
         for (provider, amounts) in held.allocations {
             let name = providers.iter().find(|known| known.uuid == provider).map_or("?", |known| &known.name);
             add(format!("allocation {} {name}", held.consumer_type), format!("{amounts:?}"));
@@ -75,7 +75,7 @@ pub async fn view(tree: &Tree, server: Uuid) -> View {
     view
 }
 
-/// What each host has of the server: the guest, the room it holds.
+/// Returns what each host has of the server: the guest and the claimed room.
 async fn guests(tree: &Tree, server: Uuid) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for cell in &tree.cells {
@@ -97,7 +97,7 @@ async fn guests(tree: &Tree, server: Uuid) -> BTreeMap<String, String> {
     found
 }
 
-/// The bytes of the server's root disk where its record says it is; none when it is nowhere.
+/// Returns the bytes of the server's root disk on the host that its record names; none if it has no host.
 pub async fn root_disk(tree: &Tree, server: Uuid) -> Option<Vec<u8>> {
     let (cell, instance) = record(tree, server).await?;
     let disks = tree.cell(&cell)?.hypervisor(&instance.host?)?.disks(server).ok()?;
@@ -105,7 +105,7 @@ pub async fn root_disk(tree: &Tree, server: Uuid) -> Option<Vec<u8>> {
     std::fs::read(root.path).ok()
 }
 
-/// The guest writes something that nobody else has written.
+/// Makes the guest write bytes that no other guest has written.
 pub async fn guest_writes(tree: &Tree, server: Uuid, bytes: &str) {
     let Some((cell, Instance { host: Some(host), .. })) = record(tree, server).await else { return };
     let Some(cell) = tree.cell(&cell) else { return };
@@ -113,7 +113,7 @@ pub async fn guest_writes(tree: &Tree, server: Uuid, bytes: &str) {
     let _ = cell.hosts.guest_write(&host, server, bytes.as_bytes().to_vec(), PATIENCE).await;
 }
 
-/// The state alone: what two servers that went the same way share, whichever hosts were chosen.
+/// Returns the state without hosts and ids: two servers with the same history have the same.
 pub fn gist(view: &View) -> View {
     let hostless = |name: &String| ["state", "flavor", "image", "cell", "old state", "request spec", "zone"].contains(&name.as_str());
     let mut gist: View = view.iter().filter(|(name, _)| hostless(name)).map(|(name, value)| (name.clone(), value.clone())).collect();

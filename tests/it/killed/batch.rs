@@ -1,4 +1,4 @@
-//! A batch of moves: clients that outlive the service, each with its server and its history, and what is judged when it is over.
+//! A batch of moves: clients that outlive the service, each with its server and its history, and the judgement at the end.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -15,21 +15,21 @@ use super::history::History;
 use crate::client::PATIENCE;
 use crate::service::{self, Service};
 
-/// Servers that move at once.
+/// The number of servers that move at once.
 const SERVERS: usize = 6;
-/// A fault comes after so many further accepted actions …
+/// A fault comes after this many further accepted actions …
 const ACTIONS: std::ops::Range<usize> = 2..9;
-/// … and so many answers to looks at servers: clients look every few milliseconds.
+/// … and this many answered looks at servers: clients look every few milliseconds.
 const ANSWERS: std::ops::Range<usize> = 0..40;
-/// How long everything may take to come to rest, an outage of seconds included.
+/// The time within which everything must come to rest, including an outage of seconds.
 const REST: Duration = Duration::from_secs(120);
-/// Lines of the service's log that a failure shows, without requests that were answered.
+/// The number of lines of the service's log that a failure prints, without answered requests.
 const LAST_LINES: usize = 1000;
 
-/// Clients at work, and the lives of the service that they know of.
+/// Clients at work, and the address of the service's present life.
 pub struct Batch {
     data: PathBuf,
-    /// What all lives of the service logged: not below `data`, whose disk may be full.
+    /// The log of all lives of the service. Not below `data`, whose disk may be full.
     log: NamedTempFile,
     seed: u64,
     random: StdRng,
@@ -40,12 +40,12 @@ pub struct Batch {
     clients: Vec<JoinHandle<History>>,
 }
 
-/// Where the configuration of the service over this directory is.
+/// Returns the path of the service's configuration.
 pub fn config_file(data: &Path) -> String {
     data.join("cellshift.toml").to_string_lossy().into_owned()
 }
 
-/// A service over this directory: its databases and whatever else is placed, and members whose moves may leave their cell.
+/// Prepares a service over this directory, with its databases, and members whose moves may leave their cell.
 pub fn configure(data: &Path, place: impl FnOnce(&mut Config)) -> Config {
     let mut config = Config { data_dir: data.to_owned(), ..Config::default() };
     config.quota.cores = -1;
@@ -58,7 +58,7 @@ pub fn configure(data: &Path, place: impl FnOnce(&mut Config)) -> Config {
 }
 
 impl Batch {
-    /// Clients that wait for a service.
+    /// Starts clients, which wait for a service.
     pub fn begin(data: &Path, seed: u64) -> Batch {
         let (lives, life) = watch::channel(None);
         let (tell, progress) = watch::channel(Progress::default());
@@ -69,7 +69,7 @@ impl Batch {
         Batch { data: data.to_owned(), log, seed, random: StdRng::seed_from_u64(seed), lives, progress, outages: false, stop, clients }
     }
 
-    /// Starts the service and lets the clients know.
+    /// Starts the service and tells the clients its address.
     pub async fn start(&self) -> Service {
         let service = Service::start_logging(&self.data, &["--config", &config_file(&self.data)], self.log.path());
         let (member, admin) = (service.user(&self.data, "cellshift").await, service.user(&self.data, "cellshift-admin").await);
@@ -77,19 +77,18 @@ impl Batch {
         service
     }
 
-    /// The present life of the service.
+    /// Returns the present life of the service.
     pub fn life(&self) -> Life {
         self.lives.borrow().clone().expect("it lives")
     }
 
-    /// Waits until every client has its server: what a create that fails in an outage leaves is in ERROR for good. From here on there
-    /// are outages.
+    /// Waits until each client has its server, because a create that fails in an outage stays in ERROR. Outages come after this.
     pub async fn everyone(&mut self) {
         self.until(|progress| progress.made == SERVERS).await;
         self.outages = true;
     }
 
-    /// Waits for the next fault's moment, which the seed chooses.
+    /// Waits for the moment of the next fault, which the seed chooses.
     pub async fn moment(&mut self) {
         let accepted = self.progress.borrow().accepted + self.random.random_range(ACTIONS);
         self.until(|progress| progress.accepted >= accepted).await;
@@ -97,13 +96,13 @@ impl Batch {
         self.answered(looks).await;
     }
 
-    /// Waits until the clients have been answered so many further looks at their servers.
+    /// Waits until the clients have been answered this many further looks at their servers.
     pub async fn answered(&mut self, looks: usize) {
         let answers = self.progress.borrow().answers + looks;
         self.until(|progress| progress.answers >= answers).await;
     }
 
-    /// For so long, which is how long a trouble lasts, no client may give up.
+    /// Forbids the clients to give up for this time, as long as a trouble lasts.
     pub async fn outlasts(&mut self, trouble: Duration) {
         let given_up = futures::future::select_all(&mut self.clients);
         if let Ok((client, number, _)) = tokio::time::timeout(trouble, given_up).await {
@@ -116,12 +115,12 @@ impl Batch {
         drop(there.expect("clients come on").expect("clients live"));
     }
 
-    /// The service is gone: clients wait for its next life.
+    /// Tells the clients that the service is gone; they wait for its next life.
     pub fn gone(&self) {
         self.lives.send_replace(None);
     }
 
-    /// Lets every client see its server at rest; then the service, which lives, is stopped. What must not be fails the test.
+    /// Lets each client see its server at rest, and stops the service. Fails if something forbidden happened.
     pub async fn end(mut self, service: Service, what: &str) {
         let what = format!("{what} (seed {})", self.seed);
         if let Err(wrong) = self.judge(service, &what).await {

@@ -1,5 +1,5 @@
-//! `kill -9` in the middle of a move, and a start without one of its two cells: the rest is served, and the move ends well when the
-//! cell comes.
+//! `kill -9` in the middle of a move, and a start without one of its two cells: the other cell is served, and the move ends well when the
+//! cell returns.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::database_trouble::Trouble;
 use crate::databases;
 use crate::service::{self, Service};
 
-/// How long a copy of disks takes: the kill comes within it.
+/// The duration of a copy of disks; the kill comes within it.
 const COPY_MS: u64 = 1500;
 
 struct Life {

@@ -12,14 +12,14 @@ use uuid::Uuid;
 use super::history::{Answered, Event, History};
 use crate::client::{Answer, NewServer, User, id_of, nothing_is_left};
 
-/// How to reach the service while it lives.
+/// The address of the service while it lives.
 #[derive(Clone)]
 pub struct Life {
     pub member: User,
     pub admin: User,
 }
 
-/// Tells clients to bring their servers to rest and end.
+/// Tells clients to bring their servers to rest and to end.
 #[derive(Clone, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
@@ -33,18 +33,18 @@ impl Stop {
     }
 }
 
-/// How far all clients together have come.
+/// The progress of all clients together.
 #[derive(Default)]
 pub struct Progress {
-    /// Servers that have been made and were seen at rest.
+    /// The number of servers that were made and seen at rest.
     pub made: usize,
-    /// Creates and actions that were accepted.
+    /// The number of accepted creates and actions.
     pub accepted: usize,
-    /// Looks at servers that were answered.
+    /// The number of answered looks at servers.
     pub answers: usize,
 }
 
-/// What a look at the server said.
+/// The state that a look showed.
 struct Seen {
     status: String,
     flavor: String,
@@ -59,7 +59,7 @@ struct Client {
     progress: watch::Sender<Progress>,
 }
 
-/// From the server's creation until, told to stop, it has seen the server at rest.
+/// Runs from the server's creation until the client is told to stop and has seen the server at rest.
 pub async fn live(
     number: usize,
     seed: u64,
@@ -76,7 +76,7 @@ pub async fn live(
     loop {
         let (stopping, seen) = (stop.asked(), client.look().await);
         if stopping && seen.rests && client.nothing_runs().await {
-            // What was owed may have been paid since it looked: this look is the one that counts.
+            // A debt may have been paid since the look, so this second look counts.
             client.look().await;
             return client.history;
         }
@@ -89,7 +89,7 @@ pub async fn live(
     }
 }
 
-/// Asks until a server is acknowledged. One whose answer was lost may exist beside it; the audit looks at it too.
+/// Asks until a create is acknowledged. A server whose acknowledgement was lost may exist beside it; the audit checks it, too.
 async fn create(number: usize, life: &mut watch::Receiver<Option<Life>>) -> Uuid {
     loop {
         let member = reach(life).await.member;
@@ -104,7 +104,7 @@ async fn create(number: usize, life: &mut watch::Receiver<Option<Life>>) -> Uuid
     }
 }
 
-/// The present life, or the next.
+/// Returns the present life, or waits for the next.
 async fn reach(life: &mut watch::Receiver<Option<Life>>) -> Life {
     let alive = life.wait_for(Option::is_some).await.expect("a service comes back");
     alive.clone().expect("it is some")
@@ -130,7 +130,7 @@ impl Client {
             let answer = member.try_get(&self.path()).await;
             self.progress.send_modify(|so_far| so_far.answers += usize::from(answer.is_some()));
             match answer {
-                // Its cell does not answer: nothing is seen of it but that it is there.
+                // The server's cell does not answer: only its existence is shown.
                 Some(answer) if answer.status == 200 && answer.body["server"]["status"] == "UNKNOWN" => {}
                 Some(answer) if answer.status == 200 => {
                     let server = &answer.body["server"];
@@ -156,7 +156,7 @@ impl Client {
         self.history.events.push(Event::Wrote { number: self.written, answered: judge(answer.as_ref()) });
     }
 
-    /// To the other generation when it is at home, to an end of the move when it is resized.
+    /// Moves the server to the other generation if it is at home, and to an end of the move if it is resized.
     async fn act(&mut self, seen: &Seen, random: &mut StdRng) {
         let (what, action) = match (seen.status.as_str(), random.random_range(0..2)) {
             ("ACTIVE", _) => {
@@ -175,7 +175,7 @@ impl Client {
         self.history.events.push(Event::Asked { what, answered });
     }
 
-    /// No operation and no debt is left of this server.
+    /// True if no operation and no debt of this server is left.
     async fn nothing_runs(&mut self) -> bool {
         let admin = reach(&mut self.life).await.admin;
         let answer = admin.try_get(&format!("/ops/v1/migrations?server={}", self.server)).await;

@@ -8,22 +8,22 @@ use std::process::{Command, Stdio};
 use super::batch::{Batch, configure};
 use super::{from_environment, seed};
 
-/// Times that the disk is filled and the process killed.
+/// The number of times that the disk is filled and the process killed.
 const TIMES: u64 = 2;
-/// Looks at servers that the service answers with a full disk, its operations at work, before it dies. They come slowly once no
-/// operation can end there: whoever asks for another one is refused after two seconds.
+/// The number of looks at servers that the service answers with a full disk before it dies, while operations are at work. They come slowly
+/// once no operation can end: a request for another one is refused after two seconds.
 const LOOKS: usize = 40;
-/// MiB of the file system, and more of them for each time: what a life leaves (journals, notifications) stays.
+/// The size of the file system in MiB, and the addition per life, because journals and notifications stay.
 const SIZE: u64 = 96;
 const MORE: u64 = 2;
 
-/// A small file system in memory, gone when it is dropped.
+/// A small file system in memory. Unmounted when it is dropped.
 struct SmallDisk {
     at: tempfile::TempDir,
 }
 
 impl SmallDisk {
-    /// With room for so many lives. None for those who may not mount one.
+    /// Mounts a file system for this many lives. None if the user may not mount.
     fn mount(times: u64) -> Option<SmallDisk> {
         let at = tempfile::tempdir().expect("a directory");
         let size = format!("size={}m", SIZE + MORE * times);
@@ -35,7 +35,7 @@ impl SmallDisk {
         self.at.path()
     }
 
-    /// Takes all the space that there is, until [`SmallDisk::free`].
+    /// Takes all free space, until [`SmallDisk::free`].
     fn fill(&self) {
         let mut ballast = File::create(self.path().join("ballast")).expect("a file");
         for chunk in [1 << 20, 1 << 12, 1] {
@@ -51,12 +51,12 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Also while something in it is open: a panic must not leave it behind.
+        // Also while a file in it is open: a panic must not leave the mount.
         let _ = Command::new("umount").arg("-l").arg(self.path()).status();
     }
 }
 
-/// Nothing for those who may not mount a file system.
+/// Does nothing if the user may not mount a file system.
 #[test]
 fn a_service_killed_on_a_full_disk_loses_nothing() {
     let times = from_environment("CELLSHIFT_KILLS", TIMES);
@@ -66,7 +66,7 @@ fn a_service_killed_on_a_full_disk_loses_nothing() {
         let mut batch = Batch::begin(disk.path(), seed());
         for _ in 0..times {
             let service = batch.start().await;
-            // An undo whose host cannot write is owed, and its server in ERROR, until there is space again.
+            // An undo whose host cannot write is owed, and its server is in ERROR until there is space again.
             batch.everyone().await;
             batch.moment().await;
             disk.fill();

@@ -1,19 +1,19 @@
-//! What one client asked for, what it was answered and what it saw, and what must not be among that. A request whose answer is
-//! lost may have happened or not; only an answer is a promise (INVARIANTS P2, I10).
+//! A client's history: requests, answers and looks, and what must not be among them. A request whose answer is lost may have happened or
+//! not; only an answer is a promise (INVARIANTS P2, I10).
 
 use std::fmt;
 
-/// What a server that is made, moved and moved back is ever in.
+/// The statuses of a server that is made, moved and moved back.
 const STATUSES: [&str; 5] = ["BUILD", "ACTIVE", "RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE"];
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answered {
-    /// 2xx: it is durable, and what it began ends by itself.
+    /// 2xx: the request is durable, and the operation ends by itself.
     Accepted,
-    /// 4xx: nothing of it happens.
+    /// 4xx: no part of the request happens.
     Refused(u16),
-    /// 5xx or none: it may have happened.
+    /// 5xx or no answer: the request may have happened.
     Indeterminate,
 }
 
@@ -24,30 +24,30 @@ pub enum Event {
     Asked { what: &'static str, answered: Answered },
     /// A number was written to the server's metadata.
     Wrote { number: u64, answered: Answered },
-    /// The server was looked at.
+    /// A look showed the server.
     Saw { status: String, flavor: String, number: u64 },
-    /// The server was looked at and was not there.
+    /// A look showed no server.
     Missing,
 }
 
-/// One client's, in its own order; a client has one server and asks for one thing at a time.
+/// The history of one client in its own order. A client has one server and makes one request at a time.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// Which client.
+    /// The client's number.
     pub number: usize,
     pub events: Vec<Event>,
-    /// The service lived through outages: a server may be in ERROR for as long as something is owed to it.
+    /// True if the service lived through outages: a server may be in ERROR as long as it owes something.
     pub outages: bool,
 }
 
 impl History {
-    /// Accepted moves.
+    /// The number of accepted moves.
     pub fn moves(&self) -> usize {
         let accepted = |event: &&Event| matches!(event, Event::Asked { what: "resize", answered: Answered::Accepted });
         self.events.iter().filter(accepted).count()
     }
 
-    /// What must not be, one line each.
+    /// Returns the violations, one per line.
     pub fn violations(&self) -> Vec<String> {
         let mut found = Vec::new();
         let (mut acknowledged, mut written, mut seen) = (0, 0, 0);

@@ -1,10 +1,9 @@
-//! The built program as a process that dies, stands still or loses its database during a batch of moves, while clients go on and
-//! keep a history of what they were answered. Then it is left alone: every operation that was accepted ends, no acknowledged write
-//! is missing (INVARIANTS I10), and the audit of the stopped data is clean.
+//! Runs the built program as a process that dies, stands still or loses its database during a batch of moves, while clients go on and keep
+//! a history of the answers. Then the process is left alone: each accepted operation ends, no acknowledged write is missing (INVARIANTS
+//! I10), and the audit of the stopped data is clean.
 //!
-//! `CELLSHIFT_KILLS=200` kills so often at random and makes so many troubles, `CELLSHIFT_SEED=7` at other moments,
-//! `CELLSHIFT_CRASH_POINTS=all` kills at every point of every step of the cross-cell sagas; each run prints how long it took to come
-//! to rest.
+//! `CELLSHIFT_KILLS=200` makes this many random kills and troubles, `CELLSHIFT_SEED=7` chooses other moments, and
+//! `CELLSHIFT_CRASH_POINTS=all` kills at every point of every step of the cross-cell sagas. Each run prints the time until rest.
 
 pub mod batch;
 mod cell_down;
@@ -18,7 +17,7 @@ mod troubles;
 use self::batch::{Batch, configure};
 use crate::databases;
 
-/// Kills of a plain run.
+/// The number of kills of a plain run.
 const KILLS: u64 = 4;
 
 fn from_environment(name: &str, default: u64) -> u64 {

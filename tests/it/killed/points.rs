@@ -1,5 +1,5 @@
-//! Killed at named points: an experiment that is loaded into the service has it end itself, as `kill -9` would, at a moment of a
-//! step of whichever move comes there first.
+//! Kills at named points: an experiment makes the service end itself, as `kill -9` would, at a moment of a step of the first move that
+//! arrives there.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::batch::{Batch, configure};
 use super::seed;
 use crate::databases;
 
-/// Saga, step and moment of each kill of a plain run: around the commits that count, and with an effect of which nobody knows.
+/// The saga, step and moment of each kill of a plain run: around the important commits, and after an effect whose reply is lost.
 const POINTS: &[(&str, &str, &str)] = &[
     ("resize", "prepare_at_target", "after_effect"),
     ("resize", "take_ownership", "after_effect"),
@@ -19,10 +19,10 @@ const POINTS: &[(&str, &str, &str)] = &[
     ("revert", "take_ownership_back", "after_effect"),
 ];
 const MOMENTS: [&str; 3] = ["before_effect", "after_effect", "after_journal"];
-/// How long the clients may take to come to a point.
+/// The time within which a client must arrive at a point.
 const COMING: Duration = Duration::from_secs(60);
 
-/// The points of this run.
+/// Returns the points of this run.
 fn points() -> Vec<(&'static str, &'static str, &'static str)> {
     match std::env::var("CELLSHIFT_CRASH_POINTS").as_deref() {
         Err(_) => POINTS.to_vec(),
@@ -49,7 +49,7 @@ fn a_service_that_is_killed_at_a_point_of_a_move_loses_nothing() {
             let service = batch.start().await;
             let fault = json!({"when": {"saga": saga, "step": step, "moment": moment}, "what": "restart"});
             let experiment = json!({"experiment": {"title": "killed at a point", "faults": [fault]}});
-            // A move that is at the point already kills it before it can answer.
+            // A move that is at the point already kills the service before it can answer.
             if let Some(answer) = batch.life().admin.try_post("/ops/v1/chaos/experiment", experiment).await {
                 answer.expect(202);
             }

@@ -1,5 +1,5 @@
-//! Every fault that is done to a running service is told of when it begins and when it is over, in the log and in the notifications'
-//! file; one that ends the process is in both when the process is gone.
+//! Each fault in a running service is reported at its beginning and at its end, in the log and in the notifications' file. A fault that
+//! ends the process is in both files when the process is gone.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::service::{self, Service};
 const FAULTS: &str = "/ops/v1/chaos/faults";
 const EXPERIMENT: &str = "/ops/v1/chaos/experiment";
 
-/// What an operator may do by hand to a service whose server is on this host, and whether it waits for a request to happen to.
+/// The faults that an operator may make by hand in a service whose server is on this host, and whether each waits for a request.
 fn by_hand(host: &str) -> Vec<(Value, bool)> {
     let mut kinds: Vec<(Value, bool)> = [json!("lose_request"), json!("lose_reply"), json!({"again": 20}), json!({"late": 20})]
         .map(|letter| (json!({"message": letter}), true))
@@ -37,7 +37,7 @@ fn by_hand(host: &str) -> Vec<(Value, bool)> {
     kinds
 }
 
-/// What may happen at a step itself, and when.
+/// The faults at a step, and their moments.
 const AT_A_STEP: [(&str, &str); 9] = [
     ("before_effect", "refuse"),
     ("before_effect", "lose_reply"),
@@ -72,32 +72,32 @@ impl Life {
         server
     }
 
-    /// Stops a server that runs and starts one that does not.
+    /// Stops a server that runs, and starts one that does not.
     async fn toggle(&self, server: Uuid) {
         let action = match self.member.status(server).await.as_str() {
             "ACTIVE" => json!({"os-stop": null}),
             "SHUTOFF" => json!({"os-start": null}),
             _ => json!({"reboot": {"type": "HARD"}}),
         };
-        // Refused, or its outcome is not known, where that is what the fault does.
+        // Refused, or with an unknown outcome, if that is the fault's effect.
         self.member.act(server, action).await;
         self.admin.settled(server).await;
     }
 
-    /// Until the server is off or on as it is to be, whatever fails on the way.
+    /// Repeats the request until the server is in the wanted state, whatever fails meanwhile.
     async fn bring(&self, server: Uuid, status: &str) {
         while self.member.status(server).await != status {
             self.toggle(server).await;
         }
     }
 
-    /// A fault by hand goes on.
+    /// Makes a fault by hand.
     async fn is_active(&self, fault: Uuid) -> bool {
         let all = self.admin.get(FAULTS).await.expect(200).body["faults"].as_array().cloned().unwrap_or_default();
         all.iter().any(|one| id_of(one) == fault && one["active"] == true)
     }
 
-    /// The notifications of a fault in the file, in order: phase and payload.
+    /// Returns the notifications of a fault in the file, in order: phase and payload.
     fn notified(&self, fault: Uuid) -> Vec<(String, Value)> {
         let text = std::fs::read_to_string(self.data.join("notifications.jsonl")).expect("the notifications");
         let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a notification"));
@@ -107,18 +107,18 @@ impl Life {
             .collect()
     }
 
-    /// The lines of the log that say that a fault begins or is over.
+    /// Returns the lines of the log that report the beginning or the end of a fault.
     fn logged(&self, fault: Uuid) -> Vec<String> {
         let text = std::fs::read_to_string(self.data.join("log")).expect("the log");
         let of_fault = |line: &&str| line.contains("a fault on purpose") && line.contains(&format!("fault={fault}"));
         text.lines().filter(of_fault).map(str::to_owned).collect()
     }
 
-    /// Waits until the notifications have the fault's end; then it has a beginning, too, and the log has both.
+    /// Waits until the notifications have the fault's end. Then they have its beginning, too, and the log has both.
     async fn told(&self, fault: Uuid, what: &str) {
-        // The file, not the stream: that ends with the notifier, which may be what is killed.
+        // Reads the file, because the stream ends with the notifier, which may be killed.
         let ended = async {
-            // Over for the service, it is about to be in the file.
+            // The service reports the end, so the file will have it soon.
             while self.is_active(fault).await || !self.notified(fault).iter().any(|(event, _)| event == "chaos.fault.end") {}
         };
         tokio::time::timeout(PATIENCE, ended).await.unwrap_or_else(|_| panic!("nobody tells of the end of {what}"));
@@ -129,13 +129,13 @@ impl Life {
         assert!(ends.contains("WARN") && ends.contains("a fault on purpose is over"), "{what}: {ends}");
     }
 
-    /// Loads an experiment of one fault at a moment of a server's stop.
+    /// Loads an experiment with one fault at a moment of a server's stop.
     async fn load(&self, moment: &str, what: Value) {
         let fault = json!({"when": {"saga": "stop", "step": "stop_guest", "moment": moment}, "what": what});
         self.admin.post(EXPERIMENT, json!({"experiment": {"title": "at a step", "faults": [fault]}})).await.expect(202);
     }
 
-    /// Waits until the experiment is over; gives the id of its only fault.
+    /// Waits until the experiment is over. Returns the id of its only fault.
     async fn fault_of_the_experiment(&self) -> Uuid {
         let over = async {
             loop {
@@ -161,7 +161,7 @@ fn place(data: &Path) {
     });
 }
 
-/// As [`place`], where a lost answer is missed soon.
+/// As [`place`], with a short deadline, so that a lost answer is noticed soon.
 fn place_impatient(data: &Path) {
     configure(data, |config| {
         databases::place(config);
@@ -237,7 +237,7 @@ fn a_fault_that_ends_the_process_is_logged_before() {
             let migration = data["migration"].as_str().expect("a migration").to_owned();
             assert!(logged.contains(&format!("server={server} migration={migration}")), "{logged}");
 
-            // The successor performs again what was not in the journal, and nothing else.
+            // The successor repeats only the work that the journal does not have.
             life.admin.settled(server).await;
             assert_eq!(life.member.status(server).await, "SHUTOFF");
             let journal = life.admin.get(&format!("/ops/v1/migrations/{migration}")).await.expect(200).body;

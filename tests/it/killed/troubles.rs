@@ -1,5 +1,5 @@
-//! Trouble that the service lives through: it is made to stand still, and its PostgreSQL is stopped at once and started again, or
-//! reached over a network that breaks, delays and half closes connections, again and again during a batch of moves.
+//! Troubles that the service survives, repeated during a batch of moves: it stands still; its PostgreSQL is stopped in immediate mode and
+//! started again; the network to PostgreSQL breaks, delays and half closes connections.
 
 use std::time::Duration;
 
@@ -15,16 +15,16 @@ use crate::databases;
 use crate::postgres_server::PostgresServer;
 use crate::service::Service;
 
-/// What may go wrong, and how it ends.
+/// A trouble and its end.
 struct Trouble<S> {
     what: &'static str,
     begin: fn(&S, &Service),
-    /// How long it lasts.
+    /// The duration of a trouble.
     lasts: Duration,
     end: fn(&S, &Service),
 }
 
-/// PostgreSQL, and the way there.
+/// PostgreSQL and the proxy before it.
 struct Database {
     server: PostgresServer,
     proxy: ChaosProxy,
@@ -77,7 +77,7 @@ const OF_DATABASE: &[Trouble<Database>] = &[
     },
 ];
 
-/// Makes trouble at moments that the seed chooses: each kind once, then any until there were so many.
+/// Makes troubles at moments that the seed chooses: each kind once, then any, up to the number.
 fn live_through<S>(place: impl FnOnce(&mut Config), setting: &S, kinds: &[Trouble<S>], times: usize) {
     let dir = tempfile::tempdir().expect("a directory");
     configure(dir.path(), place);
@@ -107,7 +107,7 @@ fn a_service_that_stands_still_again_and_again_loses_nothing() {
     live_through(databases::place, &(), &[PAUSE], times(3));
 }
 
-/// Nothing without PostgreSQL.
+/// Does nothing without PostgreSQL.
 #[test]
 fn a_service_with_a_failing_postgresql_loses_nothing() {
     if !databases::on_postgres() {
