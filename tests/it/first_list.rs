@@ -1,4 +1,4 @@
-//! The first list after a restart is whole: it has each server whose create was in flight when the process ended.
+//! The first list after a restart is complete: it contains each server whose create was in flight when the process ended.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 
 use crate::cloud::{Cloud, PATIENCE};
 
-/// Stops each create before or after its acceptance takes effect, as the death of the process would, and says so.
+/// Stops each create before or after the effect of its acceptance, as the death of the process would, and reports that.
 struct StopsCreates {
     moment: Moment,
     stopped: Arc<Notify>,

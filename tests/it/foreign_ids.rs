@@ -1,4 +1,4 @@
-//! Ids in bodies are judged with the caller's rights, as ids in paths are: what is another project's does not exist.
+//! Ids in bodies are checked with the caller's rights, as ids in paths are: another project's resource does not exist.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use crate::stage::{Stage, play_default};
 
 const GONE: Uuid = Uuid::from_u128(0x00c0_ffee);
 
-/// A private image of this user's, with bytes or without.
+/// Makes a private image of this user's, with bytes or without.
 async fn image(stage: &Stage, user: &User, with_bytes: bool) -> Uuid {
     use cellshift::services::image::ImageService;
     let body = json!({"name": "secret", "visibility": "private", "disk_format": "raw", "container_format": "bare"});
@@ -28,13 +28,13 @@ fn device(source: &str, id: Uuid, boot_index: i32) -> Value {
     })
 }
 
-/// Both answers say the same, but for the id.
+/// Checks that both answers are equal except for the id.
 #[track_caller]
 fn same(foreign: &Answer, absent: &Answer, id: Uuid) {
     assert_eq!((foreign.status, foreign.text.replace(&id.to_string(), &GONE.to_string())), (absent.status, absent.text.clone()));
 }
 
-/// The block devices of a new server, of an image's id and the root device.
+/// Returns the block devices of a new server, from an image's id and the root device.
 type Devices = fn(Uuid, Value) -> Value;
 /// A request for a new server that names a resource by its id.
 type Naming = fn(NewServer, Uuid) -> NewServer;
@@ -57,7 +57,7 @@ fn an_image_in_a_block_device_must_be_the_callers_to_use() {
                 assert_eq!(refused.message(), "Can not find requested image", "{what}");
                 same(&refused, &with(devices(GONE, root.clone())).ask(&stage.member).await, foreign);
             }
-            // Beside a volume to boot from, and as the local root that imageRef names.
+            // Beside a volume to boot from, and as the local root disk that imageRef names.
             let mut local = device("image", foreign, 0);
             local["destination_type"] = json!("local");
             for new in [with(json!([root])).with("imageRef", json!(foreign)), with(json!([local]))] {
@@ -214,7 +214,7 @@ fn quotas_are_of_projects_that_exist() {
         }
         let project = stage.running.cloud.services.identity.ensure_project("demo").await.expect("a project").id;
         stage.admin.put(&format!("/os-quota-sets/{project}"), set.clone()).await.expect(200);
-        // Longer than an index of PostgreSQL holds.
+        // Longer than an index of PostgreSQL allows.
         let of_user = format!("/os-quota-sets/{project}?user_id={}", "x".repeat(9000));
         stage.admin.put(&of_user, set).await.expect(400);
         stage.make_flavor("theirs", 1, 1024, 1).await;
@@ -230,7 +230,7 @@ fn a_list_of_servers_takes_a_bounded_query() {
         let numbered = |count: usize| (0..count).map(|at| format!("t{at}")).collect::<Vec<_>>().join(",");
         for filter in ["tags", "tags-any", "not-tags", "not-tags-any"] {
             stage.member.get(&format!("/servers?{filter}={}", numbered(50))).await.expect(200);
-            // Each was a condition within the one before: enough of them were more than a thread's stack holds.
+            // Each condition contains the next one: enough of them would exceed a thread's stack.
             let refused = stage.member.get(&format!("/servers?{filter}={}", numbered(8_000))).await.expect(400);
             assert!(refused.message().contains("50 are allowed"), "{}", refused.text);
         }

@@ -1,5 +1,5 @@
-//! No space is left: for the files of images and hosts, and for a database. What was begun is undone with a readable reason, and
-//! when there is space again the service goes on as if nothing had been.
+//! No space is left for the files of images and hosts, or for a database. An operation at work is undone with a readable reason, and the
+//! service goes on normally when there is space again.
 
 use cellshift::chaos::point::{Fault, Moment};
 use cellshift::db::Db;
@@ -17,7 +17,7 @@ struct Pages {
     page_count: i64,
 }
 
-/// The database file may not grow any more: SQLite itself says that it is full.
+/// The database file may not grow: SQLite itself reports that it is full.
 async fn fill(db: &Db) {
     let filled = db.write(|conn| {
         let pages = diesel::sql_query("PRAGMA page_count").get_result::<Pages>(conn)?.page_count;
@@ -46,7 +46,7 @@ fn space_again(stage: &Stage) {
     stage.world().env.limit_disk(None);
 }
 
-/// The reason that administrators read in a server's newest action.
+/// Returns the reason that administrators read in a server's newest action.
 async fn reason(stage: &Stage, server: Uuid, action: &str) -> String {
     let shown = stage.admin.speaking("2.84").action(server, action).await;
     assert_eq!(shown["message"], "Error", "{shown:#}");
@@ -100,7 +100,7 @@ fn a_full_database_refuses_writes_and_the_service_goes_on() {
         let api = stage.world().api.db().clone();
         let mut refused = 0;
         for number in 0..8 {
-            // The writer opens the file anew after a failure, and the limit is its connection's.
+            // The writer opens the file anew after a failure, and the limit belongs to its connection.
             fill(&api).await;
             let answer = stage.server().named(&format!("n{number}")).with("networks", json!("none")).ask(&stage.admin).await;
             match answer.status {
@@ -113,7 +113,7 @@ fn a_full_database_refuses_writes_and_the_service_goes_on() {
             }
         }
         assert!(refused > 0, "a database that cannot grow refuses a new server");
-        // What needs no room goes on.
+        // Requests that need no room go on.
         assert_eq!(stage.member.status(server).await, "ACTIVE");
         empty(&api).await;
         stage.create(stage.server()).await;
@@ -124,7 +124,7 @@ fn a_full_database_refuses_writes_and_the_service_goes_on() {
 #[test]
 fn a_cell_without_space_for_a_copy_sends_the_server_back() {
     play_on_sqlite(|stage| async move {
-        // More than what is left in the pages that the file has.
+        // More than the free pages of the file hold.
         let metadata: serde_json::Map<String, Value> = (0..100).map(|at| (format!("key{at}"), json!("b".repeat(255)))).collect();
         let server = stage.create(stage.server().with("metadata", json!(metadata))).await;
         let source = stage.runs_on(server).await;

@@ -111,7 +111,7 @@ fn a_mended_resized_server_waits_for_confirm_again() {
         let server = stage.create(stage.server()).await;
         let target = fail_to_revert(&stage, server).await;
         stage.power(&target, true).await;
-        // The payment of the debt may have mended it already: then there is nothing to reboot it for.
+        // The payment of the debt may have mended the server already; then it needs no reboot.
         let answer = stage.member.act(server, json!({ "reboot": { "type": "HARD" } })).await;
         assert!([202, 409].contains(&answer.status), "{}", answer.text);
         stage.at_rest(server, "VERIFY_RESIZE").await;
@@ -154,7 +154,7 @@ fn a_resized_server_shows_that_its_guest_is_off() {
     });
 }
 
-/// Moves the server and takes the power from its target before a revert, which leaves it in ERROR; gives the target.
+/// Moves the server and switches its target off before a revert, which leaves it in ERROR. Returns the target.
 async fn fail_to_revert(stage: &Stage, server: Uuid) -> String {
     let shown = stage.cross(server).await;
     let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();

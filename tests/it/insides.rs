@@ -1,4 +1,4 @@
-//! Nothing that users read speaks of files, tables or SQL, whatever fails inside: the log has that, and operators' answers.
+//! No message for users names files, tables or SQL, whatever fails inside. The log and operators' answers do.
 
 use diesel::connection::SimpleConnection;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::client::Answer;
 use crate::stage::{Stage, play_on_sqlite};
 
-/// Words of the inside; an id or a name of the tests holds none of them.
+/// Words of the inside. No id and no name in the tests contains one of them.
 const INSIDE: &[&str] = &[
     "/",
     "\\",
@@ -25,7 +25,7 @@ const INSIDE: &[&str] = &[
     "⟪",
 ];
 
-/// The answer is a failure that its reader can do something with, and no more than that.
+/// Checks that the answer is a failure that its reader can act on, and contains no more.
 #[track_caller]
 fn told_plainly(what: &str, answer: &Answer) {
     assert!(answer.status >= 400, "{what}: {}", answer.text);
@@ -90,7 +90,7 @@ fn no_answer_and_no_fault_speaks_of_files() {
         assert!(folder.is_dir(), "{}", folder.display());
         let (kept, server) = (folder.with_extension("kept"), stage.create(stage.server()).await);
         let download = format!("/image/v2/images/{}/file", stage.image);
-        // A file in the folder's place: nothing can be read or written there, whoever runs the test.
+        // A file in the folder's place: nobody can read or write there, whoever runs the test.
         std::fs::rename(&folder, &kept).expect("the folder goes");
         std::fs::write(&folder, b"").expect("a file");
         told_plainly("a download", &stage.member.get(&download).await);

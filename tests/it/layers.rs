@@ -1,5 +1,5 @@
-//! The house keeps its order: which layer may use which, where actix and diesel live, and how files are named and sized
-//! (docs/ARCHITECTURE.md). It reads the sources as text; nothing fancier is needed.
+//! Checks the order of the layers: which layer may use which, where actix and diesel live, and how files are named and sized
+//! (docs/ARCHITECTURE.md). Reads the sources as text.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// Each layer and what it may use besides itself, lowest first. The arrows run http -> actors -> saga -> {db, services, virt}
-/// -> domain. `env` gives time and ids to all who have effects. Modules that are not in the table (the command line,
-/// configuration, the audit) stand above all of it: no layer uses them.
+/// Each layer with the layers that it may use besides itself, lowest first. The arrows run http -> actors -> saga -> {db, services, virt}
+/// -> domain. `env` gives time and ids to all layers with effects. Modules that are not in the table (the command line, configuration)
+/// stand above all layers: no layer uses them.
 const LAYERS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("env", &[]),
@@ -23,27 +23,27 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("http", &["actors", "saga", "db", "services", "virt", "domain", "env"]),
 ];
 
-/// The audit judges everything that sagas reach, so it stands above them; only `http` and what stands above it use it.
+/// The audit checks everything that sagas reach, so it stands above them. Only `http` and the modules above it use it.
 const AUDIT: &str = "chaos::audit";
 const AUDIT_LAYER: (&str, &[&str]) = ("chaos", &["saga", "db", "services", "virt", "domain", "env"]);
 
 /// The faulty performance of steps stands above sagas, as their audit does.
 const PERFORMER: &str = "chaos::performer";
 
-/// What an experiment is made of does things to actors; the operators' API loads one.
+/// An experiment acts on actors; the operators' API loads it.
 const EXPERIMENT: &str = "chaos::experiment";
 const EXPERIMENT_LAYER: (&str, &[&str]) = ("chaos", &["actors", "saga", "db", "services", "virt", "domain", "env"]);
 
-/// The simulation runs the whole cloud, so it stands above all of it, as the command line does.
+/// The simulation runs the whole cloud, so it stands above all layers, as the command line does.
 const SIMULATION: &str = "chaos::simulation";
 
-/// The one part of `chaos` that layers with effects may use: the hook that asks "may I fail here?".
+/// The part of `chaos` that layers with effects may use: the hook that asks whether a fault comes here.
 const FAULT_POINTS: &str = "chaos::point";
 
 /// Crates and the only layers that may use them.
 const CRATES: &[(&str, &[&str])] = &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"])];
 
-/// Names of dumping grounds.
+/// Names of files without a subject.
 const FORBIDDEN_NAMES: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "helper.rs", "types.rs", "misc.rs"];
 
 const MAX_LINES: usize = 600;
@@ -53,7 +53,7 @@ static RELATIVE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b((?:super::)+
 
 struct Source {
     path: PathBuf,
-    /// The module's path from the crate's root: `src/saga/step.rs` is `["saga", "step"]`.
+    /// Returns the module's path from the crate's root: `src/saga/step.rs` is `["saga", "step"]`.
     module: Vec<String>,
     text: String,
 }
@@ -81,12 +81,12 @@ fn sources(root: &str) -> Vec<Source> {
     found
 }
 
-/// The code without comments (documentation may name anything).
+/// Returns the code without comments, because documentation may name anything.
 fn code(text: &str) -> String {
     text.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
 }
 
-/// The paths from the crate's root that a source names, to two segments where there are two: `crate::db::api` is `db::api`.
+/// Returns the paths from the crate's root that a source names, up to two segments: `crate::db::api` is `db::api`.
 fn crate_paths(source: &Source) -> BTreeSet<String> {
     let code = code(&source.text);
     let mut paths = BTreeSet::new();
@@ -94,7 +94,7 @@ fn crate_paths(source: &Source) -> BTreeSet<String> {
     for (start, opening) in code.match_indices("crate::{") {
         paths.extend(group_members(&code[start + opening.len()..]));
     }
-    // `super::super::db` from `saga/step.rs` reaches the root too.
+    // `super::super::db` in `saga/step.rs` leads to the root, too.
     for found in RELATIVE.captures_iter(&code) {
         if found[1].len() / "super::".len() >= source.module.len() {
             paths.insert(found[2].to_owned());
@@ -103,7 +103,7 @@ fn crate_paths(source: &Source) -> BTreeSet<String> {
     paths
 }
 
-/// The members of a `{...}` group whose opening brace has been read.
+/// Returns the members of a `{...}` group whose opening brace has been read.
 fn group_members(text: &str) -> Vec<String> {
     let (mut depth, mut members, mut member) = (0, Vec::new(), String::new());
     for letter in text.chars() {
@@ -124,7 +124,7 @@ fn head(path: &str) -> &str {
     path.split("::").next().unwrap_or(path)
 }
 
-/// None for what belongs to no layer; a module's unit tests may build what they test with whatever stands above it.
+/// Returns the layer of a module; none if it belongs to none. A module's unit tests may use the layers above it to build what they test.
 fn layer_of(source: &Source) -> Option<&'static (&'static str, &'static [&'static str])> {
     let within = |module: &str| source.module.iter().map(String::as_str).take(2).eq(module.split("::"));
     if source.module.iter().any(|part| part == "tests") || within(SIMULATION) {

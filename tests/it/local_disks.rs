@@ -1,4 +1,4 @@
-//! Local disks beside the root disk, and files that were injected, go with the server or the move is refused (NOVA-DIFFERENCES L18).
+//! Local disks beside the root disk, and injected files, move with the server, or the move is refused (NOVA-DIFFERENCES L18).
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -57,7 +57,7 @@ fn a_smaller_ephemeral_disk_is_refused_at_once() {
         assert!(refused.message().contains("ephemeral disk is too small"), "{}", refused.text);
         assert_eq!(stage.admin.status(server).await, "ACTIVE");
         assert!(stage.migrations("cell1", server).await.is_empty());
-        // Swap holds nothing that anybody keeps.
+        // Swap has no data that must be kept.
         stage.admin.resize(server, "without swap").await.expect(202);
         let shown = stage.at_rest(server, "VERIFY_RESIZE").await;
         let target = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host");

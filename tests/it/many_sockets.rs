@@ -1,4 +1,4 @@
-//! Clients that only hold sockets: the service goes on for everybody else, and keeps the files that it needs itself.
+//! Clients that only hold sockets open: the service goes on for the others, and keeps the file descriptors that it needs.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,14 +17,14 @@ fn stalled(address: SocketAddr) -> TcpStream {
     socket
 }
 
-/// A connection from another address: what one address may have is bounded as well.
+/// Opens a connection from another address: the number per address is bounded, too.
 async fn from_elsewhere(address: SocketAddr) -> tokio::net::TcpStream {
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
     socket.bind(SocketAddr::from(([127, 0, 0, 2], 0))).expect("an address");
     socket.connect(address).await.expect("a connection")
 }
 
-/// The status of a request on a connection of its own.
+/// Returns the status of a request on a new connection.
 fn status(address: SocketAddr, path: &str) -> Option<u16> {
     let mut socket = TcpStream::connect_timeout(&address, PATIENCE).ok()?;
     socket.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -49,7 +49,7 @@ fn hundreds_of_stalled_requests_keep_nobody_out() {
             assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
             let server = stage.create(stage.server()).await;
             assert_eq!(stage.runs_on(server).await.len(), 1);
-            // The answer to the stalled sockets, in the form of the API that they asked.
+            // The stalled sockets are answered in the form of the API that they asked.
             let mut socket = sockets.into_iter().next().expect("a socket");
             socket.set_read_timeout(Some(PATIENCE)).expect("a timeout");
             let mut text = String::new();

@@ -1,11 +1,11 @@
-//! A migration has one number for its clients: the one that the first answer showed, in both cells and after the move.
+//! A migration has one number for its clients: the number in the first answer, in both cells and after the move.
 
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::stage::{Stage, play_default};
 
-/// The numbers of a server's migrations as `os-migrations` lists them, newest first.
+/// Returns the numbers of a server's migrations as `os-migrations` lists them, newest first.
 async fn listed(stage: &Stage, server: Uuid) -> Vec<i64> {
     let body = stage.admin.get(&format!("/os-migrations?instance_uuid={server}")).await.expect(200).body;
     body["migrations"].as_array().expect("migrations").iter().map(|one| one["id"].as_i64().expect("a number")).collect()
@@ -14,7 +14,7 @@ async fn listed(stage: &Stage, server: Uuid) -> Vec<i64> {
 #[test]
 fn a_migration_keeps_its_number_in_both_cells() {
     play_default(|stage| async move {
-        // A move that stays in cell1 takes a number there, so the cells' own numbers differ from here on.
+        // A move within cell1 takes a number there, so that the numbers of the two cells differ.
         let first = stage.create(stage.server()).await;
         stage.member.resize(first, "gen1.large").await.expect(202);
         stage.at_rest(first, "VERIFY_RESIZE").await;

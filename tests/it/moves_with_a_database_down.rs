@@ -1,5 +1,5 @@
-//! Confirm, revert, delete and rollback while a cell's or the API's database is down: what was accepted ends well when the
-//! database is back, and what was answered with 503 has either ended well or touched nothing (NOVA-DIFFERENCES L6, L12, L34).
+//! Confirm, revert, delete and rollback while a cell's or the API's database is down: an accepted request ends well when the database is
+//! back, and a request that was answered with 503 has either ended well or changed nothing (NOVA-DIFFERENCES L6, L12, L34).
 
 use std::sync::{Arc, Mutex};
 
@@ -13,10 +13,10 @@ use uuid::Uuid;
 use crate::client::Answer;
 use crate::stage::{Stage, hosts, play, play_default};
 
-/// Calls that a dead database refuses: they come within some seconds, and looks for overdue confirms are among them.
+/// The number of calls that a dead database refuses: they come within some seconds, and include looks for overdue confirms.
 const REFUSALS: u32 = 12;
 
-/// A cell that is down is asked again at once.
+/// A cell that is down is probed again at once.
 fn probed_often(config: &mut cellshift::config::Config) {
     config.cells.probe_interval = Seconds::millis(20);
 }
@@ -25,15 +25,15 @@ fn outage(stage: &Stage, cell: &str, outage: Outage) {
     stage.cell(cell).db().set_outage(outage);
 }
 
-/// The cell's database is back, and the controller has noticed.
+/// Brings the cell's database back, and waits until the controller has noticed.
 async fn back(stage: &Stage, cell: &str) {
     outage(stage, cell, Outage::None);
     let health = &stage.running.tree.cell(cell).expect("a cell").health;
     stage.until("the cell answers again", || async { health.is_up() }).await;
 }
 
-/// After an answer that was given while the source's cell was down, with the cell back: true when what was asked for has been
-/// done. It may have been refused and gone on all the same (503 promises nothing), but it is done or nothing is.
+/// True if the request took effect after an answer that was given while the source's cell was down. It may have been refused and gone on
+/// (503 promises nothing), but it took effect as a whole or not at all.
 async fn was_done(stage: &Stage, server: Uuid, answer: Answer, accepted: u16) -> bool {
     assert!(answer.status == accepted || answer.status == 503, "{} {}", answer.status, answer.text);
     back(stage, "cell1").await;
@@ -99,10 +99,10 @@ fn a_delete_while_the_sources_cell_is_down() {
     });
 }
 
-/// So many calls find the cell down: more than a step is tried, so that what meets it is given up or owed.
+/// The number of calls that find the cell down: more than the tries of a step, so that the saga gives the step up or owes it.
 const REFUSED_CALLS: u32 = 15;
 
-/// From this moment of a step's act on the cell is down, until it has refused [`REFUSED_CALLS`]; the step itself meets `fault`.
+/// Makes the cell down from this moment of a step's act until it has refused [`REFUSED_CALLS`]; the step itself meets `fault`.
 fn down_from(stage: &Arc<Stage>, step: &'static str, moment: Moment, cell: &'static str, fault: Fault) {
     let (db, once) = (stage.cell(cell).db().clone(), std::sync::Once::new());
     stage.arm(move |point| {
@@ -128,7 +128,7 @@ fn a_revert_whose_source_cell_goes_down_half_way() {
             back(&stage, "cell1").await;
             stage.paid(server).await;
             if stage.member.status(server).await == "VERIFY_RESIZE" {
-                // Undone, with everything as it was: it may be asked for again.
+                // The operation was undone and left the server unchanged, so it may be requested again.
                 stage.member.revert(server).await.expect(202);
             }
             stage.at_rest(server, "ACTIVE").await;
@@ -172,7 +172,7 @@ fn a_rollback_whose_cells_go_down_half_way() {
     }
 }
 
-/// From the end of this step on the cell is down, until the test says otherwise; told when it is.
+/// Makes the cell down from the end of this step until the test says otherwise; reports when it is.
 fn down_for_good_from(stage: &Arc<Stage>, step: &'static str, cell: &'static str) -> oneshot::Receiver<()> {
     let (told, down) = oneshot::channel();
     let (db, told) = (stage.cell(cell).db().clone(), Mutex::new(Some(told)));
@@ -242,7 +242,7 @@ fn an_automatic_confirm_waits_for_a_dead_database() {
             stage.member.resize(server, "gen2.small").await.expect(202);
             let ended = stage.running.tree.conductor.until_at_rest(server);
             tokio::time::timeout(crate::client::PATIENCE, ended).await.expect("it ends").expect("the journal answers");
-            // Before it is overdue, and for longer than one look for those that are.
+            // Before the confirm is overdue, and for longer than one look for overdue confirms.
             db.set_outage_for(Outage::Refuses, REFUSALS);
             stage.until("the database has refused all it was to refuse", || async { !db.is_spoiled() }).await;
             let confirmed = || async { stage.migration_status("cell2", server).await == "confirmed" };

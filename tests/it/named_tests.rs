@@ -1,12 +1,12 @@
-//! The tests that the documents name as proof are there.
+//! Checks that the tests which documents name as proof exist.
 
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-/// Documents with tables that end in tests.
+/// Documents with tables whose last column names tests.
 const DOCUMENTS: [&str; 2] = ["docs/DOWN-CELLS.md", "docs/NOVA-DIFFERENCES.md"];
-/// The failure harness: its tests are named after sagas.
+/// The failure tests, which are named after sagas.
 const HARNESS: &str = "faults";
 
 fn text_of(path: impl AsRef<Path>) -> String {
@@ -14,20 +14,20 @@ fn text_of(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The names of the tests in a file.
+/// Returns the names of the tests in a file.
 fn tests_in(text: &str) -> Vec<String> {
     let test = Regex::new(r"(?m)^\s*#\[(?:test|[a-z_]+::test(?:\([^\n]*\))?)\]\n(?:\s*#\[[^\n]*\n)*\s*(?:async )?fn ([a-z0-9_]+)\(")
         .expect("a pattern");
     test.captures_iter(text).map(|found| found[1].to_owned()).collect()
 }
 
-/// The file of a module of the integration tests.
+/// Returns the file of a module of the integration tests.
 fn file_of(module: &str) -> Option<PathBuf> {
     let below = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it").join(module.replace("::", "/"));
     [below.with_extension("rs"), below.join("mod.rs")].into_iter().find(|file| file.is_file())
 }
 
-/// What is wrong with `module::test`, if anything.
+/// Returns the reason if there is no test `module::test`.
 fn objection(name: &str) -> Option<String> {
     let (module, test) = name.rsplit_once("::").expect("a path");
     if module == HARNESS {

@@ -1,5 +1,5 @@
-//! What docs/OPERATING.md says of operations that ask for an operator, brought about in a running service and followed word by word:
-//! what the operator sees, what is to be done, and that the server is well after it.
+//! Follows docs/OPERATING.md on operations that ask for an operator, in a running service: what the operator sees, what to do, and that the
+//! server is well afterwards.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -21,13 +21,13 @@ async fn mend(stage: &Stage, fault: Uuid) {
     stage.admin.delete(&format!("{FAULTS}/{fault}")).await.expect(204);
 }
 
-/// The server's newest migration as operators see it.
+/// Returns the server's newest migration as operators see it.
 async fn migration(stage: &Stage, server: Uuid) -> Value {
     let all = stage.admin.get(&format!("/ops/v1/migrations?server={server}")).await.expect(200).body;
     all["migrations"][0].clone()
 }
 
-/// The conductor tries what is owed until it asks for an operator; gives how often that was.
+/// Lets the conductor try a debt until it asks for an operator. Returns the number of tries.
 async fn until_an_operator_is_asked_for(stage: &Stage, server: Uuid) -> usize {
     let mut tries = 0;
     let asked = async {
@@ -40,7 +40,7 @@ async fn until_an_operator_is_asked_for(stage: &Stage, server: Uuid) -> usize {
     tries
 }
 
-/// The conductor pays by itself what is owed.
+/// Waits until the conductor has paid the debt by itself.
 async fn until_all_is_paid(stage: &Stage, server: Uuid) {
     let paid = async {
         while migration(stage, server).await["debts"] != json!([]) {
@@ -50,7 +50,7 @@ async fn until_all_is_paid(stage: &Stage, server: Uuid) {
     tokio::time::timeout(PATIENCE, paid).await.expect("what is owed is paid");
 }
 
-/// Holds moves where they first ask a host of cell2, until what it gives is ended.
+/// Holds moves at their first request to a host of cell2, until the returned fault is ended.
 async fn hold(stage: &Stage) -> Vec<Uuid> {
     let mut pauses = Vec::new();
     for host in ["cell2-host1", "cell2-host2"] {
@@ -59,7 +59,7 @@ async fn hold(stage: &Stage) -> Vec<Uuid> {
     pauses
 }
 
-/// Begins a move of the server that is held at its target; gives what holds it, and the server's port.
+/// Begins a move of the server, which is held at its target. Returns the fault that holds it, and the server's port.
 async fn hold_a_move(stage: &Stage, server: Uuid) -> (Vec<Uuid>, Uuid) {
     let pauses = hold(stage).await;
     stage.member.resize(server, "gen2.small").await.expect(202);
@@ -68,7 +68,7 @@ async fn hold_a_move(stage: &Stage, server: Uuid) -> (Vec<Uuid>, Uuid) {
     (pauses, id_of(&ports["ports"][0]))
 }
 
-/// Lets a move go on that fails at its pivot, and waits until its server is back.
+/// Lets a move go on, which fails at its pivot, and waits until its server is back.
 async fn let_it_come_back(stage: &Stage, server: Uuid, pauses: Vec<Uuid>) {
     stage.refuse("take_ownership");
     for pause in pauses {
@@ -175,8 +175,7 @@ fn a_target_forced_down_hands_its_server_back() {
         let services = services["services"].as_array().expect("services");
         let service = services.iter().find(|service| service["host"] == target.as_str()).expect("its service");
         let service = format!("/os-services/{}", service["id"].as_str().expect("an id"));
-        // It may run there, for all that is known: the move waits, until an operator says that it does not.
-        // (Tries to undo it are waiting, too.)
+        // The guest may run on that host, so the move waits until an operator says that it does not. Tries to undo the move wait, too.
         let waiting = migration(&stage, server).await;
         assert!(["running", "unwinding"].contains(&waiting["state"].as_str().expect("a state")), "{waiting}");
 

@@ -1,4 +1,4 @@
-//! Why an operation failed: the server's owner reads Nova's sentence, administrators read which hosts were refused by what.
+//! The reason of a failed operation: the server's owner reads Nova's message, administrators read which filter or host refused.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::stage::{Stage, play_default};
 
 const SENTENCE: &str = "No valid host was found. There are not enough hosts available.";
 
-/// Every host's name.
+/// Returns the name of each host.
 fn hosts(stage: &Stage) -> Vec<String> {
     let cells = stage.running.tree.cells.iter();
     cells.flat_map(|cell| cell.hosts.hosts()).map(|(host, _)| host).collect()

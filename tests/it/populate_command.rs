@@ -33,7 +33,7 @@ fn run(config: &Config, command: &[&str]) -> Ended {
     service::run(&[&["db"], command, &["--config", file.to_str().expect("a path")]].concat())
 }
 
-/// A server that was accepted and, when a cell is named, is in it.
+/// Makes an accepted server; if a cell is named, the server is in it.
 async fn add(cloud: &Cloud, cell: Option<&str>, deleted: bool) -> Uuid {
     let server = cloud.env.uuid();
     let flavor = Flavor { id: "1".into(), name: "small".into(), vcpus: 1, memory_mb: 64, ..Flavor::default() };
@@ -66,7 +66,8 @@ async fn add(cloud: &Cloud, cell: Option<&str>, deleted: bool) -> Uuid {
     server
 }
 
-/// A cloud whose mappings say neither: three servers in cell1 of which one is deleted, two in cell2 of which one is, one in none.
+/// Makes a cloud whose mappings are incomplete: three servers in cell1 of which one is deleted, two in cell2 of which one is deleted, one
+/// in none.
 async fn old_cloud(config: &Config) -> Cloud {
     std::fs::create_dir_all(&config.data_dir).expect("a directory");
     let cloud = bootstrap::open(config.clone(), Env::system()).await.expect("a cloud");
@@ -119,7 +120,7 @@ fn a_cell_that_is_down_is_named_and_left_for_later() {
         let cloud = old_cloud(&config).await;
         let (mut down, file) = (config.clone(), config.data_dir.join("cell2.db"));
         match down.database.cells.get_mut("cell2") {
-            // A database, which takes no connection with such a setting.
+            // A database that accepts no connection with this setting.
             Some(url) => *url += "?options=-c%20nonsense%3D1",
             None => std::fs::rename(&file, file.with_extension("away")).expect("the file moves"),
         }
@@ -135,7 +136,7 @@ fn a_cell_that_is_down_is_named_and_left_for_later() {
         if config.database.cells.is_empty() {
             std::fs::rename(file.with_extension("away"), &file).expect("the file moves");
         }
-        // One of a server that is there again meanwhile is not written over.
+        // A mapping that is complete meanwhile is not overwritten.
         let one = mappings(&cloud).await.into_iter().find(|mapping| mapping.queued_for_delete.is_none()).expect("one is open");
         cloud.api.set_queued_for_delete(one.instance_uuid, true).await.expect("a write");
         assert_eq!(run(&config, &["populate-queued-for-delete"]).code, Some(0));

@@ -1,4 +1,4 @@
-//! Start, stop and reboot whose replies are lost: the guest is what the record says, or the server says that it is not well.
+//! Start, stop and reboot whose replies are lost: the guest agrees with the record, or the server is in ERROR.
 
 use cellshift::chaos::point::{Fault, Moment};
 use serde_json::json;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::stage::{Stage, hosts, play_default};
 
-/// Every reply of this act is lost, and of its undo too when `undo` says so.
+/// Loses each reply of this act, and of its undo if `undo` is true.
 fn lose_replies(stage: &Stage, step: &'static str, undo: bool) {
     stage.arm(move |point| match point.moment {
         Moment::BeforeEffect if point.step == step && (undo || point.side == "act") => Fault::LoseReply,
@@ -80,7 +80,7 @@ fn a_guest_that_its_user_mended_is_left_as_it_is() {
         lose_replies(&stage, "start_guest", true);
         stage.member.act(server, json!({"os-start": null})).await.expect(202);
         stage.at_rest(server, "ERROR").await;
-        // Before the conductor comes to the debt.
+        // Before the conductor pays the debt.
         stage.disarm();
         stage.member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);
         stage.paid(server).await;

@@ -1,4 +1,4 @@
-//! Everything below the data directory is its owner's only: databases, keys, images, volumes, guests, disks on their way.
+//! Only the owner may read the files below the data directory: databases, keys, images, volumes, guests, disks in transfer.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::client::{NewServer, PATIENCE, User, id_of};
 use crate::service::{self, Service};
 
-/// The files that others could read, write or enter: path and mode.
+/// Returns the files that others could read, write or enter, with their modes.
 fn open_to_others(path: &Path) -> Vec<String> {
     // SQLite's journals come and go while the service runs.
     let Ok(found) = fs::symlink_metadata(path) else { return Vec::new() };
@@ -22,7 +22,7 @@ fn open_to_others(path: &Path) -> Vec<String> {
     open
 }
 
-/// A server with a volume that has moved to the other cell, was confirmed there and is off.
+/// Makes a server with a volume that has moved to the other cell, was confirmed there and is off.
 async fn move_one(service: &Service, data: &Path) -> Uuid {
     let (member, admin): (User, User) = (service.user(data, "cellshift").await, service.user(data, "cellshift-admin").await);
     let images = member.get("/image/v2/images?name=tiny").await.expect(200);
@@ -61,7 +61,7 @@ fn nothing_in_the_data_directory_is_open_to_other_users() {
     let told = fs::read_to_string(&log).expect("the log");
     assert!(told.contains("other users could enter the data directory"), "{told}");
 
-    // As a release before this left them.
+    // As an earlier release left them.
     let disks = data.join(format!("cells/cell2/hosts/cell2-host1/guests/{server}"));
     let disks = if disks.is_dir() { disks } else { data.join(format!("cells/cell2/hosts/cell2-host2/guests/{server}")) };
     for file in [data.join("api.db"), disks.join("disk"), disks] {

@@ -1,5 +1,5 @@
-//! Quotas while a cell is down: who may create what (DOWN-CELLS A-15), what is taken at the same time, and what the scheduler
-//! knows of groups then.
+//! Quotas while a cell is down: who may create servers (DOWN-CELLS A-15), requests at the same time, and the scheduler's knowledge of
+//! groups.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::stage::{Stage, play};
 const PUBLIC_KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAILM+rvN+ot98qgEN796jTiQfZfG1KaT0PtFDJ/XFSqti user@example.com";
 const OPENED: &str = "\"os_compute_api:servers:create:cell_down\": \"rule:project_member_or_admin\"\n";
 
-/// How a project's servers are counted.
+/// The way in which a project's servers are counted.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Counted {
-    /// Each once, by the flavor in its request spec.
+    /// Each server once, by the flavor in its request spec.
     ByFlavor,
-    /// By what placement holds.
+    /// By placement's allocations.
     FromPlacement,
-    /// In each cell: an older release wrote the mappings, which do not say that no delete was asked for.
+    /// In each cell: an older release wrote the mappings, which do not say whether a delete was requested.
     InCells,
 }
 
@@ -32,7 +32,7 @@ fn counting(config: &mut Config, counted: Counted) {
     config.quota.count_usage_from_placement = counted == Counted::FromPlacement;
 }
 
-/// Makes the mappings of living servers as an older release wrote them.
+/// Changes the mappings of living servers to an older release's form.
 async fn age_mappings(stage: &Stage) {
     let age = |conn: &mut Conn| {
         let sql = "UPDATE instance_mappings SET queued_for_delete = NULL WHERE queued_for_delete = false";
@@ -47,7 +47,7 @@ async fn back(stage: &Stage, cell: &str) {
     stage.until("the cell answers again", || async { health.is_up() }).await;
 }
 
-/// A server that finds its host in cell2.
+/// Returns the request for a server that belongs in cell2.
 fn new_one(stage: &Stage) -> NewServer {
     stage.server().flavor("gen2.small")
 }
@@ -66,8 +66,8 @@ async fn in_use(user: &User) -> (i64, Answer) {
     (answer.body["limits"]["absolute"]["totalInstancesUsed"].as_i64().expect("a number"), answer)
 }
 
-/// Creates while cell1 is down, by members and administrators of projects with a live server there, with a deleted one and
-/// with none: accepted, but for members of the first while they are counted in cells.
+/// Creates servers while cell1 is down, as members and administrators of projects with a live server there, with a deleted one and with
+/// none. All are accepted, except members of the first project while servers are counted in cells.
 fn matrix(counted: Counted, opened: bool) {
     play(
         move |config| {
@@ -105,7 +105,7 @@ fn matrix(counted: Counted, opened: bool) {
                     assert_eq!(answer.status, 202, "{case}: {}", answer.text);
                     made.push(id_of(&answer.body["server"]));
                 }
-                // A figure that lacks something says so.
+                // An incomplete figure is marked as such.
                 let missing = told.headers.get("X-Cellshift-Incomplete").map(|cells| cells.to_str().expect("names"));
                 let lacks = in_cells && *project == "live";
                 assert_eq!(missing, lacks.then_some("cell1"), "{case}");
@@ -122,7 +122,7 @@ fn matrix(counted: Counted, opened: bool) {
     );
 }
 
-/// The member, who comes before the administrator, was refused.
+/// The member, who asks before the administrator, was refused.
 fn refused_before(project: &str, counted: Counted, opened: bool) -> bool {
     counted == Counted::InCells && !opened && project == "live"
 }
@@ -159,7 +159,7 @@ fn a_quota_that_is_used_up_stays_so_while_a_cell_is_down() {
             }
             let refused = new_one(&stage).ask(&stage.member).await.expect(403);
             assert_eq!(refused.message(), "Quota exceeded for instances: Requested 1, but already used 2 of 2 instances");
-            // The room for a server to grow is counted in this way, too.
+            // The room for a server's growth is counted in the same way.
             stage.make_flavor("gen2.wide", 3, 64, 1).await;
             let refused = stage.member.resize(resized, "gen2.wide").await.expect(403);
             assert!(refused.message().starts_with("Quota exceeded for cores: Requested 2, but already used 2 of 3"), "{}", refused.text);
@@ -187,7 +187,7 @@ fn counted_in_cells_no_server_grows_unseen() {
     );
 }
 
-/// Instances, cores and MiB in use, as the project's limits and its quota's details say.
+/// Returns instances, cores and MiB in use, as the project's limits and its quota's details show them.
 async fn used(stage: &Stage) -> [i64; 3] {
     let limits = stage.member.get("/compute/v2.1/limits").await.expect(200).body["limits"]["absolute"].clone();
     let used = ["totalInstancesUsed", "totalCoresUsed", "totalRAMUsed"].map(|key| limits[key].as_i64().expect("a number"));
@@ -199,7 +199,8 @@ async fn used(stage: &Stage) -> [i64; 3] {
 
 #[test]
 fn servers_in_verify_resize_and_in_error_count_as_in_nova() {
-    // By flavor each server counts once, as it is now. Placement holds both sides of a move, and nothing for a server without a host.
+    // By flavor each server counts once with its present flavor. Placement holds both sides of a move, and nothing for a server without a
+    // host.
     for (counted, waiting, failed) in
         [(Counted::ByFlavor, [1, 3, 96], [2, 1003, 160]), (Counted::FromPlacement, [1, 4, 1120], [2, 4, 1120])]
     {
@@ -254,7 +255,7 @@ fn a_smaller_server_grows_again_only_where_there_is_room() {
     );
 }
 
-/// How many of eight servers that are asked for at once find room, and the refusals of the others.
+/// Returns how many of eight concurrent requests find room, and the refusals of the others.
 async fn rush(stage: &Arc<Stage>) -> (Vec<Uuid>, Vec<Answer>) {
     let asked = (0..8).map(|n| stage.server().named(&format!("rush {n}")).ask(&stage.member));
     let answers = futures::future::join_all(asked).await;
@@ -308,7 +309,7 @@ fn a_groups_members_are_known_while_their_cell_is_down() {
             let first = stage.create(stage.server().in_group(together)).await;
             stage.create(stage.server().in_group(apart)).await;
             stage.cell("cell1").db().set_outage(Outage::Refuses);
-            // The host of the first cannot be chosen now, and no other will do.
+            // The first server's host cannot be chosen now, and no other host is suitable.
             let second = id_of(&stage.server().flavor("m1.tiny").in_group(together).ask(&stage.member).await.expect(202).body["server"]);
             let shown = stage.at_rest(second, "ERROR").await;
             assert!(shown["fault"]["message"].as_str().is_some_and(|why| why.starts_with("No valid host")), "{shown:#}");

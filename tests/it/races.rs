@@ -1,4 +1,4 @@
-//! Requests that meet: one server has at most one operation, and who comes second is told so (NOVA-DIFFERENCES L26, L29, L31, L33).
+//! Concurrent requests: a server has at most one operation, and the second request is told so (NOVA-DIFFERENCES L26, L29, L31, L33).
 
 use std::collections::BTreeSet;
 
@@ -128,7 +128,7 @@ fn while_it_moves_users_see_one_server_in_resize() {
     });
 }
 
-/// Every server over all pages of this size, in order.
+/// Returns all servers over all pages of this size, in order.
 async fn page_through(stage: &Stage, limit: usize) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
     loop {

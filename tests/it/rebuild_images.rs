@@ -1,4 +1,4 @@
-//! Images and volumes of servers that are rebuilt, and images beside a volume that a server boots from.
+//! Images and volumes of rebuilt servers, and images beside a volume from which a server boots.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::client::{NewServer, id_of};
 use crate::stage::{Stage, play_default};
 
-/// Another image of the member's, with bytes.
+/// Makes another image of the member's with bytes.
 async fn another_image(stage: &Stage) -> Uuid {
     let new = json!({"name": "another", "disk_format": "raw", "container_format": "bare"});
     let image = id_of(&stage.member.post("/image/v2/images", new).await.expect(201).body);
@@ -18,7 +18,7 @@ fn rebuild(image: Uuid) -> Value {
     json!({"rebuild": {"imageRef": image}})
 }
 
-/// A request for a server that boots from this volume.
+/// Returns the request for a server that boots from this volume.
 fn on_volume(stage: &Stage, volume: Uuid) -> NewServer {
     let root = json!({"source_type": "volume", "destination_type": "volume", "uuid": volume, "boot_index": 0});
     NewServer::of_volume(stage.image).with("block_device_mapping_v2", json!([root]))
@@ -38,7 +38,7 @@ fn the_answer_to_a_rebuild_shows_the_new_image() {
     });
 }
 
-/// The server's metadata as its guest read them at its last first boot.
+/// Returns the server's metadata as its guest read them at its last first boot.
 async fn metadata_in_guest(stage: &Stage, server: Uuid) -> Value {
     let host = stage.runs_on(server).await.pop_first().expect("a host");
     let disk = String::from_utf8_lossy(&stage.disks(&host, server)["disk"]).into_owned();
@@ -76,7 +76,7 @@ fn a_server_on_a_volume_of_its_owner_is_rebuilt_with_its_image() {
     });
 }
 
-/// The bytes of a volume, wherever it is connected.
+/// Returns the bytes of a volume.
 async fn bytes_of(stage: &Stage, volume: Uuid) -> Vec<u8> {
     let stored = stage.world().volumes.stored_bytes().await.expect("volumes");
     let path = &stored.iter().find(|file| file.id == volume).expect("the volume").path;
@@ -102,7 +102,7 @@ fn from_2_93_a_rebuild_fills_the_root_volume_anew() {
         let attachments = shown["volume"]["attachments"].as_array().expect("attachments").clone();
         assert_eq!((attachments.len(), &attachments[0]["server_id"]), (1, &json!(server)), "it is held as before");
         assert!(!stage.runs_on(server).await.is_empty(), "the guest runs again");
-        // The same image again takes back what the guest wrote since.
+        // A rebuild with the same image discards what the guest wrote since.
         stage.member.speaking("2.93").act(server, rebuild(image)).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
     });

@@ -1,4 +1,4 @@
-//! What is refused, with which code and words, and that nothing is touched then.
+//! Refused requests with their codes and messages; none of them changes anything.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -109,7 +109,7 @@ fn what_a_server_in_verify_resize_refuses() {
     });
 }
 
-/// The default policy: no move leaves its cell, and a host elsewhere might as well not exist.
+/// The default policy: no move leaves its cell, and hosts elsewhere do not count.
 #[test]
 fn without_the_policy_a_cell_is_the_world() {
     let closed = |config: &mut cellshift::config::Config| std::fs::write(config.policy_file(), "{}\n").expect("a policy");
@@ -122,7 +122,7 @@ fn without_the_policy_a_cell_is_the_world() {
         stage.at_rest(server, "ACTIVE").await;
         assert_eq!(stage.migration_status("cell1", server).await, "error");
         assert_eq!(stage.holds(server).await, hosts(&[&source]));
-        // Inside the cell all is well.
+        // Within the cell the move is allowed.
         stage.member.resize(server, "gen1.large").await.expect(202);
         stage.at_rest(server, "VERIFY_RESIZE").await;
         stage.member.confirm(server).await.expect(204);
@@ -196,7 +196,7 @@ fn no_body_of_an_action_makes_the_service_fail() {
             json!({"locked_reason": "x".repeat(300)}),
         ];
         for (action, value) in actions.iter().flat_map(|action| values.iter().map(move |value| (*action, value))) {
-            // Actions that take no argument do not look at what they are given.
+            // Actions without an argument ignore the value that they are given.
             let answer = stage.admin.act(server, json!({action: value})).await;
             let refused = matches!(answer.status, 400 | 404 | 409 | 501) && !answer.message().is_empty();
             assert!(refused || matches!(answer.status, 202 | 204), "{action} {value}: {} {}", answer.status, answer.text);

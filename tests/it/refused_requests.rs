@@ -12,7 +12,7 @@ async fn groups_of(stage: &Stage, project: &str) -> Vec<Value> {
     stage.admin.get(&path).await.expect(200).body["security_groups"].as_array().expect("groups").clone()
 }
 
-/// Requests of a project that has nothing yet, each refused.
+/// Requests of a project without resources; each is refused.
 async fn refused(stage: &Stage, user: &User) {
     let network = stage.admin.post("/network/v2.0/networks", json!({"network": {"name": "theirs"}})).await.expect(201).body;
     let theirs = network["network"]["id"].clone();

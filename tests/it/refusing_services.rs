@@ -1,5 +1,5 @@
-//! Undos that the image, volume and placement services refuse: the server comes back at once all the same, an operator is asked for,
-//! and what is owed is paid when the services do it again.
+//! Undos that the image, volume and placement services refuse: the server comes back at once, an operator is asked for, and the debt is
+//! paid when the services do the undo again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::stage::{Stage, play_altered};
 
 const WORDS: &str = "not today";
 
-/// A service that refuses to take anything back while it is told to.
+/// A service that refuses undos while the test says so.
 struct Refusing<S: ?Sized> {
     inner: Arc<S>,
     now: Arc<AtomicBool>,
@@ -193,7 +193,7 @@ fn refuse_from_the_pivot_on(stage: &Stage, now: &Arc<AtomicBool>) {
     });
 }
 
-/// A move whose undos are refused by the services that `choose` puts into the parts; `owed` are the undos that stay owed.
+/// Makes a move whose undos are refused by the services that `choose` puts into the parts. `owed` are the undos that stay owed.
 fn a_refused_undo_is_paid_later(choose: impl FnOnce(&mut Parts, &Arc<AtomicBool>), owed: &[&str]) {
     let now = Arc::new(AtomicBool::new(false));
     play_altered(|_| {}, databases::place, |parts| choose(parts, &now), |stage| story(stage, now.clone(), owed));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::stage::{hosts, play, play_default};
 
-/// What must be true of a server that waits in cell2, whatever it is made of.
+/// Checks a server that waits in cell2, with any kind of disks.
 pub async fn assert_waits_in_cell2(stage: &crate::stage::Stage, server: uuid::Uuid, ran: bool) -> String {
     let shown = stage.admin.show(server).await;
     let host = shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
@@ -88,7 +88,7 @@ fn an_image_backed_server_is_confirmed_and_leaves_nothing() {
     });
 }
 
-/// The events of an action with their results, sorted.
+/// Returns the events of an action with their results, sorted.
 pub fn events(action: &Value) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let events = action["events"].as_array().expect("events");
@@ -115,7 +115,7 @@ fn the_disk_holds_what_the_guest_wrote_last() {
     });
 }
 
-/// True when the bytes are somewhere in the disk.
+/// True if the disk contains the bytes.
 pub fn contains(disk: &[u8], bytes: &[u8]) -> bool {
     disk.windows(bytes.len()).any(|window| window == bytes)
 }

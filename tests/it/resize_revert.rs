@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::resize_confirm::{assert_waits_in_cell2, contains, events};
 use crate::stage::{Stage, hosts, play_default};
 
-/// What must be true of a server that came back to its host in cell1.
+/// Checks a server that came back to its host in cell1.
 async fn assert_is_back(stage: &Stage, server: Uuid, source: &str, ran: bool) {
     let shown = stage.at_rest(server, if ran { "ACTIVE" } else { "SHUTOFF" }).await;
     assert_eq!(shown["OS-EXT-SRV-ATTR:host"], json!(source));
@@ -136,7 +136,7 @@ fn what_users_change_meanwhile_is_kept() {
         stage.cross(server).await;
         let path = format!("/servers/{server}");
         stage.member.put(&path, json!({"server": {"name": "two", "description": "renamed"}})).await.expect(200);
-        // Tags and metadata cannot change now.
+        // Tags and metadata cannot be changed now.
         stage.member.put(&format!("{path}/tags/red"), json!(null)).await.expect(409);
         stage.member.post(&format!("{path}/metadata"), json!({"metadata": {"a": "b"}})).await.expect(409);
         stage.admin.act(server, json!({"lock": {"locked_reason": "mine"}})).await.expect(202);

@@ -11,7 +11,7 @@ use cellshift::domain::fence::Fence;
 use cellshift::domain::flavor::Resources;
 use cellshift::domain::host_protocol::{HostCommand, HostReply, HostRequest};
 
-/// The server runs (or not) at the source, and nothing of the move is left but its record.
+/// Checks that the server runs (or not) at the source, and that only the record of the move is left.
 async fn assert_nothing_moved(stage: &Stage, server: Uuid, source: &str, status: &str) {
     let shown = stage.at_rest(server, status).await;
     assert_eq!(shown["OS-EXT-SRV-ATTR:host"], json!(source));
@@ -33,7 +33,7 @@ async fn assert_nothing_moved(stage: &Stage, server: Uuid, source: &str, status:
     }
 }
 
-/// The reason that the action of a failed move gives to administrators; its owner reads of no host.
+/// Returns the reason that the action of a failed move gives to administrators; its owner reads of no host.
 async fn reason(stage: &Stage, server: Uuid, action: &str) -> String {
     let told = stage.member.speaking("2.84").action(server, action).await.to_string();
     assert!(!told.contains("-host"), "the owner reads of a host: {told}");
@@ -44,7 +44,7 @@ async fn reason(stage: &Stage, server: Uuid, action: &str) -> String {
     event["traceback"].as_str().unwrap_or_default().to_owned()
 }
 
-/// With a volume, on cell1.
+/// Makes a server with a volume in cell1.
 async fn server_with_volume(stage: &Stage) -> (Uuid, Uuid, String) {
     let server = stage.create(stage.server()).await;
     let volume = stage.member.make_volume().await;
@@ -96,7 +96,7 @@ fn a_stopped_server_is_stopped_after_a_failed_move() {
     });
 }
 
-/// As Nova: the source's guest is left off and the server in ERROR.
+/// As in Nova, the source's guest stays off and the server is in ERROR.
 fn without_recovery(config: &mut cellshift::config::Config) {
     config.migration.recover_source_guest = false;
 }
@@ -193,7 +193,7 @@ fn a_flavor_too_big_for_every_host_changes_nothing() {
     });
 }
 
-/// Fills a host behind placement's back, so that it refuses the next claim; the answer empties it again.
+/// Fills a host without placement's knowledge, so that it refuses the next claim. The returned value empties it again.
 async fn fill(stage: &Stage, host: &str) -> Uuid {
     let stranger = Uuid::new_v5(&Uuid::NAMESPACE_OID, host.as_bytes());
     let resources = Resources { vcpu: 1, memory_mb: 32_768, disk_gb: 1 };
@@ -212,7 +212,7 @@ async fn tell(stage: &Stage, host: &str, server: Uuid, command: HostCommand, att
 fn the_alternate_is_taken_when_the_first_host_refuses() {
     play_default(|stage| async move {
         let (server, _, _) = server_with_volume(&stage).await;
-        // The one with more room comes first.
+        // The host with more room comes first.
         let second = stage.create(stage.server().named("other").flavor("gen2.large")).await;
         let fuller = stage.runs_on(second).await.pop_first().expect("a host");
         let first = if fuller == "cell2-host1" { "cell2-host2" } else { "cell2-host1" };
@@ -285,7 +285,7 @@ fn what_a_step_in_doubt_has_learnt_is_not_believed() {
         });
         stage.member.resize(server, "gen2.small").await.expect(202);
         assert_nothing_moved(&stage, server, &source, "ACTIVE").await;
-        // The scheduler's choice was lost with its reply: nobody goes by it, neither an undo nor a successor.
+        // The scheduler's choice was lost with its reply: neither an undo nor a successor uses it.
         let migration = stage.migrations("cell1", server).await.pop().expect("a migration");
         let saga = stage.world().operations.saga(migration.uuid).await.expect("the journal").expect("its saga");
         let context: Value = serde_json::from_str(&saga.context).expect("a context");

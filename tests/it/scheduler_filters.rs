@@ -1,4 +1,4 @@
-//! The hosts that a server may have, as flavors, images and hints demand, at creation and when the server moves later.
+//! The hosts that a server may have by its flavor, image and hints, at creation and at later moves.
 
 use cellshift::config::Config;
 use serde_json::{Value, json};
@@ -7,14 +7,14 @@ use uuid::Uuid;
 use crate::client::{NewServer, User, id_of};
 use crate::stage::{Stage, hosts, play, play_default};
 
-/// Another flavor like `m1.tiny`, with this extra spec.
+/// Makes another flavor like `m1.tiny`, with this extra spec.
 async fn make_flavor(stage: &Stage, name: &str, key: &str, value: &str) {
     stage.make_flavor(name, 1, 64, 1).await;
     let specs = json!({"extra_specs": {key: value}});
     stage.admin.post(&format!("/flavors/{name}/os-extra_specs"), specs).await.expect(200);
 }
 
-/// Why no host would do.
+/// Returns the reason why no host was suitable.
 async fn no_host(stage: &Stage, new: NewServer) -> String {
     let server = id_of(&new.ask(&stage.member).await.expect(202).body["server"]);
     let shown = stage.at_rest(server, "ERROR").await;
@@ -90,7 +90,7 @@ fn a_server_shares_the_host_of_another_or_keeps_off_it() {
         }
         let apart = stage.create_by(admin, tiny(&stage, json!({"different_host": others}))).await;
         assert_eq!(stage.runs_on(apart).await, hosts(&["cell2-host1"]), "the only host without one of them");
-        // The hint holds for later moves: there is no other host, until one of the others has gone.
+        // The hint holds for later moves: there is no other host until one of the others has gone.
         admin.migrate(apart, None).await.expect(202);
         stage.ended(apart).await;
         assert_eq!(stage.runs_on(apart).await, hosts(&["cell2-host1"]));

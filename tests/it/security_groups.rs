@@ -93,7 +93,7 @@ fn ports_that_merely_name_a_server_are_not_its_ports() {
         stage.member.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
         assert_eq!(stage.bindings(server).await.len(), 1);
-        // The audit at the end sees the strangers of a server that is gone, and one of a server that is there.
+        // The audit at the end sees unknown groups of a server that is gone, and of one that is there.
         let there = stage.create(stage.server()).await;
         let last = json!({"port": {"network_id": networks["networks"][0]["id"], "device_id": there, "device_owner": "compute:nova"}});
         eve.post("/network/v2.0/ports", last).await.expect(201);

@@ -1,4 +1,4 @@
-//! The service starts while a cell's database is away: the rest works at once, and the cell is whole when it comes.
+//! The service starts while a cell's database is down: the rest works at once, and the cell is whole when its database returns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use uuid::Uuid;
 use crate::cloud::{Cloud, PATIENCE};
 use crate::database_trouble::Trouble;
 
-/// A cell that is down is asked again at once, and a start does not wait long for one.
+/// A cell that is down is probed again at once, and a start waits for it only briefly.
 fn quick(config: &mut Config) {
     config.cells.probe_interval = Seconds::millis(50);
     config.cells.timeout = Seconds::whole(2);
 }
 
-/// A cloud whose cell may be in this trouble.
+/// Starts a cloud whose cell may be in this trouble.
 async fn start(trouble: &Trouble) -> Cloud {
     let placed = |config: &mut Config| {
         quick(config);
@@ -29,7 +29,7 @@ async fn start(trouble: &Trouble) -> Cloud {
     Cloud::start_with(placed).await
 }
 
-/// The process dies, and starts again when the trouble has begun. Gives the configuration, to end it.
+/// The process dies, and starts again when the trouble has begun. Returns the configuration for the trouble's end.
 fn restart_in(cloud: &mut Cloud, trouble: &Trouble) -> Config {
     let mut config = None;
     cloud.restart_after(|placed| {
@@ -48,7 +48,7 @@ async fn at_rest(cloud: &Cloud, server: Uuid, status: &str) {
     assert_eq!(cloud.status(server).await, status);
 }
 
-/// Off and on again.
+/// Restarts the process.
 async fn obeys(cloud: &Cloud, server: Uuid) {
     for (action, status) in [("os-stop", "SHUTOFF"), ("os-start", "ACTIVE")] {
         cloud.act(server, json!({ action: null })).await;
@@ -56,7 +56,7 @@ async fn obeys(cloud: &Cloud, server: Uuid) {
     }
 }
 
-/// The hosts on which the server's guest runs.
+/// Returns the hosts on which the server's guest runs.
 async fn runs_on(cloud: &Cloud, server: Uuid) -> Vec<String> {
     let mut found = Vec::new();
     for cell in &cloud.tree().cells {
@@ -71,7 +71,7 @@ async fn runs_on(cloud: &Cloud, server: Uuid) -> Vec<String> {
     found
 }
 
-/// The operators' view of a cell.
+/// Returns the operators' view of a cell.
 async fn seen(cloud: &Cloud, name: &str) -> Value {
     let cells = cloud.look("/ops/v1/cells").await["cells"].clone();
     cells.as_array().expect("cells").iter().find(|cell| cell["name"] == name).expect("the cell").clone()
@@ -115,7 +115,7 @@ fn the_others_are_served_and_the_cell_is_whole_when_it_comes() {
             let doomed_path = format!("/compute/v2.1/servers/{doomed}");
             assert_eq!(cloud.send("DELETE", &doomed_path, None).await.0, 204);
             assert_eq!(cloud.send("GET", &doomed_path, None).await.0, 404);
-            // A host needs no record of its cell to run its guests again.
+            // A host runs its guests again without its cell's records.
             cloud.guests_return().await.expect("the hosts start");
             assert_eq!(runs_on(&cloud, here).await, host, "{}", trouble.what);
 
@@ -145,7 +145,7 @@ fn a_cell_that_has_never_been_there_is_made_when_it_comes() {
             })
             .await;
             if trouble.what == "gone" {
-                // An empty directory is all that a new database needs.
+                // A new database needs only an empty directory.
                 assert_eq!(seen(&cloud, "cell1").await["health"], "up");
             } else {
                 is_down(&cloud, "cell1").await;
@@ -162,7 +162,7 @@ fn a_cell_that_has_never_been_there_is_made_when_it_comes() {
     }
 }
 
-/// Stops the runner for ever where a step's act is journalled, and says when.
+/// Stops the runner for ever when a step's act is journalled, and reports when.
 struct Stops {
     step: &'static str,
     stopped: Arc<Notify>,
@@ -211,7 +211,7 @@ fn an_interrupted_move_ends_when_its_cell_comes_back() {
             paid(&cloud, server).await;
             let status = cloud.status(server).await;
             assert!(["ACTIVE", "VERIFY_RESIZE"].contains(&status.as_str()), "{cell} {step}: {status}");
-            // While the operation was in flight, nobody could say that the host may run it.
+            // While the operation was in flight, the host could not be allowed to run the guest.
             cloud.guests_return().await.expect("the hosts are there");
             assert_eq!(runs_on(&cloud, server).await.len(), 1, "{cell} {step}");
             obeys_in(&cloud, server, &status).await;
@@ -230,7 +230,7 @@ async fn paid(cloud: &Cloud, server: Uuid) {
     tokio::time::timeout(Duration::from_secs(60), paying).await.expect("the debts are paid");
 }
 
-/// What came back goes on: a move that went forward is confirmed, one that came back is made again.
+/// Checks that the server goes on: a move that went forward is confirmed, and one that came back is made again.
 async fn obeys_in(cloud: &Cloud, server: Uuid, status: &str) {
     if status != "VERIFY_RESIZE" {
         cloud.act(server, json!({"resize": {"flavorRef": "gen2.small"}})).await;

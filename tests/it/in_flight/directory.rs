@@ -1,4 +1,4 @@
-//! A data directory as one compressed file. Its own path is a mark in it, so it can be unpacked elsewhere.
+//! Packs a data directory into one compressed file. The directory's path is replaced by a mark, so that it can be unpacked elsewhere.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -17,9 +17,9 @@ use rustix::fs::{SeekFrom, seek};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// Stands for the directory's path in files and databases.
+/// The mark for the directory's path in files and databases.
 const HERE: &str = "@DATA_DIR@";
-/// A larger file is a disk, in which no path stands.
+/// A larger file is a disk, which contains no path.
 const TEXT_MAX: u64 = 1 << 20;
 
 /// All files of a directory.
@@ -32,7 +32,7 @@ pub struct Packed {
 struct PackedFile {
     path: String,
     length: u64,
-    /// Where a run of bytes begins, and its bytes in Base64; holes are left out, for volumes are sparse.
+    /// The offset of a run of bytes, and its bytes in Base64. Holes are left out, because volumes are sparse.
     runs: Vec<(u64, String)>,
 }
 
@@ -43,7 +43,7 @@ pub fn write(value: &impl Serialize, file: &Path) {
     encoder.finish().and_then(|mut file| file.flush()).expect("it is written");
 }
 
-/// Reads what [`write`] wrote.
+/// Reads the output of [`write`].
 pub fn read<T: DeserializeOwned>(file: &Path) -> T {
     let mut text = String::new();
     GzDecoder::new(File::open(file).expect("a fixture")).read_to_string(&mut text).expect("compressed text");
@@ -51,7 +51,7 @@ pub fn read<T: DeserializeOwned>(file: &Path) -> T {
 }
 
 impl Packed {
-    /// Packs a directory that nobody uses any more. Its path is replaced by the mark in place.
+    /// Packs a directory that nobody uses. Replaces its path by the mark in place.
     pub fn pack(dir: &Path) -> Packed {
         let own = dir.to_str().expect("a path in UTF-8").to_owned();
         let mut files = Vec::new();
@@ -68,7 +68,7 @@ impl Packed {
         Packed { files }
     }
 
-    /// Makes the files in an empty directory.
+    /// Unpacks the files into an empty directory.
     pub fn unpack(&self, dir: &Path) {
         let own = dir.to_str().expect("a path in UTF-8");
         for file in &self.files {
@@ -136,7 +136,7 @@ struct Named {
     name: String,
 }
 
-/// Replaces a text in every column of every table, and leaves no log beside the file.
+/// Replaces a text in each column of each table, and leaves no log beside the file.
 fn replace_in_database(path: &Path, from: &str, to: &str) {
     let mut db = SqliteConnection::establish(path.to_str().expect("a path in UTF-8")).expect("a database");
     let tables = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'";

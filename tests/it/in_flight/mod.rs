@@ -1,8 +1,7 @@
-//! Upgrades with operations in flight: data directories that an earlier release left when its process died, with an operation
-//! stopped at each step of each saga, on both sides. This release must bring every one of them to its end.
+//! Upgrades with operations in flight. A fixture is a data directory that an earlier release left when its process died, with an operation
+//! stopped at each step of each saga, on both sides. This release must bring all of them to their ends.
 //!
-//! A fixture is recorded by the release that it is named after: `CELLSHIFT_RECORD_IN_FLIGHT=FILE cargo test --test it
-//! in_flight::record`.
+//! The release after which a fixture is named has recorded it: `CELLSHIFT_RECORD_IN_FLIGHT=FILE cargo test --test it in_flight::record`.
 
 mod directory;
 mod parked;
@@ -44,13 +43,13 @@ fn folder() -> PathBuf {
 fn roomy(config: &mut Config) {
     (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (1024, 1 << 20, 1 << 14);
     config.migration.max_in_flight = 1000;
-    // All go on at once: none may be taken for stuck because the machine is slow.
+    // All go on at once: a slow machine must not make one look stuck.
     config.migration.deadlines.clear();
     let unlimited = &mut config.quota;
     (unlimited.instances, unlimited.cores, unlimited.ram) = (-1, -1, -1);
 }
 
-/// The cloud of a fixture, started by this release.
+/// Starts this release over a fixture.
 async fn started(fixture: &Fixture) -> Cloud {
     let dir = TempDir::new().expect("a directory");
     fixture.directory.unpack(dir.path());
@@ -59,7 +58,7 @@ async fn started(fixture: &Fixture) -> Cloud {
 
 #[test]
 fn operations_of_each_release_are_finished() {
-    // The fixtures' databases are SQLite files: on PostgreSQL this would be the same again.
+    // The fixtures' databases are SQLite files, so PostgreSQL would repeat the same test.
     if crate::databases::on_postgres() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Operations that a release cannot read are left to an operator, with a reason; nothing of them is guessed.
+//! Operations that a release cannot read are left to an operator with a reason; their state is never guessed.
 
 use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::cloud::Cloud;
 use crate::databases;
 
-/// Every stop stands still after its guest is off.
+/// Each stop stands still after its guest is off.
 struct StopsStandStill(tokio::sync::Notify);
 
 impl FaultPlan for StopsStandStill {
@@ -21,7 +21,7 @@ impl FaultPlan for StopsStandStill {
     }
 }
 
-/// A cloud that died while it stopped a server.
+/// Makes a cloud that died while it stopped a server.
 async fn dead_in_a_stop() -> (Cloud, Uuid) {
     let cloud = Cloud::start().await;
     let server = cloud.ask_for_server().await;
@@ -33,7 +33,7 @@ async fn dead_in_a_stop() -> (Cloud, Uuid) {
     (cloud, server)
 }
 
-/// The operation of the server that waits for an operator.
+/// Returns the server's operation that waits for an operator.
 async fn waiting(cloud: &Cloud, server: Uuid) -> Value {
     let path = format!("/ops/v1/migrations?status=needs_operator&server={server}");
     loop {
@@ -52,14 +52,14 @@ fn parked_and_finished(change: &str, back: &str, reason: &str) {
         cloud.restart_after(|config| databases::execute_in_api(config, change));
         let parked = tokio::time::timeout(crate::cloud::PATIENCE, waiting(&cloud, server)).await.expect("it is parked");
         assert!(parked["reason"].as_str().is_some_and(|why| why.contains(reason)), "{parked:#}");
-        // Nobody else gets the server meanwhile, and is told why.
+        // No other operation gets the server meanwhile, and its caller is told why.
         let path = format!("/compute/v2.1/servers/{server}/action");
         let (status, body) = cloud.send("POST", &path, Some(json!({"os-start": null}))).await;
         assert!(matches!(status, 409 | 503), "{status} {body}");
         let other = cloud.ask_for_server().await;
         assert!(cloud.at_rest(other).await, "others are not concerned");
         assert_eq!(cloud.status(other).await, "ACTIVE");
-        // A release that can read it finishes it.
+        // A release that can read the operation finishes it.
         cloud.restart_after(|config| databases::execute_in_api(config, back));
         assert!(cloud.at_rest(server).await);
         assert_eq!(cloud.status(server).await, "SHUTOFF");

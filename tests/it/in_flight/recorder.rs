@@ -1,4 +1,4 @@
-//! Records a fixture: one cloud in which an operation stands still at each step of each saga, on both sides; then the process dies.
+//! Records a fixture: in one cloud an operation stands still at each step of each saga, on both sides; then the process dies.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -16,7 +16,7 @@ use super::{Fixture, Packed, Stopped, directory, roomy};
 use crate::cloud::{Cloud, PATIENCE};
 use crate::faults::scenario::{self, Beginning};
 
-/// Where an operation shall stand still.
+/// The place where an operation shall stand still.
 #[derive(Clone)]
 struct Aim {
     step: &'static str,
@@ -25,7 +25,7 @@ struct Aim {
     refused: Option<(&'static str, Moment)>,
 }
 
-/// Sends the next operation of a server to its aim, and keeps those that stand still where they are.
+/// Directs the next operation of a server to its place, and keeps the operations that stand still.
 #[derive(Default)]
 struct StandsStill {
     next: Mutex<Option<(Uuid, Aim)>>,
@@ -63,15 +63,15 @@ impl Aim {
     }
 }
 
-/// Every act and every undo of a table.
+/// Returns each act and each undo of a table.
 fn aims(table: &Table) -> Vec<Aim> {
     let steps = table.steps;
     let acts = steps.iter().map(|step| Aim { step: step.name.as_str(), side: "act", refused: None });
-    // A first step before a forward one is never undone.
+    // A first step before a forward step is never undone.
     let first = usize::from(steps[1].class != Class::Reversible);
     let undos = steps.iter().enumerate().skip(first).filter(|(_, step)| step.undo.work().is_some());
     let undos = undos.map(|(position, step)| {
-        // A refusal of the first step is the request's: there the second one is refused.
+        // A refusal of the first step is the request's refusal, so the second step is refused there.
         let refused =
             if position == 0 { (steps[1].name.as_str(), Moment::BeforeEffect) } else { (step.name.as_str(), Moment::AfterEffect) };
         Aim { step: step.name.as_str(), side: "undo", refused: Some(refused) }

@@ -1,5 +1,5 @@
-//! A create that is in flight while the keys change: its secrets are sealed with them. A rotated key still opens them; without a
-//! forgotten one the create goes back, and leaves nothing.
+//! The keys change while a create is in flight whose secrets are sealed with them. A rotated key still opens them. Without a forgotten key
+//! the create is undone, and leaves nothing.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::client::{NewServer, id_of};
 use crate::databases;
 use crate::service::{self, Service};
 
-/// The service dies in a create, the keys are rotated with these options, and its successor goes on. Gives the server at rest.
+/// The service dies in a create, the keys are rotated with these options, and its successor goes on. Returns the server at rest.
 async fn created_over(data: &Path, file: &str, rotations: &[&[&str]]) -> Value {
     let service = Service::start(data, &["--config", file]);
     let (member, admin) = (service.user(data, "cellshift").await, service.user(data, "cellshift-admin").await);

@@ -1,4 +1,4 @@
-//! The built program, killed in the middle of a create with secrets: neither what it left nor what its successor leaves has them.
+//! The built program is killed in the middle of a create with secrets: neither its files nor its successor's contain them.
 
 use cellshift::config::Config;
 use serde_json::json;
@@ -20,7 +20,7 @@ fn a_kill_in_the_middle_of_a_create_leaves_no_secrets() {
         databases::place(&mut config);
         let file = data.join("cellshift.toml").to_string_lossy().into_owned();
         std::fs::write(&file, config.to_toml().expect("TOML")).expect("the configuration");
-        // Below the data directory, so that the log is searched, too.
+        // Below the data directory, so that the search includes the log.
         let log = data.join("service.log");
         let search = Search::new(&config, &ALL);
         actix_rt::System::new().block_on(async {

@@ -1,5 +1,5 @@
-//! Passwords, user data and injected files reach the guest, and nobody else keeps them: whatever becomes of an operation, no database
-//! and no file has them in the clear, but for the user data in the record of a server that lives and the files on its guest's disk.
+//! Passwords, user data and injected files reach the guest, and no database and no file keeps them in the clear, however an operation ends.
+//! The exceptions are the user data in the record of a living server, and the files on its guest's disk.
 
 mod keys;
 mod killed;
@@ -34,7 +34,7 @@ fn personality(file: Mark) -> Value {
     json!([{"path": "/etc/secret", "contents": file.base64()}])
 }
 
-/// Where they may be while the server lives: user data in its record, whose file and log are the cell's database; files on its disk.
+/// The allowed places while the server lives: user data in its record, whose file and log are the cell's database; files on its disk.
 fn while_it_lives(place: &str, mark: Mark) -> bool {
     match mark {
         Mark::Password(_) => false,
@@ -43,7 +43,7 @@ fn while_it_lives(place: &str, mark: Mark) -> bool {
     }
 }
 
-/// On its way to another cell a disk is an image, and in its own cell a transfer.
+/// In a move to another cell a disk is an image, and within its cell a transfer.
 fn while_it_moves(place: &str, mark: Mark) -> bool {
     let moves = place.starts_with("images") || place.contains("/transfer/") || place.contains("/guests/");
     while_it_lives(place, mark) || (matches!(mark, Mark::File(_)) && moves)
@@ -53,14 +53,14 @@ fn nowhere(_: &str, _: Mark) -> bool {
     false
 }
 
-/// The configuration that the guest read at the disk's last first boot.
+/// Returns the configuration that the guest read at the disk's last first boot.
 fn first_boot(disk: &[u8]) -> Value {
     let text = String::from_utf8_lossy(disk);
     let line = text.lines().rev().find_map(|line| line.strip_prefix("config-drive ")).expect("a first boot");
     serde_json::from_str(line).expect("JSON")
 }
 
-/// The guest has the password, and what else it was to be told.
+/// Checks that the guest has the password and the other values of its request.
 fn verify(disk: &[u8], password: &str, user_data: Option<Mark>, file: Option<Mark>) {
     let told = first_boot(disk);
     let hash = told["admin_pass_hash"].as_str().expect("a hash");
@@ -71,7 +71,7 @@ fn verify(disk: &[u8], password: &str, user_data: Option<Mark>, file: Option<Mar
     assert_eq!(told["files"], file.map_or_else(|| json!([]), personality));
 }
 
-/// The bytes written to a volume last.
+/// Returns the bytes that were written to a volume last.
 fn end_of(path: &str) -> Vec<u8> {
     let mut file = std::fs::File::open(path).expect("a volume");
     let size = file.metadata().expect("its size").len();
@@ -81,7 +81,7 @@ fn end_of(path: &str) -> Vec<u8> {
     end
 }
 
-/// Looks after each effect of every operation until it is stopped, when the journal has what went before it.
+/// Searches after each effect of each operation until it is stopped, when the journal has the lines before the effect.
 struct Watch {
     found: Arc<Mutex<Vec<(String, Found)>>>,
     looks: Arc<Mutex<usize>>,
@@ -92,7 +92,7 @@ impl Watch {
         Watch::at(stage, search, &[])
     }
 
-    /// Only after these steps; all when none is named. A look takes its time, and every operation must end in time.
+    /// Only after these steps; after all if none is named. A search takes time, and each operation must end in time.
     fn at(stage: &Stage, search: &Search, steps: &'static [&'static str]) -> Watch {
         let watch = Watch { found: Arc::default(), looks: Arc::default() };
         let (found, looks, search) = (watch.found.clone(), watch.looks.clone(), search.clone());
@@ -108,7 +108,7 @@ impl Watch {
         watch
     }
 
-    /// Nothing was found at any point of something that has many.
+    /// Checks that no search found a value at many points.
     fn end(self, stage: &Stage) {
         stage.disarm();
         assert!(*self.looks.lock().unwrap() > 1, "it looked while something went on");
@@ -122,14 +122,14 @@ async fn disk_of(stage: &Stage, server: Uuid) -> Vec<u8> {
     stage.disks(&host, server).remove("disk").expect("a root disk")
 }
 
-/// Deletes the server; then nothing of it is left, also not in what a database's file has given up.
+/// Deletes the server; then neither a file nor the free pages of a database contain its values.
 async fn deleted(stage: &Stage, server: Uuid, search: &Search) {
     stage.member.delete(&format!("/servers/{server}")).await.expect(204);
     stage.gone(server).await;
     left_nowhere(stage, search).await;
 }
 
-/// A log that somebody reads is emptied a moment later.
+/// A log that is being read is emptied a moment later.
 async fn left_nowhere(stage: &Stage, search: &Search) {
     let last = Mutex::new(Vec::new());
     let look = || async {

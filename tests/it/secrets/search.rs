@@ -1,5 +1,4 @@
-//! Looks for marked values in every file below a data directory and in every column of every database, in whatever form they may
-//! have been written.
+//! Searches for marked values in each file below a data directory and in each column of each database, in any encoding.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,13 +16,13 @@ use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConne
 use regex::bytes::Regex;
 use serde_json::Value;
 
-/// A value that is looked for.
+/// A value to search for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mark {
     Password(&'static str),
-    /// Before it was encoded.
+    /// The value before its encoding.
     UserData(&'static str),
-    /// An injected file's contents, before they were encoded.
+    /// An injected file's contents before their encoding.
     File(&'static str),
 }
 
@@ -34,12 +33,12 @@ impl Mark {
         }
     }
 
-    /// The form in which requests carry it.
+    /// The form in which requests contain it.
     pub fn base64(self) -> String {
         STANDARD.encode(self.value())
     }
 
-    /// As it is, and as JSON, hexadecimal digits and base64 write it, wherever in a longer text it stands.
+    /// The value in the clear, and in JSON, hexadecimal digits and base64, at any place of a longer text.
     fn forms(self) -> Vec<String> {
         let value = self.value();
         let hex: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
@@ -52,7 +51,7 @@ impl Mark {
         for before in 0..3 {
             let encoded = STANDARD.encode([vec![0; before], value.as_bytes().to_vec()].concat());
             let inner = encoded.trim_end_matches('=');
-            // The characters at either end also depend on what stands beside the value.
+            // The characters at both ends also depend on the neighbouring bytes.
             forms.push(inner[[0, 2, 3][before]..inner.len() - 1].to_owned());
         }
         // A request's value may have been encoded once more.
@@ -63,7 +62,7 @@ impl Mark {
     }
 }
 
-/// A place where a value was found: a file's path below the data directory, or a database's name, a table and a column.
+/// A place of a value: a file's path below the data directory, or a database's name, a table and a column.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Found {
     pub place: String,
@@ -81,20 +80,20 @@ enum Kind {
     Sqlite(SqliteConnection),
 }
 
-/// The values that are looked for, and where.
+/// The values to search for, and the places.
 #[derive(Clone)]
 pub struct Search {
     config: Config,
     marks: Vec<(Mark, Regex)>,
-    /// Any of them: what has none is not looked through for each.
+    /// Matches any value: a file without a match is not searched for each value.
     any: Regex,
-    /// How far each file has been looked through without a find, with what tells whether it was written since.
+    /// The extent to which each file has been searched without a match, with a sign of whether it was written since.
     clean: Arc<Mutex<BTreeMap<PathBuf, (u64, SystemTime)>>>,
 }
 
-/// The bytes read of either end of a larger file: volumes are mostly holes, and what is written comes to an end.
+/// The number of bytes that are read at both ends of a larger file: volumes are mostly holes, and written bytes lie near an end.
 const ENDS: u64 = 8 << 20;
-/// Read again before what a file has grown by.
+/// The number of bytes before a file's growth that are read again.
 const OVERLAP: u64 = 4096;
 
 impl Search {
@@ -106,7 +105,7 @@ impl Search {
         Search { config: config.clone(), marks: marks.iter().map(compiled).collect(), any, clean: Arc::default() }
     }
 
-    /// Where a value was found that may not be there.
+    /// Returns the forbidden places of values.
     pub fn found(&self, may_be: impl Fn(&str, Mark) -> bool) -> Vec<Found> {
         let mut found = Vec::new();
         self.look_in_files(&self.config.data_dir, &may_be, &mut found);
@@ -132,7 +131,7 @@ impl Search {
             if path.is_dir() {
                 self.look_in_files(&path, may_be, found);
             } else {
-                // A file that goes away meanwhile holds nothing.
+                // A file that disappears meanwhile has no match.
                 let _ = self.look_in_file(&path, may_be, found);
             }
         }
@@ -145,7 +144,7 @@ impl Search {
         let (size, written) = (about.len(), about.modified()?);
         let from = match self.clean.lock().expect("a map").get(path) {
             Some((_, before)) if *before == written => return Ok(()),
-            // The log of a database only grows until it is begun anew; anything else is read whole.
+            // The log of a database only grows until it begins anew; other files are read whole.
             Some((before, _)) if size > *before && place.ends_with("-wal") => before.saturating_sub(OVERLAP),
             _ => 0,
         };
@@ -159,7 +158,7 @@ impl Search {
             holds |= self.any.is_match(&content);
             self.look(&place, &content, may_be, found);
         }
-        // A value that may be there now may not be there later.
+        // A value that is allowed now may be forbidden later.
         if !holds && found.len() == before {
             self.clean.lock().expect("a map").insert(path.to_owned(), (size, written));
         } else {
