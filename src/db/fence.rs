@@ -29,12 +29,14 @@ pub fn obey(conn: &mut Conn, fence: Fence) -> Result<(), DbError> {
         return Ok(());
     }
     let known: Option<i64> = fences::table.find(&server).select(fences::epoch).first(conn).optional()?;
-    if known.is_some() {
-        return if stands(Guard::DatabaseFence) { Err(DbError::Stale(fence.epoch, fence.attempt, fence.server)) } else { Ok(()) };
+    if stands(Guard::DatabaseFence) && known.is_some() {
+        return Err(DbError::Stale(fence.epoch, fence.attempt, fence.server));
     }
-    diesel::insert_into(fences::table)
-        .values((fences::server_uuid.eq(&server), fences::epoch.eq(fence.epoch), fences::attempt.eq(fence.attempt)))
-        .execute(conn)?;
+    if known.is_none() {
+        diesel::insert_into(fences::table)
+            .values((fences::server_uuid.eq(&server), fences::epoch.eq(fence.epoch), fences::attempt.eq(fence.attempt)))
+            .execute(conn)?;
+    }
     Ok(())
 }
 

@@ -2,7 +2,8 @@
 //! `mutations` can leave one out, to show that the tests would notice (docs/FAULT-MODEL.md); `scripts/mutations` does that for each. In
 //! other builds a guard's switch is a constant and costs nothing.
 //!
-//! A guard is named by the thing it protects. Its switch stands beside the check, as `stands(Guard::X) && …`.
+//! A guard is named by the thing it protects. Its switch is one more condition of the check, `stands(Guard::X) && …`: leaving it out drops
+//! the check, and no code exists for the harm alone.
 
 /// The environment variable that names the guard to leave out, in a build with the feature `mutations`.
 pub const SWITCH: &str = "CELLSHIFT_MUTATION";
@@ -66,8 +67,6 @@ guards! {
     OwnerAtRest = "owner-at-rest",
     /// After its host was away, a guest is started only if it ran.
     InterruptedGuest = "interrupted-guest",
-    /// At most one operation has a server.
-    OneOperation = "one-operation",
     /// The journal is written under the present lease alone.
     JournalLease = "journal-lease",
     /// An owner is named under the present lease alone.
@@ -213,5 +212,28 @@ mod tests {
         let is_named = |guard: &Guard| [")", ","].iter().any(|end| sources.contains(&format!("Guard::{guard:?}{end}")));
         let absent: Vec<&Guard> = Guard::ALL.iter().filter(|guard| !is_named(guard)).collect();
         assert!(absent.is_empty(), "{absent:?} protect nothing");
+    }
+
+    /// Returns the sources of the program.
+    fn sources(folder: &Path, found: &mut Vec<String>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => sources(&path, found),
+                false => found.push(std::fs::read_to_string(path).unwrap()),
+            }
+        }
+    }
+
+    #[test]
+    fn leaving_a_guard_out_only_drops_a_condition() {
+        let mut found = Vec::new();
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut found);
+        let call = ["stands", "(Guard::"].concat();
+        let uses: usize = found.iter().map(|source| source.matches(&call).count()).sum();
+        assert!(uses >= Guard::ALL.len(), "{uses}");
+        let harmful = |line: &&str| line.contains(&format!("!{call}")) || (line.contains(&call) && line.contains("} else {"));
+        let lines: Vec<&str> = found.iter().flat_map(|source| source.lines()).filter(harmful).collect();
+        assert_eq!(lines, Vec::<&str>::new());
     }
 }

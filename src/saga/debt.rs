@@ -53,20 +53,18 @@ pub(crate) async fn is_moot(world: &World, context: &Context, moot: Moot) -> Res
 
 /// True if the server has come to that place again, so that nothing there may be removed.
 pub(crate) async fn in_use_again(world: &World, context: &ServerFacts, place: &Place) -> Result<bool, StepError> {
-    if !stands(Guard::InUseAgain) {
-        return Ok(false);
-    }
     let owner = world.operations.ownership(context.server).await?.and_then(|row| row.owner);
-    if owner == Some((place.cell.clone(), place.host.clone())) {
+    if stands(Guard::InUseAgain) && owner == Some((place.cell.clone(), place.host.clone())) {
         return Ok(true);
     }
-    let other = other_move(world, context).await?;
-    Ok(other.is_some_and(|migration| migration.source_compute == place.host || migration.dest_compute.as_deref() == Some(&place.host)))
+    let passes = |migration: &Migration| migration.source_compute == place.host || migration.dest_compute.as_deref() == Some(&place.host);
+    Ok(stands(Guard::InUseAgain) && other_move(world, context).await?.is_some_and(|migration| passes(&migration)))
 }
 
 /// While a debt is paid: true if the server's records in that cell belong to another move, which began or ends there.
 pub async fn records_in_use_again(world: &World, context: &ServerFacts, cell: &str) -> Result<bool, StepError> {
-    if !context.settling || !stands(Guard::InUseAgain) {
+    let asks = stands(Guard::InUseAgain) && context.settling;
+    if !asks {
         return Ok(false);
     }
     let Some(migration) = other_move(world, context).await? else { return Ok(false) };
@@ -87,7 +85,8 @@ async fn other_move(world: &World, context: &ServerFacts) -> Result<Option<Migra
 
 /// While a debt is paid: true if this place no longer owns the guest, so that nothing there may be restored.
 pub async fn lost_ownership(world: &World, context: &ServerFacts, place: &Place) -> Result<bool, StepError> {
-    if !context.settling || !stands(Guard::LostOwnership) {
+    let asks = stands(Guard::LostOwnership) && context.settling;
+    if !asks {
         return Ok(false);
     }
     let owner = world.operations.ownership(context.server).await?.and_then(|row| row.owner);
@@ -126,7 +125,8 @@ pub(super) async fn cell_of(world: &World, context: &ServerFacts) -> Result<Opti
 
 /// While a debt is paid: true if the server has left the ERROR of the owing operation.
 pub async fn was_mended(world: &World, context: &ServerFacts) -> Result<bool, StepError> {
-    if !context.settling || !stands(Guard::MendedServer) {
+    let asks = stands(Guard::MendedServer) && context.settling;
+    if !asks {
         return Ok(false);
     }
     let (_, instance) = super::accept::find(world, context.server).await.map_err(StepError::from)?;

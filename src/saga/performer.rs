@@ -91,7 +91,8 @@ pub type Effect = Result<Result<(), StepError>, String>;
 
 /// Turns a side's result into its end, and takes the changed context if the side ended well: a half-changed context must not stay.
 pub fn take_in(context: &mut Context, changed: Context, result: Effect) -> Performed {
-    if matches!(result, Ok(Ok(()))) || !stands(Guard::DiscardedContext) {
+    let is_discarded = stands(Guard::DiscardedContext) && !matches!(result, Ok(Ok(())));
+    if !is_discarded {
         *context = changed;
     }
     Performed::Ended(match result {

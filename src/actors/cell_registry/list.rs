@@ -257,8 +257,8 @@ impl Merge<'_> {
         mappings.retain(|mapping| !mapping.is_hidden());
         self.leaving.extend(mappings.iter().filter(|mapping| mapping.is_leaving()).map(|mapping| mapping.instance_uuid));
         let cells: BTreeMap<Uuid, Option<Uuid>> = mappings.into_iter().map(|mapping| (mapping.instance_uuid, mapping.cell_uuid)).collect();
-        let (here, other): (Vec<Entry>, Vec<Entry>) =
-            entries.into_iter().partition(|entry| cells.get(&entry.instance.uuid) == Some(&entry.cell) || !stands(Guard::MappingAuthority));
+        let is_other = |entry: &Entry| stands(Guard::MappingAuthority) && cells.get(&entry.instance.uuid) != Some(&entry.cell);
+        let (other, here): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(is_other);
         self.elsewhere.extend(other.iter().map(|entry| entry.instance.uuid));
         Ok(here)
     }

@@ -1,6 +1,6 @@
 //! Takes a host's request through its lane to a reply. The actor carries messages in and replies out; this file knows no mailbox.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use tokio::sync::RwLock;
 use uuid::Uuid;
 
 use super::lanes::{Admission, Entry, Lanes, digest};
-use super::memory::{MemoryStore, ServerMemory};
+use super::memory::MemoryStore;
 use super::{HostParts, HostPlace};
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostCommand, HostReply, HostRequest};
@@ -101,8 +101,8 @@ impl Core {
             Ok::<_, String>(opened)
         });
         let (store, memories) = opened.await?;
-        let memories = if stands(Guard::HostMemory) { memories } else { forgetful(memories) };
-        let lanes = Lanes::new(parts.options.claimable(&parts.capacity), memories);
+        let remembered = memories.into_iter().filter(|_| stands(Guard::HostMemory)).collect();
+        let lanes = Lanes::new(parts.options.claimable(&parts.capacity), remembered);
         Ok(Core { parts, lanes, store: Arc::new(store), generation })
     }
 
@@ -211,10 +211,10 @@ impl Core {
 
     /// Makes the server's fence durable if it is not.
     pub async fn raise(&self, server: Uuid) -> Result<(), CommandError> {
-        match self.lanes.memory(server) {
-            (_, false) => Ok(()),
-            (_, true) if !stands(Guard::DurableFence) => Ok(()),
-            (_, true) => self.record(server, true).await,
+        let (_, is_unrecorded) = self.lanes.memory(server);
+        match stands(Guard::DurableFence) && is_unrecorded {
+            true => self.record(server, true).await,
+            false => Ok(()),
         }
     }
 
@@ -340,12 +340,8 @@ impl Core {
 
 /// True if the guest ran when its host went away, and nobody has stopped it since.
 fn was_interrupted(guest: &GuestRecord) -> bool {
-    guest.stopped_by == Some(StopCause::HostDown) || !stands(Guard::InterruptedGuest)
-}
-
-/// Returns the memory of a host that forgets fences.
-fn forgetful(memories: BTreeMap<Uuid, ServerMemory>) -> BTreeMap<Uuid, ServerMemory> {
-    memories.into_iter().map(|(server, memory)| (server, ServerMemory { claims: memory.claims, ..ServerMemory::default() })).collect()
+    let was_stopped = stands(Guard::InterruptedGuest) && guest.stopped_by != Some(StopCause::HostDown);
+    !was_stopped
 }
 
 /// Runs `work` to its end. If a higher fence overtakes the request, drops the work.

@@ -53,10 +53,11 @@ impl Core {
     async fn uploaded_before(&self, admission: &Admission, image: Uuid, disks: Vec<DiskFile>, reason: String) -> Outcome {
         let (manifest, sha256) = self.checksums(admission, disks).await?;
         match self.parts.images.image(image).await {
-            Ok(known) if known.os_hash_value.as_ref() == Some(&sha256) || !stands(Guard::UploadedBefore) => {
-                self.sent_as_written(admission, manifest).await
+            Ok(known) if stands(Guard::UploadedBefore) && known.os_hash_value.as_ref() != Some(&sha256) => {
+                Err(CommandError::Refused(reason))
             }
-            _ => Err(CommandError::Refused(reason)),
+            Ok(_) => self.sent_as_written(admission, manifest).await,
+            Err(_) => Err(CommandError::Refused(reason)),
         }
     }
 

@@ -49,7 +49,8 @@ async fn guests_off(world: &World, cell: &str, host: &str) -> Vec<Uuid> {
 pub(super) async fn follow_one(world: &World, cell_name: &str, host: &str, server: Uuid, vm_state: VmState) {
     let Some(cell) = world.cells.get(cell_name) else { return };
     let Ok(Some((epoch, attempt))) = world.operations.may_run(server, cell_name.to_owned(), host.to_owned()).await else { return };
-    if !stands(Guard::PowerFence) || guests_off(world, cell_name, host).await.contains(&server) {
+    let is_on_again = stands(Guard::PowerFence) && !guests_off(world, cell_name, host).await.contains(&server);
+    if !is_on_again {
         record_off(cell, Fence { server, epoch, attempt }, host, vm_state).await;
     }
 }

@@ -71,14 +71,21 @@ pub fn hand_over(conn: &mut Conn, fence: Fence, owner: Option<(&str, &str)>) -> 
     if present.owner.as_ref().map(|(cell, host)| (cell.as_str(), host.as_str())) == owner {
         return Ok(());
     }
-    let known = if stands(Guard::OwnershipEpoch) { fence.epoch } else { present.epoch };
-    let taken = if stands(Guard::OwnershipAttempt) { fence.attempt } else { present.attempt };
-    let since = ownership::table.find(&key).filter(ownership::epoch.eq(known)).filter(ownership::attempt.le(taken));
-    let changed = diesel::update(since)
-        .set((ownership::owner_cell.eq(owner.map(|o| o.0)), ownership::owner_host.eq(owner.map(|o| o.1)), ownership::epoch.eq(known + 1)))
-        .execute(conn)?;
-    if changed == 0 {
-        return Err(DbError::Stale(fence.epoch, fence.attempt, fence.server));
+    let stale = DbError::Stale(fence.epoch, fence.attempt, fence.server);
+    let is_of_another_epoch = stands(Guard::OwnershipEpoch) && fence.epoch != present.epoch;
+    let is_overtaken = stands(Guard::OwnershipAttempt) && fence.attempt < present.attempt;
+    if is_of_another_epoch || is_overtaken {
+        return Err(stale);
     }
-    Ok(())
+    // On PostgreSQL another writer may have come since the row was read.
+    let taken = present.attempt.max(fence.attempt);
+    let unchanged = ownership::table.find(&key).filter(ownership::epoch.eq(present.epoch)).filter(ownership::attempt.le(taken));
+    let changed = diesel::update(unchanged)
+        .set((
+            ownership::owner_cell.eq(owner.map(|o| o.0)),
+            ownership::owner_host.eq(owner.map(|o| o.1)),
+            ownership::epoch.eq(present.epoch + 1),
+        ))
+        .execute(conn)?;
+    if changed == 0 { Err(stale) } else { Ok(()) }
 }

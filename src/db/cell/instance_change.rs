@@ -94,9 +94,10 @@ impl Expected {
     }
 
     fn allows(&self, vm_state: VmState, task_state: Option<TaskState>) -> bool {
-        !stands(Guard::ExpectedState)
-            || (self.vm_states.is_empty() || self.vm_states.contains(&vm_state))
-                && (self.task_states.is_empty() || self.task_states.contains(&task_state))
+        let is_expected = (self.vm_states.is_empty() || self.vm_states.contains(&vm_state))
+            && (self.task_states.is_empty() || self.task_states.contains(&task_state));
+        let is_refused = stands(Guard::ExpectedState) && !is_expected;
+        !is_refused
     }
 }
 

@@ -143,10 +143,10 @@ impl InstanceFilter {
             Deleted::Only => query.filter(instances::deleted.eq(true)),
             Deleted::Include => query,
         };
-        if self.with_hidden || !stands(Guard::HiddenFilter) {
-            query
-        } else {
+        if stands(Guard::HiddenFilter) && !self.with_hidden {
             query.filter(instances::hidden.is_null().or(instances::hidden.eq(false)))
+        } else {
+            query
         }
     }
 

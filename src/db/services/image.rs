@@ -148,8 +148,13 @@ pub fn set_status(conn: &mut Conn, id: &str, from: &[&str], to: &str, now: Naive
 
 /// Makes an image active and sets its bytes' size and hash. False if it has bytes already or is gone.
 pub fn activate(conn: &mut Conn, id: &str, size: i64, hash: &str, now: NaiveDateTime) -> Result<bool, DbError> {
-    let from = if stands(Guard::ImageOnce) { &["queued", "saving"][..] } else { &["queued", "saving", "active"] };
-    let changed = diesel::update(images::table.find(id).filter(images::status.eq_any(from)))
+    let status: Option<String> = images::table.find(id).select(images::status).first(conn).optional()?;
+    let Some(status) = status.filter(|status| ["queued", "saving", "active"].contains(&status.as_str())) else { return Ok(false) };
+    if stands(Guard::ImageOnce) && status == "active" {
+        return Ok(false);
+    }
+    // On PostgreSQL another upload may have ended since the status was read.
+    let changed = diesel::update(images::table.find(id).filter(images::status.eq(status)))
         .set((images::status.eq("active"), images::size.eq(size), images::os_hash_value.eq(hash), images::updated_at.eq(now)))
         .execute(conn)?;
     Ok(changed > 0)

@@ -231,12 +231,12 @@ impl Machine {
             Class::Reversible => {
                 let another = matches!(outcome, Outcome::NextCandidate(_)) && chooses_before(table, step);
                 let back = if another { Back::NextCandidate } else { Back::Unwind };
-                self.back_from(table, step, back, why);
-                if !definite && !stands(Guard::DoubtfulStep) && self.cursor == Cursor::Undo(step, back) {
-                    self.undone(table, step, back);
-                }
+                // A step in doubt may have happened, so its own undo runs, too.
+                let may_have_happened = definite || stands(Guard::DoubtfulStep);
+                self.back_over(table, step, back, (why, may_have_happened));
             }
-            Class::Pivot if definite || !stands(Guard::DoubtfulPivot) => self.back_from(table, step, Back::Unwind, why),
+            Class::Pivot if stands(Guard::DoubtfulPivot) && !definite => self.tries += 1,
+            Class::Pivot => self.back_from(table, step, Back::Unwind, why),
             Class::Forward if row.undo.work().is_some() && (definite || self.tries + 1 >= TRIES_BEFORE_HAND_BACK) => {
                 self.back_from(table, step, Back::Unwind, why);
             }
@@ -244,7 +244,7 @@ impl Machine {
                 self.forward_to(table, step + 1);
                 return Effect::Owe(step, Side::Act);
             }
-            Class::Pivot | Class::Forward | Class::Cleanup => self.tries += 1,
+            Class::Forward | Class::Cleanup => self.tries += 1,
         }
         Effect::None
     }
@@ -259,8 +259,7 @@ impl Machine {
             Outcome::Refused(_) | Outcome::NextCandidate(_) | Outcome::Unknown(_) | Outcome::TimedOut(_) | Outcome::Cancelled(_) => {
                 match table.steps[step].class {
                     // Past the pivot nothing may be skipped: without the target's word that it is fenced, go forward again.
-                    Class::Forward if !stands(Guard::TargetsWord) => self.undone(table, step, back),
-                    Class::Forward | Class::Cleanup => {
+                    class if class == Class::Cleanup || stands(Guard::TargetsWord) && class == Class::Forward => {
                         self.error = None;
                         self.cursor = Cursor::Act(step);
                         self.tries = 0;
@@ -278,7 +277,7 @@ impl Machine {
                         self.undone(table, step, back);
                         return Effect::Owe(step, Side::Undo);
                     }
-                    Class::Reversible => self.tries += 1,
+                    Class::Reversible | Class::Forward | Class::Cleanup => self.tries += 1,
                 }
             }
         }
@@ -291,13 +290,18 @@ impl Machine {
     }
 
     fn back_from(&mut self, table: &Table, step: usize, back: Back, why: &str) {
+        self.back_over(table, step, back, (why, true));
+    }
+
+    /// Turns back at a step. Its own undo runs if it has one and the step may have happened.
+    fn back_over(&mut self, table: &Table, step: usize, back: Back, (why, may_have_happened): (&str, bool)) {
         if back == Back::Unwind && self.error.is_none() {
             self.error = Some(why.to_owned());
         }
         (self.tries, self.begun) = (0, false);
-        self.cursor = Cursor::Undo(step, back);
-        if table.steps[step].undo.work().is_none() {
-            self.undone(table, step, back);
+        match may_have_happened && table.steps[step].undo.work().is_some() {
+            true => self.cursor = Cursor::Undo(step, back),
+            false => self.undone(table, step, back),
         }
     }
 

@@ -183,7 +183,8 @@ fn is_done(change: &Allocations, before: &Before) -> bool {
 
 fn check_generation(change: &Allocations, stored: Option<&ConsumerRow>) -> Result<(), ServiceError> {
     let stored = stored.map(|row| row.generation);
-    if stored == change.consumer_generation || !stands(Guard::ConsumerGeneration) {
+    let is_outdated = stands(Guard::ConsumerGeneration) && stored != change.consumer_generation;
+    if !is_outdated {
         return Ok(());
     }
     let say = |generation: Option<i64>| generation.map_or_else(|| "null".to_owned(), |number| number.to_string());
