@@ -33,6 +33,7 @@ pub struct Config {
     pub api: Api,
     pub identity: Identity,
     pub cells: Cells,
+    pub actors: Actors,
     pub conductor: Conductor,
     pub migration: Migration,
     pub retention: Retention,
@@ -59,6 +60,7 @@ impl Default for Config {
             api: Api::default(),
             identity: Identity::default(),
             cells: Cells::default(),
+            actors: Actors::default(),
             conductor: Conductor::default(),
             migration: Migration::default(),
             retention: Retention::default(),
@@ -200,6 +202,15 @@ impl Default for Cells {
     fn default() -> Cells {
         Cells { count: None, hosts_per_cell: None, timeout: Seconds::whole(10), probe_interval: Seconds::whole(5), cache_down_servers: 0 }
     }
+}
+
+/// The threads of actors.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Actors {
+    /// The number of threads on which cells with their hosts, conductors with their operations, the scheduler and the notifier run, at most
+    /// 64; 0 means one per core.
+    pub arbiters: usize,
 }
 
 /// The conductors of operations.

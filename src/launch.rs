@@ -24,6 +24,7 @@ use crate::db::POOL_SIZE;
 use crate::descriptors::{self, TooFew};
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
+use crate::env::Blocking;
 use crate::env::turns::Turns;
 use crate::http::arrival::Arrivals;
 use crate::http::clients::Clients;
@@ -174,9 +175,22 @@ fn arrivals(http: &Http) -> Arrivals {
 }
 
 fn workers(config: &Config) -> usize {
-    match config.http.workers {
+    or_cores(config.http.workers)
+}
+
+/// Returns the number of threads for actors. A simulation has none, because the order of two threads does not replay.
+fn arbiters(cloud: &Cloud) -> usize {
+    match cloud.env.blocking() {
+        Blocking::Inline => 0,
+        Blocking::Pool => or_cores(cloud.config.actors.arbiters),
+    }
+}
+
+/// Returns the configured number of threads; 0 means one per core.
+fn or_cores(configured: usize) -> usize {
+    match configured {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
-        workers => workers,
+        configured => configured,
     }
 }
 
@@ -227,6 +241,8 @@ pub fn parts(cloud: &Cloud) -> Parts {
                 history_days: config.retention.history_days,
             },
         },
+        arbiters: arbiters(cloud),
+        blocking_threads: BLOCKING_THREADS,
         controller: Controller {
             name: cloud.controller.clone(),
             lease: config.migration.lease.duration(),

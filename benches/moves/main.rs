@@ -1,9 +1,11 @@
 //! `cargo bench --bench moves`: measures a move, its confirm and its revert over HTTP, and users' most frequent requests; singly and 64
 //! concurrently, each against its floor, which is measured in the same run on the same files.
 //!
-//! Prints a table without a judgement. `-- --quick` shows in seconds that it works; its figures mean little.
+//! Prints a table without a judgement. `-- --quick` shows in seconds that it works; its figures mean little. `-- --cores` compares 64
+//! concurrent moves on one core with the same on two.
 
 mod client;
+mod cores;
 mod events;
 mod floor;
 mod measure;
@@ -19,8 +21,19 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let given = |name: &str| arguments.iter().any(|argument| argument == name);
     let scale = if given("--quick") || !given("--bench") { Scale::QUICK } else { Scale::FULL };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for the client");
-    let table = runtime.block_on(async {
+    if given("--cores") {
+        print!("{}", cores::compare(&scale));
+        return;
+    }
+    if let [first, cores, place] = arguments.as_slice()
+        && first == cores::MEASURE
+    {
+        let cores = cores.parse().expect("a number of cores");
+        cores::restrict(cores);
+        print!("{}", client_runtime().block_on(cores::measure(cores, place.as_ref(), &Scale::FULL)));
+        return;
+    }
+    let table = client_runtime().block_on(async {
         let stage = Stage::set().await;
         let mut rows = measure::all(&stage, &scale).await;
         let databases = stage.strike().await;
@@ -28,4 +41,8 @@ fn main() {
         table::text(&rows, &scale)
     });
     print!("{table}");
+}
+
+fn client_runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime for the client")
 }

@@ -81,14 +81,14 @@ pub async fn all(stage: &Stage, scale: &Scale) -> Vec<Row> {
 }
 
 /// The bodies of requests.
-struct Requests {
+pub struct Requests {
     /// In cell1 and in cell2.
-    create: [Value; 2],
+    pub create: [Value; 2],
     resize: Value,
 }
 
 impl Requests {
-    async fn look_up(stage: &Stage) -> Requests {
+    pub async fn look_up(stage: &Stage) -> Requests {
         let images = stage.member.look("/image/v2/images?name=tiny").await;
         let networks = stage.member.look("/network/v2.0/networks?name=private").await;
         let (image, network) = (&images["images"][0]["id"], &networks["networks"][0]["id"]);
@@ -108,13 +108,13 @@ async fn seen(stage: &Stage, server: Uuid, event: &str, status: &str, began: Ins
     began.elapsed()
 }
 
-async fn create(stage: &Stage, request: &Value) -> (Uuid, Duration) {
+pub async fn create(stage: &Stage, request: &Value) -> (Uuid, Duration) {
     let began = Instant::now();
     let server = stage.member.ask_for_server(request).await;
     (server, seen(stage, server, "instance.create.end", "ACTIVE", began).await)
 }
 
-async fn act(stage: &Stage, requests: &Requests, what: What, server: Uuid) -> Duration {
+pub async fn act(stage: &Stage, requests: &Requests, what: What, server: Uuid) -> Duration {
     let (action, event, status) = match what {
         What::Resize => (requests.resize.clone(), "instance.resize_finish.end", "VERIFY_RESIZE"),
         What::Confirm => (json!({"confirmResize": null}), "instance.resize_confirm.end", "ACTIVE"),
@@ -125,7 +125,7 @@ async fn act(stage: &Stage, requests: &Requests, what: What, server: Uuid) -> Du
     seen(stage, server, event, status, began).await
 }
 
-async fn delete(stage: &Stage, server: Uuid) {
+pub async fn delete(stage: &Stage, server: Uuid) {
     stage.member.delete(server).await;
     stage.events.until(server, "instance.delete.end").await;
     stage.rest(server).await;

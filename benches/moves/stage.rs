@@ -1,6 +1,7 @@
 //! A whole cloud on a real disk, launched as by `cellshift serve`, on its own thread. The client stays on this thread.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -55,7 +56,12 @@ pub struct Databases {
 impl Stage {
     /// Makes the cloud under the target directory, starts it and logs in.
     pub async fn set() -> Stage {
-        let dir = tempfile::Builder::new().prefix("moves-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        Stage::set_in(Path::new(env!("CARGO_TARGET_TMPDIR"))).await
+    }
+
+    /// Makes the cloud in a new directory below `place`, starts it and logs in.
+    pub async fn set_in(place: &Path) -> Stage {
+        let dir = tempfile::Builder::new().prefix("moves-").tempdir_in(place).expect("a directory");
         let config = config(&dir);
         std::fs::write(config.policy_file(), POLICY).expect("the policy file");
         let (end, ended) = oneshot::channel();

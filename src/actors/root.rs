@@ -11,6 +11,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::address::Address;
+use super::arbiters::{Arbiters, Home};
 use super::cell::{Cell, CellHandle, CellHosts, CellOptions, CellParts, HostSpec, HypervisorFactory, Silent};
 use super::compute_host::OwnershipOracle;
 use super::conductor::{Conductor, ConductorHandle, ConductorParts, Controller, Worker};
@@ -94,6 +95,10 @@ pub struct Parts {
     pub notifier: NotifierConfig,
     pub settings: Settings,
     pub periodic: PeriodicOptions,
+    /// The number of threads for actors. With 0, all run on the thread that starts the tree.
+    pub arbiters: usize,
+    /// The maximum size of each such thread's pool for blocking work.
+    pub blocking_threads: usize,
     /// The controller that holds operations.
     pub controller: Controller,
     /// The time within which one cell reports its hosts.
@@ -108,6 +113,8 @@ pub struct Parts {
 pub enum StartError {
     #[error("the scheduler's configuration: {0}")]
     Scheduler(#[from] ConfigError),
+    #[error("the threads for actors do not start: {0}")]
+    Arbiters(std::io::Error),
     #[error("the notifications' file cannot be opened: {0}")]
     Notifier(#[from] std::io::Error),
 }
@@ -181,21 +188,22 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         Scheduler::new(parts.scheduler.clone(), parts.placement.clone(), states)?.reporting(report_of(&parts, &cells, SCHEDULER));
     let notifier = Notifier::open(parts.notifier.clone(), parts.env.clone()).await?;
     let roster = Roster::default();
+    let arbiters = Arbiters::start(parts.arbiters, parts.blocking_threads).map_err(StartError::Arbiters)?;
     let root = Root::create(|ctx| {
         let obituaries: WeakRecipient<ChildDied> = ctx.address().downgrade().recipient();
         let mut notifiers = Children::new(obituaries.clone()).listed(&roster, "");
-        let notifier_address = Address::new(notifiers.start(spec("notifier", move |guard| notifier.next_life(guard).start())));
+        let notifier_address = Address::new(notifiers.start(spec("notifier", arbiters.home(), move |guard| notifier.next_life(guard))));
         let mut schedulers = Children::new(obituaries.clone()).listed(&roster, "");
-        let scheduler_address = Address::new(schedulers.start(spec("scheduler", move |guard| scheduler.next_life(guard).start())));
+        let scheduler_address = Address::new(schedulers.start(spec("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
-        let heard = CellsHeardBy { oracle, notifications: world.notifications.clone(), escalations: ctx.address().recipient() };
-        let cell_children = start_cells(&parts, &cells, &heard, obituaries.clone(), &roster);
+        let heard = CellsHeardBy { oracle, notifications: world.notifications.clone(), escalations: ctx.address().recipient(), roster: roster.clone() };
+        let cell_children = start_cells(&parts, &cells, &heard, Children::new(obituaries.clone()).listed(&roster, ""), &arbiters);
         let conductor_parts =
             ConductorParts::new(world.clone(), hosts.clone(), Arc::new(faults.clone()), &parts.controller).listed(&roster);
         let conductor_parts = conductor_parts.reporting(report_of(&parts, &cells, CONDUCTOR));
         let mut conductors = Children::new(obituaries.clone()).listed(&roster, "");
-        let conductor = start_conductors(&parts, conductor_parts, &mut conductors);
+        let conductor = start_conductors(&parts, conductor_parts, &mut conductors, &arbiters);
         let mut periodics = Children::new(obituaries).listed(&roster, "");
         let periodic = PeriodicParts {
             world: world.clone(),
@@ -203,7 +211,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             conductor: Arc::new(conductor.clone()),
             options: parts.periodic,
         };
-        periodics.start(spec("periodic", move |guard| Periodic::new(periodic.clone(), Some(guard)).start()));
+        periodics.start(spec("periodic", arbiters.home(), move |guard| Periodic::new(periodic.clone(), Some(guard))));
         Root {
             tree: Tree {
                 world,
@@ -258,8 +266,17 @@ fn world_of(
     }
 }
 
-fn spec<A: Actor>(name: &str, factory: impl Fn(super::supervision::DeathGuard) -> Addr<A> + 'static) -> ChildSpec<A> {
-    ChildSpec { name: name.to_owned(), intensity: Intensity::default(), factory: Box::new(factory) }
+/// Specifies a child whose lives all run on one thread.
+fn spec<A: Actor<Context = Context<A>> + Send>(
+    name: &str,
+    home: Home,
+    make: impl Fn(super::supervision::DeathGuard) -> A + Send + 'static,
+) -> ChildSpec<A> {
+    let factory = Box::new(move |guard| {
+        let actor = make(guard);
+        home.start(|| actor)
+    });
+    ChildSpec { name: name.to_owned(), intensity: Intensity::default(), factory }
 }
 
 /// Returns the hosts of all cells.
@@ -272,10 +289,16 @@ fn hosts_of(cells: &[CellHandle]) -> CellHosts {
 }
 
 /// Starts the conductors.
-fn start_conductors(parts: &Parts, first: ConductorParts, children: &mut Children<Conductor>) -> ConductorHandle {
+fn start_conductors(
+    parts: &Parts,
+    first: ConductorParts,
+    children: &mut Children<Conductor>,
+    arbiters: &Arbiters,
+) -> ConductorHandle {
     let mut start = |parts: ConductorParts| {
         let for_lives = parts.clone();
-        let address = children.start(spec(parts.actor(), move |guard| Conductor::new(for_lives.clone(), Some(guard)).start()));
+        let conductor = spec(parts.actor(), arbiters.home(), move |guard| Conductor::new(for_lives.clone(), Some(guard)));
+        let address = children.start(conductor);
         Worker::new(Address::new(address), parts)
     };
     let others: Vec<ConductorParts> = parts.controller.others().map(|actor| first.another(&parts.controller, &actor)).collect();
@@ -288,16 +311,16 @@ struct CellsHeardBy {
     oracle: Arc<dyn OwnershipOracle>,
     notifications: Arc<dyn Notifications>,
     escalations: Recipient<Escalated>,
+    roster: Roster,
 }
 
 fn start_cells(
     parts: &Parts,
     handles: &[CellHandle],
     heard: &CellsHeardBy,
-    obituaries: WeakRecipient<ChildDied>,
-    roster: &Roster,
+    mut children: Children<Cell>,
+    arbiters: &Arbiters,
 ) -> Children<Cell> {
-    let mut children = Children::new(obituaries).listed(roster, "");
     for (cell, handle) in parts.cells.iter().zip(handles) {
         // At once, because the conductor waits for starting hosts.
         cell.hosts.iter().for_each(|host| handle.hosts.starting(&host.name));
@@ -313,9 +336,9 @@ fn start_cells(
             hypervisors: parts.hypervisors.clone(),
             notifications: heard.notifications.clone(),
             escalations: Some(heard.escalations.clone()),
-            roster: roster.clone(),
+            roster: heard.roster.clone(),
         };
-        children.start(spec(&cell.name, move |guard| Cell::new(cell_parts.clone(), Some(guard)).start()));
+        children.start(spec(&cell.name, arbiters.home(), move |guard| Cell::new(cell_parts.clone(), Some(guard))));
     }
     children
 }

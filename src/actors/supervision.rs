@@ -105,7 +105,7 @@ pub struct ChildSpec<A: Actor> {
     /// The limit of restarts.
     pub intensity: Intensity,
     /// Starts one life.
-    pub factory: Box<dyn Fn(DeathGuard) -> Addr<A>>,
+    pub factory: Box<dyn Fn(DeathGuard) -> Addr<A> + Send>,
 }
 
 /// The result of a child's death.

@@ -59,6 +59,7 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[quota]\nrecheck_quota = 1\n", ["recheck_quota", "expected a boolean"]),
         ("[api]\nmax_limit = 0\n", ["api.max_limit", "at least 1"]),
         ("[notifications]\nsubscriber_queue = 0\n", ["notifications.subscriber_queue", "at least 1"]),
+        ("[actors]\narbiters = 65\n", ["actors.arbiters", "at most 64"]),
         ("[conductor]\nworkers = 0\n", ["conductor.workers", "between 1 and 16"]),
         ("[conductor]\nworkers = 17\n", ["conductor.workers", "between 1 and 16"]),
         ("[migration]\nlease = 0\n", ["migration.lease", "more than 0"]),

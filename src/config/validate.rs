@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use reqwest::Url;
 
 use super::{Authentication, Config, ConfigError, Http};
+use crate::actors::arbiters::ARBITERS_MAX;
 use crate::actors::conductor::CONDUCTORS_MAX;
 use crate::db::connection::{has_what_it_demands, is_postgres};
 use crate::logging;
@@ -31,6 +32,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     refuse(!(1..=1000).contains(&hosts), "cells.hosts_per_cell (--hosts-per-cell)", "between 1 and 1000")?;
     refuse(config.identity.password_checks > 1000, "identity.password_checks", "at most 1000")?;
     refuse(config.cells.cache_down_servers > 1_000_000, "cells.cache_down_servers", "at most 1000000")?;
+    refuse(config.actors.arbiters > ARBITERS_MAX, "actors.arbiters", "at most 64")?;
     refuse(!(1..=CONDUCTORS_MAX).contains(&config.conductor.workers), "conductor.workers", "between 1 and 16")?;
     let zone = &config.scheduler.default_availability_zone;
     refuse(zone.is_empty() || zone.contains(':'), "scheduler.default_availability_zone", "a name without colons")?;

@@ -57,6 +57,7 @@ const LEFT_OUT: [(&str, &str); 16] = [
     ),
     ("cargo bench --bench recovery", "a bench"),
     ("cargo bench --bench moves", "a bench"),
+    ("cargo bench --bench moves -- --cores", "a bench"),
     ("cargo bench --bench lists", "a bench"),
     ("scripts/mutations", "builds the program with every guard left out once"),
     ("psql -d postgres -c \"CREATE ROLE cellshift LOGIN PASSWORD 'secret'\"", "a server whose roles it may make"),

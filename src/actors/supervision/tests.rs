@@ -1,12 +1,12 @@
 //! Tests of supervision: every kind of death is noticed, restarts are counted, and what is too often moves up.
 
-use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use actix::prelude::*;
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::actors::arbiters::Arbiters;
 
 #[derive(Message, Clone, Copy, Debug)]
 #[rtype(result = "()")]
@@ -15,6 +15,7 @@ enum Die {
     Stop,
     Terminate,
     Finish,
+    EndOfThread,
 }
 
 struct Worker {
@@ -38,6 +39,9 @@ impl Handler<Die> for Worker {
             Die::Panic => panic!("a test wants this panic"),
             Die::Stop => ctx.stop(),
             Die::Terminate => ctx.terminate(),
+            Die::EndOfThread => {
+                Arbiter::current().stop();
+            }
             Die::Finish => {
                 self.guard.finish();
                 ctx.stop();
@@ -74,9 +78,8 @@ struct Parent {
     children: Option<Children<Worker>>,
     intensity: Intensity,
     once: bool,
-    panics: Rc<Mutex<usize>>,
-    arbiters: bool,
-    started: Arc<Mutex<Vec<ArbiterHandle>>>,
+    panics: Arc<Mutex<usize>>,
+    arbiters: Arbiters,
     events: mpsc::UnboundedSender<Event>,
     roster: Roster,
 }
@@ -86,18 +89,13 @@ impl Actor for Parent {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         let mut children = Children::new(ctx.address().downgrade().recipient()).listed(&self.roster, "house/");
-        let (panics, arbiters, started) = (self.panics.clone(), self.arbiters, self.started.clone());
+        let (panics, home) = (self.panics.clone(), self.arbiters.home());
         let factory = Box::new(move |guard| {
             let mut left = panics.lock().unwrap();
             let panics_at_start = *left > 0;
             *left = left.saturating_sub(1);
             let worker = Worker { guard, panics_at_start };
-            if !arbiters {
-                return worker.start();
-            }
-            let arbiter = Arbiter::new();
-            started.lock().unwrap().push(arbiter.handle());
-            Worker::start_in_arbiter(&arbiter.handle(), |_| worker)
+            home.start(|| worker)
         });
         if self.once {
             children.start_once("worker", factory);
@@ -137,26 +135,23 @@ impl Handler<Child> for Parent {
 struct Family {
     parent: Addr<Parent>,
     events: mpsc::UnboundedReceiver<Event>,
-    arbiters: Arc<Mutex<Vec<ArbiterHandle>>>,
     roster: Roster,
 }
 
 /// A parent with one child, which is started once when no restart is allowed.
-fn family(max: usize, panics_at_start: usize, arbiters: bool) -> Family {
+fn family(max: usize, panics_at_start: usize, threads: usize) -> Family {
     let (sender, events) = mpsc::unbounded_channel();
-    let started = Arc::new(Mutex::new(Vec::new()));
     let parent = Parent {
         children: None,
         intensity: Intensity { max, within: Duration::from_secs(60) },
         once: max == 0,
-        panics: Rc::new(Mutex::new(panics_at_start)),
-        arbiters,
-        started: started.clone(),
+        panics: Arc::new(Mutex::new(panics_at_start)),
+        arbiters: Arbiters::start(threads, 1).unwrap(),
         events: sender,
         roster: Roster::default(),
     };
     let roster = parent.roster.clone();
-    Family { parent: parent.start(), events, arbiters: started, roster }
+    Family { parent: parent.start(), events, roster }
 }
 
 impl Family {
@@ -172,7 +167,7 @@ impl Family {
 #[actix::test]
 async fn every_death_by_a_message_is_noticed_and_a_successor_works() {
     for how in [Die::Panic, Die::Stop, Die::Terminate] {
-        let mut family = family(5, 0, false);
+        let mut family = family(5, 0, 0);
         let first = family.child().await.unwrap();
         let _ = first.send(how).await;
         assert_eq!(family.next().await, Event::Restarted, "{how:?}");
@@ -183,7 +178,7 @@ async fn every_death_by_a_message_is_noticed_and_a_successor_works() {
 
 #[actix::test]
 async fn a_panic_at_the_start_is_a_death_too() {
-    let mut family = family(5, 2, false);
+    let mut family = family(5, 2, 0);
     assert_eq!(family.next().await, Event::Restarted);
     assert_eq!(family.next().await, Event::Restarted);
     assert!(family.child().await.unwrap().connected());
@@ -191,10 +186,8 @@ async fn a_panic_at_the_start_is_a_death_too() {
 
 #[actix::test]
 async fn the_end_of_a_childs_arbiter_is_a_death_too() {
-    let mut family = family(5, 0, true);
-    assert!(family.child().await.is_some());
-    let arbiter = family.arbiters.lock().unwrap()[0].clone();
-    arbiter.stop();
+    let mut family = family(5, 0, 1);
+    let _ = family.child().await.unwrap().send(Die::EndOfThread).await;
     assert_eq!(family.next().await, Event::Restarted);
     assert!(family.child().await.unwrap().send(Die::Finish).await.is_ok());
     assert_eq!(family.next().await, Event::Nothing);
@@ -203,7 +196,7 @@ async fn the_end_of_a_childs_arbiter_is_a_death_too() {
 
 #[actix::test]
 async fn too_many_deaths_move_up() {
-    let mut family = family(2, 3, false);
+    let mut family = family(2, 3, 0);
     assert_eq!(family.next().await, Event::Restarted);
     assert_eq!(family.next().await, Event::Restarted);
     assert_eq!(family.next().await, Event::Escalated("worker died 3 times within 60 s".into()));
@@ -213,7 +206,7 @@ async fn too_many_deaths_move_up() {
 #[actix::test]
 async fn deaths_long_ago_do_not_count() {
     tokio::time::pause();
-    let mut family = family(1, 0, false);
+    let mut family = family(1, 0, 0);
     for _ in 0..3 {
         let _ = family.child().await.unwrap().send(Die::Panic).await;
         assert_eq!(family.next().await, Event::Restarted);
@@ -223,7 +216,7 @@ async fn deaths_long_ago_do_not_count() {
 
 #[actix::test]
 async fn children_do_not_outlive_their_parent() {
-    let family = family(5, 0, false);
+    let family = family(5, 0, 0);
     let child = family.child().await.unwrap();
     drop(family.parent);
     while child.connected() {
@@ -234,19 +227,19 @@ async fn children_do_not_outlive_their_parent() {
 #[actix::test]
 async fn a_child_that_was_started_once_has_no_successor() {
     for how in [Die::Panic, Die::Stop, Die::Terminate] {
-        let mut family = family(0, 0, false);
+        let mut family = family(0, 0, 0);
         let _ = family.child().await.unwrap().send(how).await;
         assert_eq!(family.next().await, Event::Died, "{how:?}");
         assert!(family.child().await.is_none(), "{how:?}");
     }
-    let mut family = family(0, 0, false);
+    let mut family = family(0, 0, 0);
     let _ = family.child().await.unwrap().send(Die::Finish).await;
     assert_eq!(family.next().await, Event::Nothing);
 }
 
 #[actix::test]
 async fn the_roster_counts_lives_and_kills_by_name() {
-    let mut family = family(5, 0, false);
+    let mut family = family(5, 0, 0);
     let listed = |restarts, alive, paused| vec![Listed { name: "house/worker".into(), restarts, alive, paused }];
     family.child().await.expect("it lives");
     assert_eq!(family.roster.all(), listed(0, true, false));
@@ -263,7 +256,7 @@ async fn the_roster_counts_lives_and_kills_by_name() {
 
 #[actix::test]
 async fn a_paused_actor_takes_no_message_until_it_goes_on() {
-    let mut family = family(5, 0, false);
+    let mut family = family(5, 0, 0);
     let child = family.child().await.expect("it lives");
     assert!(family.roster.pause("house/worker") && !family.roster.pause("house/worker"), "once");
     assert!(family.roster.all()[0].paused);
