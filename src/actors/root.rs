@@ -197,7 +197,12 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         let scheduler_address = Address::new(schedulers.start(spec("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
-        let heard = CellsHeardBy { oracle, notifications: world.notifications.clone(), escalations: ctx.address().recipient(), roster: roster.clone() };
+        let heard = CellsHeardBy {
+            oracle,
+            notifications: world.notifications.clone(),
+            escalations: ctx.address().recipient(),
+            roster: roster.clone(),
+        };
         let cell_children = start_cells(&parts, &cells, &heard, Children::new(obituaries.clone()).listed(&roster, ""), &arbiters);
         let conductor_parts =
             ConductorParts::new(world.clone(), hosts.clone(), Arc::new(faults.clone()), &parts.controller).listed(&roster);
@@ -289,12 +294,7 @@ fn hosts_of(cells: &[CellHandle]) -> CellHosts {
 }
 
 /// Starts the conductors.
-fn start_conductors(
-    parts: &Parts,
-    first: ConductorParts,
-    children: &mut Children<Conductor>,
-    arbiters: &Arbiters,
-) -> ConductorHandle {
+fn start_conductors(parts: &Parts, first: ConductorParts, children: &mut Children<Conductor>, arbiters: &Arbiters) -> ConductorHandle {
     let mut start = |parts: ConductorParts| {
         let for_lives = parts.clone();
         let conductor = spec(parts.actor(), arbiters.home(), move |guard| Conductor::new(for_lives.clone(), Some(guard)));
