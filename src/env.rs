@@ -3,17 +3,18 @@
 //! All code that needs the time, a new id or a blocking call takes an [`Env`]. Nothing else in the crate asks the operating system for them
 //! (`clippy.toml` refuses it), so a run with a seed and tokio's paused clock replays exactly.
 
+pub mod borders;
 pub mod guard;
 pub mod sealer;
 pub mod turns;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use chrono::{DateTime, SubsecRound, Utc};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
+use self::borders::{Borders, Open};
 use self::sealer::{PassingKey, Sealer};
 
 /// The time of records, truncated to microseconds so that both databases return the written value.
@@ -57,16 +58,13 @@ pub enum Blocking {
     Inline,
 }
 
-/// Means that files have no limit.
-const UNLIMITED: u64 = u64::MAX;
-
-/// The clock, ids, keys and blocking mode of all parts.
+/// The clock, ids, keys, blocking mode and borders of all parts.
 #[derive(Clone)]
 pub struct Env {
     clock: Arc<dyn Clock>,
     ids: Arc<dyn IdSource>,
     blocking: Blocking,
-    disk: Arc<AtomicU64>,
+    borders: Arc<dyn Borders>,
     sealer: Arc<RwLock<Arc<dyn Sealer>>>,
 }
 
@@ -78,7 +76,7 @@ impl Env {
 
     /// Makes an environment from these parts.
     pub fn new(clock: Arc<dyn Clock>, ids: Arc<dyn IdSource>, blocking: Blocking) -> Env {
-        Env { clock, ids, blocking, disk: Arc::new(AtomicU64::new(UNLIMITED)), sealer: Arc::new(RwLock::new(Arc::new(PassingKey::new()))) }
+        Env { clock, ids, blocking, borders: Arc::new(Open), sealer: Arc::new(RwLock::new(Arc::new(PassingKey::new()))) }
     }
 
     /// Sets the keys for all parts with this environment. The keys of [`Env::new`] end with the process.
@@ -96,18 +94,14 @@ impl Env {
         self.sealer.read().unwrap_or_else(PoisonError::into_inner).unseal(sealed)
     }
 
-    /// A fault point: limits the further bytes of the files of images, volumes and hosts; none removes the limit.
-    pub fn limit_disk(&self, bytes: Option<u64>) {
-        self.disk.store(bytes.unwrap_or(UNLIMITED), Ordering::SeqCst);
+    /// Returns the environment with these borders.
+    pub fn with_borders(self, borders: Arc<dyn Borders>) -> Env {
+        Env { borders, ..self }
     }
 
-    /// Called before bytes are written to a file. Returns the error of a full disk if the limit is reached.
-    pub fn take_disk(&self, bytes: usize) -> std::io::Result<()> {
-        let take = |left: u64| if left == UNLIMITED { Some(left) } else { left.checked_sub(bytes as u64) };
-        match self.disk.fetch_update(Ordering::SeqCst, Ordering::SeqCst, take) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(std::io::Error::from(std::io::ErrorKind::StorageFull)),
-        }
+    /// Returns the borders to databases and files.
+    pub fn borders(&self) -> &dyn Borders {
+        self.borders.as_ref()
     }
 
     /// Returns the present time in UTC, in whole microseconds.

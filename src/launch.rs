@@ -14,18 +14,19 @@ use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::HostOptions;
 use crate::actors::conductor::{Controller, Limits};
 use crate::actors::periodic::{PeriodicOptions, RetentionOptions};
-use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree, Wrap};
+use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
 use crate::bootstrap::Cloud;
-use crate::chaos::experiment::post::{Post, PostedHosts};
+use crate::chaos::borders::FaultyBorders;
+use crate::chaos::experiment::post::Post;
 use crate::chaos::experiment::service::{self, Chaos, Unwatched};
-use crate::chaos::point::FaultPoints;
+use crate::chaos::seams::Seams;
 use crate::config::{Authentication, Config, Http, validate};
 use crate::db::POOL_SIZE;
 use crate::descriptors::{self, TooFew};
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Resources;
-use crate::env::Blocking;
 use crate::env::turns::Turns;
+use crate::env::{Blocking, Env};
 use crate::http::arrival::Arrivals;
 use crate::http::clients::Clients;
 use crate::http::compute::catalog::Catalog;
@@ -38,12 +39,12 @@ use crate::http::ops::{self, Operators};
 use crate::http::pace::Pace;
 use crate::http::server::{Part, Wiring};
 use crate::http::{compute, identity, image, network, placement, volume};
+use crate::saga::performer::Plainly;
 use crate::saga::step_name::StepName;
 use crate::saga::world::Settings;
 use crate::services::ServiceError;
 use crate::services::identity::{Target, User};
 use crate::services::transaction::Transactions;
-use crate::virt::Hosts;
 
 /// The reason why a cloud cannot run.
 #[derive(Debug, thiserror::Error)]
@@ -91,40 +92,43 @@ pub struct Assembled {
     pub stopping: watch::Sender<bool>,
 }
 
-/// Starts the actors. `parts` come from [`parts`], or from an experiment.
-pub async fn assemble(cloud: &Cloud, mut parts: Parts) -> Result<Assembled, LaunchError> {
-    let post = cloud.config.chaos.enabled.then(|| post_before_hosts(&mut parts));
+/// Starts the actors. `parts` come from [`parts`], or from an experiment. With `seams`, faults may happen between them.
+pub async fn assemble(cloud: &Cloud, mut parts: Parts, seams: Option<Seams>) -> Result<Assembled, LaunchError> {
+    if let Some(seams) = &seams {
+        seams.fit(&mut parts);
+    }
     let tree = root::start(parts).await?;
-    let chaos = post.map(|post| service::start(service::Parts { tree: tree.clone(), databases: cloud.databases(), post }));
+    let seams = seams.filter(|_| cloud.config.chaos.enabled);
+    let chaos = seams.map(|seams| service::start(service::Parts { tree: tree.clone(), databases: cloud.databases(), seams }));
     let (stopping, stops) = watch::channel(false);
     let wiring = wiring(cloud, &tree, stops, chaos).await?;
     Ok(Assembled { tree, wiring, stopping })
 }
 
-/// Adds the post on which an experiment loses and repeats messages; without an experiment they pass at once. It comes before any present
-/// wrapper.
-fn post_before_hosts(parts: &mut Parts) -> Arc<Post> {
-    let post = Arc::new(Post::new(Arc::new(Unwatched), 0, 0));
-    let (before, behind) = (post.clone(), parts.between.hosts.take());
-    let wrap: Wrap<dyn Hosts> = Arc::new(move |hosts| {
-        let inner = behind.as_ref().map_or_else(|| hosts.clone(), |behind| behind(hosts.clone()));
-        Arc::new(PostedHosts { inner, post: before.clone() })
-    });
-    parts.between.hosts = Some(wrap);
-    post
-}
-
 /// Starts the actors and serves on the listener.
 pub async fn launch(cloud: Cloud, listener: TcpListener) -> Result<Running, LaunchError> {
-    let parts = parts(&cloud);
-    launch_with(cloud, parts, listener).await
+    let (parts, seams) = (parts(&cloud), cloud.config.chaos.enabled.then(seams));
+    launch_with(cloud, parts, seams, listener).await
 }
 
-/// Launches as [`launch`] does, with an experiment's parts.
-pub async fn launch_with(cloud: Cloud, parts: Parts, listener: TcpListener) -> Result<Running, LaunchError> {
+/// Returns seams on which messages pass at once until an experiment is loaded.
+pub fn seams() -> Seams {
+    Seams::new(Post::new(Arc::new(Unwatched), 0, 0))
+}
+
+/// Returns the environment of a service. Faults may happen in it if the configuration allows experiments.
+pub fn environment(config: &Config) -> Env {
+    match config.chaos.enabled {
+        true => FaultyBorders::of(Env::system()),
+        false => Env::system(),
+    }
+}
+
+/// Launches as [`launch`] does, with an experiment's parts and seams.
+pub async fn launch_with(cloud: Cloud, parts: Parts, seams: Option<Seams>, listener: TcpListener) -> Result<Running, LaunchError> {
     // Checks the limit before anything is started.
     let connections = descriptors::connections(&cloud.config.http, cloud.databases().len(), descriptors::raise())?;
-    let Assembled { tree, wiring, stopping } = assemble(&cloud, parts).await?;
+    let Assembled { tree, wiring, stopping } = assemble(&cloud, parts, seams).await?;
     // Connections wait meanwhile, because the listener is bound.
     tree.conductor.until_ready(READY_PATIENCE).await;
     let address = listener.local_addr()?;
@@ -251,7 +255,7 @@ pub fn parts(cloud: &Cloud) -> Parts {
         },
         cell_patience: config.cells.timeout.duration(),
         between: Between::default(),
-        faults: FaultPoints::default(),
+        performers: Arc::new(Plainly),
     }
 }
 

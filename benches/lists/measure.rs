@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use cellshift::actors::cell::CellHandle;
+use cellshift::chaos::borders::{Outage, OutageGate};
 use cellshift::config::Seconds;
-use cellshift::db::Outage;
 use cellshift::db::cell::instance_filter::InstanceFilter;
 use cellshift::db::cell::instance_sort::SortSpec;
 use uuid::Uuid;
@@ -98,7 +99,8 @@ async fn floor(alone: &Alone, scale: &Scale, size: usize, marker: Option<Uuid>, 
 pub async fn hung(scale: &Scale, alone: &Alone) {
     for hung in [0, 1, 5] {
         let stage = Stage::set(&alone.source, HUNG_CELLS, PATIENCE_WITH_HUNG).await;
-        stage.cells.iter().take(hung).for_each(|cell| cell.db.db().set_outage(Outage::Hangs));
+        let set = |outage| move |cell: &CellHandle| OutageGate::of(cell.db.db()).expect("a cell with faults").set(outage, u32::MAX);
+        stage.cells.iter().take(hung).for_each(set(Outage::Hangs));
         let path = "/compute/v2.1/servers/detail";
         let mut first = Vec::new();
         for _ in 0..2 {
@@ -120,7 +122,7 @@ pub async fn hung(scale: &Scale, alone: &Alone) {
         }
         let (first, then) = (ms(first[0]), ms(first[1]));
         println!("| {HUNG_CELLS} | {hung} | {first} | {then} | {} | {} |", ms(times.median()), ms(times.p99()));
-        stage.cells.iter().for_each(|cell| cell.db.db().set_outage(Outage::None));
+        stage.cells.iter().for_each(set(Outage::None));
         stage.strike();
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 
 use cellshift::actors::cell::CellHandle;
 use cellshift::bootstrap;
+use cellshift::chaos::borders::FaultyBorders;
 use cellshift::config::{Config, Seconds};
 use cellshift::env::Env;
 use cellshift::http::server;
@@ -64,7 +65,7 @@ impl Stage {
 async fn live(mut config: Config, source: Source, started: mpsc::Sender<Running>, ended: oneshot::Receiver<()>) {
     let listener = server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a port");
     config.http.listen = listener.local_addr().expect("its address");
-    let cloud = bootstrap::open(config, Env::system()).await.expect("a cloud opens");
+    let cloud = bootstrap::open(config, FaultyBorders::of(Env::system())).await.expect("a cloud opens");
     fill::fill(&cloud, &source).await;
     let running = launch(cloud, listener).await.expect("a cloud runs");
     let cells = running.tree.cells.iter().filter(|cell| cell.name != "cell0").cloned().collect();

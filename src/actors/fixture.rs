@@ -13,8 +13,10 @@ use uuid::Uuid;
 
 use actix::{Actor, Addr};
 
-use super::cell::{Cell, CellHandle, CellOptions, CellParts, HostDirectory, HostSpec, HypervisorFactory};
+use super::cell::{Cell, CellHandle, CellOptions, CellParts, HostDirectory, HostSpec, simulated_hypervisors};
 use super::compute_host::{HostOptions, OwnershipOracle};
+use crate::chaos::borders::FaultyBorders;
+use crate::chaos::drivers::FaultyDrivers;
 use crate::db::cell::CellDb;
 use crate::db::{Db, Schema};
 use crate::domain::fence::Fence;
@@ -27,8 +29,6 @@ use crate::saga::notifications::{Notifications, NotifyError};
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::image::{Image, ImageService};
 use crate::services::network::{EmbeddedNetwork, NetworkService, NewPort};
-use crate::virt::files::Durability;
-use crate::virt::simulated::Simulated;
 
 pub(super) const DEADLINE: Duration = Duration::from_secs(20);
 pub(super) const IMAGE: &[u8] = b"bytes of an image";
@@ -74,10 +74,9 @@ pub(super) struct World {
     pub images: Arc<EmbeddedImage>,
     pub network: Arc<EmbeddedNetwork>,
     pub oracle: Arc<ToldOracle>,
-    /// The drivers of all hosts that have started.
-    pub drivers: Arc<Mutex<BTreeMap<String, Arc<Simulated>>>>,
     /// What the cells tell.
     pub told: Arc<Told>,
+    pub faults: FaultyDrivers,
     attempt: AtomicI64,
 }
 
@@ -88,11 +87,12 @@ pub(super) async fn world() -> World {
 
 /// With [`Env::system`]: as a service, with files and the blocking pool.
 pub(super) async fn world_on(env: Env) -> World {
-    let dir = tempfile::tempdir().unwrap();
+    let (env, dir) = (FaultyBorders::of(env), tempfile::tempdir().unwrap());
     let services = Db::open("services", &database(dir.path(), "services"), Schema::Services, &env).unwrap();
     let images = Arc::new(EmbeddedImage::open(services.clone(), env.clone(), &dir.path().join("images")).await.unwrap());
     let network = Arc::new(EmbeddedNetwork::new(services));
-    World { env, dir, images, network, oracle: Arc::default(), drivers: Arc::default(), told: Arc::default(), attempt: AtomicI64::new(0) }
+    let (oracle, told, faults) = (Arc::default(), Arc::default(), FaultyDrivers::default());
+    World { env, dir, images, network, oracle, told, faults, attempt: AtomicI64::new(0) }
 }
 
 /// No ticks, quick resumption.
@@ -106,12 +106,6 @@ impl World {
     pub fn cell_parts(&self, cell: &str, options: CellOptions) -> CellParts {
         let db = CellDb::new(Db::open(cell, &database(self.dir.path(), cell), Schema::Cell, &self.env).unwrap());
         let capacity = Resources { vcpu: 4, memory_mb: 8192, disk_gb: 100 };
-        let drivers = self.drivers.clone();
-        let hypervisors: HypervisorFactory = Arc::new(move |place, env| {
-            let driver = Arc::new(Simulated::open(&place.guests_dir(), Durability::of(env))?);
-            drivers.lock().unwrap().insert(place.host.clone(), driver.clone());
-            Ok(driver)
-        });
         CellParts {
             env: self.env.clone(),
             handle: CellHandle::new(self.env.uuid(), cell, db, &self.env),
@@ -121,7 +115,7 @@ impl World {
             images: self.images.clone(),
             network: self.network.clone(),
             oracle: self.oracle.clone(),
-            hypervisors,
+            hypervisors: self.faults.over(simulated_hypervisors()),
             notifications: self.told.clone(),
             escalations: None,
             roster: Default::default(),
@@ -133,10 +127,6 @@ impl World {
         let parts = self.cell_parts(cell, options);
         let handle = parts.handle.clone();
         (handle.clone(), start(parts).await)
-    }
-
-    pub fn driver(&self, host: &str) -> Arc<Simulated> {
-        self.drivers.lock().unwrap()[host].clone()
     }
 
     /// The next attempt at this epoch.

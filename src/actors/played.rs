@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::actors::cell::CellHealth;
+use crate::chaos::borders::FaultyBorders;
 use crate::db::api::leases::LEASE;
 use crate::db::api::operations::Operations;
 use crate::db::api::publications::NewServer;
@@ -122,7 +123,7 @@ pub(super) async fn play() -> Played {
 
 /// Makes a world with leases of this length.
 pub(super) async fn play_leased(lease: Duration) -> Played {
-    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    let env = FaultyBorders::of(Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline));
     let dir = tempfile::tempdir().unwrap();
     let open = |name: &str, schema| Db::open(name, "", schema, &env).unwrap();
     let api = ApiDb::new(open("api", Schema::Api));

@@ -23,13 +23,13 @@ use super::scheduler::host_state::HostStates;
 use super::scheduler::{Scheduler, SchedulerHandle};
 use super::service_report::{CONDUCTOR, SCHEDULER, ServiceReport};
 use super::supervision::{ChildDied, ChildSpec, Children, Escalated, Intensity, Listed, Roster, Shutdown, Verdict};
-use crate::chaos::point::FaultPoints;
 use crate::db::Db;
 use crate::db::api::ApiDb;
 use crate::db::api::operations::Operations;
 use crate::db::cell::CellDb;
 use crate::env::Env;
 use crate::saga::notifications::Notifications;
+use crate::saga::performer::Performers;
 use crate::saga::world::{CELL0, Settings, World};
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
@@ -104,8 +104,8 @@ pub struct Parts {
     /// The time within which one cell reports its hosts.
     pub cell_patience: Duration,
     pub between: Between,
-    /// The faults of an experiment. They may be armed before the tree starts, so that resumed operations meet them, too.
-    pub faults: FaultPoints,
+    /// The performers of sagas' steps.
+    pub performers: Arc<dyn Performers>,
 }
 
 /// The reason why the tree does not start.
@@ -127,7 +127,6 @@ pub struct Tree {
     pub cells: Vec<CellHandle>,
     pub conductor: ConductorHandle,
     pub notifier: NotifierHandle,
-    pub faults: FaultPoints,
     /// All supervised actors.
     pub roster: Roster,
     root: Addr<Root>,
@@ -173,7 +172,6 @@ impl Tree {
 
 /// Starts all actors. Operations in the journal go on at once.
 pub async fn start(parts: Parts) -> Result<Tree, StartError> {
-    let faults = parts.faults.clone();
     let operations = Operations::new(parts.api.db().clone()).leased_for(parts.controller.lease);
     let cells: Vec<CellHandle> = parts.cells.iter().map(|cell| cell.handle(&parts.env)).collect();
     let hosts = hosts_of(&cells);
@@ -205,7 +203,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
         };
         let cell_children = start_cells(&parts, &cells, &heard, Children::new(obituaries.clone()).listed(&roster, ""), &arbiters);
         let conductor_parts =
-            ConductorParts::new(world.clone(), hosts.clone(), Arc::new(faults.clone()), &parts.controller).listed(&roster);
+            ConductorParts::new(world.clone(), hosts.clone(), parts.performers.clone(), &parts.controller).listed(&roster);
         let conductor_parts = conductor_parts.reporting(report_of(&parts, &cells, CONDUCTOR));
         let mut conductors = Children::new(obituaries.clone()).listed(&roster, "");
         let conductor = start_conductors(&parts, conductor_parts, &mut conductors, &arbiters);
@@ -223,7 +221,6 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
                 cells,
                 conductor,
                 notifier: NotifierHandle::new(notifier_address.clone()),
-                faults,
                 roster,
                 root: ctx.address(),
                 failed: Failed(Arc::new(watch::Sender::new(None))),

@@ -1,8 +1,12 @@
-//! Deliberate faults and their proof. `point` is the hook where the crate asks for a fault, `audit` says which invariants do not hold,
+//! Deliberate faults and their proof. `seams` and `borders` put faults between the parts of a cloud, `point` is
+//! the hook of steps, `audit` says which invariants do not hold,
 //! `experiment` describes a run and its results, and `simulation` runs the whole cloud from a seed.
 
 pub mod audit;
+pub mod borders;
+pub mod drivers;
 pub mod experiment;
 pub mod performer;
 pub mod point;
+pub mod seams;
 pub mod simulation;

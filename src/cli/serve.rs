@@ -9,9 +9,8 @@ use super::data_dir::DataDir;
 use crate::bootstrap::{self, Cloud};
 use crate::config::Config;
 use crate::db::Db;
-use crate::env::Env;
 use crate::http::server;
-use crate::launch::{BLOCKING_THREADS, launch};
+use crate::launch::{BLOCKING_THREADS, environment, launch};
 use crate::logging;
 use crate::signals::Signals;
 
@@ -32,7 +31,7 @@ pub(super) fn run(config: Config) -> Result<ExitCode, Failure> {
 
 async fn serve(config: Config, listener: std::net::TcpListener) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
-    let env = Env::system();
+    let env = environment(&config);
     let cloud = bootstrap::open(config, env).await?;
     let running = launch(cloud, listener).await?;
     announce(&running.cloud)?;

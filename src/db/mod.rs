@@ -20,15 +20,15 @@ pub mod retention;
 pub mod services;
 mod writer;
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use diesel::Connection;
-use serde::{Deserialize, Serialize};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::domain::fence::Fence;
 use crate::domain::inside;
+use crate::env::borders::{Gate, Reply};
 use crate::env::{Env, erased};
 pub use connection::{Conn, Schema};
 pub use error::DbError;
@@ -50,13 +50,10 @@ struct Inner {
     /// Dropped before `env`: once no environment is held any more, nothing writes.
     opening: Arc<Opening>,
     env: Env,
-    outage: AtomicU8,
-    /// The number of further calls that the outage affects.
-    spoils: AtomicU32,
+    /// None if calls pass without being asked.
+    gate: Option<Box<dyn Gate>>,
     /// The number of writes through this handle.
     writes: AtomicU64,
-    /// Notified when the outage changes.
-    changed: Notify,
     counters: Arc<Counters>,
 }
 
@@ -78,21 +75,6 @@ pub struct Calls {
     pub commits: u64,
 }
 
-/// A fault of a database, set by an experiment or a test.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[repr(u8)]
-pub enum Outage {
-    /// The database works.
-    None = 0,
-    /// Refuses each call at once.
-    Refuses = 1,
-    /// Does not answer while the outage lasts; then the connections fail.
-    Hangs = 2,
-    /// Does its work and then reports a failure.
-    LosesReplies = 3,
-}
-
 impl Db {
     /// Opens `url` (`postgres://…` or a SQLite file's path) and brings its schema up to date. Errors name the database `name`.
     pub fn open(name: &str, url: &str, schema: Schema, env: &Env) -> Result<Db, DbError> {
@@ -107,9 +89,8 @@ impl Db {
     }
 
     fn over(name: &str, env: &Env, opening: Arc<Opening>, counters: Arc<Counters>) -> Db {
-        let (outage, spoils, changed) = (AtomicU8::new(Outage::None as u8), AtomicU32::new(0), Notify::new());
-        let (name, env, writes) = (name.to_owned(), env.clone(), AtomicU64::new(0));
-        Db { inner: Arc::new(Inner { name, env, opening, outage, spoils, writes, changed, counters }) }
+        let (name, gate, env, writes) = (name.to_owned(), env.borders().gate(), env.clone(), AtomicU64::new(0));
+        Db { inner: Arc::new(Inner { name, env, opening, gate, writes, counters }) }
     }
 
     /// Opens the database and brings its schema up to date; succeeds if it is open. One caller tries at a time, and the try continues even
@@ -138,7 +119,7 @@ impl Db {
         self.inner.env.run_blocking(move || opening.close(&name)).await;
     }
 
-    /// Returns the database under another name with its own outages, so that one of several services that share it can fail alone.
+    /// Returns the database under another name with its own gate, so that one of several services that share it can fail alone.
     pub fn named(&self, name: &str) -> Db {
         Db::over(name, &self.inner.env, self.inner.opening.clone(), self.inner.counters.clone())
     }
@@ -163,21 +144,9 @@ impl Db {
         Calls { reads: self.inner.counters.reads.load(Ordering::Relaxed), transactions, commits }
     }
 
-    /// Sets the fault that calls meet from now on.
-    pub fn set_outage(&self, outage: Outage) {
-        self.set_outage_for(outage, u32::MAX);
-    }
-
-    /// Sets the fault that the next `calls` calls meet.
-    pub fn set_outage_for(&self, outage: Outage, calls: u32) {
-        self.inner.spoils.store(calls, Ordering::SeqCst);
-        self.inner.outage.store(outage as u8, Ordering::SeqCst);
-        self.inner.changed.notify_waiters();
-    }
-
-    /// True if a call would meet a fault now.
-    pub fn is_spoiled(&self) -> bool {
-        self.inner.outage.load(Ordering::SeqCst) != Outage::None as u8 && self.inner.spoils.load(Ordering::SeqCst) > 0
+    /// Returns the gate before this handle's calls; none if calls pass without being asked.
+    pub fn gate(&self) -> Option<&dyn Gate> {
+        self.inner.gate.as_deref()
     }
 
     /// Returns the number of writes through this handle. A watcher need not read again while the number stays.
@@ -217,17 +186,17 @@ impl Db {
     }
 
     async fn read_boxed(&self, work: Work) -> Result<erased::Value, DbError> {
-        let outage = self.pass_outage().await?;
+        let reply = self.pass_gate().await?;
         self.inner.counters.reads.fetch_add(1, Ordering::Relaxed);
         let result = match self.access()? {
             Access::Inline { conn } => work(&mut lock(conn)),
             Access::Pooled { pool, permits, .. } => self.on_pool(pool, permits, work).await,
         };
-        self.answer(outage, result)
+        self.answer(reply, result)
     }
 
     async fn write_boxed(&self, work: Work) -> Result<erased::Value, DbError> {
-        let outage = self.pass_outage().await?;
+        let reply = self.pass_gate().await?;
         self.inner.writes.fetch_add(1, Ordering::Relaxed);
         let result = match self.access()? {
             Access::Inline { conn } => lock(conn).transaction(work),
@@ -237,7 +206,7 @@ impl Db {
         if result.is_ok() {
             self.inner.counters.transactions.fetch_add(1, Ordering::Relaxed);
         }
-        self.answer(outage, result)
+        self.answer(reply, result)
     }
 
     fn access(&self) -> Result<&Access, DbError> {
@@ -258,33 +227,17 @@ impl Db {
             .await
     }
 
-    async fn pass_outage(&self) -> Result<u8, DbError> {
-        let outage = self.inner.outage.load(Ordering::SeqCst);
-        if outage != Outage::None as u8 {
-            let left = self.inner.spoils.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| match left {
-                0 | u32::MAX => None,
-                left => Some(left - 1),
-            });
-            if left == Err(0) {
-                return Ok(Outage::None as u8);
-            }
+    /// Returns when the gate lets a call pass, with what becomes of its reply.
+    async fn pass_gate(&self) -> Result<Reply, DbError> {
+        match self.gate() {
+            None => Ok(Reply::Kept),
+            Some(gate) => gate.pass().await.map_err(|reason| self.unavailable(&reason)),
         }
-        if outage == Outage::Hangs as u8 {
-            let changed = self.inner.changed.notified();
-            if self.inner.outage.load(Ordering::SeqCst) == Outage::Hangs as u8 {
-                changed.await;
-            }
-            return Err(self.unavailable("an experiment let it hang"));
-        }
-        if outage == Outage::Refuses as u8 {
-            return Err(self.unavailable("an experiment holds it down"));
-        }
-        Ok(outage)
     }
 
-    fn answer(&self, outage: u8, result: Result<erased::Value, DbError>) -> Result<erased::Value, DbError> {
-        if outage == Outage::LosesReplies as u8 {
-            return Err(self.unavailable("an experiment lost the reply"));
+    fn answer(&self, reply: Reply, result: Result<erased::Value, DbError>) -> Result<erased::Value, DbError> {
+        if let Reply::Lost(reason) = reply {
+            return Err(self.unavailable(&reason));
         }
         result.map_err(|error| match error {
             DbError::Unavailable { reason, .. } => self.unavailable(&reason),

@@ -10,11 +10,12 @@ use super::DemoError;
 use super::narrator::Narrator;
 use crate::actors::cell::CellHandle;
 use crate::bootstrap;
+use crate::chaos::seams::Seams;
 use crate::client::{Client, OPERATORS};
 use crate::config::Config;
 use crate::env::Env;
 use crate::http::server;
-use crate::launch::{Running, launch};
+use crate::launch::{self, Running};
 use crate::virt::Operation;
 
 /// Longer than any step of the demo takes on a slow machine.
@@ -27,6 +28,8 @@ const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_memb
 /// The cloud, its callers and the narrator.
 pub struct Stage {
     pub running: Running,
+    /// Lets the disaster happen.
+    pub seams: Seams,
     /// An ordinary user, who owns the servers.
     pub member: Client,
     /// An operator, who sees hosts, cells and journals.
@@ -51,10 +54,11 @@ impl Stage {
         std::fs::write(&policy, POLICY).map_err(failed("the policy file"))?;
         let clouds = dir.path().join("clouds.yaml");
         let cloud = bootstrap::open(config, Env::system()).await?;
-        let running = launch(cloud, listener).await?;
+        let (parts, seams) = (launch::parts(&cloud), launch::seams());
+        let running = launch::launch_with(cloud, parts, Some(seams.clone()), listener).await?;
         let member = Client::log_in(&clouds, "cellshift").await?;
         let admin = Client::log_in(&clouds, "cellshift-admin").await?;
-        Ok(Stage { running, member, admin, narrator, dir })
+        Ok(Stage { running, seams, member, admin, narrator, dir })
     }
 
     /// Stops the cloud and removes its directory.

@@ -104,7 +104,7 @@ async fn resize(stage: &Stage, before: &Before) -> Result<Sight, DemoError> {
 /// Cuts the target's power at the fatal step, and returns the target.
 async fn resize_into_disaster(stage: &Stage, before: &Before) -> Result<String, DemoError> {
     let server = &before.server;
-    let faults = &stage.running.tree.faults;
+    let faults = &stage.seams.steps;
     let (tripwire, reached) = Tripwire::new(server.id, FATAL_STEP);
     faults.arm(Some(Arc::new(tripwire)));
     stage.narrator.line("");

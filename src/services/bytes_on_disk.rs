@@ -38,7 +38,7 @@ struct Writing {
 
 impl Writing {
     fn append(&mut self, env: &Env, bytes: &[u8]) -> std::io::Result<()> {
-        env.take_disk(bytes.len())?;
+        env.borders().before_write(bytes.len())?;
         self.file.write_all(bytes)?;
         self.hasher.update(bytes);
         self.size += bytes.len() as i64;

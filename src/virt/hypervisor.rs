@@ -213,15 +213,4 @@ pub trait Hypervisor: Send + Sync {
 
     /// Lets the running guest write these bytes to each of its disks and volumes.
     fn guest_write(&self, server: Uuid, bytes: &[u8]) -> Result<(), VirtError>;
-
-    /// A fault point: the next `times` calls of this operation fail as on a broken hypervisor. A driver without fault points ignores it.
-    fn fail_next(&self, _operation: Operation, _times: u32) {}
-
-    /// Returns how many of the next calls of this operation will fail.
-    fn failing(&self, _operation: Operation) -> u32 {
-        0
-    }
-
-    /// Disarms all faults.
-    fn heal(&self) {}
 }

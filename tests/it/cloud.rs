@@ -12,10 +12,12 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use cellshift::actors::root::{Parts, Tree};
+use cellshift::actors::root::Tree;
 use cellshift::bootstrap::{self, Samples};
 use cellshift::chaos::audit;
+use cellshift::chaos::borders::FaultyBorders;
 use cellshift::chaos::point::FaultPoints;
+use cellshift::chaos::seams::Seams;
 use cellshift::config::{Config, Seconds};
 use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::launch::{self, Running};
@@ -55,6 +57,7 @@ impl Clock for LifeClock {
 /// One run of the process.
 struct Life {
     tree: Tree,
+    seams: Seams,
     address: SocketAddr,
     image: Uuid,
     end: oneshot::Sender<()>,
@@ -64,19 +67,21 @@ struct Life {
 }
 
 impl Life {
-    fn start(config: Config, faults: FaultPoints, samples: Samples) -> Life {
+    fn start(config: Config, seams: Seams, samples: Samples) -> Life {
         let (end, ended) = oneshot::channel();
         let (started, starting) = mpsc::channel();
         let (held, gone) = mpsc::channel();
         let env = Env::new(Arc::new(LifeClock { _held: held }), Arc::new(RandomIds), Blocking::Pool);
+        let env = FaultyBorders::of(env);
+        let fitted = seams.clone();
         let thread = std::thread::spawn(move || {
             actix_rt::System::new().block_on(async move {
                 let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
                 let cloud = bootstrap::open_with(config, env, samples).await.expect("a cloud opens");
                 let images = cloud.services.images.list(&Default::default(), Default::default()).await.expect("images");
                 let image = images.iter().find(|image| image.name.as_deref() == Some("tiny")).expect("the image").id;
-                let parts = Parts { faults, ..launch::parts(&cloud) };
-                let running = launch::launch_with(cloud, parts, listener).await.expect("a cloud runs");
+                let parts = launch::parts(&cloud);
+                let running = launch::launch_with(cloud, parts, Some(fitted), listener).await.expect("a cloud runs");
                 let Running { tree, address, server, .. } = running;
                 started.send((tree, address, image)).expect("the test waits");
                 let _ = ended.await;
@@ -85,7 +90,7 @@ impl Life {
             // The runtime drops all unfinished work here: nothing is told to stop.
         });
         let (tree, address, image) = starting.recv_timeout(PATIENCE).expect("the cloud starts");
-        Life { tree, address, image, end, thread, gone }
+        Life { tree, seams, address, image, end, thread, gone }
     }
 
     /// Returns when nothing of the life is left: no actor, no request, no database, no waiting write.
@@ -133,7 +138,7 @@ impl Cloud {
         config.migration.deadlines = ["stop_source_guest", "stop_target_guest"].map(|step| (step.to_owned(), 3)).into();
         configure(&mut config);
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
-        let life = Life::start(config.clone(), FaultPoints::default(), samples);
+        let life = Life::start(config.clone(), launch::seams(), samples);
         // A connection of its own for each request: the server ends idle ones, at any moment, and so does a restart.
         let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");
         let mut cloud = Cloud { config, samples, life: Some(life), http, member: String::new(), admin: String::new(), dir: Some(dir) };
@@ -153,21 +158,21 @@ impl Cloud {
 
     /// Restarts as [`Cloud::restart`] does, with work between the two lives.
     pub fn restart_after(&mut self, between: impl FnOnce(&Config)) {
-        self.restart_with(FaultPoints::default(), between);
+        self.restart_with(launch::seams(), between);
     }
 
     /// Restarts as [`Cloud::restart`] does, and keeps the armed faults.
     pub fn restart_under_faults(&mut self) {
-        let faults = self.tree().faults.clone();
-        self.restart_with(faults, |_| {});
+        let seams = self.life().seams.clone();
+        self.restart_with(seams, |_| {});
     }
 
-    fn restart_with(&mut self, faults: FaultPoints, between: impl FnOnce(&Config)) {
+    fn restart_with(&mut self, seams: Seams, between: impl FnOnce(&Config)) {
         if let Some(life) = self.life.take() {
             life.crash();
         }
         between(&self.config);
-        self.life = Some(Life::start(self.config.clone(), faults, self.samples));
+        self.life = Some(Life::start(self.config.clone(), seams, self.samples));
     }
 
     /// The process dies, wherever it is, and leaves its data directory.
@@ -176,6 +181,11 @@ impl Cloud {
             life.crash();
         }
         self.dir.take().expect("a directory")
+    }
+
+    /// Returns the faults of steps.
+    pub fn faults(&self) -> &FaultPoints {
+        &self.life().seams.steps
     }
 
     pub fn tree(&self) -> &Tree {

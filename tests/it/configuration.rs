@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use cellshift::chaos::borders::{Outage, Outages};
 use cellshift::config::Seconds;
-use cellshift::db::Outage;
 use serde_json::{Value, json};
 
 use crate::service;

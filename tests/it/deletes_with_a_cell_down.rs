@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use cellshift::chaos::borders::{Outage, Outages};
 use cellshift::config::{Config, Seconds};
-use cellshift::db::Outage;
 use cellshift::virt::hypervisor::Operation;
 use serde_json::{Value, json};
 use uuid::Uuid;

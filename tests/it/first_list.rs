@@ -30,7 +30,7 @@ fn the_first_list_after_a_restart_has_each_server_begun() {
         let mut cloud = Cloud::start().await;
         for (moment, wanted) in [(Moment::BeforeEffect, 1), (Moment::AfterEffect, 2)] {
             let stopped = Arc::new(Notify::new());
-            cloud.tree().faults.arm(Some(Arc::new(StopsCreates { moment, stopped: stopped.clone() })));
+            cloud.faults().arm(Some(Arc::new(StopsCreates { moment, stopped: stopped.clone() })));
             let body = json!({"server": {
                 "name": "begun", "flavorRef": "m1.tiny", "imageRef": cloud.image(), "networks": "none",
             }});

@@ -1,6 +1,7 @@
 //! No space is left for the files of images and hosts, or for a database. An operation at work is undone with a readable reason, and the
 //! service goes on normally when there is space again.
 
+use cellshift::chaos::borders::limit_disk;
 use cellshift::chaos::point::{Fault, Moment};
 use cellshift::db::Db;
 use diesel::connection::SimpleConnection;
@@ -35,7 +36,7 @@ fn full_at(stage: &Stage, step: &'static str) {
     let env = stage.world().env.clone();
     stage.arm(move |point| {
         if point.step == step && point.side == "act" && point.moment == Moment::BeforeEffect {
-            env.limit_disk(Some(0));
+            limit_disk(&env, Some(0));
         }
         Fault::None
     });
@@ -43,7 +44,7 @@ fn full_at(stage: &Stage, step: &'static str) {
 
 fn space_again(stage: &Stage) {
     stage.disarm();
-    stage.world().env.limit_disk(None);
+    limit_disk(&stage.world().env, None);
 }
 
 /// Returns the reason that administrators read in a server's newest action.

@@ -30,15 +30,19 @@ const AUDIT_LAYER: (&str, &[&str]) = ("chaos", &["saga", "db", "services", "virt
 /// The faulty performance of steps stands above sagas, as their audit does.
 const PERFORMER: &str = "chaos::performer";
 
-/// An experiment acts on actors; the operators' API loads it.
+/// Databases and files with faults.
+const BORDERS: &str = "chaos::borders";
+
+/// An experiment acts on actors; the operators' API loads it. Its seams are put between the parts of a tree.
 const EXPERIMENT: &str = "chaos::experiment";
+const SEAMS: &[&str] = &["chaos::seams", "chaos::drivers"];
 const EXPERIMENT_LAYER: (&str, &[&str]) = ("chaos", &["actors", "saga", "db", "services", "virt", "domain", "env"]);
 
 /// The simulation runs the whole cloud, so it stands above all layers, as the command line does.
 const SIMULATION: &str = "chaos::simulation";
 
-/// The part of `chaos` that layers with effects may use: the hook that asks whether a fault comes here.
-const FAULT_POINTS: &str = "chaos::point";
+/// Modules that only unit tests compile: they build what the tests of their layer need.
+const FIXTURES: &[&str] = &["actors::fixture", "actors::played"];
 
 /// Crates and the only layers that may use them.
 const CRATES: &[(&str, &[&str])] = &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"])];
@@ -127,13 +131,14 @@ fn head(path: &str) -> &str {
 /// Returns the layer of a module; none if it belongs to none. A module's unit tests may use the layers above it to build what they test.
 fn layer_of(source: &Source) -> Option<&'static (&'static str, &'static [&'static str])> {
     let within = |module: &str| source.module.iter().map(String::as_str).take(2).eq(module.split("::"));
-    if source.module.iter().any(|part| part == "tests") || within(SIMULATION) {
+    let within_any = |modules: &[&str]| modules.iter().any(|module| within(module));
+    if source.module.iter().any(|part| part == "tests") || within_any(FIXTURES) || within(SIMULATION) {
         return None;
     }
-    if within(AUDIT) || within(PERFORMER) {
+    if within_any(&[AUDIT, PERFORMER, BORDERS]) {
         return Some(&AUDIT_LAYER);
     }
-    if within(EXPERIMENT) {
+    if within(EXPERIMENT) || within_any(SEAMS) {
         return Some(&EXPERIMENT_LAYER);
     }
     LAYERS.iter().find(|(name, _)| source.module.first().is_some_and(|first| first == name))
@@ -149,9 +154,8 @@ fn a_layer_uses_only_what_stands_below_it() {
         for path in crate_paths(source) {
             let used = head(&path);
             let known = top_level.contains(used) && used != *layer && !below.contains(&used);
-            let fault_point = path.starts_with(FAULT_POINTS) && *layer != "domain";
             let audited = (path.starts_with(AUDIT) || path.starts_with(EXPERIMENT)) && *layer == "http";
-            if known && !fault_point && !audited {
+            if known && !audited {
                 wrong.push(format!("{}: {layer} uses crate::{path}", source.path.display()));
             }
         }

@@ -3,9 +3,9 @@
 
 use std::sync::{Arc, Mutex};
 
+use cellshift::chaos::borders::{Outage, OutageGate, Outages};
 use cellshift::chaos::point::{Fault, Moment};
 use cellshift::config::Seconds;
-use cellshift::db::Outage;
 use serde_json::json;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -244,7 +244,8 @@ fn an_automatic_confirm_waits_for_a_dead_database() {
             tokio::time::timeout(crate::client::PATIENCE, ended).await.expect("it ends").expect("the journal answers");
             // Before the confirm is overdue, and for longer than one look for overdue confirms.
             db.set_outage_for(Outage::Refuses, REFUSALS);
-            stage.until("the database has refused all it was to refuse", || async { !db.is_spoiled() }).await;
+            let gate = OutageGate::of(&db).expect("a stage's databases have an experiment's gates");
+            stage.until("the database has refused all it was to refuse", || async { !gate.is_spoiled() }).await;
             let confirmed = || async { stage.migration_status("cell2", server).await == "confirmed" };
             stage.until("it is confirmed by itself", confirmed).await;
             stage.at_rest(server, "ACTIVE").await;

@@ -3,8 +3,9 @@
 
 use std::sync::Arc;
 
+use cellshift::chaos::borders::{Outage, Outages};
 use cellshift::config::{Config, Seconds};
-use cellshift::db::{Conn, Outage};
+use cellshift::db::Conn;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use cellshift::actors::root::Parts;
 use cellshift::bootstrap;
+use cellshift::chaos::borders::FaultyBorders;
 use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::chaos::seams::Seams;
 use cellshift::config::{Config, Seconds};
 use cellshift::db::api::debts::Debt;
 use cellshift::db::api::key_pairs::KeyPair;
@@ -34,6 +36,7 @@ const CROSS_CELL_FOR_ALL: &str = "\"compute:servers:resize:cross_cell\": \"rule:
 /// A cloud. By default cell1 and cell2 have two hosts each, and cross-cell moves are allowed.
 pub struct Stage {
     pub running: Running,
+    pub seams: Seams,
     pub admin: User,
     /// A member of project demo.
     pub member: User,
@@ -109,18 +112,19 @@ impl Stage {
         configure(&mut config);
         place(&mut config);
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-        let cloud = bootstrap::open(config, Env::system()).await.expect("a cloud");
+        let cloud = bootstrap::open(config, FaultyBorders::of(Env::system())).await.expect("a cloud");
         let mut parts = launch::parts(&cloud);
         // Tests pay debts themselves, as often as they like.
         parts.settings.debt_rest = Duration::ZERO;
         alter(&mut parts);
-        let running = launch::launch_with(cloud, parts, listener).await.expect("a running cloud");
+        let seams = launch::seams();
+        let running = launch::launch_with(cloud, parts, Some(seams.clone()), listener).await.expect("a running cloud");
         let passwords = passwords(data.path());
         let admin = User::sign_in(&running, "admin", &passwords["cellshift-admin"], "admin").await;
         let member = User::sign_in(&running, "demo", &passwords["cellshift"], "demo").await;
         let image = running.cloud.services.images.list(&Default::default(), Default::default()).await;
         let image = image.expect("images").into_iter().find(|image| image.name.as_deref() == Some("tiny")).expect("the image").id;
-        Stage { running, admin, member, image, _data: data }
+        Stage { running, seams, admin, member, image, _data: data }
     }
 
     /// Makes a new account, and returns its user.
@@ -348,11 +352,11 @@ impl Stage {
 
     /// Arms faults for the lifetime of the guard.
     pub fn arm(&self, plan: impl Fn(&Point<'_>) -> Fault + Send + Sync + 'static) {
-        self.running.tree.faults.arm(Some(Arc::new(Plan(plan))));
+        self.seams.steps.arm(Some(Arc::new(Plan(plan))));
     }
 
     pub fn disarm(&self) {
-        self.running.tree.faults.arm(None);
+        self.seams.steps.arm(None);
     }
 
     /// Refuses each act of this step.

@@ -198,7 +198,7 @@ fn an_interrupted_move_ends_when_its_cell_comes_back() {
                 at_rest(&cloud, one, "ACTIVE").await;
             }
             let stopped = Arc::new(Notify::new());
-            cloud.tree().faults.arm(Some(Arc::new(Stops { step, stopped: stopped.clone() })));
+            cloud.faults().arm(Some(Arc::new(Stops { step, stopped: stopped.clone() })));
             cloud.act(server, json!({"resize": {"flavorRef": "gen2.small"}})).await;
             tokio::time::timeout(PATIENCE, stopped.notified()).await.expect("the move comes there");
             let config = restart_in(&mut cloud, &trouble);

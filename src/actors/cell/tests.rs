@@ -8,8 +8,9 @@ use uuid::Uuid;
 
 use super::*;
 use crate::actors::fixture::{DEADLINE, options, start, until, world};
+use crate::chaos::borders::{Outage, Outages};
+use crate::db::DbError;
 use crate::db::cell::services::Service;
-use crate::db::{DbError, Outage};
 use crate::domain::host_protocol::{HostCommand, HostQuery, HostReply};
 use crate::virt::{Hosts, Operation};
 

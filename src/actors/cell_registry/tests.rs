@@ -10,12 +10,13 @@ use proptest::test_runner::{Config, TestRunner};
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::chaos::borders::{FaultyBorders, Outage, Outages};
 use crate::db::api::cell_mappings::CellMapping;
 use crate::db::api::publications::NewServer;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_sort::{Direction, SortKey, SortSpec};
 use crate::db::fixture::fresh_postgres;
-use crate::db::{Db, Outage, POOL_SIZE, Schema};
+use crate::db::{Db, POOL_SIZE, Schema};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::request_spec::RequestSpec;
@@ -112,7 +113,7 @@ struct World {
 impl World {
     async fn on(blocking: Blocking, url: impl Fn() -> String) -> World {
         let clock = Arc::<Hours>::default();
-        let env = Env::new(clock.clone(), Arc::new(RandomIds), blocking);
+        let env = FaultyBorders::of(Env::new(clock.clone(), Arc::new(RandomIds), blocking));
         let open = |name: &str, schema| Db::open(name, &url(), schema, &env).unwrap();
         let api = ApiDb::new(open("api", Schema::Api));
         let handle = |number| {

@@ -18,7 +18,7 @@ use crate::env::Env;
 use crate::services::network::NetworkService;
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
-use crate::virt::{HostUnreachable, Hypervisor, Operation};
+use crate::virt::{HostUnreachable, Operation};
 
 const H1: &str = "cell1-host1";
 const H2: &str = "cell1-host2";
@@ -351,7 +351,7 @@ async fn a_broken_hypervisor_is_a_reply_and_a_dead_host_is_unknown() {
     let (cell, _a) = world.cell("cell1", options).await;
     let hosts = &cell.hosts;
     world.run_guest(hosts, H1, SERVER).await;
-    world.driver(H1).fail_next(Operation::PowerOff, 1);
+    world.faults.fail_next(H1, Operation::PowerOff, 1);
     assert!(matches!(world.ask(hosts, H1, SERVER, HostCommand::RemoveGuest).await, HostReply::Failed { .. }));
     let (died, ()) = futures::join!(hosts.request(H1, world.request(SERVER, STOP), DEADLINE), async {
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -265,7 +265,7 @@ impl Core {
     async fn store(&self, what: &str, mut writer: DiskWriter, bytes: Bytes) -> Result<DiskWriter, CommandError> {
         let env = self.parts.env.clone();
         let take = move || {
-            env.take_disk(bytes.len()).map_err(|error| CopyError::Store("its bytes".into(), error))?;
+            env.borders().before_write(bytes.len()).map_err(|error| CopyError::Store("its bytes".into(), error))?;
             writer.take(&bytes).map(|()| writer)
         };
         let stored = self.blocking(take).await?;
@@ -295,7 +295,7 @@ fn copy_chunk(
     use std::io::Write;
     let Some((name, bytes)) = reader.next_chunk()? else { return Ok(false) };
     if let Some((_, file)) = names.iter().zip(files).find(|(known, _)| **known == name) {
-        env.take_disk(bytes.len())?;
+        env.borders().before_write(bytes.len())?;
         file.write_all(&bytes)?;
     }
     progress.done.fetch_add(bytes.len() as u64, Ordering::Relaxed);

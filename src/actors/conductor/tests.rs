@@ -12,7 +12,7 @@ use super::*;
 use crate::actors::address::Address;
 use crate::actors::cell::CellHosts;
 use crate::actors::played::{HOST, Played, play};
-use crate::db::Outage;
+use crate::chaos::borders::{Outage, Outages};
 use crate::db::api::debts::NewDebt;
 use crate::db::api::leases::LEASE;
 use crate::db::api::operations::{Append, JournalEntry, NewSaga};

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::actors::played::{Played, play};
-use crate::db::Outage;
+use crate::chaos::borders::{Outage, Outages};
 use crate::db::api::operations::NewSaga;
 use crate::db::api::ownership;
 use crate::db::cell::CellTxn;

@@ -9,8 +9,8 @@ use super::fault::{AtStep, PlannedFault, What, When};
 use super::journey::{Deed, Journey};
 use super::scenario::{Bounds, Scenario};
 use crate::actors::conductor::{CONDUCTORS_MAX, actor_name};
+use crate::chaos::borders::Outage;
 use crate::chaos::point::{Fault, Moment};
-use crate::db::Outage;
 use crate::saga::context::Kind;
 use crate::saga::tables;
 

@@ -4,8 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::chaos::borders::Outage;
 use crate::chaos::point::{Fault, Moment};
-use crate::db::Outage;
 use crate::virt::Operation;
 
 /// The time of a fault.

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::fault::What;
 use super::plan::Call;
-use super::post::Post;
 use crate::actors::cell::CellHandle;
 use crate::actors::root::Tree;
+use crate::chaos::borders::{Outage, OutageGate};
+use crate::chaos::seams::Seams;
+use crate::db::Db;
 use crate::db::api::operations::Operations;
-use crate::db::{Db, Outage};
 use crate::saga::context::{Context, Place};
 
 /// A clock that can jump.
@@ -23,7 +24,7 @@ pub struct Injector {
     tree: Tree,
     /// By their names in an experiment's file.
     databases: BTreeMap<String, Db>,
-    post: Arc<Post>,
+    seams: Seams,
     clock: Option<Arc<dyn Jump>>,
     /// A separate handle, so that an outage cannot hide the hosts of a move.
     operations: Operations,
@@ -62,9 +63,9 @@ impl Lasting {
 
 impl Injector {
     /// Makes an injector for one life of a cloud.
-    pub fn new(tree: Tree, databases: BTreeMap<String, Db>, post: Arc<Post>, clock: Option<Arc<dyn Jump>>) -> Injector {
+    pub fn new(tree: Tree, databases: BTreeMap<String, Db>, seams: Seams, clock: Option<Arc<dyn Jump>>) -> Injector {
         let operations = Operations::new(tree.world.api.db().named("chaos"));
-        Injector { tree, databases, post, clock, operations }
+        Injector { tree, databases, seams, clock, operations }
     }
 
     /// Makes a fault happen, or says why it cannot. The fault must not name the move's own places ([`Injector::resolved`]).
@@ -81,21 +82,21 @@ impl Injector {
                 Ok(Begun::Done)
             }
             What::Driver { host, operation, times } => {
-                let driver = self.cell_of(host)?.hypervisor(host).ok_or_else(|| format!("host {host} has not started"))?;
-                driver.fail_next(*operation, *times);
+                self.cell_of(host)?.hypervisor(host).ok_or_else(|| format!("host {host} has not started"))?;
+                self.seams.drivers.fail_next(host, *operation, *times);
                 Ok(Lasting::waiting(what, None))
             }
             What::Database { name, outage, calls, for_ms } => {
-                self.database(name)?.set_outage_for(*outage, *calls);
+                self.gate(name)?.set(*outage, *calls);
                 Ok(Lasting::timed(*for_ms, what.clone()))
             }
             What::Partition { cell, for_ms } => {
                 self.tree.cell(cell).ok_or_else(|| format!("there is no cell {cell}"))?;
-                self.post.cut(cell, true);
+                self.seams.post.cut(cell, true);
                 Ok(Lasting::timed(*for_ms, what.clone()))
             }
             What::Message(letter) => {
-                let ticket = self.post.arm(call.saga, *letter);
+                let ticket = self.seams.post.arm(call.saga, *letter);
                 Ok(Lasting::waiting(what, Some(ticket)))
             }
             What::Clock { ms } => {
@@ -119,12 +120,9 @@ impl Injector {
     /// True while a lasting fault continues. It ends once it has happened the given number of times.
     pub fn goes_on(&self, lasting: &Lasting) -> bool {
         match (&lasting.what, lasting.ticket) {
-            (What::Message(_), Some(ticket)) => self.post.is_armed(ticket),
-            (What::Driver { host, operation, .. }, _) => {
-                let driver = self.cell_of(host).ok().and_then(|cell| cell.hypervisor(host));
-                driver.is_some_and(|driver| driver.failing(*operation) > 0)
-            }
-            (What::Database { name, .. }, _) => self.database(name).is_ok_and(Db::is_spoiled),
+            (What::Message(_), Some(ticket)) => self.seams.post.is_armed(ticket),
+            (What::Driver { host, operation, .. }, _) => self.seams.drivers.failing(host, *operation) > 0,
+            (What::Database { name, .. }, _) => self.gate(name).is_ok_and(OutageGate::is_spoiled),
             _ => true,
         }
     }
@@ -132,18 +130,14 @@ impl Injector {
     /// Ends a lasting fault. Succeeds if it has ended already.
     pub async fn over(&self, lasting: &Lasting) {
         match &lasting.what {
-            What::Message(_) => lasting.ticket.into_iter().for_each(|ticket| self.post.disarm(ticket)),
-            What::Driver { host, operation, .. } => {
-                if let Some(driver) = self.cell_of(host).ok().and_then(|cell| cell.hypervisor(host)) {
-                    driver.fail_next(*operation, 0);
-                }
-            }
+            What::Message(_) => lasting.ticket.into_iter().for_each(|ticket| self.seams.post.disarm(ticket)),
+            What::Driver { host, operation, .. } => self.seams.drivers.fail_next(host, *operation, 0),
             What::HostOff { host, .. } => self.power_on(host),
-            What::Partition { cell, .. } => self.post.cut(cell, false),
+            What::Partition { cell, .. } => self.seams.post.cut(cell, false),
             What::Pause { actor, .. } => drop(self.tree.roster.resume(actor)),
             What::Database { name, .. } => {
-                if let Ok(db) = self.database(name) {
-                    db.set_outage(Outage::None);
+                if let Ok(gate) = self.gate(name) {
+                    gate.set(Outage::None, 0);
                 }
             }
             _ => {}
@@ -152,19 +146,15 @@ impl Injector {
 
     /// Ends all faults.
     pub async fn heal(&self) {
-        self.post.heal();
+        self.seams.post.heal();
         self.tree.roster.resume_all();
         for cell in &self.tree.cells {
             for (host, _) in cell.hosts.hosts() {
                 self.power_on(&host);
-                if let Some(driver) = cell.hypervisor(&host) {
-                    driver.heal();
-                }
+                self.seams.drivers.heal(&host);
             }
         }
-        for db in self.databases.values() {
-            db.set_outage(Outage::None);
-        }
+        self.databases.values().filter_map(OutageGate::of).for_each(|gate| gate.set(Outage::None, 0));
     }
 
     fn power_on(&self, host: &str) {
@@ -180,8 +170,9 @@ impl Injector {
         self.tree.cells.iter().find(has).ok_or_else(|| format!("there is no host {host}"))
     }
 
-    fn database(&self, name: &str) -> Result<&Db, String> {
-        self.databases.get(name).ok_or_else(|| format!("there is no database {name}"))
+    fn gate(&self, name: &str) -> Result<&OutageGate, String> {
+        let db = self.databases.get(name).ok_or_else(|| format!("there is no database {name}"))?;
+        OutageGate::of(db).ok_or_else(|| format!("database {name} was opened without faults"))
     }
 
     /// Replaces the move's own places in a fault by their names.

@@ -7,7 +7,6 @@ mod loaded;
 mod told;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
@@ -19,11 +18,11 @@ use super::Witness;
 use super::check::Complaint;
 use super::fault::What;
 use super::injector::Injector;
-use super::post::Post;
 use super::record::Injected;
 use super::scenario::Scenario;
 use super::verdict::Verdict;
 use crate::actors::root::Tree;
+use crate::chaos::seams::Seams;
 use crate::db::Db;
 
 /// The maximum number of waiting commands. Beyond it callers are told to come back.
@@ -102,16 +101,16 @@ pub struct Parts {
     pub tree: Tree,
     /// By the names that faults use.
     pub databases: BTreeMap<String, Db>,
-    /// The post between controllers and hosts.
-    pub post: Arc<Post>,
+    pub seams: Seams,
 }
 
 /// Starts the task on this thread's runtime. It ends with its last handle.
 pub fn start(parts: Parts) -> Chaos {
     let (commands, asked) = mpsc::channel(QUEUE);
     let tree = parts.tree.clone();
-    let injector = Injector::new(tree.clone(), parts.databases, parts.post, None);
-    let (keeper, ears) = Keeper::new(tree.clone(), injector, Told::new(tree.notifier.clone()));
+    let steps = parts.seams.steps.clone();
+    let injector = Injector::new(tree.clone(), parts.databases, parts.seams, None);
+    let (keeper, ears) = Keeper::new(tree.clone(), steps, injector, Told::new(tree.notifier.clone()));
     tokio::spawn(keeper.keep(asked, ears));
     Chaos { commands, tree }
 }

@@ -14,12 +14,11 @@ use super::trace::Trace;
 use super::users::Reach;
 use super::watch::Watch;
 use super::witnessed::Witnessed;
-use crate::actors::root::{Between, Parts, Tree};
+use crate::actors::root::{Parts, Tree};
 use crate::bootstrap::{self, Cloud, Samples};
-use crate::chaos::experiment::post::{Post, PostedHosts};
 use crate::chaos::experiment::random::Random;
 use crate::chaos::experiment::scenario::Scenario;
-use crate::chaos::point::FaultPoints;
+use crate::chaos::seams::Seams;
 use crate::config::{Authentication, Config, Seconds};
 use crate::env::Env;
 use crate::http::in_process::InProcess;
@@ -90,23 +89,18 @@ pub async fn sample_image(cloud: &Cloud) -> Result<Uuid, SimulationError> {
 pub struct Setting<'a> {
     pub cloud: &'a Cloud,
     pub scenario: &'a Scenario,
-    pub faults: FaultPoints,
-    pub post: Arc<Post>,
+    pub seams: Seams,
     pub watch: Arc<Watch>,
     pub trace: Trace,
     pub image: Uuid,
 }
 
 impl Setting<'_> {
-    /// Returns the controllers' parts, with the post, the watch and the faults in place.
+    /// Returns the controllers' parts, with the watch in place.
     pub fn parts(&self) -> Parts {
         let mut parts = launch::parts(self.cloud);
-        let (post, trace) = (self.post.clone(), self.trace.clone());
-        parts.between = Between {
-            hosts: Some(Arc::new(move |inner| Arc::new(PostedHosts { inner, post: post.clone() }))),
-            notifications: Some(Arc::new(move |inner| Arc::new(Witnessed { inner, trace: trace.clone() }))),
-        };
-        parts.faults = self.faults.clone();
+        let trace = self.trace.clone();
+        parts.between.notifications = Some(Arc::new(move |inner| Arc::new(Witnessed { inner, trace: trace.clone() })));
         parts.hypervisors = watched(self.watch.clone());
         // Disables the guests' own writes: the workload decides when guests write.
         parts.cell_options.hosts.tick = Duration::ZERO;
@@ -115,7 +109,7 @@ impl Setting<'_> {
 
     /// Starts the controllers, and waits until each available host takes requests.
     pub async fn begin(&self) -> Result<Reach, SimulationError> {
-        let Assembled { tree, wiring, .. } = launch::assemble(self.cloud, self.parts()).await?;
+        let Assembled { tree, wiring, .. } = launch::assemble(self.cloud, self.parts(), Some(self.seams.clone())).await?;
         let door = Door::InProcess(InProcess::new(wiring).await);
         let hosts = self.scenario.topology.hosts();
         until_hosts_are_up(&tree, &hosts).await;

@@ -12,7 +12,7 @@ use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::virt::files::Durability;
 use crate::virt::simulated::Simulated;
 use crate::virt::written::Written;
-use crate::virt::{Content, DiskFile, GuestRecord, Hypervisor, Operation, StopCause, VirtError};
+use crate::virt::{Content, DiskFile, GuestRecord, Hypervisor, StopCause, VirtError};
 
 /// A host's driver.
 struct Watched {
@@ -116,18 +116,6 @@ impl Hypervisor for Watched {
         let done = self.inner.interrupted(resume);
         self.watch.interrupted(&self.host);
         done
-    }
-
-    fn fail_next(&self, operation: Operation, times: u32) {
-        self.inner.fail_next(operation, times);
-    }
-
-    fn failing(&self, operation: Operation) -> u32 {
-        self.inner.failing(operation)
-    }
-
-    fn heal(&self) {
-        self.inner.heal();
     }
 
     fn tick(&self) {

@@ -23,12 +23,12 @@ use super::virtual_env::{RunClock, SeededIds};
 use super::watch::Watch;
 use super::{Options, Outcome, SimulationError};
 use crate::actors::root::Tree;
+use crate::chaos::borders::FaultyBorders;
 use crate::chaos::experiment::fault::PlannedFault;
 use crate::chaos::experiment::injector::Injector;
-use crate::chaos::experiment::post::Post;
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::experiment::verdict::{Findings, Mode};
-use crate::chaos::point::FaultPoints;
+use crate::chaos::seams::Seams;
 use crate::db::Db;
 use crate::env::{Blocking, Clock, Env};
 use crate::launch;
@@ -91,8 +91,7 @@ impl Live {
             scenario: self.run.scenario.clone(),
             clock: self.run.clock.clone(),
             ids: self.ids.clone(),
-            points: self.run.points.clone(),
-            post: self.run.post.clone(),
+            seams: self.run.seams.clone(),
             watch: self.run.watch.clone(),
             trace: self.run.trace.clone(),
         }
@@ -111,7 +110,7 @@ impl Live {
         };
         cloud::until_hosts_are_up(&reach.tree, &reach.hosts).await;
         let databases = process.databases.clone();
-        let injector = Injector::new(reach.tree.clone(), databases, self.run.post.clone(), Some(self.run.clock.clone()));
+        let injector = Injector::new(reach.tree.clone(), databases, self.run.seams.clone(), Some(self.run.clock.clone()));
         let Life::Over(report) = self.run.live(&reach, &injector).await? else { return Ok(None) };
         let servers_in_error = self.run.users.servers_in_error(&reach).await;
         let api = reach.tree.world.api.db().named("report");
@@ -127,8 +126,7 @@ struct Beginning {
     scenario: Scenario,
     clock: Arc<RunClock>,
     ids: Arc<SeededIds>,
-    points: FaultPoints,
-    post: Arc<Post>,
+    seams: Seams,
     watch: Arc<Watch>,
     trace: Trace,
 }
@@ -171,7 +169,7 @@ impl Process {
         let (started, starting) = oneshot::channel();
         let (held, gone) = mpsc::channel();
         let clock = LifeClock { clock: beginning.clock.clone(), _held: held };
-        let env = Env::new(Arc::new(clock), beginning.ids.clone(), Blocking::Pool);
+        let env = FaultyBorders::of(Env::new(Arc::new(clock), beginning.ids.clone(), Blocking::Pool));
         let thread = std::thread::Builder::new().name("controllers".into()).spawn(move || {
             actix_rt::System::new().block_on(async move {
                 match beginning.run(env).await {
@@ -212,17 +210,10 @@ impl Beginning {
         let opened = cloud::open(self.seed, &self.folder, &self.scenario, env).await?;
         let image = cloud::sample_image(&opened).await?;
         let databases = opened.databases();
-        let setting = Setting {
-            cloud: &opened,
-            scenario: &self.scenario,
-            faults: self.points,
-            post: self.post,
-            watch: self.watch,
-            trace: self.trace,
-            image,
-        };
+        let setting =
+            Setting { cloud: &opened, scenario: &self.scenario, seams: self.seams.clone(), watch: self.watch, trace: self.trace, image };
         let parts = setting.parts();
-        let launch::Running { tree, address, server, .. } = launch::launch_with(opened, parts, listener).await?;
+        let launch::Running { tree, address, server, .. } = launch::launch_with(opened, parts, Some(self.seams), listener).await?;
         Ok((Running { tree, databases, address, image }, server))
     }
 }

@@ -21,7 +21,7 @@ use crate::chaos::experiment::plan::{Call, Plan};
 use crate::chaos::experiment::post::Post;
 use crate::chaos::experiment::record::{Injected, Record};
 use crate::chaos::experiment::scenario::Scenario;
-use crate::chaos::point::FaultPoints;
+use crate::chaos::seams::Seams;
 
 /// The time after the last act before all faults are healed.
 const SETTLING: Duration = Duration::from_secs(5);
@@ -51,8 +51,7 @@ pub struct Run {
     pub clock: Arc<RunClock>,
     pub trace: Trace,
     pub watch: Arc<Watch>,
-    pub post: Arc<Post>,
-    pub points: FaultPoints,
+    pub seams: Seams,
     pub users: Rc<Users>,
     pub record: Record,
     /// The reason why the run gave up.
@@ -77,12 +76,11 @@ impl Run {
         let (elsewhere, calls) = mpsc::unbounded_channel();
         let record = Record::default();
         let plan = Arc::new(Plan::new(watch.clone(), record.clone(), faults, elsewhere));
-        let points = FaultPoints::default();
-        points.arm(Some(plan.clone()));
-        let post = Arc::new(Post::new(watch.clone(), seed, scenario.topology.max_delay_ms));
+        let seams = Seams::new(Post::new(watch.clone(), seed, scenario.topology.max_delay_ms));
+        seams.steps.arm(Some(plan.clone()));
         let users = Rc::new(Users { travellers: travellers(&scenario.workload.journeys), ..Users::default() });
         let (scenario, timeline) = (scenario.clone(), BTreeMap::new());
-        let mut run = Run { scenario, clock, trace, watch, post, points, users, record, aborted: None, plan, timeline, entered: 0, calls };
+        let mut run = Run { scenario, clock, trace, watch, seams, users, record, aborted: None, plan, timeline, entered: 0, calls };
         for act in acts(seed, run.scenario.workload.actions(), run.scenario.workload.seconds) {
             run.enter(act.at_ms, Event::Act(act));
         }

@@ -64,14 +64,13 @@ impl Stage {
         let setting = Setting {
             cloud: &self.cloud,
             scenario: &self.run.scenario,
-            faults: self.run.points.clone(),
-            post: self.run.post.clone(),
+            seams: self.run.seams.clone(),
             watch: self.run.watch.clone(),
             trace: self.run.trace.clone(),
             image: self.image,
         };
         let reach = setting.begin().await?;
-        let injector = Injector::new(reach.tree.clone(), self.cloud.databases(), self.run.post.clone(), Some(self.run.clock.clone()));
+        let injector = Injector::new(reach.tree.clone(), self.cloud.databases(), self.run.seams.clone(), Some(self.run.clock.clone()));
         let life = self.run.live(&reach, &injector).await?;
         let in_error = self.run.users.servers_in_error(&reach).await;
         Ok((life, in_error))

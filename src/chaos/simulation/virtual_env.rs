@@ -8,6 +8,7 @@ use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::chaos::borders::FaultyBorders;
 use crate::chaos::experiment::injector::Jump;
 use crate::chaos::experiment::random::Random;
 use crate::env::{Blocking, Clock, Env, IdSource};
@@ -98,5 +99,5 @@ impl IdSource for SeededIds {
 
 /// Returns the simulation's environment for this seed.
 pub fn env(seed: u64, clock: Arc<RunClock>) -> Env {
-    Env::new(clock, Arc::new(SeededIds::new(seed)), Blocking::Inline)
+    FaultyBorders::of(Env::new(clock, Arc::new(SeededIds::new(seed)), Blocking::Inline))
 }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::files::{self, Durability};
-use super::hypervisor::{Content, DISK_NAMES, DiskFile, GuestRecord, Hypervisor, Operation, ROOT, StopCause, VirtError};
+use super::hypervisor::{Content, DISK_NAMES, DiskFile, GuestRecord, Hypervisor, ROOT, StopCause, VirtError};
 use super::written::Written;
 use crate::domain::guest::{DiskSource, GuestSpec, GuestVif, GuestVolume};
 use crate::domain::server::PowerState;
@@ -30,7 +30,6 @@ pub struct Simulated {
     dir: PathBuf,
     durability: Durability,
     guests: Mutex<BTreeMap<Uuid, Arc<Mutex<Guest>>>>,
-    faults: Mutex<BTreeMap<Operation, u32>>,
     lives: AtomicU64,
 }
 
@@ -85,19 +84,7 @@ impl Simulated {
             }
         }
         let lives = AtomicU64::new(guests.len() as u64);
-        Ok(Simulated { dir: dir.to_owned(), durability, guests: Mutex::new(guests), faults: Mutex::new(BTreeMap::new()), lives })
-    }
-
-    fn pass_fault(&self, operation: Operation) -> Result<(), VirtError> {
-        let mut faults = lock(&self.faults);
-        match faults.get_mut(&operation) {
-            Some(left) if *left > 0 => {
-                *left -= 1;
-                let source = std::io::Error::other("an experiment makes it fail");
-                Err(VirtError::Io { what: format!("the hypervisor fails at {operation}"), source })
-            }
-            _ => Ok(()),
-        }
+        Ok(Simulated { dir: dir.to_owned(), durability, guests: Mutex::new(guests), lives })
     }
 
     fn dir_of(&self, server: Uuid) -> PathBuf {
@@ -222,7 +209,6 @@ impl Hypervisor for Simulated {
     }
 
     fn define(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError> {
-        self.pass_fault(Operation::Define)?;
         let existing = self.find(spec.server);
         let mut existing = existing.as_ref().map(|guest| lock(guest));
         if stands(Guard::RunningGuest) && existing.as_ref().is_some_and(|guest| guest.record.runs()) {
@@ -270,7 +256,6 @@ impl Hypervisor for Simulated {
     }
 
     fn start(&self, server: Uuid, epoch: i64) -> Result<(), VirtError> {
-        self.pass_fault(Operation::Start)?;
         let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
         let mut guest = lock(&guest);
         if !guest.record.defined {
@@ -298,7 +283,6 @@ impl Hypervisor for Simulated {
     }
 
     fn stop(&self, server: Uuid, cause: StopCause, orderly: bool) -> Result<bool, VirtError> {
-        self.pass_fault(Operation::PowerOff)?;
         let Some(guest) = self.find(server) else { return Ok(false) };
         let mut guest = lock(&guest);
         if !guest.record.runs() {
@@ -317,7 +301,6 @@ impl Hypervisor for Simulated {
     }
 
     fn undefine(&self, server: Uuid) -> Result<(), VirtError> {
-        self.pass_fault(Operation::Undefine)?;
         let Some(guest) = self.find(server) else { return Ok(()) };
         let mut guest = lock(&guest);
         if guest.record.runs() {
@@ -333,7 +316,6 @@ impl Hypervisor for Simulated {
     }
 
     fn remove(&self, server: Uuid) -> Result<(), VirtError> {
-        self.pass_fault(Operation::Undefine)?;
         let guest = self.find(server);
         let mut guest = guest.as_ref().map(|guest| lock(guest));
         if guest.as_ref().is_some_and(|guest| guest.record.runs()) {
@@ -352,7 +334,6 @@ impl Hypervisor for Simulated {
     }
 
     fn connect_volume(&self, server: Uuid, volume: &GuestVolume) -> Result<(), VirtError> {
-        self.pass_fault(Operation::Volume)?;
         disks::check_volume(volume)?;
         self.change_defined(server, |record| match record.spec.volumes.iter_mut().find(|known| known.volume_id == volume.volume_id) {
             Some(known) => *known = volume.clone(),
@@ -362,7 +343,6 @@ impl Hypervisor for Simulated {
     }
 
     fn disconnect_volume(&self, server: Uuid, volume: Uuid) -> Result<(), VirtError> {
-        self.pass_fault(Operation::Volume)?;
         let forgotten = self.change_defined(server, |record| {
             record.spec.volumes.retain(|known| known.volume_id != volume);
             record.contents.remove(&volume.to_string());
@@ -374,7 +354,6 @@ impl Hypervisor for Simulated {
     }
 
     fn add_vif(&self, server: Uuid, vif: &GuestVif) -> Result<(), VirtError> {
-        self.pass_fault(Operation::Vif)?;
         self.change_defined(server, |record| match record.spec.vifs.iter_mut().find(|known| known.port_id == vif.port_id) {
             Some(known) => *known = vif.clone(),
             None => record.spec.vifs.push(vif.clone()),
@@ -382,7 +361,6 @@ impl Hypervisor for Simulated {
     }
 
     fn remove_vif(&self, server: Uuid, port: Uuid) -> Result<(), VirtError> {
-        self.pass_fault(Operation::Vif)?;
         absent_is_fine(self.change_defined(server, |record| record.spec.vifs.retain(|known| known.port_id != port)))
     }
 
@@ -414,18 +392,6 @@ impl Hypervisor for Simulated {
         }
         let Guest { record, growing, .. } = &mut *guest;
         disks::append_to_all(&self.dir_of(server), &record.spec, bytes, growing)
-    }
-
-    fn fail_next(&self, operation: Operation, times: u32) {
-        lock(&self.faults).insert(operation, times);
-    }
-
-    fn failing(&self, operation: Operation) -> u32 {
-        lock(&self.faults).get(&operation).copied().unwrap_or_default()
-    }
-
-    fn heal(&self) {
-        lock(&self.faults).clear();
     }
 }
 

@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use cellshift::actors::root::Tree;
 use cellshift::bootstrap::{self, Cloud};
 use cellshift::chaos::audit;
+use cellshift::chaos::borders::FaultyBorders;
 use cellshift::config::{Config, Seconds};
 use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::http::server::{Wiring, app};
@@ -123,12 +124,13 @@ impl House {
         (config.quota.key_pairs, config.quota.server_groups) = (-1, -1);
         databases::place(&mut config);
         let clock = Arc::new(SetBack { hours: AtomicI64::new(LONG_AGO) });
-        let env = Env::new(clock.clone(), Arc::new(RandomIds), Blocking::Pool);
+        let env = FaultyBorders::of(Env::new(clock.clone(), Arc::new(RandomIds), Blocking::Pool));
         let cloud = bootstrap::open(config, env).await.expect("a cloud");
         let passwords = passwords(data.path());
         let expired = token_of_demo(&cloud.services.identity, &passwords["demo"]).await;
         clock.hours.store(0, Ordering::SeqCst);
-        let Assembled { tree, wiring, .. } = launch::assemble(&cloud, launch::parts(&cloud)).await.expect("a running cloud");
+        let Assembled { tree, wiring, .. } =
+            launch::assemble(&cloud, launch::parts(&cloud), Some(launch::seams())).await.expect("a running cloud");
         let (serve, routes) = serve(wiring.clone()).await;
         let mut house = House {
             serve,

@@ -1,12 +1,12 @@
 //! Answers about a cell that is down do not depend on the kind of failure: compares bodies while all cells fail with an error, and while
 //! they are silent.
 
-use cellshift::db::Outage;
 use serde_json::{Value, json};
 
 use super::{entries, keys, listed, quick, set};
 use crate::client::id_of;
 use crate::stage::{Stage, play};
+use cellshift::chaos::borders::Outage;
 
 const CELLS: [&str; 3] = ["cell0", "cell1", "cell2"];
 

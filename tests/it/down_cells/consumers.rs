@@ -1,6 +1,6 @@
 //! All other requests that ask all cells answer for the cells that are up.
 
-use cellshift::db::Outage;
+use cellshift::chaos::borders::Outage;
 use cellshift::domain::fence::Fence;
 use cellshift::services::placement::Allocations;
 use serde_json::{Value, json};

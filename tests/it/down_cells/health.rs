@@ -1,10 +1,10 @@
 //! Operators learn that a cell is down from their list of cells and from notifications.
 
-use cellshift::db::Outage;
 use serde_json::{Value, json};
 
 use super::{quick, set};
 use crate::stage::{Stage, play};
+use cellshift::chaos::borders::Outage;
 
 async fn cell(stage: &Stage, name: &str) -> Value {
     let body = stage.admin.get("/ops/v1/cells").await.expect(200).body;

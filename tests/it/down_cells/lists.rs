@@ -1,7 +1,7 @@
 //! Lists of servers while cells are down: partial entries, the conditions for them, and their order.
 
+use cellshift::chaos::borders::{Outage, Outages};
 use cellshift::config::Config;
-use cellshift::db::Outage;
 use serde_json::{Value, json};
 use uuid::Uuid;
 

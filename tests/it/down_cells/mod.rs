@@ -7,8 +7,8 @@ mod lists;
 mod real_databases;
 mod shows;
 
+use cellshift::chaos::borders::{Outage, Outages};
 use cellshift::config::{Config, Seconds};
-use cellshift::db::Outage;
 use serde_json::Value;
 use uuid::Uuid;
 

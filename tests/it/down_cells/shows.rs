@@ -1,6 +1,5 @@
 //! A server whose cell is down: its views per microversion, and the requests that fail.
 
-use cellshift::db::Outage;
 use diesel::connection::SimpleConnection;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -8,6 +7,7 @@ use uuid::Uuid;
 use super::{keys, not_now, quick, set};
 use crate::client::id_of;
 use crate::stage::{Stage, play};
+use cellshift::chaos::borders::Outage;
 
 const SHOWN: [&str; 10] = [
     "OS-EXT-AZ:availability_zone",

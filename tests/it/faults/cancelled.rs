@@ -183,7 +183,7 @@ impl Run {
     async fn cancelled(&mut self, case: Case) -> Result<(), String> {
         let begun = scenario::begin(&self.cloud, self.scenario.beginning).await;
         let armed = Armed::new(case);
-        self.cloud.tree().faults.arm(Some(armed.clone()));
+        self.cloud.faults().arm(Some(armed.clone()));
         let server = self.deleted_meanwhile(&begun, &armed).await?;
         if let Some(Then { fault: Fault::Freeze, .. }) = case.then {
             let stopped = tokio::time::timeout(PATIENCE, armed.over.acquire()).await;
@@ -195,7 +195,7 @@ impl Run {
             }
         }
         self.until_gone(server).await?;
-        self.cloud.tree().faults.arm(None);
+        self.cloud.faults().arm(None);
         self.pay_debts().await?;
         if !self.cloud.at_rest(server).await {
             return Err("it does not come to rest".to_owned());

@@ -203,7 +203,7 @@ impl Run {
     /// guests of restarted hosts.
     async fn meet(&mut self, case: &Case, begun: &Begun) -> Result<(Uuid, SagaRecord), String> {
         let armed = Arc::new(Armed::new(*case));
-        self.cloud.tree().faults.arm(Some(armed.clone()));
+        self.cloud.faults().arm(Some(armed.clone()));
         self.ask(case, begun, &armed).await?;
         let server = self.server(begun).await.ok_or("no saga has begun")?;
         if !self.cloud.at_rest(server).await {
@@ -215,7 +215,7 @@ impl Run {
         for late in case.comes_late() {
             tokio::time::timeout(PATIENCE, armed.over(late)).await.map_err(|_| "the late effect does not end")?;
         }
-        self.cloud.tree().faults.arm(None);
+        self.cloud.faults().arm(None);
         self.pay_debts().await?;
         if !case.stops().is_empty() {
             self.cloud.guests_return().await.map_err(|error| error.to_string())?;

@@ -27,7 +27,7 @@ async fn dead_in_a_stop() -> (Cloud, Uuid) {
     let server = cloud.ask_for_server().await;
     assert!(cloud.at_rest(server).await);
     let plan = Arc::new(StopsStandStill(tokio::sync::Notify::new()));
-    cloud.tree().faults.arm(Some(plan.clone()));
+    cloud.faults().arm(Some(plan.clone()));
     cloud.act(server, json!({"os-stop": null})).await;
     plan.0.notified().await;
     (cloud, server)

@@ -85,7 +85,7 @@ fn record() {
     let fixture = actix_rt::System::new().block_on(async {
         let cloud = Rc::new(Cloud::start_small(roomy).await);
         let plan = Arc::new(StandsStill::default());
-        cloud.tree().faults.arm(Some(plan.clone()));
+        cloud.faults().arm(Some(plan.clone()));
         let mut stopped = Vec::new();
         for (saga, table) in tables::ALL {
             let scenario = scenario::ALL.iter().find(|scenario| scenario.saga == *saga).expect("a scenario");

@@ -18,6 +18,7 @@ use crate::chaos::experiment::injector::{Begun, Injector, Lasting};
 use crate::chaos::experiment::plan::Call;
 use crate::chaos::experiment::record::{Injected, Record};
 use crate::chaos::experiment::scenario::{Scenario, Topology};
+use crate::chaos::point::FaultPoints;
 use crate::saga::world::CELL0;
 
 /// The maximum number of ended injected faults that are kept for display.
@@ -67,6 +68,7 @@ pub(super) struct Ears {
 
 pub(super) struct Keeper {
     tree: Tree,
+    steps: FaultPoints,
     injector: Injector,
     told: Told,
     hand: Vec<HandFault>,
@@ -86,11 +88,11 @@ fn die() {
 }
 
 impl Keeper {
-    pub(super) fn new(tree: Tree, injector: Injector, told: Told) -> (Keeper, Ears) {
+    pub(super) fn new(tree: Tree, steps: FaultPoints, injector: Injector, told: Told) -> (Keeper, Ears) {
         let (calls, called) = mpsc::unbounded_channel();
         let (overs, over) = mpsc::unbounded_channel();
         let (hand, ends, looked) = (Vec::new(), BTreeMap::new(), Instant::now());
-        let keeper = Keeper { tree, injector, told, hand, ends, entered: 0, calls, overs, loaded: None, looked };
+        let keeper = Keeper { tree, steps, injector, told, hand, ends, entered: 0, calls, overs, loaded: None, looked };
         (keeper, Ears { called, over })
     }
 
@@ -190,7 +192,7 @@ impl Keeper {
         let (scenario, left_out) = fitted(scenario, self.topology());
         complaints.extend(check::complaints(&scenario));
         refuse(&complaints)?;
-        let loaded = Loaded::begin(scenario, left_out, self.tree.clone(), self.calls.clone(), self.overs.clone());
+        let loaded = Loaded::begin(scenario, left_out, self.tree.clone(), self.steps.clone(), self.calls.clone(), self.overs.clone());
         for (number, fault, ms) in loaded.at_times() {
             self.enter(Some(ms), End::Begin(number, fault));
         }

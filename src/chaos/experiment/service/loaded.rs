@@ -20,6 +20,7 @@ use crate::chaos::experiment::record::{Injected, Record};
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::experiment::text::word;
 use crate::chaos::experiment::verdict::{Findings, MigrationEnd, Mode, Verdict};
+use crate::chaos::point::FaultPoints;
 use crate::db::DbError;
 use crate::db::api::operations::{Operations, SagaRecord};
 
@@ -55,6 +56,7 @@ pub(super) struct Loaded {
     planned: Vec<PlannedFault>,
     pub(super) record: Record,
     tree: Tree,
+    steps: FaultPoints,
     plan: Arc<Plan>,
     witness: Arc<Log>,
     began_at: DateTime<Utc>,
@@ -72,6 +74,7 @@ impl Loaded {
         scenario: Scenario,
         left_out: Vec<String>,
         tree: Tree,
+        steps: FaultPoints,
         calls: mpsc::UnboundedSender<Call>,
         overs: mpsc::UnboundedSender<Injected>,
     ) -> Loaded {
@@ -80,7 +83,7 @@ impl Loaded {
         let planned: Vec<PlannedFault> = drawn(scenario.seed, &scenario).into_iter().filter(meant).collect();
         let (record, witness) = (Record::under(tree.world.env.uuid()), Arc::new(Log { began: Instant::now() }));
         let plan = Arc::new(Plan::new(witness.clone(), record.clone(), &planned, calls).of_a_service(overs));
-        tree.faults.arm(Some(plan.clone()));
+        steps.arm(Some(plan.clone()));
         let operations = Operations::new(tree.world.api.db().named("chaos"));
         let began_at = tree.world.env.now();
         Loaded {
@@ -89,6 +92,7 @@ impl Loaded {
             planned,
             record,
             tree,
+            steps,
             plan,
             witness,
             began_at,
@@ -143,7 +147,7 @@ impl Loaded {
 
     fn end(&mut self) {
         self.plan.heal();
-        self.tree.faults.arm(None);
+        self.steps.arm(None);
         self.state = State::Ending(Instant::now());
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Cloud, clouds, column, fields};
-use crate::db::Outage;
+use crate::chaos::borders::{Outage, Outages};
 use crate::db::cell::CellTxn;
 
 async fn aggregate(cloud: &Cloud, name: &str, zone: Option<&str>) -> i64 {

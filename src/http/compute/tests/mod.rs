@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::catalog::Catalog;
 use super::quota_usage::Counting;
 use crate::actors::cell::CellHandle;
+use crate::chaos::borders::FaultyBorders;
 use crate::db::api::ApiDb;
 use crate::db::api::cell_mappings::CellMapping;
 use crate::db::cell::bundle::InstanceBundle;
@@ -85,10 +86,10 @@ pub(super) async fn clouds() -> Vec<Cloud> {
 /// Makes clouds as [`clouds`] does. Quotas are counted in placement, or from the request specs.
 pub(super) async fn clouds_counting(from_placement: bool) -> Vec<Cloud> {
     let counting = Counting { from_placement, again_when_taken: true };
-    let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
+    let env = FaultyBorders::of(Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline));
     let mut clouds = vec![Cloud::new(env, counting, |_| String::new()).await];
     if fresh_postgres().is_some() {
-        clouds.push(Cloud::new(Env::system(), counting, |_| fresh_postgres().unwrap()).await);
+        clouds.push(Cloud::new(FaultyBorders::of(Env::system()), counting, |_| fresh_postgres().unwrap()).await);
     }
     clouds
 }

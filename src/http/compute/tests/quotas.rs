@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Cloud, clouds, clouds_counting, fields};
-use crate::db::Outage;
+use crate::chaos::borders::{Outage, Outages};
 use crate::db::api::instance_mappings::MappingFilter;
 use crate::db::api::operations::{NewSaga, Operations};
 use crate::db::api::publications::NewServer;

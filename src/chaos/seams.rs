@@ -1,0 +1,39 @@
+//! The seams of a cloud's parts, where an experiment's faults happen: between sagas and their steps, between sagas and hosts, and between
+//! hosts and their drivers. A cloud without experiments is put together without them. The faults of databases and files are in
+//! [`super::borders`], because these are opened before the parts.
+
+use std::sync::Arc;
+
+use super::drivers::FaultyDrivers;
+use super::experiment::post::{Post, PostedHosts};
+use super::point::FaultPoints;
+use crate::actors::root::{Parts, Wrap};
+use crate::virt::Hosts;
+
+/// The faults at the seams of one cloud. They may be armed before the cloud starts, so that resumed operations meet them, too. Cheap to
+/// clone.
+#[derive(Clone)]
+pub struct Seams {
+    pub steps: FaultPoints,
+    pub post: Arc<Post>,
+    pub drivers: FaultyDrivers,
+}
+
+impl Seams {
+    /// Makes seams whose messages pass this post.
+    pub fn new(post: Post) -> Seams {
+        Seams { steps: FaultPoints::default(), post: Arc::new(post), drivers: FaultyDrivers::default() }
+    }
+
+    /// Puts the faults between the parts. The post comes before any present wrapper of the hosts.
+    pub fn fit(&self, parts: &mut Parts) {
+        parts.performers = Arc::new(self.steps.clone());
+        parts.hypervisors = self.drivers.over(parts.hypervisors.clone());
+        let (before, behind) = (self.post.clone(), parts.between.hosts.take());
+        let wrap: Wrap<dyn Hosts> = Arc::new(move |hosts| {
+            let inner = behind.as_ref().map_or_else(|| hosts.clone(), |behind| behind(hosts.clone()));
+            Arc::new(PostedHosts { inner, post: before.clone() })
+        });
+        parts.between.hosts = Some(wrap);
+    }
+}
