@@ -1,11 +1,11 @@
 //! Executes queued deletes when their cells answer again: a look finds the cells with queued deletes and begins one operation per server.
 //! The API database keeps a request until the server's record is gone, so a later look finds the requests of a dead process.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{DateTime, TimeDelta, Utc};
+use chrono::TimeDelta;
 use futures::future::join_all;
 use uuid::Uuid;
 
@@ -39,20 +39,17 @@ enum Looked {
 pub struct QueuedDeletes {
     world: Arc<World>,
     conductor: Arc<dyn BeginOperation>,
-    /// The refused tries, and the time of the next one. A restart forgets them, so that the next try comes earlier.
-    pauses: Mutex<BTreeMap<Uuid, (u32, DateTime<Utc>)>>,
 }
 
 impl QueuedDeletes {
-    /// Makes an executor for which every delete is due.
+    /// Makes an executor of the deletes that wait in this world.
     pub fn new(world: Arc<World>, conductor: Arc<dyn BeginOperation>) -> QueuedDeletes {
-        QueuedDeletes { world, conductor, pauses: Mutex::default() }
+        QueuedDeletes { world, conductor }
     }
 
     /// Begins all deletes that can begin. The cells are looked at concurrently.
     pub async fn look(&self) {
         match self.world.api.cells_with_queued_deletes().await {
-            Ok(cells) if cells.is_empty() => self.pauses().clear(),
             Ok(cells) => drop(join_all(cells.into_iter().map(|cell| self.look_in(cell))).await),
             Err(error) => log::warn!("the queued deletes cannot be read, they are tried later: {error}"),
         }
@@ -67,7 +64,8 @@ impl QueuedDeletes {
             };
             let Some(last) = page.last() else { return };
             marker = Some(last.instance_uuid);
-            for mapping in page {
+            let now = self.world.env.now();
+            for mapping in page.iter().filter(|mapping| mapping.delete_request.as_ref().is_some_and(|request| request.is_due(now))) {
                 match self.look_at(mapping.instance_uuid, &mut silent).await {
                     Ok(Looked::On) => {}
                     Ok(Looked::Stop) => return,
@@ -81,8 +79,7 @@ impl QueuedDeletes {
 
     /// `silent` collects the cells that did not answer this look, so that it waits for none of them twice.
     async fn look_at(&self, server: Uuid, silent: &mut BTreeSet<String>) -> Result<Looked, StepError> {
-        let due = self.pauses().get(&server).is_none_or(|(_, at)| *at <= self.world.env.now());
-        if !due || self.world.operations.holder(server).await?.is_some() {
+        if self.world.operations.holder(server).await?.is_some() {
             return Ok(Looked::On);
         }
         // Read after the check for a holder: without a holder the mapping names the server's cell.
@@ -105,11 +102,11 @@ impl QueuedDeletes {
         if let Some(other) = self.other_cell_is_silent(name, db, server, silent).await? {
             let why = format!("cell {other}, which the server came from, does not answer");
             if request.last_error.as_ref() != Some(&why) {
-                self.world.api.note_queued_delete(server, why, false).await?;
+                self.world.api.note_queued_delete(server, why).await?;
             }
             return Ok(Looked::On);
         }
-        self.begin(server, request.caller).await
+        self.begin(server, request).await
     }
 
     /// Returns the silent cell of a move's source. A delete of a server that waits for confirm needs that cell, too.
@@ -138,28 +135,20 @@ impl QueuedDeletes {
         Ok(silent.contains(&source).then_some(source))
     }
 
-    async fn begin(&self, server: Uuid, caller: RequestContext) -> Result<Looked, StepError> {
-        match self.conductor.begin(delete_of(&self.world, server, caller)).await {
+    async fn begin(&self, server: Uuid, request: DeleteRequest) -> Result<Looked, StepError> {
+        match self.conductor.begin(delete_of(&self.world, server, request.caller)).await {
             Ok(saga) => {
-                self.pauses().remove(&server);
                 log::info!(server:% = server, migration:% = saga; "a queued delete is carried out");
                 Ok(Looked::On)
             }
             Err(refusal) => {
-                self.pause(server);
                 log::warn!(server:% = server; "a queued delete cannot be carried out yet: {refusal}");
-                self.world.api.note_queued_delete(server, refusal.to_string(), true).await?;
+                let back_off = self.world.settings.back_off(request.attempts.saturating_add(1));
+                let next = self.world.env.now() + TimeDelta::from_std(back_off).unwrap_or(TimeDelta::MAX);
+                self.world.api.pause_queued_delete(server, refusal.to_string(), next).await?;
                 Ok(if matches!(refusal, Refusal::Unavailable(_)) { Looked::Stop } else { Looked::On })
             }
         }
-    }
-
-    /// Sets the time of the next try, after a growing pause.
-    fn pause(&self, server: Uuid) {
-        let mut pauses = self.pauses();
-        let tries = pauses.get(&server).map_or(1, |(tries, _)| tries.saturating_add(1));
-        let pause = TimeDelta::from_std(self.world.settings.back_off(tries)).unwrap_or(TimeDelta::MAX);
-        pauses.insert(server, (tries, self.world.env.now() + pause));
     }
 
     /// Refuses the delete of a server that was locked when its cell was down. The server stays, and its history says why.
@@ -175,10 +164,6 @@ impl QueuedDeletes {
         self.world.api.withdraw_delete(server).await?;
         log::warn!(server:% = server; "a queued delete is refused: the server is locked");
         Ok(())
-    }
-
-    fn pauses(&self) -> MutexGuard<'_, BTreeMap<Uuid, (u32, DateTime<Utc>)>> {
-        self.pauses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -21,6 +21,9 @@ pub struct DeleteRequest {
     /// The last reason for waiting, other than the server's own cell.
     #[serde(default)]
     pub last_error: Option<String>,
+    /// A refused try is not repeated before this time.
+    #[serde(default)]
+    pub next_try_at: Option<DateTime<Utc>>,
     /// True if the server's cell answered when the delete was requested and the record allowed it: users see the server until it is gone,
     /// and a later lock has no effect.
     #[serde(default)]
@@ -30,11 +33,16 @@ pub struct DeleteRequest {
 impl DeleteRequest {
     /// Makes an untried request for a server that is out of reach.
     pub fn new(caller: RequestContext, asked_at: DateTime<Utc>) -> DeleteRequest {
-        DeleteRequest { caller, asked_at: Some(asked_at), attempts: 0, last_error: None, in_sight: false }
+        DeleteRequest { caller, asked_at: Some(asked_at), attempts: 0, last_error: None, next_try_at: None, in_sight: false }
     }
 
     /// Makes a request for a server that is in sight and that another operation has.
     pub fn in_sight(caller: RequestContext, asked_at: DateTime<Utc>) -> DeleteRequest {
         DeleteRequest { in_sight: true, ..DeleteRequest::new(caller, asked_at) }
+    }
+
+    /// True if it may be tried now.
+    pub fn is_due(&self, now: DateTime<Utc>) -> bool {
+        self.next_try_at.is_none_or(|at| at <= now)
     }
 }

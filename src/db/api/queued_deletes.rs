@@ -1,6 +1,7 @@
 //! Queued deletes: a delete is accepted although it cannot run yet, because the server's cell does not answer or its create has not ended.
 //! The request stays on the mapping, and hides the server, until the server is gone.
 
+use chrono::{DateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
@@ -28,13 +29,27 @@ impl ApiDb {
             .await
     }
 
-    /// Records why a queued delete still waits. `attempted` if it was tried and refused. Succeeds if no delete waits any more.
-    pub async fn note_queued_delete(&self, instance: Uuid, why: String, attempted: bool) -> Result<(), DbError> {
+    /// Records why a queued delete still waits. Succeeds if no delete waits any more.
+    pub async fn note_queued_delete(&self, instance: Uuid, why: String) -> Result<(), DbError> {
+        self.change_delete(instance, move |request| request.last_error = Some(why.clone())).await
+    }
+
+    /// Records that a queued delete was tried and refused, and the time before which it is not tried again. Succeeds if no delete waits
+    /// any more.
+    pub async fn pause_queued_delete(&self, instance: Uuid, why: String, next_try_at: DateTime<Utc>) -> Result<(), DbError> {
+        self.change_delete(instance, move |request| {
+            request.attempts = request.attempts.saturating_add(1);
+            request.last_error = Some(why.clone());
+            request.next_try_at = Some(next_try_at);
+        })
+        .await
+    }
+
+    async fn change_delete(&self, instance: Uuid, change: impl Fn(&mut DeleteRequest) + Send + 'static) -> Result<(), DbError> {
         self.db
             .write(move |conn| {
                 let Some(mut request) = super::instance_mappings::get(conn, instance)?.delete_request else { return Ok(()) };
-                request.attempts = request.attempts.saturating_add(u32::from(attempted));
-                request.last_error = Some(why);
+                change(&mut request);
                 let row = mappings::table.filter(mappings::instance_uuid.eq(Sql(instance)));
                 diesel::update(row).set(mappings::delete_request.eq(&request)).execute(conn)?;
                 Ok(())

@@ -51,6 +51,7 @@ fn entry(catalog: &Catalog, mapping: &InstanceMapping) -> Value {
         "request_id": request.map(|request| &request.caller.request_id),
         "user_id": request.map(|request| &request.caller.user_id),
         "attempts": request.map_or(0, |request| request.attempts),
+        "next_try_at": request.and_then(|request| request.next_try_at).map(instant),
         "last_error": request.and_then(|request| request.last_error.as_ref()),
     })
 }
