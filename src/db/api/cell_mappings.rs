@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ApiDb;
-use super::schema::{cell_mappings as cells, host_mappings, instance_mappings};
+use super::schema::cell_mappings as cells;
+use crate::db::DbError;
 use crate::db::columns::Sql;
-use crate::db::{Conn, DbError};
 
 /// The cell of servers that found no host. Its uuid is all zeros.
 pub const CELL0: Uuid = Uuid::nil();
@@ -56,11 +56,6 @@ impl ApiDb {
         self.db.read(|conn| Ok(cells::table.order(cells::id).select(CellMapping::as_select()).load(conn)?)).await
     }
 
-    /// Returns the cell with this uuid.
-    pub async fn cell_mapping(&self, uuid: Uuid) -> Result<CellMapping, DbError> {
-        self.db.read(move |conn| get(conn, uuid)).await
-    }
-
     /// Changes a cell.
     pub async fn update_cell_mapping(&self, uuid: Uuid, change: CellMappingChange) -> Result<(), DbError> {
         let now = self.db.env().now();
@@ -74,29 +69,6 @@ impl ApiDb {
             })
             .await
     }
-
-    /// Removes a cell. Conflict while a host or a server is mapped to it.
-    pub async fn delete_cell_mapping(&self, uuid: Uuid) -> Result<(), DbError> {
-        self.db
-            .write(move |conn| {
-                let hosts: i64 = host_mappings::table.filter(host_mappings::cell_uuid.eq(Sql(uuid))).count().get_result(conn)?;
-                let servers: i64 =
-                    instance_mappings::table.filter(instance_mappings::cell_uuid.eq(Sql(Some(uuid)))).count().get_result(conn)?;
-                if hosts + servers > 0 {
-                    return Err(DbError::Conflict(format!("cell {uuid} has {hosts} hosts and {servers} servers")));
-                }
-                match diesel::delete(cells::table.filter(cells::uuid.eq(Sql(uuid)))).execute(conn)? {
-                    0 => Err(not_found(uuid)),
-                    _ => Ok(()),
-                }
-            })
-            .await
-    }
-}
-
-fn get(conn: &mut Conn, uuid: Uuid) -> Result<CellMapping, DbError> {
-    let found = cells::table.filter(cells::uuid.eq(Sql(uuid))).select(CellMapping::as_select()).first(conn).optional()?;
-    found.ok_or_else(|| not_found(uuid))
 }
 
 fn not_found(uuid: Uuid) -> DbError {

@@ -117,15 +117,6 @@ impl CellDb {
     pub async fn block_devices(&self, instance: Uuid) -> Result<Vec<BlockDevice>, DbError> {
         self.db.read(move |conn| all(conn, instance)).await
     }
-
-    /// Returns all servers' devices that name the volume.
-    pub async fn block_devices_of_volume(&self, volume: Uuid) -> Result<Vec<BlockDevice>, DbError> {
-        self.db
-            .read(move |conn| {
-                Ok(bdms::table.filter(bdms::volume_id.eq(Sql(Some(volume)))).order(bdms::id).select(BlockDevice::as_select()).load(conn)?)
-            })
-            .await
-    }
 }
 
 impl CellTxn {

@@ -19,7 +19,7 @@ use crate::db::columns::{Sql, StringMap};
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::domain::network_info::NetworkInfo;
-use crate::domain::server::{TaskState, VmState};
+use crate::domain::server::VmState;
 
 /// A server's whole record. The target cell gives rows new ids, so references inside the bundle use uuids.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -166,11 +166,6 @@ impl CellTxn {
             Ok(())
         })
         .clear_migration_context(uuid)
-    }
-
-    /// Records the failure of an operation for users: state ERROR and a fault.
-    pub fn instance_error(self, uuid: Uuid, task_state: Option<TaskState>, fault: Fault) -> CellTxn {
-        self.instance_change(uuid, super::instance_change::InstanceChange::states(VmState::Error, task_state)).fault(fault)
     }
 }
 

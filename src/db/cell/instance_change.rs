@@ -118,11 +118,6 @@ impl CellDb {
     pub async fn update_instance(&self, fence: Fence, uuid: Uuid, change: InstanceChange) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().instance_change(uuid, change)).await
     }
-
-    /// Commits [`CellTxn::instance_change_if`] alone.
-    pub async fn update_instance_if(&self, fence: Fence, uuid: Uuid, expected: Expected, change: InstanceChange) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().instance_change_if(uuid, expected, change)).await
-    }
 }
 
 pub(super) fn update(conn: &mut Conn, uuid: Uuid, expected: &Expected, change: InstanceChange, now: DateTime<Utc>) -> Result<(), DbError> {

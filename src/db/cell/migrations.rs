@@ -149,11 +149,6 @@ impl CellDb {
     pub async fn create_migration(&self, fence: Fence, migration: Migration) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().create_migration(migration)).await
     }
-
-    /// Commits [`CellTxn::migration_change`] alone.
-    pub async fn update_migration(&self, fence: Fence, uuid: Uuid, change: MigrationChange) -> Result<(), DbError> {
-        self.apply(fence, CellTxn::new().migration_change(uuid, change)).await
-    }
 }
 
 impl CellTxn {
