@@ -98,7 +98,7 @@ pub async fn write(
         if keep == Keep::Durably {
             writing.file.as_file().sync_all()?;
         }
-        Ok(Unplaced { size: writing.size, sha256: hex(&writing.hasher.finalize()), file: writing.file })
+        Ok(Unplaced { size: writing.size, sha256: hex::encode(writing.hasher.finalize()), file: writing.file })
     };
     env.run_blocking(finish).await.map_err(failed)
 }
@@ -157,7 +157,7 @@ pub async fn hash(env: &Env, service: &'static str, mut data: ImageData) -> Resu
             })
             .await;
     }
-    Ok(hex(&hasher.finalize()))
+    Ok(hex::encode(hasher.finalize()))
 }
 
 /// Moves the file to `path`, over any present file, durably. Blocking.
@@ -281,16 +281,6 @@ pub fn disk_failed(service: &'static str, path: &Path, error: &std::io::Error) -
 
 fn broken_off(service: &'static str, size: i64, error: &std::io::Error) -> ServiceError {
     ServiceError::Unavailable { service, reason: format!("the bytes broke off after about {size}: {}", inside::of(error)) }
-}
-
-/// Returns bytes as hexadecimal digits.
-pub fn hex(digest: &[u8]) -> String {
-    use std::fmt::Write;
-    digest.iter().fold(String::with_capacity(64), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

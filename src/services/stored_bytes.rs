@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::bytes_on_disk::{hex, next_chunk};
+use super::bytes_on_disk::next_chunk;
 use crate::env::Env;
 
 /// The number of bytes that one blocking call reads. Between two calls the reader may be cancelled.
@@ -67,7 +67,7 @@ async fn checksum(env: &Env, path: PathBuf, length: u64, read: &AtomicU64) -> st
             .await;
         (file, hasher) = (back, hashed);
         match outcome? {
-            0 => return Ok(hex(&hasher.finalize())),
+            0 => return Ok(hex::encode(hasher.finalize())),
             bytes => read.fetch_add(bytes, Ordering::Relaxed),
         };
     }

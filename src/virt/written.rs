@@ -12,21 +12,6 @@ use sha2::{Digest, Sha256};
 /// The number of bytes read at once.
 const CHUNK: usize = 1 << 20;
 
-/// Returns bytes as hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).ok());
-    pairs.map(|pair| u8::from_str_radix(pair?, 16).ok()).collect()
-}
-
 /// A part of a file with known contents: a whole disk, or the bytes that a guest appended to a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Written {
@@ -95,13 +80,13 @@ impl Writing {
 
     /// Returns the present contents.
     pub fn written(&self) -> Written {
-        let (sha256, state) = (hex(&self.hash.clone().finalize()), hex(&self.hash.serialize()));
+        let (sha256, state) = (hex::encode(self.hash.clone().finalize()), hex::encode(self.hash.serialize()));
         Written { from: self.from, end: self.end, sha256, state }
     }
 }
 
 fn restored(state: &str) -> Option<Sha256> {
-    let bytes = SerializedState::<Sha256>::try_from(&*unhex(state)?).ok()?;
+    let bytes = SerializedState::<Sha256>::try_from(&*hex::decode(state).ok()?).ok()?;
     Sha256::deserialize(&bytes).ok()
 }
 
@@ -125,7 +110,7 @@ mod tests {
             let known: Written = serde_json::from_str(&serde_json::to_string(&known).unwrap()).unwrap();
             let mut resumed = Writing::resume(&known, &path).unwrap().unwrap();
             resumed.append(&bytes[cut..]);
-            assert_eq!(resumed.written().sha256, hex(&Sha256::digest(&bytes)), "cut at {cut}");
+            assert_eq!(resumed.written().sha256, hex::encode(Sha256::digest(&bytes)), "cut at {cut}");
             assert_eq!(resumed.end(), 5000);
         }
     }

@@ -14,7 +14,7 @@ use crate::domain::inside;
 use crate::env::guard::{Guard, stands};
 use crate::services::bytes_on_disk::next_chunk;
 use crate::virt::DiskFile;
-use crate::virt::written::{Writing, Written, hex};
+use crate::virt::written::{Writing, Written};
 
 /// Reads disks one after another in chunks. Between two chunks a higher fence is noticed.
 pub(super) struct DiskReader {
@@ -73,8 +73,8 @@ impl DiskReader {
     /// Returns the disks that were read, and the SHA-256 of all bytes in hex. For use after the last chunk.
     pub fn finish(self) -> (DiskManifest, String) {
         let all = match self.all {
-            Some(all) => hex(&all.finalize()),
-            None => self.parts.first().map_or_else(|| hex(&Sha256::digest(b"")), |part| part.sha256.clone()),
+            Some(all) => hex::encode(all.finalize()),
+            None => self.parts.first().map_or_else(|| hex::encode(Sha256::digest(b"")), |part| part.sha256.clone()),
         };
         (DiskManifest { disks: self.parts }, all)
     }
@@ -202,7 +202,7 @@ mod tests {
             sent.extend_from_slice(&chunk);
         }
         let (manifest, all) = reader.finish();
-        assert_eq!(all, hex(&Sha256::digest(&sent)));
+        assert_eq!(all, hex::encode(Sha256::digest(&sent)));
 
         let writer = || DiskWriter::new(target.path().to_owned(), manifest.disks.iter().map(Expected::from).collect());
         let arrive = |bytes: &[u8]| {

@@ -10,7 +10,6 @@ use super::core::CommandError;
 use crate::domain::guest::GuestSpec;
 use crate::domain::guest_secrets::{GuestSecrets, InjectedFile};
 use crate::env::Env;
-use crate::virt::written::hex;
 
 /// Returns the guest's specification without sealed values. Refused if other keys sealed them.
 pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, env: &Env) -> Result<GuestSpec, CommandError> {
@@ -27,7 +26,7 @@ pub(super) fn unsealed(spec: &GuestSpec, operation: Uuid, env: &Env) -> Result<G
         let hash = secrets.admin_pass.map(|password| crypt(password.expose(), &salt[..16])).transpose()?;
         let user_data = secrets.user_data.filter(|text| !text.expose().is_empty());
         fields.insert("admin_pass_hash".into(), json!(hash));
-        fields.insert("user_data_sha256".into(), json!(user_data.map(|text| hex(&Sha256::digest(text.expose())))));
+        fields.insert("user_data_sha256".into(), json!(user_data.map(|text| hex::encode(Sha256::digest(text.expose())))));
         fields.insert("files".into(), Value::Array(secrets.files.iter().map(InjectedFile::to_guest).collect()));
     }
     Ok(GuestSpec { config_drive: config, sealed: None, ..spec.clone() })
@@ -81,7 +80,7 @@ mod tests {
         let built = unsealed(&asked, Uuid::from_u128(2), &env).ok().unwrap();
         assert!(verified(&built, "pa55") && !verified(&built, "pa56"));
         assert!(!built.config_drive.to_string().contains("dXNlciBkYXRh"));
-        assert_eq!(built.config_drive["user_data_sha256"], hex(&Sha256::digest("dXNlciBkYXRh")));
+        assert_eq!(built.config_drive["user_data_sha256"], hex::encode(Sha256::digest("dXNlciBkYXRh")));
         assert_eq!(built.config_drive["files"], json!([{"path": "/etc/motd", "contents": "aGk="}]));
         assert_eq!((built.config_drive["name"].as_str(), built.sealed), (Some("web"), None));
         let elsewhere = unsealed(&asked, Uuid::from_u128(2), &Env::system());

@@ -16,7 +16,6 @@ use crate::domain::flavor::Resources;
 use crate::domain::guest::GuestSpec;
 use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::env::guard::{Guard, stands};
-use crate::virt::written::hex;
 
 /// The progress of a copy.
 #[derive(Default)]
@@ -97,7 +96,7 @@ pub(super) fn digest(command: &HostCommand) -> String {
         }
         _ => serde_json::to_vec(command),
     };
-    hex(&Sha256::digest(text.unwrap_or_default()))
+    hex::encode(Sha256::digest(text.unwrap_or_default()))
 }
 
 fn stale((epoch, attempt): (i64, i64)) -> HostReply {

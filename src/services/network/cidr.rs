@@ -2,44 +2,31 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
+
 /// An address block in canonical form, without host bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cidr {
-    v6: bool,
-    first: u128,
-    last: u128,
-    prefix: u32,
-}
+pub struct Cidr(IpNet);
 
 impl Cidr {
     /// Parses `10.0.0.0/24` or `fd00::/64`, and drops host bits. None for other texts.
     pub fn parse(text: &str) -> Option<Cidr> {
-        let (address, prefix) = text.split_once('/')?;
-        let address: IpAddr = address.parse().ok()?;
-        let prefix: u32 = prefix.parse().ok()?;
-        let v6 = address.is_ipv6();
-        let bits = if v6 { 128 } else { 32 };
-        if prefix > bits {
-            return None;
-        }
-        let host = if prefix == 0 && v6 { u128::MAX } else { (1u128 << (bits - prefix)) - 1 };
-        let first = number(address) & !host;
-        Some(Cidr { v6, first, last: first | host, prefix })
+        text.parse::<IpNet>().ok().map(|block| Cidr(block.trunc()))
     }
 
     /// 4 or 6.
     pub fn version(&self) -> i32 {
-        if self.v6 { 6 } else { 4 }
+        if self.is_v6() { 6 } else { 4 }
     }
 
     /// True if the written block, `10.0.0.0/24`, has no host bits.
     pub fn starts_at(&self, text: &str) -> bool {
-        text.split_once('/').and_then(|(first, _)| first.parse().ok()).is_some_and(|first| number(first) == self.first)
+        text.parse::<IpNet>().is_ok_and(|written| written.addr() == self.0.network())
     }
 
     /// True if the block contains the address. Network and broadcast addresses count.
     pub fn contains(&self, address: IpAddr) -> bool {
-        address.is_ipv6() == self.v6 && (self.first..=self.last).contains(&number(address))
+        self.0.contains(&address)
     }
 
     /// True if a host may have the address.
@@ -49,29 +36,33 @@ impl Cidr {
 
     /// True if the blocks share an address.
     pub fn overlaps(&self, other: &Cidr) -> bool {
-        self.v6 == other.v6 && self.first <= other.last && other.first <= self.last
+        self.0.contains(&other.0) || other.0.contains(&self.0)
     }
 
     /// Returns the first and last addresses that hosts may have; none if there are none.
     pub fn usable(&self) -> Option<(u128, u128)> {
-        let size = self.last - self.first;
-        match (self.v6, size) {
+        let (first, last) = (number(self.0.network()), number(self.0.broadcast()));
+        match last - first {
             // Point-to-point and single-address blocks have no network or broadcast address (RFC 3021).
-            (_, 0 | 1) => Some((self.first, self.last)),
-            (false, _) => Some((self.first + 1, self.last - 1)),
-            (true, _) => Some((self.first + 1, self.last)),
+            0 | 1 => Some((first, last)),
+            _ if self.is_v6() => Some((first + 1, last)),
+            _ => Some((first + 1, last - 1)),
         }
     }
 
     /// Returns the number's address in this block's family.
     pub fn address(&self, number: u128) -> IpAddr {
-        if self.v6 { IpAddr::V6(Ipv6Addr::from(number)) } else { IpAddr::V4(Ipv4Addr::from(number as u32)) }
+        if self.is_v6() { IpAddr::V6(Ipv6Addr::from(number)) } else { IpAddr::V4(Ipv4Addr::from(number as u32)) }
+    }
+
+    fn is_v6(&self) -> bool {
+        matches!(self.0, IpNet::V6(_))
     }
 }
 
 impl std::fmt::Display for Cidr {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}/{}", self.address(self.first), self.prefix)
+        self.0.fmt(f)
     }
 }
 
