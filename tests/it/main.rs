@@ -64,4 +64,5 @@ mod service;
 mod shared_volumes;
 mod stage;
 mod starts_with_a_cell_down;
+mod task_states;
 mod token_keys;

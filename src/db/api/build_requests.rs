@@ -10,6 +10,8 @@ use super::schema::build_requests as builds;
 use crate::db::cell::bundle::InstanceBundle;
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
+use crate::domain::fence::Fence;
+use crate::domain::server::TaskState;
 use crate::env::Env;
 
 impl ApiDb {
@@ -36,6 +38,20 @@ impl ApiDb {
                 let found: Vec<InstanceBundle> =
                     query.order((builds::created_at.desc(), builds::instance_uuid)).select(builds::instance).load(conn)?;
                 Ok(found.into_iter().map(|bundle| opened(bundle, &env)).collect())
+            })
+            .await
+    }
+
+    /// Shows users this task of a server that no cell has yet. Succeeds if the server has no build request any more.
+    pub async fn set_build_task(&self, fence: Fence, instance: Uuid, task: TaskState) -> Result<(), DbError> {
+        self.db
+            .write_fenced(fence, move |conn| {
+                let row = builds::table.find(Sql(instance));
+                let found: Option<InstanceBundle> = row.select(builds::instance).first(conn).optional()?;
+                let Some(mut bundle) = found else { return Ok(()) };
+                bundle.instance.task_state = Some(task);
+                diesel::update(row).set(builds::instance.eq(&bundle)).execute(conn)?;
+                Ok(())
             })
             .await
     }

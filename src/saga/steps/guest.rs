@@ -110,7 +110,12 @@ pub async fn define_source_guest_again(world: &World, context: &mut Resize, fenc
 pub async fn prepare_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     let here = Place { cell: context.source()?.cell.clone(), ..target.clone() };
-    let txn = history::event_started(CellTxn::new(), context, finish_event(context), Some(&target));
+    let mut txn = CellTxn::new();
+    if !context.crosses_cells() {
+        // Users see a move to another cell in its source's record, which stays as it is until the end.
+        txn = txn.instance_change(context.server, InstanceChange::task(Some(TaskState::ResizeFinish)));
+    }
+    txn = history::event_started(txn, context, finish_event(context), Some(&target));
     let told = (StepName::PrepareAtTarget, InstanceAction::ResizeFinish, Phase::Start);
     history::apply_and_notify(world, context, fence, txn, told, &here).await?;
     let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;

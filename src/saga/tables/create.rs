@@ -17,7 +17,7 @@ use crate::domain::host_protocol::HostCommand;
 use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::secret::Secret;
-use crate::domain::server::{PowerState, VmState};
+use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Create, CreateRequest, Place, PortLink, Prior, ServerFacts, VolumeLink, first_boot};
 use crate::saga::error::StepError;
@@ -173,6 +173,9 @@ async fn claim_at_host(world: &World, context: &mut Create, fence: Fence) -> Res
 async fn make_ports(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let host = context.target()?.host.clone();
     let project_id = context.project_id.clone();
+    if !context.request.networks.is_empty() {
+        world.api.set_build_task(fence, context.server, TaskState::Networking).await?;
+    }
     let mut ports = Vec::new();
     for wanted in context.request.networks.clone() {
         let port = match wanted.network_id {
@@ -209,6 +212,9 @@ async fn give_up_ports(world: &World, context: &mut Create, fence: Fence) -> Res
 /// Makes the new volumes. An attachment holds each volume for the host.
 async fn make_volumes(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let host = context.target()?.host.clone();
+    if !context.request.volumes.is_empty() {
+        world.api.set_build_task(fence, context.server, TaskState::BlockDeviceMapping).await?;
+    }
     let mut links = Vec::new();
     for wanted in context.request.volumes.clone() {
         if let Some(size_gb) = wanted.create_gb {
@@ -250,6 +256,7 @@ async fn give_up_volumes(world: &World, context: &mut Create, fence: Fence) -> R
 async fn prepare_guest(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     let request = context.request.clone();
+    world.api.set_build_task(fence, context.server, TaskState::Spawning).await?;
     let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
     let disks = match (&request.request_spec.image_id, context.volume_backed) {
         (Some(image_id), false) => DiskSource::Image { image_id: world.usable_image(context, *image_id).await?.id },

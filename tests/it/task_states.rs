@@ -1,0 +1,86 @@
+//! The task states that users see while a server is made or moves, at each step that changes them.
+
+use std::sync::Arc;
+
+use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use futures::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::Semaphore;
+use uuid::Uuid;
+
+use crate::client::PATIENCE;
+use crate::stage::{Stage, play_default};
+
+/// Stops an operation before the acts of these steps until the test lets it go on.
+struct Stops {
+    before: &'static [&'static str],
+    met: Semaphore,
+    goes_on: Arc<Semaphore>,
+}
+
+impl FaultPlan for Stops {
+    fn at(&self, point: &Point<'_>) -> Fault {
+        let here = point.side == "act" && point.moment == Moment::BeforeEffect && self.before.contains(&point.step);
+        if !here {
+            return Fault::None;
+        }
+        self.met.add_permits(1);
+        Fault::Wait
+    }
+
+    fn released(&self, _: &Point<'_>) -> BoxFuture<'static, ()> {
+        let goes_on = self.goes_on.clone();
+        Box::pin(async move { goes_on.acquire().await.expect("it is never closed").forget() })
+    }
+}
+
+fn stops(stage: &Stage, before: &'static [&'static str]) -> Arc<Stops> {
+    let stops = Arc::new(Stops { before, met: Semaphore::new(0), goes_on: Arc::new(Semaphore::new(0)) });
+    stage.seams.steps.arm(Some(stops.clone()));
+    stops
+}
+
+/// Waits for each stop, and returns the tasks that the server's user sees there.
+async fn tasks(stage: &Stage, stops: &Stops, server: Uuid) -> Vec<String> {
+    let mut seen = Vec::new();
+    for step in stops.before {
+        tokio::time::timeout(PATIENCE, stops.met.acquire()).await.unwrap_or_else(|_| panic!("{step} never comes")).expect("open").forget();
+        let shown = stage.member.show(server).await;
+        seen.push(shown["OS-EXT-STS:task_state"].as_str().unwrap_or("none").to_owned());
+        stops.goes_on.add_permits(1);
+    }
+    stage.disarm();
+    seen
+}
+
+#[test]
+fn a_server_in_the_making_shows_its_tasks() {
+    play_default(|stage| async move {
+        let stops = stops(&stage, &["select_host", "make_volumes", "prepare_guest", "take_ownership"]);
+        let asked = stage.volume_server().ask(&stage.member).await.expect(202);
+        let server = crate::client::id_of(&asked.body["server"]);
+        assert_eq!(tasks(&stage, &stops, server).await, ["scheduling", "networking", "block_device_mapping", "spawning"]);
+        stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
+fn a_move_shows_its_tasks() {
+    const STEPS: &[&str] = &["release_source_guest", "prepare_at_target", "start_at_target"];
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let across = stops(&stage, STEPS);
+        stage.member.resize(server, "gen2.small").await.expect(202);
+        let seen = tasks(&stage, &across, server).await;
+        assert_eq!(seen, ["resize_migrating", "resize_migrated", "resize_migrated"], "to another cell");
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+
+        let within = stops(&stage, STEPS);
+        stage.admin.act(server, json!({"migrate": null})).await.expect(202);
+        let seen = tasks(&stage, &within, server).await;
+        assert_eq!(seen, ["resize_migrating", "resize_migrated", "resize_finish"], "within the cell");
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+    });
+}
