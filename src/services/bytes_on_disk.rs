@@ -10,6 +10,7 @@ use futures::StreamExt;
 use futures::stream::Fuse;
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
+use uuid::Uuid;
 
 use super::image::ImageData;
 use super::{ServiceError, lost_and_found};
@@ -206,8 +207,20 @@ pub async fn read_part(env: &Env, service: &'static str, path: PathBuf, first: u
     Ok(Box::pin(stream))
 }
 
-/// Removes a file. Succeeds if there is none.
-pub async fn remove(env: &Env, service: &'static str, path: PathBuf) -> Result<(), ServiceError> {
+/// The proof that a service has given up an id's bytes: a transaction has deleted the id's record, or has found it deleted.
+#[derive(Debug)]
+pub struct GivenUp(Uuid);
+
+impl GivenUp {
+    /// Deletes the record. The proof holds when the transaction is committed, so it must be the transaction's result.
+    pub fn with_record<T, E>(id: Uuid, delete: impl FnOnce() -> Result<T, E>) -> Result<GivenUp, E> {
+        delete().map(|_| GivenUp(id))
+    }
+}
+
+/// Removes the bytes that a service has given up. Succeeds if there are none.
+pub async fn remove(env: &Env, service: &'static str, folder: &Path, given_up: GivenUp) -> Result<(), ServiceError> {
+    let path = folder.join(given_up.0.to_string());
     let name = path.clone();
     match env.run_blocking(move || std::fs::remove_file(path)).await {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(disk_failed(service, &name, &error)),
@@ -238,7 +251,7 @@ pub async fn open_folder(
             if name.starts_with(UNFINISHED) {
                 std::fs::remove_file(entry.path())?;
             // A file with another name is not the service's, so it stays.
-            } else if uuid::Uuid::parse_str(&name).is_ok() && !known(&name) {
+            } else if Uuid::parse_str(&name).is_ok() && !known(&name) {
                 let kept = lost_and_found::keep(&place, &name, now)?;
                 log::warn!(service = service; "no record knows {}: it is kept as {}", entry.path().display(), kept.display());
             }

@@ -47,6 +47,18 @@ const FIXTURES: &[&str] = &["actors::fixture", "actors::played"];
 /// Crates and the only layers that may use them.
 const CRATES: &[(&str, &[&str])] = &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"])];
 
+/// The files that may remove files or folders, each with the reason why nobody misses them. All others keep what they find.
+const REMOVERS: &[(&str, &str)] = &[
+    ("services/bytes_on_disk.rs", "takes a GivenUp, the proof that a commit has deleted the record; files that were never acknowledged"),
+    ("services/lost_and_found.rs", "an operator asks for it: cellshift db purge-lost"),
+    ("virt/files.rs", "its own temporary file; the drivers' requests"),
+    ("virt/simulated/disks.rs", "a fenced request of the server's owner"),
+    ("actors/compute_host/memory.rs", "the log of a server that the deployment has forgotten"),
+    ("actors/notifier/log.rs", "the oldest notifications, beyond the configured size"),
+    ("cli/chaos.rs", "the command's own file"),
+    ("cli/data_dir.rs", "a directory that a refused start has made itself"),
+];
+
 /// Names of files without a subject.
 const FORBIDDEN_NAMES: &[&str] = &["utils.rs", "util.rs", "common.rs", "helpers.rs", "helper.rs", "types.rs", "misc.rs"];
 
@@ -178,6 +190,21 @@ fn frameworks_stay_in_their_layers() {
         }
     }
     assert!(wrong.is_empty(), "frameworks outside their layers:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn files_are_removed_in_known_places_only() {
+    let pattern = Regex::new(r"\bremove_(?:file|dir|dir_all)\b").expect("a pattern");
+    let all = sources("src");
+    let of_tests = |source: &&Source| !source.module.iter().any(|part| part == "tests");
+    let removers: BTreeSet<String> = all
+        .iter()
+        .filter(of_tests)
+        // A module's unit tests stand at its end.
+        .filter(|source| pattern.is_match(code(source.text.split("#[cfg(test)]").next().unwrap_or_default()).as_str()))
+        .map(|source| source.path.strip_prefix(concat!(env!("CARGO_MANIFEST_DIR"), "/src")).expect("inside").display().to_string())
+        .collect();
+    assert_eq!(removers, REMOVERS.iter().map(|(file, _)| (*file).to_owned()).collect());
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::db::{Conn, Db, DbError};
 use crate::domain::fence::Fence;
 use crate::env::Env;
 use crate::services::ServiceError;
-use crate::services::bytes_on_disk::{self, Keep, Unplaced};
+use crate::services::bytes_on_disk::{self, GivenUp, Keep, Unplaced};
 use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{Refusal, Transactions};
 pub use records::{ImageFilter, NewImage};
@@ -84,9 +84,9 @@ impl EmbeddedImage {
     }
 
     async fn delete(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
-        self.write(fence, move |conn| Ok(rows::delete(conn, &id.to_string())?)).await?;
+        let given_up = self.write(fence, move |conn| Ok(GivenUp::with_record(id, || rows::delete(conn, &id.to_string()))?)).await?;
         // After the commit: a file without a record goes to lost+found/ at a start, but a record without a file would be false.
-        bytes_on_disk::remove(&self.env, SERVICE, self.path(id)).await
+        bytes_on_disk::remove(&self.env, SERVICE, &self.folder, given_up).await
     }
 
     async fn store(&self, id: Uuid, data: ImageData, keep: Keep) -> Result<String, ServiceError> {

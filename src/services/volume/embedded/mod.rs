@@ -26,7 +26,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::env::Env;
 use crate::services::ServiceError;
-use crate::services::bytes_on_disk;
+use crate::services::bytes_on_disk::{self, GivenUp};
 use crate::services::image::ImageService;
 use crate::services::stored_bytes::{self, StoredBytes};
 use crate::services::transaction::{Refusal, Transactions};
@@ -139,7 +139,7 @@ impl EmbeddedVolume {
 
     async fn remove(&self, fence: Option<Fence>, id: Uuid) -> Result<(), ServiceError> {
         let now = self.env.now().naive_utc();
-        self.write(fence, move |conn| {
+        let delete = move |conn: &mut Conn| {
             let key = id.to_string();
             if rows::take(conn, &key, now)?.is_some() {
                 if !rows::attachments_of_volume(conn, &key)?.is_empty() {
@@ -148,10 +148,10 @@ impl EmbeddedVolume {
                 rows::delete(conn, &key)?;
             }
             Ok(())
-        })
-        .await?;
+        };
+        let given_up = self.write(fence, move |conn| GivenUp::with_record(id, || delete(conn))).await?;
         // After the commit: a file without a record goes to lost+found/ at a start, but a record without a file would be false.
-        bytes_on_disk::remove(&self.env, SERVICE, self.path(id)).await
+        bytes_on_disk::remove(&self.env, SERVICE, &self.folder, given_up).await
     }
 }
 
