@@ -41,7 +41,7 @@ const TYPED_AFTER: [&str; 4] = [
     "cellshift db purge-lost --before 2026-11-01",
 ];
 
-const LEFT_OUT: [(&str, &str); 17] = [
+const LEFT_OUT: [(&str, &str); 18] = [
     ("cargo run --release -- demo", "half a minute, and a release build"),
     ("scripts/test", "runs this test"),
     ("cargo run --release -- simulate --seeds 0..20", "minutes in a debug build; a seed is typed"),
@@ -56,6 +56,7 @@ const LEFT_OUT: [(&str, &str); 17] = [
         "a quarter of an hour; faults:: runs single faults",
     ),
     ("cargo bench --bench recovery", "a bench"),
+    ("cargo bench --bench retention", "a bench"),
     ("cargo bench --bench moves", "a bench"),
     ("cargo bench --bench moves -- --cores", "a bench"),
     ("cargo bench --bench lists", "a bench"),
