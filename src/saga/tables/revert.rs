@@ -5,7 +5,7 @@
 //! that does not answer are owed. Users see REVERT_RESIZE until all is done (NOVA-DIFFERENCES L9).
 
 use crate::db::cell::CellTxn;
-use crate::db::cell::bundle::{InstanceBundle, UserFields};
+use crate::db::cell::bundle::UserFields;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::guest::DiskSource;
@@ -86,7 +86,7 @@ async fn mirror_to_source(world: &World, context: &mut Revert, fence: Fence) -> 
     let at_target = world.cell(&target.cell)?.export_bundle(context.server).await?;
     let mut txn = CellTxn::new()
         .instance_change(context.server, InstanceChange::task(Some(TaskState::ResizeReverting)))
-        .copy_user_fields(context.server, user_fields(&at_target))
+        .copy_user_fields(context.server, UserFields::from(&at_target))
         .replace_block_devices(context.server, at_target.block_devices)
         .merge_actions(context.server, at_target.actions);
     if let Some(network) = at_target.info_cache {
@@ -96,23 +96,6 @@ async fn mirror_to_source(world: &World, context: &mut Revert, fence: Fence) -> 
         txn = txn.mirror_migration(migration);
     }
     Ok(world.cell(&source.cell)?.apply(fence, txn).await?)
-}
-
-fn user_fields(bundle: &InstanceBundle) -> UserFields {
-    let instance = &bundle.instance;
-    UserFields {
-        display_name: instance.display_name.clone(),
-        display_description: instance.display_description.clone(),
-        hostname: instance.hostname.clone(),
-        locked: instance.locked,
-        locked_by: instance.locked_by.clone(),
-        locked_reason: instance.locked_reason.clone(),
-        auto_disk_config: instance.auto_disk_config,
-        access_ip_v4: instance.access_ip_v4.clone(),
-        access_ip_v6: instance.access_ip_v6.clone(),
-        metadata: bundle.metadata.clone(),
-        tags: bundle.tags.clone(),
-    }
 }
 
 async fn stop_target_guest(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
