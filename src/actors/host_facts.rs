@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::cell::CellHandle;
 use super::compute_host::OwnershipOracle;
-use super::scheduler::host_state::{CellRef, HostAggregate, HostState, HostStates, HostsOfCells};
+use super::scheduler::host_state::{HostAggregate, HostCell, HostState, HostStates, HostsOfCells};
 use crate::db::DbError;
 use crate::db::api::ApiDb;
 use crate::db::api::aggregates::Aggregate;
@@ -45,7 +45,7 @@ impl HostFacts {
 fn host_state(cell: &CellHandle, disabled: bool, aggregates: &[Aggregate], service: &Service, node: ComputeNode) -> HostState {
     let member_of = aggregates.iter().filter(|aggregate| aggregate.hosts.contains(&node.host));
     HostState {
-        cell: CellRef { name: cell.name.clone(), uuid: cell.uuid, disabled },
+        cell: HostCell { name: cell.name.clone(), uuid: cell.uuid, disabled },
         up: cell.hosts.is_alive(&node.host) && !service.forced_down,
         disabled: service.disabled,
         disabled_reason: service.disabled_reason.clone(),

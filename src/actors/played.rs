@@ -31,7 +31,7 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::context::{Context, Request};
 use crate::saga::notifications::{Notifications, NotifyError};
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
-use crate::saga::world::{CELL0, CellRef, Settings, World};
+use crate::saga::world::{CELL0, CellAccess, Settings, World};
 use crate::services::image::embedded::EmbeddedImage;
 use crate::services::network::EmbeddedNetwork;
 use crate::services::placement::EmbeddedPlacement;
@@ -42,12 +42,12 @@ pub(super) const HOST: &str = "host1";
 const CELL: &str = "cell1";
 
 /// A request that has arrived at the played host.
-pub(super) struct Asked {
+pub(super) struct ReceivedRequest {
     pub request: HostRequest,
     reply: oneshot::Sender<Result<HostReply, HostUnreachable>>,
 }
 
-impl Asked {
+impl ReceivedRequest {
     /// Answers that the host has done the request.
     pub fn done(self) {
         // The sender may be dead by now.
@@ -61,7 +61,7 @@ impl Asked {
 }
 
 struct PlayedHost {
-    asked: mpsc::UnboundedSender<Asked>,
+    asked: mpsc::UnboundedSender<ReceivedRequest>,
     guests: Arc<Mutex<Vec<GuestReport>>>,
 }
 
@@ -69,7 +69,7 @@ struct PlayedHost {
 impl Hosts for PlayedHost {
     async fn request(&self, _: &str, _: &str, request: HostRequest, _: Duration) -> Result<HostReply, HostUnreachable> {
         let (reply, replied) = oneshot::channel();
-        let _ = self.asked.send(Asked { request, reply });
+        let _ = self.asked.send(ReceivedRequest { request, reply });
         replied.await.unwrap_or_else(|_| Err(HostUnreachable::Unknown("the test does not answer".into())))
     }
 
@@ -113,7 +113,7 @@ pub(super) struct Played {
     pub health: CellHealth,
     /// The guests that the host reports.
     pub guests: Arc<Mutex<Vec<GuestReport>>>,
-    asked: mpsc::UnboundedReceiver<Asked>,
+    asked: mpsc::UnboundedReceiver<ReceivedRequest>,
     _dir: tempfile::TempDir,
 }
 
@@ -133,8 +133,8 @@ pub(super) async fn play_leased(lease: Duration) -> Played {
     let (sender, asked) = mpsc::unbounded_channel();
     let guests: Arc<Mutex<Vec<GuestReport>>> = Arc::default();
     let health = CellHealth::new(CELL, &env);
-    let cell = CellRef { uuid: env.uuid(), db: CellDb::new(open(CELL, Schema::Cell)), health: Arc::new(health.clone()) };
-    let cell0 = CellRef { uuid: env.uuid(), db: CellDb::new(open(CELL0, Schema::Cell)), health: Arc::new(CellHealth::new(CELL0, &env)) };
+    let cell = CellAccess { uuid: env.uuid(), db: CellDb::new(open(CELL, Schema::Cell)), health: Arc::new(health.clone()) };
+    let cell0 = CellAccess { uuid: env.uuid(), db: CellDb::new(open(CELL0, Schema::Cell)), health: Arc::new(CellHealth::new(CELL0, &env)) };
     let mapping = CellMapping {
         uuid: cell.uuid,
         created_at: env.now(),
@@ -227,7 +227,7 @@ impl Played {
     }
 
     /// Returns the next request that arrives at the host.
-    pub async fn asked(&mut self) -> Asked {
+    pub async fn asked(&mut self) -> ReceivedRequest {
         tokio::time::timeout(Duration::from_secs(20), self.asked.recv()).await.expect("the host was not asked").unwrap()
     }
 

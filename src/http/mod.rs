@@ -7,8 +7,6 @@ pub mod auth;
 pub mod base_url;
 pub mod clients;
 pub mod compute;
-#[cfg(test)]
-pub mod door;
 pub mod error;
 mod error_shape;
 #[cfg(test)]
@@ -30,4 +28,6 @@ pub mod policy_file;
 pub mod request_id;
 pub mod roles;
 pub mod server;
+#[cfg(test)]
+pub mod test_api;
 pub mod volume;

@@ -98,7 +98,7 @@ pub trait KnownHealth: Send + Sync {
 
 /// A cell's id and database.
 #[derive(Clone)]
-pub struct CellRef {
+pub struct CellAccess {
     pub uuid: Uuid,
     pub db: CellDb,
     pub health: Arc<dyn KnownHealth>,
@@ -110,7 +110,7 @@ pub struct World {
     pub operations: Operations,
     pub api: ApiDb,
     /// By name, including [`CELL0`].
-    pub cells: BTreeMap<String, CellRef>,
+    pub cells: BTreeMap<String, CellAccess>,
     pub hosts: Arc<dyn Hosts>,
     pub scheduling: Arc<dyn Scheduling>,
     pub images: Arc<dyn ImageService>,

@@ -9,22 +9,22 @@ use crate::domain::fence::Fence;
 
 /// The reason why the work of a transaction failed.
 #[derive(Debug)]
-pub enum Refusal {
+pub enum TransactionError {
     /// The database's error.
     Db(DbError),
     /// The service's error.
     Service(ServiceError),
 }
 
-impl From<DbError> for Refusal {
-    fn from(error: DbError) -> Refusal {
-        Refusal::Db(error)
+impl From<DbError> for TransactionError {
+    fn from(error: DbError) -> TransactionError {
+        TransactionError::Db(error)
     }
 }
 
-impl From<ServiceError> for Refusal {
-    fn from(error: ServiceError) -> Refusal {
-        Refusal::Service(error)
+impl From<ServiceError> for TransactionError {
+    fn from(error: ServiceError) -> TransactionError {
+        TransactionError::Service(error)
     }
 }
 
@@ -43,7 +43,7 @@ pub(crate) trait Transactions: Sync {
     fn write<T, F>(&self, fence: Option<Fence>, work: F) -> impl Future<Output = Result<T, ServiceError>> + Send
     where
         T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, TransactionError> + Send + 'static,
     {
         async move {
             let (work, reason) = noting(work);
@@ -59,7 +59,7 @@ pub(crate) trait Transactions: Sync {
     fn read<T, F>(&self, work: F) -> impl Future<Output = Result<T, ServiceError>> + Send
     where
         T: Send + 'static,
-        F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+        F: FnOnce(&mut Conn) -> Result<T, TransactionError> + Send + 'static,
     {
         async move {
             let (work, reason) = noting(work);
@@ -71,14 +71,14 @@ pub(crate) trait Transactions: Sync {
 /// Adapts the work for the database layer, and returns the place where it puts the service's own error.
 fn noting<T, F>(work: F) -> (impl FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static, Arc<OnceLock<ServiceError>>)
 where
-    F: FnOnce(&mut Conn) -> Result<T, Refusal> + Send + 'static,
+    F: FnOnce(&mut Conn) -> Result<T, TransactionError> + Send + 'static,
 {
     let reason: Arc<OnceLock<ServiceError>> = Arc::default();
     let noted = Arc::clone(&reason);
     let work = move |conn: &mut Conn| {
         work(conn).map_err(|refusal| match refusal {
-            Refusal::Db(error) => error,
-            Refusal::Service(error) => {
+            TransactionError::Db(error) => error,
+            TransactionError::Service(error) => {
                 // Set once, because a transaction ends at its first refusal.
                 let _ = noted.set(error);
                 DbError::Conflict(REFUSED.into())

@@ -19,12 +19,12 @@ use crate::virt::{HostUnreachable, Hosts};
 /// The hosts of one cell. Clones share them.
 #[derive(Clone, Default)]
 pub struct HostDirectory {
-    hosts: Arc<RwLock<BTreeMap<String, Door>>>,
+    hosts: Arc<RwLock<BTreeMap<String, HostEntry>>>,
     changed: Arc<Notify>,
 }
 
 #[derive(Clone)]
-enum Door {
+enum HostEntry {
     /// Takes this many requests at once.
     Open { address: Addr<ComputeHost>, bound: Arc<Semaphore>, most: usize },
     /// Takes no requests, for this reason.
@@ -39,18 +39,18 @@ impl HostDirectory {
     /// Returns all hosts of the cell in order, and whether each takes requests.
     pub fn hosts(&self) -> Vec<(String, bool)> {
         let known = self.hosts.read().unwrap_or_else(PoisonError::into_inner);
-        known.iter().map(|(name, door)| (name.clone(), door.is_open())).collect()
+        known.iter().map(|(name, entry)| (name.clone(), entry.is_open())).collect()
     }
 
     /// True if the host takes requests.
     pub fn is_alive(&self, host: &str) -> bool {
-        self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host).is_some_and(Door::is_open)
+        self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host).is_some_and(HostEntry::is_open)
     }
 
     /// Returns the number of the host's requests without an answer, waiting or at work. None while it takes none.
     pub fn at_work(&self, host: &str) -> Option<usize> {
         match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
-            Some(Door::Open { bound, most, .. }) => Some(most.saturating_sub(bound.available_permits())),
+            Some(HostEntry::Open { bound, most, .. }) => Some(most.saturating_sub(bound.available_permits())),
             _ => None,
         }
     }
@@ -58,9 +58,9 @@ impl HostDirectory {
     /// Returns the reason why a host takes no requests.
     pub fn reason(&self, host: &str) -> Option<String> {
         match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
-            Some(Door::Closed(reason)) => Some(reason.clone()),
-            Some(Door::Starting) => Some(STARTING.to_owned()),
-            Some(Door::Open { .. }) | None => None,
+            Some(HostEntry::Closed(reason)) => Some(reason.clone()),
+            Some(HostEntry::Starting) => Some(STARTING.to_owned()),
+            Some(HostEntry::Open { .. }) | None => None,
         }
     }
 
@@ -70,7 +70,7 @@ impl HostDirectory {
             let mut changed = std::pin::pin!(self.changed.notified());
             // Subscribes before the look, so that no change is missed.
             changed.as_mut().enable();
-            let starting = |door: &Door| matches!(door, Door::Starting);
+            let starting = |entry: &HostEntry| matches!(entry, HostEntry::Starting);
             if !self.hosts.read().unwrap_or_else(PoisonError::into_inner).values().any(starting) {
                 return;
             }
@@ -124,37 +124,37 @@ impl HostDirectory {
 
     /// Notes that the host takes at most `bound` requests at once at this address.
     pub(super) fn opened(&self, host: &str, address: Addr<ComputeHost>, bound: usize) {
-        self.set(host, Door::Open { address, bound: Arc::new(Semaphore::new(bound)), most: bound });
+        self.set(host, HostEntry::Open { address, bound: Arc::new(Semaphore::new(bound)), most: bound });
     }
 
     /// Notes that the host takes no requests.
     pub(super) fn closed(&self, host: &str, reason: &str) {
-        self.set(host, Door::Closed(reason.to_owned()));
+        self.set(host, HostEntry::Closed(reason.to_owned()));
     }
 
     /// Notes that the host will take requests, or will be closed, soon.
     pub(in crate::actors) fn starting(&self, host: &str) {
-        self.set(host, Door::Starting);
+        self.set(host, HostEntry::Starting);
     }
 
-    fn set(&self, host: &str, door: Door) {
-        self.hosts.write().unwrap_or_else(PoisonError::into_inner).insert(host.to_owned(), door);
+    fn set(&self, host: &str, entry: HostEntry) {
+        self.hosts.write().unwrap_or_else(PoisonError::into_inner).insert(host.to_owned(), entry);
         self.changed.notify_waiters();
     }
 
     fn open(&self, host: &str) -> Result<(Addr<ComputeHost>, Arc<Semaphore>), HostUnreachable> {
         match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
-            Some(Door::Open { address, bound, .. }) => Ok((address.clone(), bound.clone())),
-            Some(Door::Closed(reason)) => Err(HostUnreachable::NotDelivered(reason.clone())),
-            Some(Door::Starting) => Err(HostUnreachable::NotDelivered(STARTING.to_owned())),
+            Some(HostEntry::Open { address, bound, .. }) => Ok((address.clone(), bound.clone())),
+            Some(HostEntry::Closed(reason)) => Err(HostUnreachable::NotDelivered(reason.clone())),
+            Some(HostEntry::Starting) => Err(HostUnreachable::NotDelivered(STARTING.to_owned())),
             None => Err(HostUnreachable::NotDelivered(format!("there is no host {host} in this cell"))),
         }
     }
 }
 
-impl Door {
+impl HostEntry {
     fn is_open(&self) -> bool {
-        matches!(self, Door::Open { address, .. } if address.connected())
+        matches!(self, HostEntry::Open { address, .. } if address.connected())
     }
 }
 

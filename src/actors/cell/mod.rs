@@ -26,7 +26,7 @@ use crate::db::cell::{CellDb, CellTxn};
 use crate::domain::flavor::Resources;
 use crate::env::Env;
 use crate::saga::notifications::Notifications;
-use crate::saga::world::CellRef;
+use crate::saga::world::CellAccess;
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;
 use crate::virt::files::Durability;
@@ -138,8 +138,8 @@ struct Kept {
 
 impl CellHandle {
     /// Returns the cell as steps reach it.
-    pub fn for_steps(&self) -> CellRef {
-        CellRef { uuid: self.uuid, db: self.db.clone(), health: Arc::new(self.health.clone()) }
+    pub fn for_steps(&self) -> CellAccess {
+        CellAccess { uuid: self.uuid, db: self.db.clone(), health: Arc::new(self.health.clone()) }
     }
 
     /// Makes the handle of a cell whose actor has not started.

@@ -12,7 +12,7 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery};
 use crate::domain::server::{PowerState, VmState};
 use crate::env::guard::{Guard, stands};
-use crate::saga::world::{CellRef, World};
+use crate::saga::world::{CellAccess, World};
 
 /// The longest wait for a host's report.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -56,7 +56,7 @@ pub(super) async fn follow_one(world: &World, cell_name: &str, host: &str, serve
 }
 
 /// Records that the guest was off under this fence, unless something was written under a higher one.
-pub(super) async fn record_off(cell: &CellRef, fence: Fence, host: &str, vm_state: VmState) {
+pub(super) async fn record_off(cell: &CellAccess, fence: Fence, host: &str, vm_state: VmState) {
     let states = if vm_state == VmState::Active { InstanceChange::states(VmState::Stopped, None) } else { InstanceChange::default() };
     let change = InstanceChange { power_state: Some(PowerState::Shutdown), ..states };
     let txn = CellTxn::new().instance_change_if(fence.server, Expected::at_rest(&[vm_state]), change);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::host_state::{CellRef, HostAggregate, HostState};
+use super::host_state::{HostAggregate, HostCell, HostState};
 use super::request::Request;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::{Flavor, Resources};
@@ -26,7 +26,7 @@ pub fn aggregate(metadata: &[(&str, &str)]) -> HostAggregate {
 /// Makes a host that is up, in a zone with its cell's name.
 pub fn host(cell: &str, name: &str) -> HostState {
     HostState {
-        cell: CellRef { name: cell.to_owned(), uuid: id(cell), disabled: false },
+        cell: HostCell { name: cell.to_owned(), uuid: id(cell), disabled: false },
         host: name.to_owned(),
         node: name.to_owned(),
         provider: id(name),

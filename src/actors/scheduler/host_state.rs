@@ -13,7 +13,7 @@ use crate::domain::server_group::ServerGroup;
 
 /// The cell of a host.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct CellRef {
+pub struct HostCell {
     /// The name, unique among cells.
     pub name: String,
     /// The id.
@@ -35,7 +35,7 @@ pub struct HostAggregate {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct HostState {
     /// The cell.
-    pub cell: CellRef,
+    pub cell: HostCell,
     /// The name, unique over cells (INVARIANTS C10).
     pub host: String,
     /// The hypervisor's name.

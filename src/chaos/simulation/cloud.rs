@@ -8,7 +8,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::SimulationError;
-use super::door::Door;
+use super::api_client::ApiClient;
 use super::driver::watched;
 use super::trace::Trace;
 use super::users::Reach;
@@ -110,17 +110,10 @@ impl Setting<'_> {
     /// Starts the controllers, and waits until each available host takes requests.
     pub async fn begin(&self) -> Result<Reach, SimulationError> {
         let Assembled { tree, wiring, .. } = launch::assemble(self.cloud, self.parts(), Some(self.seams.clone())).await?;
-        let door = Door::InProcess(InProcess::new(wiring).await);
+        let api = ApiClient::InProcess(InProcess::new(wiring).await);
         let hosts = self.scenario.topology.hosts();
         until_hosts_are_up(&tree, &hosts).await;
-        Ok(Reach {
-            tree,
-            door,
-            trace: self.trace.clone(),
-            image: self.image,
-            wanted: self.scenario.workload.servers,
-            hosts: Rc::new(hosts),
-        })
+        Ok(Reach { tree, api, trace: self.trace.clone(), image: self.image, wanted: self.scenario.workload.servers, hosts: Rc::new(hosts) })
     }
 }
 

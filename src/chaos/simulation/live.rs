@@ -13,8 +13,8 @@ use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 use uuid::Uuid;
 
+use super::api_client::ApiClient;
 use super::cloud::{self, Setting};
-use super::door::Door;
 use super::findings::{self, End};
 use super::run::{Life, Run};
 use super::trace::Trace;
@@ -102,7 +102,7 @@ impl Live {
         let scenario = &self.run.scenario;
         let reach = Reach {
             tree: process.tree.clone(),
-            door: Door::at(process.address),
+            api: ApiClient::at(process.address),
             trace: self.run.trace.clone(),
             image: process.image,
             wanted: scenario.workload.servers,

@@ -3,8 +3,8 @@
 //! that always hold are checked during the run; after the last fault the cloud must become quiet with a clean audit. `live` runs in real
 //! time, on files and over HTTP: it does not replay, and checks the databases only at the end.
 
+mod api_client;
 mod cloud;
-mod door;
 mod driver;
 mod findings;
 pub mod live;

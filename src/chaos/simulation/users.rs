@@ -11,7 +11,7 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::door::Door;
+use super::api_client::ApiClient;
 use super::trace::Trace;
 use super::travellers::Traveller;
 use super::watch::Watch;
@@ -65,7 +65,7 @@ pub struct Users {
 #[derive(Clone)]
 pub struct Reach {
     pub tree: Tree,
-    pub door: Door,
+    pub api: ApiClient,
     pub trace: Trace,
     pub image: Uuid,
     /// The number of servers that users try to have at once.
@@ -156,7 +156,7 @@ impl Reach {
     /// Sends a request and waits for the answer. Status 0 means no answer.
     pub async fn ask(&self, users: &Users, what: &str, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         self.trace.note(format!("user   {what}"));
-        let answer = tokio::time::timeout(PATIENCE, self.door.send(method, path, VERSION, body)).await;
+        let answer = tokio::time::timeout(PATIENCE, self.api.send(method, path, VERSION, body)).await;
         let (status, body) = answer.unwrap_or((0, Value::Null));
         let reason = if status >= 400 { body.as_object().and_then(|form| form.values().next()) } else { None };
         let reason = reason.and_then(|reason| reason["message"].as_str()).unwrap_or_default();

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::tests::{ADMIN, DEMO, door, get, id, send};
-use crate::http::door::Door;
+use super::tests::{ADMIN, DEMO, api, get, id, send};
+use crate::http::test_api::TestApi;
 
 /// Makes a shared network of the administrator's with a subnet, and returns both ids.
-async fn shared_network(door: &Door) -> (String, String) {
-    let network = id(&send(door, "POST", ADMIN, "networks", json!({"network": {"shared": true}})).await.expect(201)["network"]);
+async fn shared_network(api: &TestApi) -> (String, String) {
+    let network = id(&send(api, "POST", ADMIN, "networks", json!({"network": {"shared": true}})).await.expect(201)["network"]);
     let subnet = json!({"subnet": {"network_id": network, "cidr": "10.1.0.0/24"}});
-    let subnet = id(&send(door, "POST", ADMIN, "subnets", subnet).await.expect(201)["subnet"]);
+    let subnet = id(&send(api, "POST", ADMIN, "subnets", subnet).await.expect(201)["subnet"]);
     (network, subnet)
 }
 
@@ -21,27 +21,27 @@ fn body(name: &str, base: &Value, attributes: &Value) -> Value {
 }
 
 /// Checks that each of `wrong` is refused with 400 and the attribute's name, at creation and at change.
-async fn refuses(door: &Door, (collection, name): (&str, &str), base: Value, wrong: &[Value]) {
-    let sound = send(door, "POST", ADMIN, collection, json!({ name: base })).await.expect(201);
+async fn refuses(api: &TestApi, (collection, name): (&str, &str), base: Value, wrong: &[Value]) {
+    let sound = send(api, "POST", ADMIN, collection, json!({ name: base })).await.expect(201);
     let path = format!("{collection}/{}", id(&sound[name]));
-    let before = get(door, ADMIN, &path).await.expect(200);
+    let before = get(api, ADMIN, &path).await.expect(200);
     for attributes in wrong {
         let attribute = attributes.as_object().unwrap().keys().next().unwrap();
-        let made = send(door, "POST", ADMIN, collection, body(name, &base, attributes)).await;
+        let made = send(api, "POST", ADMIN, collection, body(name, &base, attributes)).await;
         assert_eq!(made.status, 400, "{attributes}: {}", made.body);
         let message = made.body["NeutronError"]["message"].as_str().unwrap();
         assert!(message.contains(attribute.as_str()) && message.len() < 400, "{attribute}: {message}");
         if collection != "security-group-rules" {
-            let changed = send(door, "PUT", ADMIN, &path, json!({ name: attributes })).await;
+            let changed = send(api, "PUT", ADMIN, &path, json!({ name: attributes })).await;
             assert_eq!(changed.status, 400, "{attributes}: {}", changed.body);
         }
     }
-    assert_eq!(get(door, ADMIN, &path).await.expect(200), before);
+    assert_eq!(get(api, ADMIN, &path).await.expect(200), before);
 }
 
 #[actix_web::test]
 async fn networks_and_subnets_refuse_values_that_make_no_sense() {
-    let door = door();
+    let api = api();
     let long = "x".repeat(256);
     let tags: Vec<String> = (0..51).map(|n| n.to_string()).collect();
     let wrong = [
@@ -67,9 +67,9 @@ async fn networks_and_subnets_refuse_values_that_make_no_sense() {
         json!({"colour": "red"}),
         json!({"id": "00000000-0000-0000-0000-000000000001"}),
     ];
-    refuses(&door, ("networks", "network"), json!({"name": "n"}), &wrong).await;
+    refuses(&api, ("networks", "network"), json!({"name": "n"}), &wrong).await;
     let fine = json!({"network": {"name": "x".repeat(255), "mtu": 0, "shared": "true", "tags": ["a", "b"]}});
-    let fine = send(&door, "POST", ADMIN, "networks", fine).await.expect(201);
+    let fine = send(&api, "POST", ADMIN, "networks", fine).await.expect(201);
     assert_eq!((&fine["network"]["mtu"], &fine["network"]["shared"]), (&json!(1450), &json!(true)));
 
     let network = id(&fine["network"]);
@@ -98,13 +98,13 @@ async fn networks_and_subnets_refuse_values_that_make_no_sense() {
         json!({"enable_dhcp": "perhaps"}),
         json!({"ipv6_ra_mode": "slaac"}),
     ];
-    refuses(&door, ("subnets", "subnet"), base, &wrong).await;
+    refuses(&api, ("subnets", "subnet"), base, &wrong).await;
 }
 
 #[actix_web::test]
 async fn ports_and_bindings_refuse_values_that_make_no_sense() {
-    let door = door();
-    let (network, subnet) = shared_network(&door).await;
+    let api = api();
+    let (network, subnet) = shared_network(&api).await;
     let pair = |pair: Value| json!({"allowed_address_pairs": [pair]});
     let option = |option: Value| json!({"extra_dhcp_opts": [option]});
     let groups: Vec<String> = (0..101).map(|n| uuid::Uuid::from_u128(n).to_string()).collect();
@@ -149,28 +149,28 @@ async fn ports_and_bindings_refuse_values_that_make_no_sense() {
         json!({"device_owner": 7}),
         json!({"port_security_enabled": "perhaps"}),
     ];
-    refuses(&door, ("ports", "port"), json!({"network_id": network}), &wrong).await;
+    refuses(&api, ("ports", "port"), json!({"network_id": network}), &wrong).await;
     let six = json!({"port": {"network_id": network, "fixed_ips": addresses}});
-    let refused = send(&door, "POST", ADMIN, "ports", six).await.expect(400);
+    let refused = send(&api, "POST", ADMIN, "ports", six).await.expect(400);
     assert!(refused["NeutronError"]["message"].as_str().unwrap().contains("maximum amount of fixed ips"), "{refused}");
     let five = json!({"port": {"network_id": network, "fixed_ips": addresses[..5]}});
-    let port = send(&door, "POST", ADMIN, "ports", five).await.expect(201)["port"].clone();
+    let port = send(&api, "POST", ADMIN, "ports", five).await.expect(201)["port"].clone();
     assert_eq!(port["fixed_ips"].as_array().unwrap().len(), 5);
     let bindings = format!("ports/{}/bindings", id(&port));
     for wrong in [json!({}), json!({"host": ""}), json!({"host": "h", "profile": []}), json!({"host": "h", "vnic_type": "warp"})] {
-        send(&door, "POST", ADMIN, &bindings, json!({"binding": wrong})).await.expect(400);
+        send(&api, "POST", ADMIN, &bindings, json!({"binding": wrong})).await.expect(400);
     }
-    send(&door, "POST", ADMIN, &bindings, json!({"binding": {"host": "h"}})).await.expect(201);
-    send(&door, "PUT", ADMIN, &format!("{bindings}/h"), json!({"binding": {"host": "i"}})).await.expect(400);
+    send(&api, "POST", ADMIN, &bindings, json!({"binding": {"host": "h"}})).await.expect(201);
+    send(&api, "PUT", ADMIN, &format!("{bindings}/h"), json!({"binding": {"host": "i"}})).await.expect(400);
 }
 
 #[actix_web::test]
 async fn rules_of_security_groups_go_together() {
-    let door = door();
+    let api = api();
     let group = json!({"security_group": {"name": "web"}});
-    let group = id(&send(&door, "POST", ADMIN, "security-groups", group).await.expect(201)["security_group"]);
+    let group = id(&send(&api, "POST", ADMIN, "security-groups", group).await.expect(201)["security_group"]);
     let base = json!({"security_group_id": group, "direction": "ingress"});
-    let rule = |more: Value| send(&door, "POST", ADMIN, "security-group-rules", body("security_group_rule", &base, &more));
+    let rule = |more: Value| send(&api, "POST", ADMIN, "security-group-rules", body("security_group_rule", &base, &more));
     let ports = |protocol: &str, low: Value, high: Value| json!({"protocol": protocol, "port_range_min": low, "port_range_max": high});
     let wrong = [
         json!({"direction": "sideways"}),
@@ -204,7 +204,7 @@ async fn rules_of_security_groups_go_together() {
         let answer = rule(more.clone()).await;
         assert_eq!(answer.status, 400, "{more}: {}", answer.body);
     }
-    let before = get(&door, ADMIN, &format!("security-groups/{group}")).await.expect(200);
+    let before = get(&api, ADMIN, &format!("security-groups/{group}")).await.expect(200);
     assert_eq!(before["security_group"]["security_group_rules"].as_array().unwrap().len(), 2, "only what a new group has");
     let fine = [
         (json!({"protocol": "ANY"}), Value::Null),
@@ -217,16 +217,16 @@ async fn rules_of_security_groups_go_together() {
     for (more, protocol) in fine {
         assert_eq!(rule(more).await.expect(201)["security_group_rule"]["protocol"], protocol);
     }
-    send(&door, "POST", ADMIN, "security-groups", json!({"security_group": {"name": "Default"}})).await.expect(409);
-    send(&door, "PUT", ADMIN, &format!("security-groups/{group}"), json!({"security_group": {"name": "default"}})).await.expect(409);
+    send(&api, "POST", ADMIN, "security-groups", json!({"security_group": {"name": "Default"}})).await.expect(409);
+    send(&api, "PUT", ADMIN, &format!("security-groups/{group}"), json!({"security_group": {"name": "default"}})).await.expect(409);
 }
 
 #[actix_web::test]
 async fn on_a_shared_network_only_its_owner_decides_of_addresses() {
-    let door = door();
-    let (network, subnet) = shared_network(&door).await;
+    let api = api();
+    let (network, subnet) = shared_network(&api).await;
     let plain = json!({"network_id": network, "fixed_ips": [{"subnet_id": subnet}], "device_owner": "compute:nova"});
-    let port = id(&send(&door, "POST", DEMO, "ports", json!({"port": plain})).await.expect(201)["port"]);
+    let port = id(&send(&api, "POST", DEMO, "ports", json!({"port": plain})).await.expect(201)["port"]);
     let owners = [
         ("mac_address", json!({"mac_address": "fa:16:3e:00:00:01"})),
         ("fixed_ips", json!({"fixed_ips": [{"ip_address": "10.1.0.77"}]})),
@@ -236,44 +236,44 @@ async fn on_a_shared_network_only_its_owner_decides_of_addresses() {
         ("device_owner", json!({"device_owner": "network:dhcp"})),
     ];
     let path = format!("ports/{port}");
-    let before = get(&door, DEMO, &path).await.expect(200);
+    let before = get(&api, DEMO, &path).await.expect(200);
     for (name, attributes) in &owners {
         let base = json!({"network_id": network});
         for answer in [
-            send(&door, "POST", DEMO, "ports", body("port", &base, attributes)).await,
-            send(&door, "PUT", DEMO, &path, json!({"port": attributes})).await,
+            send(&api, "POST", DEMO, "ports", body("port", &base, attributes)).await,
+            send(&api, "PUT", DEMO, &path, json!({"port": attributes})).await,
         ] {
             let message = answer.expect(403)["NeutronError"]["message"].as_str().unwrap().to_owned();
             assert!(message.contains(name) && message.ends_with("is disallowed by policy"), "{message}");
         }
     }
-    assert_eq!(get(&door, DEMO, &path).await.expect(200), before);
-    send(&door, "PUT", DEMO, &path, json!({"port": {"name": "mine", "device_owner": "compute:here"}})).await.expect(200);
+    assert_eq!(get(&api, DEMO, &path).await.expect(200), before);
+    send(&api, "PUT", DEMO, &path, json!({"port": {"name": "mine", "device_owner": "compute:here"}})).await.expect(200);
 
     // All of it is allowed on the caller's own network; a new MAC address also needs the role manager.
-    let own = id(&send(&door, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201)["network"]);
-    send(&door, "POST", DEMO, "subnets", json!({"subnet": {"network_id": own, "cidr": "10.1.0.0/24"}})).await.expect(201);
+    let own = id(&send(&api, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201)["network"]);
+    send(&api, "POST", DEMO, "subnets", json!({"subnet": {"network_id": own, "cidr": "10.1.0.0/24"}})).await.expect(201);
     let base = json!({"network_id": own});
     for (name, attributes) in owners.iter().filter(|(_, attributes)| attributes["fixed_ips"][0].get("subnet_id").is_none()) {
-        let made = send(&door, "POST", DEMO, "ports", body("port", &base, attributes)).await.expect(201)["port"].clone();
+        let made = send(&api, "POST", DEMO, "ports", body("port", &base, attributes)).await.expect(201)["port"].clone();
         if *name != "mac_address" {
-            send(&door, "PUT", DEMO, &format!("ports/{}", id(&made)), json!({"port": attributes})).await.expect(200);
+            send(&api, "PUT", DEMO, &format!("ports/{}", id(&made)), json!({"port": attributes})).await.expect(200);
         }
     }
     let mac = json!({"port": {"mac_address": "fa:16:3e:00:00:02"}});
-    let made = format!("ports/{}", id(&send(&door, "POST", DEMO, "ports", json!({"port": base})).await.expect(201)["port"]));
-    send(&door, "PUT", DEMO, &made, mac.clone()).await.expect(403);
-    send(&door, "PUT", "demo:manager", &made, mac).await.expect(200);
+    let made = format!("ports/{}", id(&send(&api, "POST", DEMO, "ports", json!({"port": base})).await.expect(201)["port"]));
+    send(&api, "PUT", DEMO, &made, mac.clone()).await.expect(403);
+    send(&api, "PUT", "demo:manager", &made, mac).await.expect(200);
     // The network is visible, but neither the caller's own nor shared.
-    let external = id(&send(&door, "POST", ADMIN, "networks", json!({"network": {"router:external": true}})).await.expect(201)["network"]);
-    get(&door, DEMO, &format!("networks/{external}")).await.expect(200);
-    send(&door, "POST", DEMO, "ports", json!({"port": {"network_id": external}})).await.expect(403);
+    let external = id(&send(&api, "POST", ADMIN, "networks", json!({"network": {"router:external": true}})).await.expect(201)["network"]);
+    get(&api, DEMO, &format!("networks/{external}")).await.expect(200);
+    send(&api, "POST", DEMO, "ports", json!({"port": {"network_id": external}})).await.expect(403);
 }
 
 #[actix_web::test]
 async fn reading_asks_for_reader_and_writing_for_member() {
-    let door = door();
-    let (network, _) = shared_network(&door).await;
+    let api = api();
+    let (network, _) = shared_network(&api).await;
     let path = format!("networks/{network}");
     let mut paths: Vec<String> =
         ["networks", "subnets", "ports", "security-groups", "security-group-rules", "qos/policies", "qos/rule-types"]
@@ -283,116 +283,116 @@ async fn reading_asks_for_reader_and_writing_for_member() {
             .collect();
     paths.extend([path.clone(), format!("{path}/tags")]);
     for path in &paths {
-        get(&door, "demo:custom", path).await.expect(403);
-        get(&door, "demo:service", path).await.expect(403);
-        get(&door, "demo:reader", path).await.expect(200);
+        get(&api, "demo:custom", path).await.expect(403);
+        get(&api, "demo:service", path).await.expect(403);
+        get(&api, "demo:reader", path).await.expect(200);
     }
     for role in ["custom", "service", "reader"] {
         let token = format!("demo:{role}");
-        send(&door, "POST", &token, "networks", json!({"network": {}})).await.expect(403);
-        send(&door, "PUT", &token, &path, json!({"network": {"name": "mine"}})).await.expect(403);
-        send(&door, "PUT", &token, "quotas/demo", json!({"quota": {"port": 1000}})).await.expect(403);
+        send(&api, "POST", &token, "networks", json!({"network": {}})).await.expect(403);
+        send(&api, "PUT", &token, &path, json!({"network": {"name": "mine"}})).await.expect(403);
+        send(&api, "PUT", &token, "quotas/demo", json!({"quota": {"port": 1000}})).await.expect(403);
     }
 }
 
 #[actix_web::test]
 async fn quotas_are_set_hold_and_are_shown() {
-    let door = door();
-    let quota = get(&door, DEMO, "quotas/demo").await.expect(200)["quota"].clone();
+    let api = api();
+    let quota = get(&api, DEMO, "quotas/demo").await.expect(200)["quota"].clone();
     let usual = json!({
         "network": 100, "subnet": 100, "port": 500, "security_group": 10, "security_group_rule": 100,
         "router": 10, "floatingip": 50, "rbac_policy": 10, "subnetpool": -1,
     });
     assert_eq!(quota, usual);
-    assert_eq!(get(&door, ADMIN, "quotas").await.expect(200), json!({"quotas": []}));
-    get(&door, DEMO, "quotas").await.expect(403);
-    send(&door, "PUT", DEMO, "quotas/demo", json!({"quota": {"port": 1000}})).await.expect(403);
+    assert_eq!(get(&api, ADMIN, "quotas").await.expect(200), json!({"quotas": []}));
+    get(&api, DEMO, "quotas").await.expect(403);
+    send(&api, "PUT", DEMO, "quotas/demo", json!({"quota": {"port": 1000}})).await.expect(403);
     for wrong in
         [json!({"port": -2}), json!({"port": "many"}), json!({"port": 2_147_483_648_u64}), json!({"colour": 1}), json!({"port": null})]
     {
-        send(&door, "PUT", ADMIN, "quotas/demo", json!({"quota": wrong})).await.expect(400);
+        send(&api, "PUT", ADMIN, "quotas/demo", json!({"quota": wrong})).await.expect(400);
     }
     let wanted = json!({"quota": {"network": 2, "subnet": "1", "port": 1, "security_group": 2, "security_group_rule": 9}});
-    assert_eq!(send(&door, "PUT", ADMIN, "quotas/demo", wanted).await.expect(200)["quota"]["subnet"], 1);
+    assert_eq!(send(&api, "PUT", ADMIN, "quotas/demo", wanted).await.expect(200)["quota"]["subnet"], 1);
 
-    let over = |answer: crate::http::door::Answer, resource: &str| {
+    let over = |answer: crate::http::test_api::Answer, resource: &str| {
         let refused = answer.expect(409)["NeutronError"].clone();
         assert_eq!(
             (&refused["type"], &refused["message"]),
             (&json!("OverQuota"), &json!(format!("Quota exceeded for resources: ['{resource}'].")))
         );
     };
-    let network = id(&send(&door, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201)["network"]);
-    send(&door, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201);
-    over(send(&door, "POST", DEMO, "networks", json!({"network": {}})).await, "network");
+    let network = id(&send(&api, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201)["network"]);
+    send(&api, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201);
+    over(send(&api, "POST", DEMO, "networks", json!({"network": {}})).await, "network");
     // Networks that an administrator makes for the project count for the project.
-    over(send(&door, "POST", ADMIN, "networks", json!({"network": {"project_id": "demo"}})).await, "network");
-    send(&door, "POST", ADMIN, "networks", json!({"network": {}})).await.expect(201);
+    over(send(&api, "POST", ADMIN, "networks", json!({"network": {"project_id": "demo"}})).await, "network");
+    send(&api, "POST", ADMIN, "networks", json!({"network": {}})).await.expect(201);
     let subnet = |n: u8| json!({"subnet": {"network_id": network, "cidr": format!("10.{n}.0.0/24")}});
-    send(&door, "POST", DEMO, "subnets", subnet(1)).await.expect(201);
-    over(send(&door, "POST", DEMO, "subnets", subnet(2)).await, "subnet");
+    send(&api, "POST", DEMO, "subnets", subnet(1)).await.expect(201);
+    over(send(&api, "POST", DEMO, "subnets", subnet(2)).await, "subnet");
     let port = json!({"port": {"network_id": network}});
-    let made = id(&send(&door, "POST", DEMO, "ports", port.clone()).await.expect(201)["port"]);
-    over(send(&door, "POST", DEMO, "ports", port.clone()).await, "port");
-    door.call("DELETE", &format!("/network/v2.0/ports/{made}"), DEMO, None, None).await.expect(204);
-    send(&door, "POST", DEMO, "ports", port).await.expect(201);
+    let made = id(&send(&api, "POST", DEMO, "ports", port.clone()).await.expect(201)["port"]);
+    over(send(&api, "POST", DEMO, "ports", port.clone()).await, "port");
+    api.call("DELETE", &format!("/network/v2.0/ports/{made}"), DEMO, None, None).await.expect(204);
+    send(&api, "POST", DEMO, "ports", port).await.expect(201);
     // The default group has 4 rules, and each other group has 2.
     let group = |name: &str| json!({"security_group": {"name": name}});
-    let web = id(&send(&door, "POST", DEMO, "security-groups", group("web")).await.expect(201)["security_group"]);
-    over(send(&door, "POST", DEMO, "security-groups", group("db")).await, "security_group");
+    let web = id(&send(&api, "POST", DEMO, "security-groups", group("web")).await.expect(201)["security_group"]);
+    over(send(&api, "POST", DEMO, "security-groups", group("db")).await, "security_group");
     let rule = |port: u16| json!({"security_group_rule": {"security_group_id": web, "direction": "ingress", "protocol": "tcp", "port_range_min": port, "port_range_max": port}});
     for port in [80, 81, 82] {
-        send(&door, "POST", DEMO, "security-group-rules", rule(port)).await.expect(201);
+        send(&api, "POST", DEMO, "security-group-rules", rule(port)).await.expect(201);
     }
-    over(send(&door, "POST", DEMO, "security-group-rules", rule(83)).await, "security_group_rule");
+    over(send(&api, "POST", DEMO, "security-group-rules", rule(83)).await, "security_group_rule");
 
-    let details = get(&door, DEMO, "quotas/demo/details").await.expect(200)["quota"].clone();
+    let details = get(&api, DEMO, "quotas/demo/details").await.expect(200)["quota"].clone();
     assert_eq!(
         (&details["port"], &details["router"]),
         (&json!({"limit": 1, "used": 1, "reserved": 0}), &json!({"limit": 10, "used": 0, "reserved": 0}))
     );
     assert_eq!(details["security_group_rule"], json!({"limit": 9, "used": 9, "reserved": 0}));
-    let below = send(&door, "PUT", ADMIN, "quotas/demo", json!({"quota": {"network": 1}})).await.expect(400);
+    let below = send(&api, "PUT", ADMIN, "quotas/demo", json!({"quota": {"network": 1}})).await.expect(400);
     assert!(below["NeutronError"]["message"].as_str().unwrap().contains("already used 2"), "{below}");
-    send(&door, "PUT", ADMIN, "quotas/demo", json!({"quota": {"network": 1, "force": true}})).await.expect(200);
-    let listed = get(&door, ADMIN, "quotas").await.expect(200)["quotas"].clone();
+    send(&api, "PUT", ADMIN, "quotas/demo", json!({"quota": {"network": 1, "force": true}})).await.expect(200);
+    let listed = get(&api, ADMIN, "quotas").await.expect(200)["quotas"].clone();
     assert_eq!((&listed[0]["project_id"], &listed[0]["network"], &listed[0]["router"]), (&json!("demo"), &json!(1), &json!(10)));
-    assert_eq!(get(&door, DEMO, "quotas/demo/default").await.expect(200)["quota"], usual);
-    door.call("DELETE", "/network/v2.0/quotas/demo", ADMIN, None, None).await.expect(204);
-    assert_eq!(get(&door, DEMO, "quotas/demo").await.expect(200)["quota"], usual);
+    assert_eq!(get(&api, DEMO, "quotas/demo/default").await.expect(200)["quota"], usual);
+    api.call("DELETE", "/network/v2.0/quotas/demo", ADMIN, None, None).await.expect(204);
+    assert_eq!(get(&api, DEMO, "quotas/demo").await.expect(200)["quota"], usual);
 }
 
 #[actix_web::test]
 async fn tags_are_bounded_and_may_hold_any_character() {
-    let door = door();
-    let network = id(&send(&door, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201)["network"]);
+    let api = api();
+    let network = id(&send(&api, "POST", DEMO, "networks", json!({"network": {}})).await.expect(201)["network"]);
     let path = format!("networks/{network}/tags");
     let numbers = |count: usize| json!({"tags": (0..count).map(|n| n.to_string()).collect::<Vec<_>>()});
     // As many tags as fit into a body: duplicates are found in one pass.
     for wrong in [numbers(12_000), numbers(51), json!({"tags": ["a", "a"]}), json!({"tags": ["x".repeat(61)]}), json!({"tags": [7]})] {
-        send(&door, "PUT", DEMO, &path, wrong).await.expect(400);
+        send(&api, "PUT", DEMO, &path, wrong).await.expect(400);
     }
-    assert_eq!(get(&door, DEMO, &path).await.expect(200), json!({"tags": []}));
-    send(&door, "PUT", DEMO, &path, numbers(49)).await.expect(200);
+    assert_eq!(get(&api, DEMO, &path).await.expect(200), json!({"tags": []}));
+    send(&api, "PUT", DEMO, &path, numbers(49)).await.expect(200);
     for tag in ["caf%C3%A9", "caf%C3%A9"] {
-        door.call("PUT", &format!("/network/v2.0/{path}/{tag}"), DEMO, None, None).await.expect(201);
+        api.call("PUT", &format!("/network/v2.0/{path}/{tag}"), DEMO, None, None).await.expect(201);
     }
-    get(&door, DEMO, &format!("{path}/caf%C3%A9")).await.expect(204);
-    door.call("PUT", &format!("/network/v2.0/{path}/more"), DEMO, None, None).await.expect(400);
-    assert_eq!(get(&door, DEMO, &path).await.expect(200)["tags"].as_array().unwrap().len(), 50);
+    get(&api, DEMO, &format!("{path}/caf%C3%A9")).await.expect(204);
+    api.call("PUT", &format!("/network/v2.0/{path}/more"), DEMO, None, None).await.expect(400);
+    assert_eq!(get(&api, DEMO, &path).await.expect(200)["tags"].as_array().unwrap().len(), 50);
 }
 
 #[actix_web::test]
 async fn filters_refuse_values_that_nothing_can_have() {
-    let door = door();
-    let (network, _) = shared_network(&door).await;
+    let api = api();
+    let (network, _) = shared_network(&api).await;
     for wrong in ["admin_state_up=maybe", "mtu=big", "shared=", "sort_key=name&sort_dir=up", "limit=-1"] {
-        get(&door, ADMIN, &format!("networks?{wrong}")).await.expect(400);
+        get(&api, ADMIN, &format!("networks?{wrong}")).await.expect(400);
     }
     let keys = "&sort_key=name".repeat(33);
-    get(&door, ADMIN, &format!("networks?{keys}")).await.expect(400);
+    get(&api, ADMIN, &format!("networks?{keys}")).await.expect(400);
     let addresses: String = (0..101).map(|n| format!("&fixed_ips=ip_address%3D10.0.0.{n}")).collect();
-    get(&door, ADMIN, &format!("ports?{addresses}")).await.expect(400);
-    let found = get(&door, ADMIN, "networks?admin_state_up=True&mtu=1450&mtu=1500&shared=1&status=ACTIVE").await.expect(200);
+    get(&api, ADMIN, &format!("ports?{addresses}")).await.expect(400);
+    let found = get(&api, ADMIN, "networks?admin_state_up=True&mtu=1450&mtu=1500&shared=1&status=ACTIVE").await.expect(200);
     assert_eq!(found["networks"][0]["id"], network.as_str());
 }

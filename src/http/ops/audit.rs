@@ -25,14 +25,14 @@ const PACE: Duration = Duration::from_secs(1);
 const EVENTS: &str = "text/event-stream";
 
 #[derive(Deserialize)]
-pub struct Asked {
+pub struct AuditQuery {
     #[serde(default)]
     deep: bool,
 }
 
 pub async fn show(
     request: HttpRequest,
-    asked: web::Query<Asked>,
+    asked: web::Query<AuditQuery>,
     caller: Caller,
     catalog: Shared<Catalog>,
     operators: Shared<Operators>,

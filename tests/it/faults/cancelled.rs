@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::plan::FOR_EVER;
-use super::scenario::{self, Asked, Begun};
+use super::scenario::{self, ApiCall, Begun};
 use super::{CASES_OF_A_CLOUD, Run, in_part};
 use crate::cloud::PATIENCE;
 use crate::databases;
@@ -205,7 +205,7 @@ impl Run {
 
     /// Requests the operation, and the delete while the step runs; both are accepted.
     async fn deleted_meanwhile(&self, begun: &Begun, armed: &Armed) -> Result<Uuid, String> {
-        let Asked { method, path, body } = (self.scenario.ask)(&self.cloud, begun);
+        let ApiCall { method, path, body } = (self.scenario.ask)(&self.cloud, begun);
         let deleting = async {
             let met = tokio::time::timeout(PATIENCE, armed.met.acquire()).await;
             met.map_err(|_| "the saga never came to this step")?.expect("it is never closed").forget();

@@ -30,7 +30,7 @@ use cellshift::saga::tables;
 use crate::cloud::{Cloud, PATIENCE, difference};
 use crate::databases;
 use plan::{Armed, Case, End};
-use scenario::{Asked, Beginning, Begun, Scenario};
+use scenario::{ApiCall, Beginning, Begun, Scenario};
 use view::{View, gist};
 
 /// The environment variable that selects a part of the cases: `1/4` is every fourth, from the first.
@@ -126,7 +126,7 @@ impl Run {
     }
 
     /// Sends a request and waits for its operation's end. Returns the server.
-    async fn perform(&self, Asked { method, path, body }: Asked, begun: &Begun) -> Uuid {
+    async fn perform(&self, ApiCall { method, path, body }: ApiCall, begun: &Begun) -> Uuid {
         let (status, body) = self.cloud.send(method, &path, body).await;
         assert!(status < 300, "{status}: {body}");
         let server = self.server(begun).await.expect("a saga has begun");
@@ -226,7 +226,7 @@ impl Run {
 
     /// Sends the request and checks its answer. A process that must stop is stopped meanwhile and started again.
     async fn ask(&mut self, case: &Case, begun: &Begun, armed: &Armed) -> Result<(), String> {
-        let Asked { method, path, body } = (self.scenario.ask)(&self.cloud, begun);
+        let ApiCall { method, path, body } = (self.scenario.ask)(&self.cloud, begun);
         let asking = self.cloud.try_send(method, &path, body);
         let stops = case.stops();
         let Some((first, others)) = stops.split_first() else {

@@ -25,7 +25,7 @@ pub enum Beginning {
 }
 
 /// A request for the operation.
-pub struct Asked {
+pub struct ApiCall {
     pub method: &'static str,
     pub path: String,
     pub body: Option<Value>,
@@ -46,9 +46,9 @@ pub struct Scenario {
     pub saga: &'static str,
     pub name: &'static str,
     pub beginning: Beginning,
-    pub ask: fn(&Cloud, &Begun) -> Asked,
+    pub ask: fn(&Cloud, &Begun) -> ApiCall,
     /// The request that brings a server back to the beginning state after the operation. None if there is no way back or none is needed.
-    pub back: Option<fn(&Cloud, &Begun) -> Asked>,
+    pub back: Option<fn(&Cloud, &Begun) -> ApiCall>,
 }
 
 macro_rules! action {
@@ -57,12 +57,12 @@ macro_rules! action {
     };
 }
 
-const fn one_way(saga: &'static str, name: &'static str, beginning: Beginning, ask: fn(&Cloud, &Begun) -> Asked) -> Scenario {
+const fn one_way(saga: &'static str, name: &'static str, beginning: Beginning, ask: fn(&Cloud, &Begun) -> ApiCall) -> Scenario {
     Scenario { saga, name, beginning, ask, back: None }
 }
 
 impl Scenario {
-    const fn and_back(self, back: fn(&Cloud, &Begun) -> Asked) -> Scenario {
+    const fn and_back(self, back: fn(&Cloud, &Begun) -> ApiCall) -> Scenario {
         Scenario { back: Some(back), ..self }
     }
 }
@@ -89,34 +89,34 @@ pub const ALL: &[Scenario] = &[
     one_way("detach_volume", "detach_volume", Beginning::WithSecondVolume, detach).and_back(attach),
 ];
 
-const WITHIN: fn(&Cloud, &Begun) -> Asked = action!({"resize": {"flavorRef": "gen1.large"}});
-const ACROSS: fn(&Cloud, &Begun) -> Asked = action!({"resize": {"flavorRef": "gen2.large"}});
-const REVERT: fn(&Cloud, &Begun) -> Asked = action!({"revertResize": null});
+const WITHIN: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen1.large"}});
+const ACROSS: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen2.large"}});
+const REVERT: fn(&Cloud, &Begun) -> ApiCall = action!({"revertResize": null});
 
-fn rebuild(cloud: &Cloud, begun: &Begun) -> Asked {
+fn rebuild(cloud: &Cloud, begun: &Begun) -> ApiCall {
     act(begun, json!({"rebuild": {"imageRef": cloud.image()}}))
 }
 
-fn create(cloud: &Cloud, _: &Begun) -> Asked {
-    Asked { method: "POST", path: "/compute/v2.1/servers".to_owned(), body: Some(cloud.new_server()) }
+fn create(cloud: &Cloud, _: &Begun) -> ApiCall {
+    ApiCall { method: "POST", path: "/compute/v2.1/servers".to_owned(), body: Some(cloud.new_server()) }
 }
 
-fn act(begun: &Begun, action: Value) -> Asked {
-    Asked { method: "POST", path: format!("/compute/v2.1/servers/{}/action", begun.server), body: Some(action) }
+fn act(begun: &Begun, action: Value) -> ApiCall {
+    ApiCall { method: "POST", path: format!("/compute/v2.1/servers/{}/action", begun.server), body: Some(action) }
 }
 
-fn delete(_: &Cloud, begun: &Begun) -> Asked {
-    Asked { method: "DELETE", path: format!("/compute/v2.1/servers/{}", begun.server), body: None }
+fn delete(_: &Cloud, begun: &Begun) -> ApiCall {
+    ApiCall { method: "DELETE", path: format!("/compute/v2.1/servers/{}", begun.server), body: None }
 }
 
-fn attach(_: &Cloud, begun: &Begun) -> Asked {
+fn attach(_: &Cloud, begun: &Begun) -> ApiCall {
     let body = json!({"volumeAttachment": {"volumeId": begun.volume}});
-    Asked { method: "POST", path: format!("/compute/v2.1/servers/{}/os-volume_attachments", begun.server), body: Some(body) }
+    ApiCall { method: "POST", path: format!("/compute/v2.1/servers/{}/os-volume_attachments", begun.server), body: Some(body) }
 }
 
-fn detach(_: &Cloud, begun: &Begun) -> Asked {
+fn detach(_: &Cloud, begun: &Begun) -> ApiCall {
     let path = format!("/compute/v2.1/servers/{}/os-volume_attachments/{}", begun.server, begun.volume);
-    Asked { method: "DELETE", path, body: None }
+    ApiCall { method: "DELETE", path, body: None }
 }
 
 /// Makes a server in the beginning state.
@@ -143,7 +143,7 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
         begun.volume = cloud.make_volume().await;
     }
     if beginning == Beginning::WithSecondVolume {
-        let Asked { method, path, body } = attach(cloud, &begun);
+        let ApiCall { method, path, body } = attach(cloud, &begun);
         let (status, body) = cloud.send(method, &path, body).await;
         assert_eq!(status, 200, "{body}");
     }

@@ -41,7 +41,7 @@ async fn list(request: &HttpRequest, api: &ComputeApi, caller: &RequestContext, 
     let word = if details { "detail" } else { "index" };
     api.policy.authorize(&format!("os_compute_api:servers:{word}"), caller, &Target::own(caller))?;
     let query = Query::of(request)?;
-    let asked = Asked { api, caller, version, query: &query, last_known: partial::takes_last_known(request) };
+    let asked = ListRequest { api, caller, version, query: &query, last_known: partial::takes_last_known(request) };
     let page = query.page(api.options.max_limit)?;
     let filter = match asked.filter(word)? {
         Some(filter) => filter,
@@ -86,7 +86,7 @@ impl From<ListError> for ApiError {
 }
 
 /// A requested list.
-struct Asked<'a> {
+struct ListRequest<'a> {
     api: &'a ComputeApi,
     caller: &'a RequestContext,
     version: ApiVersion,
@@ -197,7 +197,7 @@ const IGNORED_SORT_KEYS: &[&str] = &[
 const JOINED: &[&str] =
     &["block_device_mapping", "services", "metadata", "system_metadata", "info_cache", "security_groups", "pci_devices"];
 
-impl Asked<'_> {
+impl ListRequest<'_> {
     /// Builds the filter; none if no server can match.
     fn filter(&self, word: &str) -> Result<Option<InstanceFilter>, ApiError> {
         self.check_names()?;

@@ -20,7 +20,7 @@ use crate::env::Env;
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, GivenUp, Keep, Unplaced};
 use crate::services::stored_bytes::{self, StoredBytes};
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 pub use records::{ImageFilter, NewImage};
 
 const SERVICE: &str = "image";
@@ -211,21 +211,21 @@ impl ImageService for EmbeddedImage {
     }
 }
 
-fn place(unplaced: Unplaced, path: &Path, keep: Keep) -> Result<(), Refusal> {
+fn place(unplaced: Unplaced, path: &Path, keep: Keep) -> Result<(), TransactionError> {
     match keep {
-        Keep::Durably => bytes_on_disk::place(SERVICE, unplaced, path).map_err(Refusal::from),
-        Keep::InPassing => bytes_on_disk::rename(SERVICE, unplaced, path).map_err(Refusal::from),
+        Keep::Durably => bytes_on_disk::place(SERVICE, unplaced, path).map_err(TransactionError::from),
+        Keep::InPassing => bytes_on_disk::rename(SERVICE, unplaced, path).map_err(TransactionError::from),
     }
 }
 
-fn load(conn: &mut Conn, id: Uuid) -> Result<Image, Refusal> {
+fn load(conn: &mut Conn, id: Uuid) -> Result<Image, TransactionError> {
     let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_image(id))?;
     let members = rows::members(conn, &row.id)?;
     Ok(from_row(row, members.into_iter().map(|member| member.member_id).collect())?)
 }
 
 /// Returns the selected images, newest first.
-fn load_list(conn: &mut Conn, query: &ImageQuery) -> Result<Vec<Image>, Refusal> {
+fn load_list(conn: &mut Conn, query: &ImageQuery) -> Result<Vec<Image>, TransactionError> {
     let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for member in rows::all_members(conn)? {
         members.entry(member.image_id).or_default().push(member.member_id);

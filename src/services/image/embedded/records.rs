@@ -10,7 +10,7 @@ use crate::db::services::image::{ImageMember, ImageQuery};
 use crate::domain::context::RequestContext;
 use crate::services::ServiceError;
 use crate::services::image::ImageService;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 /// An image to make for a user.
 #[derive(Clone, Default, Debug)]
@@ -202,7 +202,7 @@ impl EmbeddedImage {
     pub async fn remove_member(&self, caller: &RequestContext, id: Uuid, project: &str) -> Result<(), ServiceError> {
         self.own_image(caller, id).await?;
         let project = project.to_owned();
-        self.write(None, move |conn| rows::remove_member(conn, &id.to_string(), &project).map_err(Refusal::from)).await
+        self.write(None, move |conn| rows::remove_member(conn, &id.to_string(), &project).map_err(TransactionError::from)).await
     }
 }
 

@@ -16,7 +16,7 @@ use crate::db::services::network::subnets as table;
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::TransactionError;
 
 /// The number of addresses after the last assigned one that are tried before all used addresses are read.
 const TRIES: usize = 16;
@@ -32,7 +32,12 @@ pub(super) fn check_count(limits: &Limits, wanted: Option<&[WantedAddress]>) -> 
 }
 
 /// Assigns a port its addresses: the wanted ones or, if the request names none, one per IP version of the network.
-pub(super) fn assign(conn: &mut Conn, port: Uuid, network: Uuid, wanted: Option<&[WantedAddress]>) -> Result<Vec<FixedIp>, Refusal> {
+pub(super) fn assign(
+    conn: &mut Conn,
+    port: Uuid,
+    network: Uuid,
+    wanted: Option<&[WantedAddress]>,
+) -> Result<Vec<FixedIp>, TransactionError> {
     let mut available = Vec::new();
     for row in table::list(conn, Of::These(&[network.to_string()]))? {
         available.push(subnets::record(row)?);
@@ -79,7 +84,7 @@ pub(super) fn mac_address(conn: &mut Conn, port: Uuid) -> Result<String, DbError
     }
 }
 
-fn any(conn: &mut Conn, network: Uuid, available: &[SubnetRecord]) -> Result<Vec<FixedIp>, Refusal> {
+fn any(conn: &mut Conn, network: Uuid, available: &[SubnetRecord]) -> Result<Vec<FixedIp>, TransactionError> {
     let mut chosen = Vec::new();
     for version in [4, 6] {
         let of_version: Vec<&SubnetRecord> = available.iter().filter(|subnet| subnet.ip_version == version).collect();
@@ -99,8 +104,14 @@ fn any(conn: &mut Conn, network: Uuid, available: &[SubnetRecord]) -> Result<Vec
     Ok(chosen)
 }
 
-fn one(conn: &mut Conn, port: Uuid, network: Uuid, available: &[SubnetRecord], wanted: &WantedAddress) -> Result<FixedIp, Refusal> {
-    let invalid = |text: String| Refusal::Service(ServiceError::Invalid(text));
+fn one(
+    conn: &mut Conn,
+    port: Uuid,
+    network: Uuid,
+    available: &[SubnetRecord],
+    wanted: &WantedAddress,
+) -> Result<FixedIp, TransactionError> {
+    let invalid = |text: String| TransactionError::Service(ServiceError::Invalid(text));
     let subnet = wanted.subnet_id.map(|id| {
         let known = available.iter().find(|subnet| subnet.id == id);
         known.ok_or_else(|| invalid(format!("Subnet {id} is not one of network {network}.")))
@@ -132,7 +143,7 @@ fn one(conn: &mut Conn, port: Uuid, network: Uuid, available: &[SubnetRecord], w
 }
 
 /// Returns the next free address after the last assigned one, so that a released address is not reused at once.
-fn next_free(conn: &mut Conn, subnet: &SubnetRecord) -> Result<Option<FixedIp>, Refusal> {
+fn next_free(conn: &mut Conn, subnet: &SubnetRecord) -> Result<Option<FixedIp>, TransactionError> {
     let id = subnet.id.to_string();
     let Some(held) = table::hold(conn, &id)? else { return Ok(None) };
     let block = Cidr::parse(&subnet.cidr).ok_or_else(|| DbError::unreadable("subnets.cidr", &subnet.cidr))?;
@@ -150,7 +161,7 @@ fn next_free(conn: &mut Conn, subnet: &SubnetRecord) -> Result<Option<FixedIp>, 
     let taken: BTreeSet<u128> =
         ports::addresses_of_subnet(conn, &id)?.iter().filter_map(|text| text.parse::<IpAddr>().ok()).map(number).collect();
     let free = pools.iter().find_map(|(start, end)| (*start..=*end).find(|n| !taken.contains(n)));
-    free.map(|n| take(conn, subnet, &block, &pools, n)).transpose().map_err(Refusal::from)
+    free.map(|n| take(conn, subnet, &block, &pools, n)).transpose().map_err(TransactionError::from)
 }
 
 fn take(conn: &mut Conn, subnet: &SubnetRecord, block: &Cidr, pools: &[(u128, u128)], chosen: u128) -> Result<FixedIp, DbError> {

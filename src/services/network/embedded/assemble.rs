@@ -13,13 +13,13 @@ use crate::db::services::network::ports::{self, AddressRow, PortRow};
 use crate::db::services::network::{Of, qos as policies};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
-use crate::services::transaction::Refusal;
+use crate::services::transaction::TransactionError;
 
 /// For more ports than this, their parts are read whole instead of by id.
 const BY_ID_MAX: usize = 500;
 
 /// Returns the port with this id.
-pub(super) fn port(conn: &mut Conn, id: Uuid) -> Result<PortRecord, Refusal> {
+pub(super) fn port(conn: &mut Conn, id: Uuid) -> Result<PortRecord, TransactionError> {
     let row = ports::find(conn, &id.to_string())?.ok_or_else(|| absent("Port", id))?;
     records(conn, vec![row])?.pop().ok_or_else(|| absent("Port", id))
 }

@@ -11,7 +11,7 @@ use crate::db::services::network::bindings::{self as table, ACTIVE, BindingRow, 
 use crate::db::services::network::ports::{self, PortRow};
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 /// The type of virtual interface that hosts of this control plane plug.
 const VIF_TYPE: &str = "ovs";
@@ -77,7 +77,7 @@ impl EmbeddedNetwork {
 }
 
 /// Locks the port's row until the transaction ends, and returns it.
-pub(super) fn hold(conn: &mut Conn, port: Uuid) -> Result<PortRow, Refusal> {
+pub(super) fn hold(conn: &mut Conn, port: Uuid) -> Result<PortRow, TransactionError> {
     ports::hold(conn, &port.to_string())?.ok_or_else(|| absent("Port", port))
 }
 
@@ -126,7 +126,7 @@ pub(super) fn rebind(conn: &mut Conn, port: &PortRow, host: &str) -> Result<(), 
     create(conn, port, host, None, None)
 }
 
-fn one(conn: &mut Conn, port: Uuid, host: &str) -> Result<PortBinding, Refusal> {
+fn one(conn: &mut Conn, port: Uuid, host: &str) -> Result<PortBinding, TransactionError> {
     let row = table::find(conn, &port.to_string(), host)?.ok_or_else(|| absent("Binding", format!("for port {port} on host {host}")))?;
     Ok(assemble::binding(row)?)
 }

@@ -18,7 +18,7 @@ use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 /// The device owner of a server's port. Nova appends the zone, which is not known yet when a port is bound.
 const DEVICE_OWNER: &str = "compute:nova";
@@ -259,7 +259,7 @@ fn is_free_for(row: &PortRow, server: Uuid) -> bool {
     }
 }
 
-fn refuse_other_holder(row: &PortRow, server: Uuid) -> Result<(), Refusal> {
+fn refuse_other_holder(row: &PortRow, server: Uuid) -> Result<(), TransactionError> {
     if is_free_for(row, server) {
         return Ok(());
     }

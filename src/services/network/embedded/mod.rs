@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::db::Db;
 pub use crate::db::services::network::ports::Wanted as PortFilter;
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 pub use quotas::EXCEEDED as QUOTA_EXCEEDED;
 
 use super::limits::Limits;
@@ -78,10 +78,10 @@ impl EmbeddedNetwork {
     }
 }
 
-fn absent(what: &str, id: impl std::fmt::Display) -> Refusal {
+fn absent(what: &str, id: impl std::fmt::Display) -> TransactionError {
     ServiceError::NotFound(format!("{what} {id} could not be found.")).into()
 }
 
-fn in_use(why: String) -> Refusal {
+fn in_use(why: String) -> TransactionError {
     ServiceError::Conflict(why).into()
 }

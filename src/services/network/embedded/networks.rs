@@ -14,7 +14,7 @@ use crate::db::services::network::{Of, ports, subnets};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 const ADMIN_ONLY: &[&str] =
     &["shared", "router:external", "provider:network_type", "provider:physical_network", "provider:segmentation_id"];
@@ -108,18 +108,18 @@ impl EmbeddedNetwork {
 }
 
 /// Returns a network that the caller may use.
-pub(super) fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<NetworkRecord, Refusal> {
+pub(super) fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<NetworkRecord, TransactionError> {
     let rows: Vec<NetworkRow> = table::find(conn, &id.to_string())?.into_iter().collect();
     let network = records(conn, rows, Of::These(&[id.to_string()]))?.pop();
     network.filter(|n| scope.may_see(&n.project_id, n.shared || n.external)).ok_or_else(|| absent("Network", id))
 }
 
 /// Returns the project of a network without a check of rights.
-pub(super) fn owner(conn: &mut Conn, id: Uuid) -> Result<String, Refusal> {
+pub(super) fn owner(conn: &mut Conn, id: Uuid) -> Result<String, TransactionError> {
     Ok(table::find(conn, &id.to_string())?.ok_or_else(|| absent("Network", id))?.project_id)
 }
 
-fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<NetworkRecord, Refusal> {
+fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<NetworkRecord, TransactionError> {
     let network = visible(conn, scope, id)?;
     if scope.may_change(&network.project_id) {
         return Ok(network);

@@ -14,7 +14,7 @@ use crate::db::services::network::bindings::ACTIVE;
 use crate::db::services::network::ports::{self as table, PortRow, Wanted};
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 /// The attributes of a port that a request may set.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -191,7 +191,7 @@ pub(super) fn blank_row(blank: Blank, security_groups: &[Uuid]) -> Result<PortRo
     })
 }
 
-fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<PortRecord, Refusal> {
+fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<PortRecord, TransactionError> {
     let record = assemble::port(conn, id)?;
     if scope.may_see(&record.port.project_id, false) {
         return Ok(record);
@@ -261,7 +261,7 @@ fn write_attributes(row: &mut PortRow, wanted: &Settable, now: DateTime<Utc>) ->
     Ok(())
 }
 
-fn move_addresses(conn: &mut Conn, record: &PortRecord, wanted: Vec<WantedAddress>) -> Result<(), Refusal> {
+fn move_addresses(conn: &mut Conn, record: &PortRecord, wanted: Vec<WantedAddress>) -> Result<(), TransactionError> {
     let port = &record.port;
     // If the request names only a subnet, the port keeps its present address in that subnet.
     let keep = |address: WantedAddress| match (&address.ip_address, address.subnet_id) {
@@ -277,7 +277,7 @@ fn move_addresses(conn: &mut Conn, record: &PortRecord, wanted: Vec<WantedAddres
     Ok(())
 }
 
-fn free_mac(conn: &mut Conn, mac: &str) -> Result<String, Refusal> {
+fn free_mac(conn: &mut Conn, mac: &str) -> Result<String, TransactionError> {
     if table::mac_is_taken(conn, mac)? {
         return Err(in_use(format!("Unable to complete operation. The mac address {mac} is in use.")));
     }

@@ -14,7 +14,7 @@ use crate::db::services::network::{Of, ports};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 impl EmbeddedNetwork {
     /// Returns the policies that the caller may use, with their rules, oldest first.
@@ -133,7 +133,7 @@ impl EmbeddedNetwork {
 }
 
 /// Refuses a policy that the caller may not use.
-pub(super) fn check_policy(conn: &mut Conn, scope: &Scope, policy: Option<Uuid>) -> Result<(), Refusal> {
+pub(super) fn check_policy(conn: &mut Conn, scope: &Scope, policy: Option<Uuid>) -> Result<(), TransactionError> {
     policy.map_or(Ok(()), |id| visible(conn, scope, id).map(|_| ()))
 }
 
@@ -216,12 +216,12 @@ fn with_attributes(mut rule: QosRule, attributes: Attributes) -> Result<QosRule,
     Ok(rule)
 }
 
-fn rule_of(conn: &mut Conn, scope: &Scope, policy: Uuid, id: Uuid) -> Result<QosRule, Refusal> {
+fn rule_of(conn: &mut Conn, scope: &Scope, policy: Uuid, id: Uuid) -> Result<QosRule, TransactionError> {
     let found = visible(conn, scope, policy)?.rules.into_iter().find(|rule| rule.id == id);
     found.ok_or_else(|| absent("QoS rule", id))
 }
 
-fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<QosPolicy, Refusal> {
+fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<QosPolicy, TransactionError> {
     let row = table::find(conn, &id.to_string())?.filter(|row| scope.may_see(&row.project_id, row.shared));
     let row = row.ok_or_else(|| absent("QoS policy", id))?;
     records(conn, vec![row], Of::These(&[id.to_string()]))?.pop().ok_or_else(|| absent("QoS policy", id))

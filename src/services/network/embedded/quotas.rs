@@ -10,7 +10,7 @@ use super::EmbeddedNetwork;
 use crate::db::services::network::quotas as table;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 const UNLIMITED: i64 = -1;
 /// The prefix of quota errors. The API gives these errors their own type.
@@ -120,7 +120,7 @@ pub(super) fn take_turn(conn: &mut Conn, project: &str) -> Result<(), DbError> {
 }
 
 /// Checks, in the project's turn, that there is room for `more`. Conflict if there is not.
-pub(super) fn take(conn: &mut Conn, limits: &Limits, project: &str, resource: &str, more: i64) -> Result<(), Refusal> {
+pub(super) fn take(conn: &mut Conn, limits: &Limits, project: &str, resource: &str, more: i64) -> Result<(), TransactionError> {
     table::take_turn(conn, project)?;
     let limit = of(conn, limits, project)?.get(resource).copied().unwrap_or(UNLIMITED);
     if limit < 0 || used(conn, project, resource)? + more <= limit {

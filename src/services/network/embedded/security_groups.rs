@@ -15,7 +15,7 @@ use crate::db::services::network::{Of, ports};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 const DEFAULT: &str = "default";
 impl EmbeddedNetwork {
@@ -194,7 +194,7 @@ pub(super) struct DefaultGroup {
 impl DefaultGroup {
     /// Returns the id of the project's default group, or makes the group. This happens in the transaction of the request that needs the
     /// group, so that a refused request leaves none. The project must have a row of turns ([`EmbeddedNetwork::make_turn`]).
-    pub(super) fn ensure(&self, conn: &mut Conn) -> Result<Uuid, Refusal> {
+    pub(super) fn ensure(&self, conn: &mut Conn) -> Result<Uuid, TransactionError> {
         quotas::take_turn(conn, &self.group.project_id)?;
         match default_id(conn, &self.group.project_id)? {
             Some(id) => Ok(id),
@@ -207,7 +207,7 @@ impl DefaultGroup {
 }
 
 /// Refuses groups that the caller may not use.
-pub(super) fn check(conn: &mut Conn, scope: &Scope, groups: &[Uuid]) -> Result<(), Refusal> {
+pub(super) fn check(conn: &mut Conn, scope: &Scope, groups: &[Uuid]) -> Result<(), TransactionError> {
     let ids: Vec<String> = groups.iter().map(Uuid::to_string).collect();
     let owners = table::owners(conn, &ids)?.into_iter().filter(|(_, project)| scope.may_see(project, false));
     let usable: HashSet<String> = owners.map(|(id, _)| id).collect();
@@ -217,11 +217,11 @@ pub(super) fn check(conn: &mut Conn, scope: &Scope, groups: &[Uuid]) -> Result<(
     }
 }
 
-fn default_id(conn: &mut Conn, project: &str) -> Result<Option<Uuid>, Refusal> {
+fn default_id(conn: &mut Conn, project: &str) -> Result<Option<Uuid>, TransactionError> {
     Ok(table::default_of(conn, project)?.map(|row| read_id("security_groups.id", &row.id)).transpose()?)
 }
 
-fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<(SecurityGroup, bool), Refusal> {
+fn visible(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<(SecurityGroup, bool), TransactionError> {
     let row = table::find(conn, &id.to_string())?.filter(|row| scope.may_see(&row.project_id, false));
     let row = row.ok_or_else(|| absent("Security group", id))?;
     let is_default = row.is_default;

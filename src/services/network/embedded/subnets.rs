@@ -16,7 +16,7 @@ use crate::db::services::network::{Of, networks};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 impl EmbeddedNetwork {
     /// Returns the subnets of the networks that the caller may use, oldest first.
@@ -119,14 +119,14 @@ impl EmbeddedNetwork {
     }
 }
 
-fn find(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, Refusal> {
+fn find(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, TransactionError> {
     let row = table::find(conn, &id.to_string())?.ok_or_else(|| absent("Subnet", id))?;
     let subnet = record(row)?;
     visible(conn, scope, subnet.network_id).map_err(|_| absent("Subnet", id))?;
     Ok(subnet)
 }
 
-fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, Refusal> {
+fn changeable(conn: &mut Conn, scope: &Scope, id: Uuid) -> Result<SubnetRecord, TransactionError> {
     let subnet = find(conn, scope, id)?;
     if scope.may_change(&subnet.project_id) {
         return Ok(subnet);

@@ -13,7 +13,7 @@ use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
-use crate::services::transaction::Refusal;
+use crate::services::transaction::TransactionError;
 
 /// The answer to a change with a stale generation that would change nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -37,7 +37,7 @@ struct Before {
 }
 
 /// Replaces the allocations of all consumers in `changes`.
-pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) -> Result<(), Refusal> {
+pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) -> Result<(), TransactionError> {
     check_form(changes)?;
     let mut before = BTreeMap::new();
     for change in changes {
@@ -92,7 +92,7 @@ pub(super) fn replace(conn: &mut Conn, changes: &[Allocations], repeat: Repeat) 
 }
 
 /// Removes a consumer's allocations. NotFound if it has none.
-pub(super) fn remove(conn: &mut Conn, consumer: Uuid) -> Result<(), Refusal> {
+pub(super) fn remove(conn: &mut Conn, consumer: Uuid) -> Result<(), TransactionError> {
     let Some(mut now) = of_consumer(conn, consumer)? else {
         return Err(ServiceError::NotFound(format!("No allocations for consumer '{consumer}'")).into());
     };
@@ -238,7 +238,7 @@ fn find<'a>(stock: &'a Stock, key: &Key) -> Result<&'a InventoryRow, ServiceErro
     })
 }
 
-fn write_consumer(conn: &mut Conn, change: &Allocations, stored: Option<&ConsumerRow>) -> Result<(), Refusal> {
+fn write_consumer(conn: &mut Conn, change: &Allocations, stored: Option<&ConsumerRow>) -> Result<(), TransactionError> {
     let id = change.consumer.to_string();
     let taken = wanted(change);
     let moved_on = || ServiceError::Conflict(format!("consumer generation conflict - consumer {} was changed meanwhile", change.consumer));

@@ -11,7 +11,7 @@ use crate::db::services::placement::providers::{self as offered, InventoryRow, O
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 /// A provider's name and parent.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -200,7 +200,7 @@ pub(super) fn ensure(
     name: &str,
     inventories: &BTreeMap<String, Inventory>,
     traits: &[String],
-) -> Result<(), Refusal> {
+) -> Result<(), TransactionError> {
     for (class, inventory) in inventories {
         check_inventory(class, inventory)?;
     }
@@ -325,7 +325,7 @@ fn inventory_row(provider: &str, class: &str, inventory: &Inventory) -> Inventor
 }
 
 /// Replaces all inventories and keeps their usage. Conflict if a used class would be removed.
-fn write_inventories(conn: &mut Conn, provider: &str, inventories: &BTreeMap<String, Inventory>) -> Result<(), Refusal> {
+fn write_inventories(conn: &mut Conn, provider: &str, inventories: &BTreeMap<String, Inventory>) -> Result<(), TransactionError> {
     for old in offered::inventories_of(conn, Of::These(&[provider.to_owned()]))? {
         if inventories.contains_key(&old.resource_class) {
             continue;
@@ -345,7 +345,7 @@ fn write_inventories(conn: &mut Conn, provider: &str, inventories: &BTreeMap<Str
     Ok(())
 }
 
-fn with_parents(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> Result<Vec<(Provider, Option<Uuid>)>, Refusal> {
+fn with_parents(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> Result<Vec<(Provider, Option<Uuid>)>, TransactionError> {
     let parents: Vec<Option<Uuid>> = rows
         .iter()
         .map(|row| row.parent_uuid.as_deref().map(|text| read_id("resource_providers.parent_uuid", text)).transpose())
@@ -353,12 +353,12 @@ fn with_parents(conn: &mut Conn, rows: Vec<ProviderRow>, of: Of<'_>) -> Result<V
     Ok(assemble(conn, rows, of)?.into_iter().zip(parents).collect())
 }
 
-fn one(conn: &mut Conn, uuid: Uuid) -> Result<(Provider, Option<Uuid>), Refusal> {
+fn one(conn: &mut Conn, uuid: Uuid) -> Result<(Provider, Option<Uuid>), TransactionError> {
     let rows: Vec<ProviderRow> = offered::find(conn, &uuid.to_string())?.into_iter().collect();
     with_parents(conn, rows, Of::These(&[uuid.to_string()]))?.pop().ok_or_else(|| absent(uuid).into())
 }
 
-fn raise(conn: &mut Conn, uuid: Uuid, seen: Option<i64>) -> Result<(), Refusal> {
+fn raise(conn: &mut Conn, uuid: Uuid, seen: Option<i64>) -> Result<(), TransactionError> {
     let id = uuid.to_string();
     if offered::bump(conn, &id, seen)? {
         return Ok(());
@@ -376,7 +376,7 @@ fn absent(uuid: Uuid) -> ServiceError {
     ServiceError::NotFound(format!("No resource provider with uuid {uuid} found"))
 }
 
-fn check_parent(conn: &mut Conn, identity: &Identity) -> Result<(), Refusal> {
+fn check_parent(conn: &mut Conn, identity: &Identity) -> Result<(), TransactionError> {
     let mut above = identity.parent;
     while let Some(parent) = above {
         if parent == identity.uuid {
@@ -390,7 +390,7 @@ fn check_parent(conn: &mut Conn, identity: &Identity) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn check_classes<'a>(conn: &mut Conn, classes: impl IntoIterator<Item = &'a String>) -> Result<(), Refusal> {
+fn check_classes<'a>(conn: &mut Conn, classes: impl IntoIterator<Item = &'a String>) -> Result<(), TransactionError> {
     let custom: BTreeSet<String> = defined::classes(conn)?.into_iter().collect();
     let known = |class: &String| names::RESOURCE_CLASSES.contains(&class.as_str()) || custom.contains(class);
     match classes.into_iter().find(|class| !known(class)) {

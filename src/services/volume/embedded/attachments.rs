@@ -10,7 +10,7 @@ use crate::db::services::volume::{AttachmentRow, VolumeRow};
 use crate::domain::fence::Fence;
 use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 /// The statuses that follow from attachments. A volume with another status cannot be attached.
 const ATTACHABLE: [&str; 4] = ["available", "reserved", "attaching", "in-use"];
@@ -104,7 +104,7 @@ impl EmbeddedVolume {
 }
 
 /// Returns the attachment and its volume, and locks the volume's row until the transaction ends.
-fn take_with_volume(conn: &mut Conn, id: Uuid, now: NaiveDateTime) -> Result<(VolumeRow, AttachmentRow), Refusal> {
+fn take_with_volume(conn: &mut Conn, id: Uuid, now: NaiveDateTime) -> Result<(VolumeRow, AttachmentRow), TransactionError> {
     let missing = || ServiceError::NotFound(format!("Volume attachment {id} could not be found."));
     let key = id.to_string();
     let volume_id = rows::attachment(conn, &key)?.ok_or_else(missing)?.volume_id;
@@ -157,7 +157,7 @@ fn give_connector(
 }
 
 /// Sets the volume's status according to its attachments.
-fn settle(conn: &mut Conn, volume: &VolumeRow, now: NaiveDateTime) -> Result<(), Refusal> {
+fn settle(conn: &mut Conn, volume: &VolumeRow, now: NaiveDateTime) -> Result<(), TransactionError> {
     let attachments = rows::attachments_of_volume(conn, &volume.id)?;
     let any = |status: &str| attachments.iter().any(|attachment| attachment.status == status);
     let status = match () {

@@ -9,7 +9,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, Keep, Unplaced};
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 /// The bytes for a volume, in an unplaced file, and the metadata of their image.
 struct Filling {
@@ -96,7 +96,7 @@ impl EmbeddedVolume {
 }
 
 /// Locks the volume's row. Conflict unless the fence's server alone holds the volume.
-fn take_held_alone(conn: &mut Conn, id: Uuid, fence: Fence, now: NaiveDateTime) -> Result<(), Refusal> {
+fn take_held_alone(conn: &mut Conn, id: Uuid, fence: Fence, now: NaiveDateTime) -> Result<(), TransactionError> {
     let key = id.to_string();
     rows::take(conn, &key, now)?.ok_or_else(|| no_volume(id))?;
     let holders = rows::attachments_of_volume(conn, &key)?;

@@ -29,7 +29,7 @@ use crate::services::ServiceError;
 use crate::services::bytes_on_disk::{self, GivenUp};
 use crate::services::image::ImageService;
 use crate::services::stored_bytes::{self, StoredBytes};
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 pub use quotas::{QUOTA_RESOURCES, QuotaUsage};
 pub use records::VolumeUpdate;
 pub use volume_types::{DEFAULT_TYPE, MULTIATTACH_TYPE, TYPES, id_of as id_of_type, named as type_named};
@@ -235,14 +235,14 @@ fn no_volume(id: Uuid) -> ServiceError {
     ServiceError::NotFound(format!("Volume {id} could not be found."))
 }
 
-fn load(conn: &mut Conn, id: Uuid) -> Result<Volume, Refusal> {
+fn load(conn: &mut Conn, id: Uuid) -> Result<Volume, TransactionError> {
     let row = rows::by_id(conn, &id.to_string())?.ok_or_else(|| no_volume(id))?;
     let attachments = rows::attachments_of_volume(conn, &row.id)?;
     Ok(from_row(row, attachments)?)
 }
 
 /// Returns the volumes of a project, or all, newest first.
-fn load_list(conn: &mut Conn, project: Option<&str>) -> Result<Vec<Volume>, Refusal> {
+fn load_list(conn: &mut Conn, project: Option<&str>) -> Result<Vec<Volume>, TransactionError> {
     let mut attachments: BTreeMap<String, Vec<AttachmentRow>> = BTreeMap::new();
     for attachment in rows::all_attachments(conn)? {
         attachments.entry(attachment.volume_id.clone()).or_default().push(attachment);
@@ -291,6 +291,6 @@ fn from_attachment(row: AttachmentRow) -> Result<Attachment, DbError> {
     })
 }
 
-fn from_attachments(rows: Vec<AttachmentRow>) -> Result<Vec<Attachment>, Refusal> {
+fn from_attachments(rows: Vec<AttachmentRow>) -> Result<Vec<Attachment>, TransactionError> {
     Ok(rows.into_iter().map(from_attachment).collect::<Result<_, DbError>>()?)
 }

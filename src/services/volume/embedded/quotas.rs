@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{EmbeddedVolume, rows};
 use crate::db::Conn;
 use crate::services::ServiceError;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 
 /// The limited resources: the number of volumes, and the sum of their sizes in GiB.
 pub const QUOTA_RESOURCES: [&str; 2] = ["volumes", "gigabytes"];
@@ -50,7 +50,7 @@ impl EmbeddedVolume {
 }
 
 /// Refuses an amount that would exceed a limit.
-pub(super) fn check(conn: &mut Conn, project: &str, volumes: i64, size_gb: i32) -> Result<(), Refusal> {
+pub(super) fn check(conn: &mut Conn, project: &str, volumes: i64, size_gb: i32) -> Result<(), TransactionError> {
     for (resource, usage) in usage(conn, project)? {
         let wanted = if resource == "volumes" { volumes } else { i64::from(size_gb) };
         if usage.limit >= 0 && wanted > 0 && usage.in_use + wanted > usage.limit {
@@ -63,7 +63,7 @@ pub(super) fn check(conn: &mut Conn, project: &str, volumes: i64, size_gb: i32) 
     Ok(())
 }
 
-fn usage(conn: &mut Conn, project: &str) -> Result<BTreeMap<&'static str, QuotaUsage>, Refusal> {
+fn usage(conn: &mut Conn, project: &str) -> Result<BTreeMap<&'static str, QuotaUsage>, TransactionError> {
     let limits: BTreeMap<String, i64> = rows::quotas(conn, project)?.into_iter().collect();
     let volumes = rows::list(conn, Some(project))?;
     let in_use = |resource| match resource {

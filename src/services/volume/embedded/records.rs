@@ -10,7 +10,7 @@ use super::{
 use crate::db::services::volume::VolumeRow;
 use crate::db::{Conn, DbError};
 use crate::domain::context::RequestContext;
-use crate::services::transaction::{Refusal, Transactions};
+use crate::services::transaction::{TransactionError, Transactions};
 use crate::services::volume::VolumeService;
 use crate::services::{ServiceError, volume::embedded::SERVICE};
 
@@ -149,7 +149,7 @@ impl EmbeddedVolume {
 
     async fn change<F>(&self, caller: &RequestContext, id: Uuid, change: F) -> Result<Volume, ServiceError>
     where
-        F: FnOnce(&mut Conn, &mut VolumeRow) -> Result<(), Refusal> + Send + 'static,
+        F: FnOnce(&mut Conn, &mut VolumeRow) -> Result<(), TransactionError> + Send + 'static,
     {
         let (now, caller) = (self.env.now().naive_utc(), caller.clone());
         self.write(None, move |conn| {

@@ -2,14 +2,14 @@
 
 use actix_web::http::StatusCode;
 
-use super::{Asked, lock};
+use super::{ActionRequest, lock};
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::server::VmState;
 use crate::http::compute::answer::{Answer, conflict, empty};
 use crate::http::compute::servers::schemas;
 use crate::http::error::{ApiError, ErrorForm};
 
-pub(super) async fn reset_state(asked: &Asked<'_>) -> Answer {
+pub(super) async fn reset_state(asked: &ActionRequest<'_>) -> Answer {
     schemas::RESET_STATE.check(asked.version, asked.body).await?;
     let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-admin-actions:reset_state").await?;
     let state = if asked.body["os-resetState"]["state"].as_str() == Some("active") { VmState::Active } else { VmState::Error };
@@ -17,7 +17,7 @@ pub(super) async fn reset_state(asked: &Asked<'_>) -> Answer {
     empty(StatusCode::ACCEPTED)
 }
 
-pub(super) async fn console_output(asked: &Asked<'_>) -> Answer {
+pub(super) async fn console_output(asked: &ActionRequest<'_>) -> Answer {
     schemas::CONSOLE_OUTPUT.check(asked.version, asked.body).await?;
     let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-console-output").await?;
     if located.instance.host.is_none() {

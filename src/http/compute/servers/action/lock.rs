@@ -2,7 +2,7 @@
 
 use actix_web::http::StatusCode;
 
-use super::Asked;
+use super::ActionRequest;
 use crate::actors::cell_registry::Located;
 use crate::db::cell::CellTxn;
 use crate::db::cell::actions::ActionKey;
@@ -11,7 +11,7 @@ use crate::http::compute::answer::{Answer, empty};
 use crate::http::compute::servers::{access, schemas};
 use crate::http::error::ApiError;
 
-pub(super) async fn lock(asked: &Asked<'_>) -> Answer {
+pub(super) async fn lock(asked: &ActionRequest<'_>) -> Answer {
     schemas::LOCK.check(asked.version, asked.body).await?;
     let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-lock-server:lock").await?;
     let reason = asked.body["lock"]["locked_reason"].as_str().filter(|_| asked.version.at_least(73)).map(str::to_owned);
@@ -30,7 +30,7 @@ pub(super) async fn lock(asked: &Asked<'_>) -> Answer {
     empty(StatusCode::ACCEPTED)
 }
 
-pub(super) async fn unlock(asked: &Asked<'_>) -> Answer {
+pub(super) async fn unlock(asked: &ActionRequest<'_>) -> Answer {
     let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-lock-server:unlock").await?;
     let held_by = located.instance.locked_by.as_deref();
     if held_by.is_some_and(|held| held != role_of(asked, &located)) {
@@ -43,12 +43,12 @@ pub(super) async fn unlock(asked: &Asked<'_>) -> Answer {
 }
 
 /// Returns the role in which the caller locks.
-fn role_of(asked: &Asked<'_>, located: &Located) -> &'static str {
+fn role_of(asked: &ActionRequest<'_>, located: &Located) -> &'static str {
     if asked.caller.project_id == located.instance.project_id { "owner" } else { "admin" }
 }
 
 /// Makes a change and records it as an instance action.
-pub(super) async fn record(asked: &Asked<'_>, located: &Located, action: &str, change: InstanceChange) -> Result<(), ApiError> {
+pub(super) async fn record(asked: &ActionRequest<'_>, located: &Located, action: &str, change: InstanceChange) -> Result<(), ApiError> {
     let caller = asked.caller;
     let uuid = located.instance.uuid;
     let txn = || {

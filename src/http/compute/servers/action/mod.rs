@@ -20,7 +20,7 @@ use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 
 /// A requested action.
-struct Asked<'a> {
+struct ActionRequest<'a> {
     api: &'a ComputeApi,
     catalog: &'a Catalog,
     caller: &'a RequestContext,
@@ -49,7 +49,8 @@ pub async fn action(
     let (Some(name), None) = (names.next(), names.next()) else {
         return Err(bad_request("Malformed request body: it must have exactly one key, the action's name."));
     };
-    let asked = Asked { api: &api, catalog: &catalog, caller: &caller, version, id: &id, body: &body, base: base_url::of(&request) };
+    let asked =
+        ActionRequest { api: &api, catalog: &catalog, caller: &caller, version, id: &id, body: &body, base: base_url::of(&request) };
     match name.as_str() {
         "os-start" => power::start(&asked).await,
         "os-stop" => power::stop(&asked).await,

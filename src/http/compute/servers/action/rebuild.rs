@@ -3,7 +3,7 @@
 use actix_web::HttpResponse;
 use serde_json::{Value, json};
 
-use super::Asked;
+use super::ActionRequest;
 use crate::actors::cell_registry::{Located, ServerRecord};
 use crate::db::DbError;
 use crate::db::api::key_pairs::KeyPair;
@@ -27,7 +27,7 @@ use crate::saga::context::{RebuildRequest, Request};
 use crate::services::image::Image;
 use crate::services::volume::Volume;
 
-pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
+pub(super) async fn rebuild(asked: &ActionRequest<'_>) -> Answer {
     schemas::REBUILD.check(asked.version, asked.body).await?;
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:rebuild").await?;
     let wanted = &asked.body["rebuild"];
@@ -62,7 +62,7 @@ pub(super) async fn rebuild(asked: &Asked<'_>) -> Answer {
     Ok(HttpResponse::Accepted().insert_header(("Location", location)).json(json!({"server": view})))
 }
 
-async fn sealed(asked: &Asked<'_>, admin_pass: &Secret<String>) -> Sealed {
+async fn sealed(asked: &ActionRequest<'_>, admin_pass: &Secret<String>) -> Sealed {
     let (env, admin_pass) = (asked.api.env.clone(), Some(admin_pass.clone()));
     let seal = move |body: &Value| {
         let wanted = &body["rebuild"];
@@ -79,7 +79,7 @@ fn reimages(version: ApiVersion) -> bool {
     version.at_least(93)
 }
 
-async fn usable_image(asked: &Asked<'_>, instance: &Instance, root: Option<&Volume>, wanted: &Value) -> Result<Image, ApiError> {
+async fn usable_image(asked: &ActionRequest<'_>, instance: &Instance, root: Option<&Volume>, wanted: &Value) -> Result<Image, ApiError> {
     let named = wanted["imageRef"].as_str().unwrap_or_default();
     let image = image::usable(&*asked.api.images, asked.caller, named, "Cannot find image for rebuild").await?;
     image::check_fits(&image, &instance.flavor, root.is_some())?;
@@ -99,7 +99,7 @@ async fn usable_image(asked: &Asked<'_>, instance: &Instance, root: Option<&Volu
 }
 
 /// Returns the server's root volume, if it boots from one.
-async fn root_volume(asked: &Asked<'_>, server: &ServerRecord) -> Result<Option<Volume>, ApiError> {
+async fn root_volume(asked: &ActionRequest<'_>, server: &ServerRecord) -> Result<Option<Volume>, ApiError> {
     if !server.instance.is_volume_backed() {
         return Ok(None);
     }
@@ -109,7 +109,7 @@ async fn root_volume(asked: &Asked<'_>, server: &ServerRecord) -> Result<Option<
 }
 
 /// Returns the new key. `Some(None)` removes the key.
-async fn key_pair(asked: &Asked<'_>, wanted: &Value) -> Result<Option<Option<KeyPair>>, ApiError> {
+async fn key_pair(asked: &ActionRequest<'_>, wanted: &Value) -> Result<Option<Option<KeyPair>>, ApiError> {
     let Some(name) = wanted.get("key_name") else { return Ok(None) };
     let Some(name) = name.as_str() else { return Ok(Some(None)) };
     match asked.api.registry.api().key_pair(&asked.caller.user_id, name).await {
@@ -151,7 +151,7 @@ fn rebuild_request(before: &ServerRecord, wanted: &Value, image: &Image, key: Op
 
 /// Writes the changes of a rebuild that the operation does not write.
 async fn keep_rest(
-    asked: &Asked<'_>,
+    asked: &ActionRequest<'_>,
     located: &Located,
     wanted: &Value,
     new_image: Option<&Image>,

@@ -2,7 +2,7 @@
 
 use actix_web::http::StatusCode;
 
-use super::Asked;
+use super::ActionRequest;
 use crate::actors::cell_registry::Located;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -20,7 +20,7 @@ use crate::services::ServiceError;
 /// The policy rule that lets a move leave its cell.
 const CROSS_CELL: &str = "compute:servers:resize:cross_cell";
 
-pub(super) async fn resize(asked: &Asked<'_>) -> Answer {
+pub(super) async fn resize(asked: &ActionRequest<'_>) -> Answer {
     schemas::RESIZE.check(asked.version, asked.body).await?;
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:resize").await?;
     check_state(&located.instance, "resize")?;
@@ -40,7 +40,7 @@ pub(super) async fn resize(asked: &Asked<'_>) -> Answer {
     empty(StatusCode::ACCEPTED)
 }
 
-pub(super) async fn migrate(asked: &Asked<'_>) -> Answer {
+pub(super) async fn migrate(asked: &ActionRequest<'_>) -> Answer {
     schemas::MIGRATE.check(asked.version, asked.body).await?;
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:os-migrate-server:migrate").await?;
     let host = asked.body["migrate"]["host"].as_str().filter(|_| asked.version.at_least(56)).map(str::to_owned);
@@ -60,13 +60,13 @@ pub(super) async fn migrate(asked: &Asked<'_>) -> Answer {
     empty(StatusCode::ACCEPTED)
 }
 
-pub(super) async fn confirm(asked: &Asked<'_>) -> Answer {
+pub(super) async fn confirm(asked: &ActionRequest<'_>) -> Answer {
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:confirm_resize").await?;
     asked.api.begin(asked.caller, &located.instance, Request::Confirm(ConfirmRequest { automatic: false })).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn revert(asked: &Asked<'_>) -> Answer {
+pub(super) async fn revert(asked: &ActionRequest<'_>) -> Answer {
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:revert_resize").await?;
     let instance = &located.instance;
     // A revert of a shrinking resize makes the server grow.
@@ -122,7 +122,7 @@ fn check_flavor(instance: &Instance, flavor: &Flavor) -> Result<(), ApiError> {
 }
 
 /// Answers 401 if the image exists but the caller may no longer use it. A deleted image is no obstacle, because a move carries the disk.
-async fn check_image_access(asked: &Asked<'_>, instance: &Instance) -> Result<(), ApiError> {
+async fn check_image_access(asked: &ActionRequest<'_>, instance: &Instance) -> Result<(), ApiError> {
     let Ok(id) = uuid::Uuid::parse_str(&instance.image_ref) else { return Ok(()) };
     match asked.api.images.image(id).await {
         Ok(image) if image.is_visible_to(asked.caller) => Ok(()),
@@ -135,18 +135,18 @@ async fn check_image_access(asked: &Asked<'_>, instance: &Instance) -> Result<()
     }
 }
 
-fn may_leave_cell(asked: &Asked<'_>, instance: &Instance) -> bool {
+fn may_leave_cell(asked: &ActionRequest<'_>, instance: &Instance) -> bool {
     asked.api.policy.check(CROSS_CELL, asked.caller, &access::target(instance))
 }
 
 /// True if a port of the server requests bandwidth: then the server must stay in its cell.
-async fn has_qos_port(asked: &Asked<'_>, instance: &Instance) -> Result<bool, ApiError> {
+async fn has_qos_port(asked: &ActionRequest<'_>, instance: &Instance) -> Result<bool, ApiError> {
     let ports = asked.api.network.ports_of(instance.uuid).await.map_err(service_error)?;
     Ok(ports.iter().any(|port| port.resource_request.is_some()))
 }
 
 /// Checks the target host. A host in a cell that the server may not go to is reported as unknown.
-async fn check_host(asked: &Asked<'_>, located: &Located, host: &str, may_leave: bool, qos: bool) -> Result<(), ApiError> {
+async fn check_host(asked: &ActionRequest<'_>, located: &Located, host: &str, may_leave: bool, qos: bool) -> Result<(), ApiError> {
     let unknown = || bad_request(format!("Compute host {host} could not be found."));
     if located.instance.host.as_deref() == Some(host) {
         let uuid = located.instance.uuid;

@@ -4,7 +4,7 @@
 use actix_web::http::StatusCode;
 use uuid::Uuid;
 
-use super::Asked;
+use super::ActionRequest;
 use crate::actors::cell_registry::Located;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -15,7 +15,7 @@ use crate::http::compute::servers::{schemas, security_groups};
 use crate::http::error::ApiError;
 use crate::services::network::Port;
 
-pub(super) async fn add(asked: &Asked<'_>) -> Answer {
+pub(super) async fn add(asked: &ActionRequest<'_>) -> Answer {
     schemas::ADD_SECURITY_GROUP.check(asked.version, asked.body).await?;
     let (located, group) = server_and_group(asked, "addSecurityGroup", "os_compute_api:os-security-groups:add").await?;
     let ports = ports_of(asked, &located).await?;
@@ -29,7 +29,7 @@ pub(super) async fn add(asked: &Asked<'_>) -> Answer {
     remember(asked, &located).await
 }
 
-pub(super) async fn remove(asked: &Asked<'_>) -> Answer {
+pub(super) async fn remove(asked: &ActionRequest<'_>) -> Answer {
     schemas::REMOVE_SECURITY_GROUP.check(asked.version, asked.body).await?;
     let (located, group) = server_and_group(asked, "removeSecurityGroup", "os_compute_api:os-security-groups:remove").await?;
     let with_group = ports_of(asked, &located).await?.into_iter().filter(|port| port.security_groups.contains(&group));
@@ -46,7 +46,7 @@ pub(super) async fn remove(asked: &Asked<'_>) -> Answer {
     remember(asked, &located).await
 }
 
-async fn server_and_group(asked: &Asked<'_>, action: &str, rule: &str) -> Result<(Located, Uuid), ApiError> {
+async fn server_and_group(asked: &ActionRequest<'_>, action: &str, rule: &str) -> Result<(Located, Uuid), ApiError> {
     let located = asked.api.locate_for(asked.caller, asked.id, rule).await?;
     let name = asked.body[action]["name"].as_str().unwrap_or_default();
     let found = security_groups::named(&*asked.api.network, &located.instance.project_id, name).await?;
@@ -56,13 +56,13 @@ async fn server_and_group(asked: &Asked<'_>, action: &str, rule: &str) -> Result
     }
 }
 
-async fn ports_of(asked: &Asked<'_>, located: &Located) -> Result<Vec<Port>, ApiError> {
+async fn ports_of(asked: &ActionRequest<'_>, located: &Located) -> Result<Vec<Port>, ApiError> {
     let ports = asked.api.network.ports_of(located.instance.uuid).await.map_err(service_error)?;
     Ok(ports.into_iter().filter(|port| port.project_id == located.instance.project_id).collect())
 }
 
 /// Saves the ports' present groups in the server's record.
-async fn remember(asked: &Asked<'_>, located: &Located) -> Answer {
+async fn remember(asked: &ActionRequest<'_>, located: &Located) -> Answer {
     let names = security_groups::names(&*asked.api.network, located.instance.uuid, &located.instance.project_id).await?;
     let change = InstanceChange { security_groups: Some(StringList(names)), ..InstanceChange::default() };
     let uuid = located.instance.uuid;

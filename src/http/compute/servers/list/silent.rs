@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{Asked, PAGING};
+use super::{ListRequest, PAGING};
 use crate::actors::cell_registry::{LastKnown, ServerList};
 use crate::http::compute::servers::{partial, view};
 use crate::http::error::ApiError;
 
-impl Asked<'_> {
+impl ListRequest<'_> {
     /// True if the list may have partial entries: no parameter needs the server's own cell. Ignores filters that this caller may not use.
     pub(super) fn takes_partial(&self) -> bool {
         let pages_or_sorts = self.query.names().any(|name| PAGING.contains(&name));

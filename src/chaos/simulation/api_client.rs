@@ -7,24 +7,24 @@ use crate::http::in_process::InProcess;
 
 /// A way to the APIs. Cheap to clone.
 #[derive(Clone)]
-pub enum Door {
+pub enum ApiClient {
     /// Without a socket.
     InProcess(InProcess),
     /// At this address without a token, because the cloud takes everybody for its administrator.
     Http { client: reqwest::Client, root: String },
 }
 
-impl Door {
+impl ApiClient {
     /// Returns the way to the service at an address.
-    pub fn at(address: std::net::SocketAddr) -> Door {
-        Door::Http { client: reqwest::Client::new(), root: format!("http://{address}") }
+    pub fn at(address: std::net::SocketAddr) -> ApiClient {
+        ApiClient::Http { client: reqwest::Client::new(), root: format!("http://{address}") }
     }
 
     /// Sends a request. Returns the status (0 without an answer) and the JSON body, which is null if there is none.
     pub async fn send(&self, method: Method, path: &str, version: &str, body: Option<Value>) -> (u16, Value) {
         match self {
-            Door::InProcess(door) => door.send(method, path, version, body).await,
-            Door::Http { client, root } => {
+            ApiClient::InProcess(api) => api.send(method, path, version, body).await,
+            ApiClient::Http { client, root } => {
                 let method = reqwest::Method::from_bytes(method.as_str().as_bytes()).unwrap_or_default();
                 let mut request = client.request(method, format!("{root}{path}")).header("OpenStack-API-Version", version);
                 if let Some(body) = body {

@@ -43,7 +43,7 @@ impl Authenticator for TokensAreCallers {
 }
 
 /// One API behind the door.
-pub struct Door {
+pub struct TestApi {
     wiring: Wiring,
 }
 
@@ -64,9 +64,9 @@ impl Answer {
     }
 }
 
-impl Door {
-    pub fn new(part: Part) -> Door {
-        Door {
+impl TestApi {
+    pub fn new(part: Part) -> TestApi {
+        TestApi {
             wiring: Wiring {
                 env: Env::system(),
                 authenticator: Arc::new(TokensAreCallers),
