@@ -35,7 +35,7 @@ pub struct Config {
     pub cells: Cells,
     pub actors: Actors,
     pub conductor: Conductor,
-    pub migration: Migration,
+    pub migration: MigrationConfig,
     pub retention: Retention,
     pub scheduler: SchedulerConfig,
     pub notifications: NotifierConfig,
@@ -62,7 +62,7 @@ impl Default for Config {
             cells: Cells::default(),
             actors: Actors::default(),
             conductor: Conductor::default(),
-            migration: Migration::default(),
+            migration: MigrationConfig::default(),
             retention: Retention::default(),
             scheduler: SchedulerConfig::default(),
             notifications: NotifierConfig::default(),
@@ -231,7 +231,7 @@ impl Default for Conductor {
 /// Moves of servers.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Migration {
+pub struct MigrationConfig {
     /// The time after which an unconfirmed resize is confirmed automatically; 0 never confirms it.
     pub resize_confirm_window: Seconds,
     /// If true, the source's guest runs again when a move fails before its pivot; if false, the server stays in ERROR until its user
@@ -254,9 +254,9 @@ pub struct Migration {
     pub deadlines: BTreeMap<String, u64>,
 }
 
-impl Default for Migration {
-    fn default() -> Migration {
-        Migration {
+impl Default for MigrationConfig {
+    fn default() -> MigrationConfig {
+        MigrationConfig {
             resize_confirm_window: Seconds::whole(0),
             recover_source_guest: true,
             max_in_flight: 256,

@@ -17,7 +17,7 @@ use crate::actors::periodic::{PeriodicOptions, RetentionOptions};
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
 use crate::bootstrap::Cloud;
 use crate::chaos::borders::FaultyBorders;
-use crate::chaos::experiment::post::Post;
+use crate::chaos::experiment::host_network::HostNetwork;
 use crate::chaos::experiment::service::{self, Chaos, Unwatched};
 use crate::chaos::seams::Seams;
 use crate::config::{Authentication, Config, Http, validate};
@@ -113,7 +113,7 @@ pub async fn launch(cloud: Cloud, listener: TcpListener) -> Result<Running, Laun
 
 /// Returns seams on which messages pass at once until an experiment is loaded.
 pub fn seams() -> Seams {
-    Seams::new(Post::new(Arc::new(Unwatched), 0, 0))
+    Seams::new(HostNetwork::new(Arc::new(Unwatched), 0, 0))
 }
 
 /// Returns the environment of a service. Faults may happen in it if the configuration allows experiments.

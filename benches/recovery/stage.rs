@@ -34,7 +34,7 @@ pub struct Stage {
 }
 
 /// A life of the service.
-pub struct Life {
+pub struct RunningService {
     process: Child,
     pub member: Member,
 }
@@ -56,7 +56,7 @@ impl Stage {
     }
 
     /// Starts the program. With `held`, moves wait at [`HELD_AT`].
-    pub async fn start(&self, held: bool) -> Life {
+    pub async fn start(&self, held: bool) -> RunningService {
         let file = self.dir.path().join("cellshift.toml");
         std::fs::write(&file, self.config(held).to_toml().expect("TOML")).expect("the configuration");
         let mut process = Command::new(env!("CARGO_BIN_EXE_cellshift"))
@@ -70,7 +70,7 @@ impl Stage {
         let address = said.split("http://").nth(1).and_then(|rest| rest.split(' ').next()).and_then(|text| text.parse::<SocketAddr>().ok());
         let address = address.unwrap_or_else(|| panic!("it says where it listens, not {said:?}"));
         let client = Client::log_in(address, &self.dir.path().join("clouds.yaml"), "cellshift").await;
-        Life { process, member: Member { client } }
+        RunningService { process, member: Member { client } }
     }
 
     fn config(&self, held: bool) -> Config {
@@ -89,14 +89,14 @@ impl Stage {
     }
 }
 
-impl Life {
+impl RunningService {
     /// Kills the process with `kill -9`.
     pub fn kill(self) {
         drop(self);
     }
 }
 
-impl Drop for Life {
+impl Drop for RunningService {
     fn drop(&mut self) {
         // The process may have ended by itself.
         let _ = self.process.kill();

@@ -68,7 +68,7 @@ impl Notifications for Told {
     }
 }
 
-pub(super) struct World {
+pub(super) struct HostFixture {
     pub env: Env,
     pub dir: tempfile::TempDir,
     pub images: Arc<EmbeddedImage>,
@@ -81,18 +81,18 @@ pub(super) struct World {
 }
 
 /// On one thread and in memory, as a simulation.
-pub(super) async fn world() -> World {
+pub(super) async fn world() -> HostFixture {
     world_on(Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline)).await
 }
 
 /// With [`Env::system`]: as a service, with files and the blocking pool.
-pub(super) async fn world_on(env: Env) -> World {
+pub(super) async fn world_on(env: Env) -> HostFixture {
     let (env, dir) = (FaultyBorders::of(env), tempfile::tempdir().unwrap());
     let services = Db::open("services", &database(dir.path(), "services"), Schema::Services, &env).unwrap();
     let images = Arc::new(EmbeddedImage::open(services.clone(), env.clone(), &dir.path().join("images")).await.unwrap());
     let network = Arc::new(EmbeddedNetwork::new(services));
     let (oracle, told, faults) = (Arc::default(), Arc::default(), FaultyDrivers::default());
-    World { env, dir, images, network, oracle, told, faults, attempt: AtomicI64::new(0) }
+    HostFixture { env, dir, images, network, oracle, told, faults, attempt: AtomicI64::new(0) }
 }
 
 /// No ticks, quick resumption.
@@ -101,7 +101,7 @@ pub(super) fn options() -> CellOptions {
     CellOptions { hosts, ..CellOptions::default() }
 }
 
-impl World {
+impl HostFixture {
     /// What a cell with hosts `<cell>-host1` and `<cell>-host2` is made of.
     pub fn cell_parts(&self, cell: &str, options: CellOptions) -> CellParts {
         let db = CellDb::new(Db::open(cell, &database(self.dir.path(), cell), Schema::Cell, &self.env).unwrap());

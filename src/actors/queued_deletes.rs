@@ -1,5 +1,5 @@
-//! Executes queued deletes when their cells answer again: a look finds the cells with queued deletes and begins one operation per server.
-//! The API database keeps a request until the server's record is gone, so a later look finds the requests of a dead process.
+//! Executes queued deletes when their cells answer again: a round finds the cells with queued deletes and begins one operation per server.
+//! The API database keeps a request until the server's record is gone, so a later round finds the requests of a dead process.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The number of servers in one page.
 const PAGE: i64 = 200;
 
-/// The result of a look at one server.
-enum Looked {
-    /// The delete has begun, or a later look tries again. Go on with the next server.
-    On,
-    /// The cell does not answer, or no operation can begin now: leave the rest to a later look.
+/// The result of one server of a round.
+enum Round {
+    /// The delete has begun, or a later round tries again. Go on with the next server.
+    Continue,
+    /// The cell does not answer, or no operation can begin now: leave the rest to a later round.
     Stop,
 }
 
@@ -48,14 +48,14 @@ impl QueuedDeletes {
     }
 
     /// Begins all deletes that can begin. The cells are looked at concurrently.
-    pub async fn look(&self) {
+    pub async fn run_round(&self) {
         match self.world.api.cells_with_queued_deletes().await {
-            Ok(cells) => drop(join_all(cells.into_iter().map(|cell| self.look_in(cell))).await),
+            Ok(cells) => drop(join_all(cells.into_iter().map(|cell| self.run_in(cell))).await),
             Err(error) => log::warn!("the queued deletes cannot be read, they are tried later: {error}"),
         }
     }
 
-    async fn look_in(&self, cell: Uuid) {
+    async fn run_in(&self, cell: Uuid) {
         let (mut marker, mut silent) = (None, BTreeSet::new());
         loop {
             let page = match self.world.api.queued_deletes(Some(cell), marker, PAGE).await {
@@ -66,9 +66,9 @@ impl QueuedDeletes {
             marker = Some(last.instance_uuid);
             let now = self.world.env.now();
             for mapping in page.iter().filter(|mapping| mapping.delete_request.as_ref().is_some_and(|request| request.is_due(now))) {
-                match self.look_at(mapping.instance_uuid, &mut silent).await {
-                    Ok(Looked::On) => {}
-                    Ok(Looked::Stop) => return,
+                match self.try_delete(mapping.instance_uuid, &mut silent).await {
+                    Ok(Round::Continue) => {}
+                    Ok(Round::Stop) => return,
                     Err(error) => {
                         return log::debug!(server:% = mapping.instance_uuid; "a queued delete waits for its cell: {error}");
                     }
@@ -77,34 +77,34 @@ impl QueuedDeletes {
         }
     }
 
-    /// `silent` collects the cells that did not answer this look, so that it waits for none of them twice.
-    async fn look_at(&self, server: Uuid, silent: &mut BTreeSet<String>) -> Result<Looked, StepError> {
+    /// `silent` collects the cells that did not answer in this round, so that it waits for none of them twice.
+    async fn try_delete(&self, server: Uuid, silent: &mut BTreeSet<String>) -> Result<Round, StepError> {
         if self.world.operations.holder(server).await?.is_some() {
-            return Ok(Looked::On);
+            return Ok(Round::Continue);
         }
         // Read after the check for a holder: without a holder the mapping names the server's cell.
         let mapping = self.world.api.instance_mapping(server).await?;
-        let (Some(cell), Some(request)) = (mapping.cell_uuid, mapping.delete_request.clone()) else { return Ok(Looked::On) };
+        let (Some(cell), Some(request)) = (mapping.cell_uuid, mapping.delete_request.clone()) else { return Ok(Round::Continue) };
         let name = self.world.cell_name(cell)?;
         let db = self.world.cell(name)?;
         let record = match in_time(name, db.instance(server)).await {
             Err(DbError::NotFound(_)) => {
                 history::queued_delete(&self.world, server, server, &request, None).await;
                 self.world.api.settle_delete(server).await?;
-                return Ok(Looked::On);
+                return Ok(Round::Continue);
             }
             other => other?,
         };
         if record.locked && !request.in_sight && !request.caller.is_admin() {
             self.refuse(&mapping, db, request).await?;
-            return Ok(Looked::On);
+            return Ok(Round::Continue);
         }
         if let Some(other) = self.other_cell_is_silent(name, db, server, silent).await? {
             let why = format!("cell {other}, which the server came from, does not answer");
             if request.last_error.as_ref() != Some(&why) {
                 self.world.api.note_queued_delete(server, why).await?;
             }
-            return Ok(Looked::On);
+            return Ok(Round::Continue);
         }
         self.begin(server, request).await
     }
@@ -135,18 +135,18 @@ impl QueuedDeletes {
         Ok(silent.contains(&source).then_some(source))
     }
 
-    async fn begin(&self, server: Uuid, request: DeleteRequest) -> Result<Looked, StepError> {
+    async fn begin(&self, server: Uuid, request: DeleteRequest) -> Result<Round, StepError> {
         match self.conductor.begin(delete_of(&self.world, server, request.caller)).await {
             Ok(saga) => {
                 log::info!(server:% = server, migration:% = saga; "a queued delete is carried out");
-                Ok(Looked::On)
+                Ok(Round::Continue)
             }
             Err(refusal) => {
                 log::warn!(server:% = server; "a queued delete cannot be carried out yet: {refusal}");
                 let back_off = self.world.settings.back_off(request.attempts.saturating_add(1));
                 let next = self.world.env.now() + TimeDelta::from_std(back_off).unwrap_or(TimeDelta::MAX);
                 self.world.api.pause_queued_delete(server, refusal.to_string(), next).await?;
-                Ok(if matches!(refusal, Refusal::Unavailable(_)) { Looked::Stop } else { Looked::On })
+                Ok(if matches!(refusal, Refusal::Unavailable(_)) { Round::Stop } else { Round::Continue })
             }
         }
     }

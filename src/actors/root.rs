@@ -188,10 +188,10 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
     let roster = Roster::default();
     let arbiters = Arbiters::start(parts.arbiters, parts.blocking_threads).map_err(StartError::Arbiters)?;
     let root = Root::create(|ctx| {
-        let obituaries: WeakRecipient<ChildDied> = ctx.address().downgrade().recipient();
-        let mut notifiers = Children::new(obituaries.clone()).listed(&roster, "");
+        let death_reports: WeakRecipient<ChildDied> = ctx.address().downgrade().recipient();
+        let mut notifiers = Children::new(death_reports.clone()).listed(&roster, "");
         let notifier_address = Address::new(notifiers.start(spec("notifier", arbiters.home(), move |guard| notifier.next_life(guard))));
-        let mut schedulers = Children::new(obituaries.clone()).listed(&roster, "");
+        let mut schedulers = Children::new(death_reports.clone()).listed(&roster, "");
         let scheduler_address = Address::new(schedulers.start(spec("scheduler", arbiters.home(), move |guard| scheduler.next_life(guard))));
         let world = Arc::new(world_of(&parts, operations, (&cells, &hosts), &scheduler_address, &notifier_address));
         let oracle: Arc<dyn OwnershipOracle> = Arc::new(facts);
@@ -201,13 +201,13 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             escalations: ctx.address().recipient(),
             roster: roster.clone(),
         };
-        let cell_children = start_cells(&parts, &cells, &heard, Children::new(obituaries.clone()).listed(&roster, ""), &arbiters);
+        let cell_children = start_cells(&parts, &cells, &heard, Children::new(death_reports.clone()).listed(&roster, ""), &arbiters);
         let conductor_parts =
             ConductorParts::new(world.clone(), hosts.clone(), parts.performers.clone(), &parts.controller).listed(&roster);
         let conductor_parts = conductor_parts.reporting(report_of(&parts, &cells, CONDUCTOR));
-        let mut conductors = Children::new(obituaries.clone()).listed(&roster, "");
+        let mut conductors = Children::new(death_reports.clone()).listed(&roster, "");
         let conductor = start_conductors(&parts, conductor_parts, &mut conductors, &arbiters);
-        let mut periodics = Children::new(obituaries).listed(&roster, "");
+        let mut periodics = Children::new(death_reports).listed(&roster, "");
         let periodic = PeriodicParts {
             world: world.clone(),
             services: parts.services.clone(),
@@ -268,7 +268,7 @@ fn world_of(
     }
 }
 
-/// Specifies a child whose lives all run on one thread.
+/// Specifies a child whose incarnations all run on one thread.
 fn spec<A: Actor<Context = Context<A>> + Send>(
     name: &str,
     home: Home,

@@ -26,7 +26,7 @@ pub use roster::{Listed, Pause, Roster, stand_still, stand_still_with};
 pub struct ChildDied {
     /// The child's name.
     pub name: String,
-    /// The life that ended. A report about an earlier life changes nothing.
+    /// The incarnation that ended. A report about an earlier incarnation changes nothing.
     pub incarnation: u64,
     /// True if the child had reported that its work was done.
     pub finished: bool,
@@ -104,13 +104,13 @@ pub struct ChildSpec<A: Actor> {
     pub name: String,
     /// The limit of restarts.
     pub intensity: Intensity,
-    /// Starts one life.
+    /// Starts one incarnation.
     pub factory: Box<dyn Fn(DeathGuard) -> Addr<A> + Send>,
 }
 
 /// The result of a child's death.
 pub enum Verdict<A: Actor> {
-    /// Nothing is to be done: the child had finished, its parent stopped it, or the report is about an earlier life.
+    /// Nothing is to be done: the child had finished, its parent stopped it, or the report is about an earlier incarnation.
     Nothing,
     /// A child that is started once died and is forgotten. The parent decides what follows.
     Died,
@@ -154,7 +154,7 @@ impl<A: Actor> Restarts<A> {
 pub struct Children<A: Supervised> {
     parent: WeakRecipient<ChildDied>,
     children: BTreeMap<String, Child<A>>,
-    /// Never reused, so a report belongs to one life even if a name is used again.
+    /// Never reused, so a report belongs to one incarnation even if a name is used again.
     lives: u64,
     roster: Roster,
     /// The prefix of the children's names in the roster.
@@ -189,7 +189,7 @@ impl<A: Supervised> Children<A> {
         addr
     }
 
-    /// Starts a child that has one life. A running child with this name is asked to shut down, and is replaced.
+    /// Starts a child that has one incarnation. A running child with this name is asked to shut down, and is replaced.
     pub fn start_once(&mut self, name: &str, start: impl FnOnce(DeathGuard) -> Addr<A>) -> Addr<A> {
         self.stop(name);
         let (guard, incarnation) = self.next_life(name);
@@ -237,7 +237,7 @@ impl<A: Supervised> Children<A> {
         self.children.values().map(one).collect()
     }
 
-    /// Handles the report of a death: starts a successor, unless the child had finished, has died too often, or has one life.
+    /// Handles the report of a death: starts a successor, unless the child had finished, has died too often, or has one incarnation.
     pub fn on_death(&mut self, died: &ChildDied) -> Verdict<A> {
         match self.children.get(&died.name) {
             Some(child) if child.incarnation == died.incarnation => {}

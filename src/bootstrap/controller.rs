@@ -1,5 +1,5 @@
 //! The controller's name, with which it signs leases. The name belongs to the data directory, which one process holds at a time, so a lease
-//! with this name is from an earlier life of this controller.
+//! with this name is from an earlier incarnation of this controller.
 
 use std::path::Path;
 

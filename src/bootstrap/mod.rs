@@ -37,7 +37,7 @@ use crate::services::placement::EmbeddedPlacement;
 use crate::services::transaction::Transactions;
 use crate::services::volume::embedded::EmbeddedVolume;
 use deployment::Deployment;
-pub use deployment::judge::Refusal;
+pub use deployment::judge::Mismatch;
 use samples::Made;
 pub use samples::Samples;
 pub use stored::{Stored, StoredCell, migrate_stored, open_stored};
@@ -52,7 +52,7 @@ pub enum BootstrapError {
     #[error(transparent)]
     Policy(#[from] PolicyFileError),
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] Mismatch),
     #[error("{} cannot be written: {source}", path.display())]
     File { path: PathBuf, source: std::io::Error },
     #[error("{key} is {asked}, and there are more: {there}. A start removes none: leave the option out, or give at least {least}")]

@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 
-use super::point::{Fault, FaultPoints, Moment, Point};
+use super::point::{FaultPoints, Moment, Point, StepFault};
 use crate::domain::fence::Fence;
 use crate::saga::context::Context;
 use crate::saga::machine::{Outcome, Side};
@@ -31,12 +31,12 @@ struct Faulty {
     /// Effects that wait for the end of the saga: they happen when the senders are dropped.
     held_back: Vec<oneshot::Sender<()>>,
     /// The fault at the end that is on its way into the journal.
-    at_end: Fault,
+    at_end: StepFault,
 }
 
 impl Performers for FaultPoints {
     fn of_saga(&self) -> Box<dyn Performer> {
-        Box::new(Faulty { faults: self.clone(), held_back: Vec::new(), at_end: Fault::None })
+        Box::new(Faulty { faults: self.clone(), held_back: Vec::new(), at_end: StepFault::None })
     }
 }
 
@@ -47,26 +47,26 @@ impl Performer for Faulty {
         let fault = self.faults.at(&before);
         self.obey(fault, &before).await;
         match fault {
-            Fault::Refuse => return Performed::Ended(Outcome::Refused(REFUSED.into())),
-            Fault::CompleteLate | Fault::CompleteAfterEnd => {
-                let waits = fault == Fault::CompleteAfterEnd;
+            StepFault::Refuse => return Performed::Ended(Outcome::Refused(REFUSED.into())),
+            StepFault::CompleteLate | StepFault::CompleteAfterEnd => {
+                let waits = fault == StepFault::CompleteAfterEnd;
                 self.complete_late(world, step, side, context.clone(), fence, waits);
                 return Performed::Ended(Outcome::TimedOut(LATE.into()));
             }
-            Fault::Repeat => {
+            StepFault::Repeat => {
                 let _ = under_deadline(world, step, side, &mut context.clone(), fence).await;
             }
-            Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze | Fault::Elsewhere | Fault::Wait => {}
+            StepFault::None | StepFault::LoseReply | StepFault::KillActor | StepFault::Freeze | StepFault::Elsewhere | StepFault::Wait => {}
         }
         let mut changed = context.clone();
         let result = under_deadline(world, step, side, &mut changed, fence).await;
-        if fault == Fault::LoseReply {
+        if fault == StepFault::LoseReply {
             return Performed::Ended(Outcome::Unknown(LOST.into()));
         }
         let here = point(context, step, side, Moment::AfterEffect);
         let after = self.faults.at(&here);
         let performed = match result {
-            Ok(Ok(())) if after == Fault::Refuse => Performed::Ended(Outcome::Refused(REFUSED.into())),
+            Ok(Ok(())) if after == StepFault::Refuse => Performed::Ended(Outcome::Refused(REFUSED.into())),
             result => take_in(context, changed, result),
         };
         if matches!(performed, Performed::Ended(_)) {
@@ -87,11 +87,11 @@ impl Performer for Faulty {
         let fault = self.faults.at(&before);
         self.obey(fault, &before).await;
         match fault {
-            Fault::Refuse => return Err(Refusal::Conflict(REFUSED.into())),
-            Fault::CompleteLate | Fault::CompleteAfterEnd => {
+            StepFault::Refuse => return Err(Refusal::Conflict(REFUSED.into())),
+            StepFault::CompleteLate | StepFault::CompleteAfterEnd => {
                 let (world, mut context, faults) = (world.clone(), context.clone(), self.faults.kept());
                 tokio::spawn(async move {
-                    if fault == Fault::CompleteAfterEnd {
+                    if fault == StepFault::CompleteAfterEnd {
                         at_rest.await;
                     }
                     let _ = accept(&world, &mut context, fence).await;
@@ -99,13 +99,13 @@ impl Performer for Faulty {
                 });
                 return Err(Refusal::Unavailable(LATE.into()));
             }
-            Fault::Repeat => {
+            StepFault::Repeat => {
                 let _ = accept(world, &mut context.clone(), fence).await;
             }
-            Fault::None | Fault::LoseReply | Fault::KillActor | Fault::Freeze | Fault::Elsewhere | Fault::Wait => {}
+            StepFault::None | StepFault::LoseReply | StepFault::KillActor | StepFault::Freeze | StepFault::Elsewhere | StepFault::Wait => {}
         }
         let accepted = accept(world, context, fence).await;
-        if fault == Fault::LoseReply {
+        if fault == StepFault::LoseReply {
             return Err(Refusal::Unavailable(LOST.into()));
         }
         let after = point(context, &step, Side::Act, Moment::AfterEffect);
@@ -115,7 +115,7 @@ impl Performer for Faulty {
 
     fn waits_for_journal(&mut self, context: &Context, step: &Step, side: Side) -> bool {
         self.at_end = self.faults.at(&point(context, step, side, Moment::AfterJournal));
-        self.at_end != Fault::None
+        self.at_end != StepFault::None
     }
 
     async fn journalled(&mut self, context: &Context, step: &Step, side: Side) {
@@ -143,22 +143,22 @@ impl Faulty {
     }
 
     /// Obeys the faults that end or stop the runner.
-    async fn obey(&self, fault: Fault, here: &Point<'_>) {
+    async fn obey(&self, fault: StepFault, here: &Point<'_>) {
         match fault {
             // Without the panic hook: nobody needs a backtrace of an experiment.
-            Fault::KillActor => panic::resume_unwind(Box::new("an experiment kills this migration's actor")),
-            Fault::Freeze => {
+            StepFault::KillActor => panic::resume_unwind(Box::new("an experiment kills this migration's actor")),
+            StepFault::Freeze => {
                 self.faults.over(here);
                 futures::future::pending().await
             }
-            Fault::Wait => self.faults.released(here).await,
-            Fault::None
-            | Fault::Refuse
-            | Fault::LoseReply
-            | Fault::Repeat
-            | Fault::CompleteLate
-            | Fault::CompleteAfterEnd
-            | Fault::Elsewhere => {}
+            StepFault::Wait => self.faults.released(here).await,
+            StepFault::None
+            | StepFault::Refuse
+            | StepFault::LoseReply
+            | StepFault::Repeat
+            | StepFault::CompleteLate
+            | StepFault::CompleteAfterEnd
+            | StepFault::Elsewhere => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Fault points: the single hook through which an experiment or a test makes a saga's step fail. With no plan armed it costs one branch.
+//! StepFault points: the single hook through which an experiment or a test makes a saga's step fail. With no plan armed it costs one branch.
 
 use std::fmt;
 use std::sync::{Arc, RwLock};
@@ -45,7 +45,7 @@ pub struct Point<'a> {
 /// The fault at a point.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Fault {
+pub enum StepFault {
     /// Nothing.
     None,
     /// Before the effect: the step is refused without a try. After it: the step reports failure although its effect has happened.
@@ -73,7 +73,7 @@ pub enum Fault {
 /// Decides the fault at each point.
 pub trait FaultPlan: Send + Sync {
     /// Returns the fault at this point.
-    fn at(&self, point: &Point<'_>) -> Fault;
+    fn at(&self, point: &Point<'_>) -> StepFault;
 
     /// Called when the fault at this point is over: the late effect has ended, or the runner is frozen.
     fn over(&self, _point: &Point<'_>) {}
@@ -97,8 +97,8 @@ impl FaultPoints {
     }
 
     /// Returns the fault at this point.
-    pub fn at(&self, point: &Point<'_>) -> Fault {
-        self.armed().map_or(Fault::None, |plan| plan.at(point))
+    pub fn at(&self, point: &Point<'_>) -> StepFault {
+        self.armed().map_or(StepFault::None, |plan| plan.at(point))
     }
 
     /// Calls [`FaultPlan::over`].
@@ -135,8 +135,8 @@ mod tests {
     struct Hears(AtomicBool);
 
     impl FaultPlan for Hears {
-        fn at(&self, _: &Point<'_>) -> Fault {
-            Fault::CompleteLate
+        fn at(&self, _: &Point<'_>) -> StepFault {
+            StepFault::CompleteLate
         }
 
         fn over(&self, _: &Point<'_>) {
@@ -150,10 +150,10 @@ mod tests {
         points.arm(Some(plan.clone()));
         let here =
             Point { saga: "stop", id: Uuid::nil(), server: Uuid::nil(), step: "stop_guest", side: "act", moment: Moment::BeforeEffect };
-        assert_eq!(points.at(&here), Fault::CompleteLate);
+        assert_eq!(points.at(&here), StepFault::CompleteLate);
         let kept = points.kept();
         points.arm(None);
-        assert_eq!(points.at(&here), Fault::None);
+        assert_eq!(points.at(&here), StepFault::None);
         kept.over(&here);
         assert!(plan.0.load(Ordering::SeqCst));
     }

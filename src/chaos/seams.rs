@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::drivers::FaultyDrivers;
-use super::experiment::post::{Post, PostedHosts};
+use super::experiment::host_network::{HostNetwork, NetworkedHosts};
 use super::point::FaultPoints;
 use crate::actors::root::{Parts, Wrap};
 use crate::virt::Hosts;
@@ -15,24 +15,24 @@ use crate::virt::Hosts;
 #[derive(Clone)]
 pub struct Seams {
     pub steps: FaultPoints,
-    pub post: Arc<Post>,
+    pub network: Arc<HostNetwork>,
     pub drivers: FaultyDrivers,
 }
 
 impl Seams {
-    /// Makes seams whose messages pass this post.
-    pub fn new(post: Post) -> Seams {
-        Seams { steps: FaultPoints::default(), post: Arc::new(post), drivers: FaultyDrivers::default() }
+    /// Makes seams whose messages pass this network.
+    pub fn new(network: HostNetwork) -> Seams {
+        Seams { steps: FaultPoints::default(), network: Arc::new(network), drivers: FaultyDrivers::default() }
     }
 
-    /// Puts the faults between the parts. The post comes before any present wrapper of the hosts.
+    /// Puts the faults between the parts. The network comes before any present wrapper of the hosts.
     pub fn fit(&self, parts: &mut Parts) {
         parts.performers = Arc::new(self.steps.clone());
         parts.hypervisors = self.drivers.over(parts.hypervisors.clone());
-        let (before, behind) = (self.post.clone(), parts.between.hosts.take());
+        let (before, behind) = (self.network.clone(), parts.between.hosts.take());
         let wrap: Wrap<dyn Hosts> = Arc::new(move |hosts| {
             let inner = behind.as_ref().map_or_else(|| hosts.clone(), |behind| behind(hosts.clone()));
-            Arc::new(PostedHosts { inner, post: before.clone() })
+            Arc::new(NetworkedHosts { inner, network: before.clone() })
         });
         parts.between.hosts = Some(wrap);
     }

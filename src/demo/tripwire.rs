@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use crate::chaos::point::{Fault, FaultPlan, Moment, Point};
+use crate::chaos::point::{FaultPlan, Moment, Point, StepFault};
 
 /// Fires once, when the server's saga is about to begin the step's act.
 pub struct Tripwire {
@@ -23,12 +23,12 @@ impl Tripwire {
 }
 
 impl FaultPlan for Tripwire {
-    fn at(&self, point: &Point<'_>) -> Fault {
+    fn at(&self, point: &Point<'_>) -> StepFault {
         let here = point.server == self.server && point.step == self.step && point.side == "act" && point.moment == Moment::BeforeEffect;
         if here && let Some(off) = self.off.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
             // The demo may have been interrupted.
             let _ = off.send(());
         }
-        Fault::None
+        StepFault::None
     }
 }

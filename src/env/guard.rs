@@ -47,7 +47,7 @@ guards! {
     RememberedReply = "remembered-reply",
     /// A repeated request joins the one that runs.
     JoinedRequest = "joined-request",
-    /// An earlier life of a host begins no more work.
+    /// An earlier incarnation of a host begins no more work.
     HostLife = "host-life",
     /// The operation that stopped a guest learns, also on a repeat, that the guest ran.
     StopCause = "stop-cause",

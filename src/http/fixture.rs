@@ -28,7 +28,7 @@ use crate::services::image::embedded::{EmbeddedImage, NewImage};
 use crate::services::volume::embedded::EmbeddedVolume;
 
 /// The services, with projects `demo` (user demo, member) and `admin` (user admin). Each user's password is `secret`.
-pub struct World {
+pub struct ApiFixture {
     pub env: Env,
     pub identity: Arc<EmbeddedIdentity>,
     pub images: Arc<EmbeddedImage>,
@@ -37,7 +37,7 @@ pub struct World {
 }
 
 /// Starts the services.
-pub async fn world() -> World {
+pub async fn world() -> ApiFixture {
     let (env, db) = services_database(Arc::new(SystemClock));
     let folder = tempfile::tempdir().unwrap();
     let identity = Arc::new(EmbeddedIdentity::open(db.clone(), env.clone(), &folder.path().join("keys"), Settings::cheap()).await.unwrap());
@@ -48,10 +48,10 @@ pub async fn world() -> World {
     }
     let images = Arc::new(EmbeddedImage::open(db.clone(), env.clone(), &folder.path().join("images")).await.unwrap());
     let volumes = EmbeddedVolume::open(db, env.clone(), &folder.path().join("volumes"), images.clone()).await.unwrap();
-    World { env, identity, images, volumes: Arc::new(volumes), folder }
+    ApiFixture { env, identity, images, volumes: Arc::new(volumes), folder }
 }
 
-/// Makes the HTTP application over a [`World`]'s services, for `actix_web::test`.
+/// Makes the HTTP application over a [`ApiFixture`]'s services, for `actix_web::test`.
 macro_rules! app {
     ($world:expr) => {
         actix_web::test::init_service(crate::http::server::app($world.wiring())).await
@@ -110,7 +110,7 @@ pub fn login(name: &str, password: &str) -> Value {
     }})
 }
 
-impl World {
+impl ApiFixture {
     /// Wires the three APIs behind the door.
     pub fn wiring(&self) -> Wiring {
         let (identity, images, volumes) = (self.identity.clone(), self.images.clone(), self.volumes.clone());

@@ -15,7 +15,7 @@ use super::step::{At, Moot, Step};
 use super::tables::{Tables, waits_for};
 use super::world::World;
 use crate::db::DbError;
-use crate::db::api::debts::{Debt, Held};
+use crate::db::api::debts::{Debt, PaymentHold};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::{Expected, InstanceChange};
 use crate::db::cell::migrations::Migration;
@@ -138,10 +138,10 @@ pub async fn was_mended(world: &World, context: &ServerFacts) -> Result<bool, St
 pub struct Payer {
     world: Arc<World>,
     owner: String,
-    /// The servers whose debts are being tried; later looks skip them.
+    /// The servers whose debts are being tried; later rounds skip them.
     busy: Mutex<BTreeSet<Uuid>>,
-    /// True while the debts are read: a database that hangs gets one look.
-    looks: AtomicBool,
+    /// True while the debts are read: a database that hangs is asked once.
+    reading: AtomicBool,
     turns: Semaphore,
 }
 
@@ -149,16 +149,16 @@ impl Payer {
     /// Makes a payer that holds servers in this owner's name.
     pub fn new(world: Arc<World>, owner: &str) -> Payer {
         let (owner, busy, turns) = (owner.to_owned(), Mutex::default(), Semaphore::new(SERVERS_AT_ONCE));
-        Payer { world, owner, busy, looks: AtomicBool::new(false), turns }
+        Payer { world, owner, busy, reading: AtomicBool::new(false), turns }
     }
 
     /// Tries the due debts of all servers at rest.
     pub async fn pay_due(&self) {
-        if self.looks.swap(true, Ordering::SeqCst) {
+        if self.reading.swap(true, Ordering::SeqCst) {
             return;
         }
         let debts = self.world.operations.due_debts().await;
-        self.looks.store(false, Ordering::SeqCst);
+        self.reading.store(false, Ordering::SeqCst);
         match debts {
             Ok(debts) => self.pay(debts).await,
             Err(error) => log::warn!("the debts cannot be read: {error}"),
@@ -247,8 +247,8 @@ async fn pay(world: &World, debt: &Debt, owner: &str, eager: bool) -> Result<boo
 }
 
 /// Mends the server's status before it settles the debt: after a failure in between, both are tried again.
-async fn try_to_pay(world: &World, debt: &Debt, held: Held) -> Result<bool, StepError> {
-    let Held { fence, lease_epoch } = held;
+async fn try_to_pay(world: &World, debt: &Debt, held: PaymentHold) -> Result<bool, StepError> {
+    let PaymentHold { fence, lease_epoch } = held;
     let paid = match perform(world, debt, fence).await {
         Ok(()) => recover_status(world, debt, fence).await,
         failed => failed,
@@ -268,7 +268,7 @@ async fn try_to_pay(world: &World, debt: &Debt, held: Held) -> Result<bool, Step
 }
 
 /// Ends the hold, however long that takes, because a hold blocks every operation. A hold that another payer has ended is left alone.
-async fn let_go(world: &World, debt: &Debt, held: Held) {
+async fn let_go(world: &World, debt: &Debt, held: PaymentHold) {
     let mut tries = 0;
     while let Err(error) = world.operations.release(debt.saga, held.lease_epoch).await {
         if let DbError::Conflict(why) = error {

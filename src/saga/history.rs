@@ -9,12 +9,12 @@ use super::world::World;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
 use crate::db::cell::actions::{ActionKey, EventResult};
-use crate::db::cell::faults::Fault;
+use crate::db::cell::faults::InstanceFault;
 use crate::db::cell::notified::NotifiedInstance;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
 use crate::domain::inside;
-use crate::domain::notification::instance::{Fault as FaultPayload, InstanceFields, IpAddress};
+use crate::domain::notification::instance::{ExceptionPayload, InstanceFields, IpAddress};
 use crate::domain::notification::{Event, InstanceAction, Notification, Phase};
 
 /// Returns the key of the operation's instance action.
@@ -69,7 +69,7 @@ fn told_to_owner(context: &dyn Part, why: &str) -> String {
 pub fn failed(txn: CellTxn, world: &World, context: &dyn Part) -> CellTxn {
     let why = context.error.clone().unwrap_or_else(|| "the operation was undone".into());
     let told = told_to_owner(context, &why);
-    let fault = Fault {
+    let fault = InstanceFault {
         instance_uuid: context.server,
         created_at: world.env.now(),
         code: 500,
@@ -200,7 +200,7 @@ fn fields(context: &dyn Part, view: NotifiedInstance) -> InstanceFields {
         request_id: Some(context.caller.request_id.clone()),
         action_initiator_user: Some(context.caller.user_id.clone()),
         action_initiator_project: Some(context.caller.project_id.clone()),
-        fault: fault.map(|why| FaultPayload { exception: "MigrationError".to_owned(), exception_message: inside::opened(why) }),
+        fault: fault.map(|why| ExceptionPayload { exception: "MigrationError".to_owned(), exception_message: inside::opened(why) }),
         new_flavor: context.new_flavor.clone(),
     }
 }

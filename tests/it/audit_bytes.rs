@@ -79,7 +79,7 @@ fn guest_dir(data: &Path, server: Uuid) -> PathBuf {
     hosts.map(|dir| data.join(dir)).find(|dir| dir.is_dir()).expect("a guest")
 }
 
-struct World {
+struct AuditedService {
     /// With a volume from the image.
     off: Uuid,
     running: Uuid,
@@ -95,7 +95,7 @@ async fn make(member: &User, admin: &User, new: NewServer) -> Uuid {
     server
 }
 
-async fn fill(service: &Service, data: &Path) -> World {
+async fn fill(service: &Service, data: &Path) -> AuditedService {
     let (member, admin) = (service.user(data, "cellshift").await, service.user(data, "cellshift-admin").await);
     let images = member.get("/image/v2/images?name=tiny").await.expect(200);
     let image = id_of(&images.body["images"][0]);
@@ -118,7 +118,7 @@ async fn fill(service: &Service, data: &Path) -> World {
     for server in [off, running, moved] {
         admin.settled(server).await;
     }
-    World { off, running, moved, image, volume }
+    AuditedService { off, running, moved, image, volume }
 }
 
 /// The expected words for each damage to a file: the subject, and a word of the sentence.
@@ -128,7 +128,7 @@ struct Case {
     word: &'static str,
 }
 
-fn cases(data: &Path, world: &World) -> Vec<Case> {
+fn cases(data: &Path, world: &AuditedService) -> Vec<Case> {
     let off = guest_dir(data, world.off);
     vec![
         Case { path: off.join("disk"), subject: format!("server {}", world.off), word: "disk on " },

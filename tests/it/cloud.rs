@@ -34,7 +34,7 @@ const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_memb
 pub struct Cloud {
     pub config: Config,
     samples: Samples,
-    life: Option<Life>,
+    life: Option<RunningService>,
     http: reqwest::Client,
     /// The token of `demo`, a member of project demo.
     member: String,
@@ -44,18 +44,18 @@ pub struct Cloud {
 }
 
 /// A clock whose drop shows when nobody holds it any more.
-struct LifeClock {
+struct ServiceClock {
     _held: mpsc::Sender<()>,
 }
 
-impl Clock for LifeClock {
+impl Clock for ServiceClock {
     fn now(&self) -> DateTime<Utc> {
         SystemClock.now()
     }
 }
 
 /// One run of the process.
-struct Life {
+struct RunningService {
     tree: Tree,
     seams: Seams,
     address: SocketAddr,
@@ -66,12 +66,12 @@ struct Life {
     gone: mpsc::Receiver<()>,
 }
 
-impl Life {
-    fn start(config: Config, seams: Seams, samples: Samples) -> Life {
+impl RunningService {
+    fn start(config: Config, seams: Seams, samples: Samples) -> RunningService {
         let (end, ended) = oneshot::channel();
         let (started, starting) = mpsc::channel();
         let (held, gone) = mpsc::channel();
-        let env = Env::new(Arc::new(LifeClock { _held: held }), Arc::new(RandomIds), Blocking::Pool);
+        let env = Env::new(Arc::new(ServiceClock { _held: held }), Arc::new(RandomIds), Blocking::Pool);
         let env = FaultyBorders::of(env);
         let fitted = seams.clone();
         let thread = std::thread::spawn(move || {
@@ -90,12 +90,12 @@ impl Life {
             // The runtime drops all unfinished work here: nothing is told to stop.
         });
         let (tree, address, image) = starting.recv_timeout(PATIENCE).expect("the cloud starts");
-        Life { tree, seams, address, image, end, thread, gone }
+        RunningService { tree, seams, address, image, end, thread, gone }
     }
 
     /// Returns when nothing of the life is left: no actor, no request, no database, no waiting write.
     fn crash(self) {
-        let Life { tree, end, thread, gone, .. } = self;
+        let RunningService { tree, end, thread, gone, .. } = self;
         let _ = end.send(());
         thread.join().expect("the life ends");
         drop(tree);
@@ -138,7 +138,7 @@ impl Cloud {
         config.migration.deadlines = ["stop_source_guest", "stop_target_guest"].map(|step| (step.to_owned(), 3)).into();
         configure(&mut config);
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
-        let life = Life::start(config.clone(), launch::seams(), samples);
+        let life = RunningService::start(config.clone(), launch::seams(), samples);
         // A connection of its own for each request: the server ends idle ones, at any moment, and so does a restart.
         let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");
         let mut cloud = Cloud { config, samples, life: Some(life), http, member: String::new(), admin: String::new(), dir: Some(dir) };
@@ -147,7 +147,7 @@ impl Cloud {
         cloud
     }
 
-    fn life(&self) -> &Life {
+    fn life(&self) -> &RunningService {
         self.life.as_ref().expect("a cloud lives until it is dropped")
     }
 
@@ -172,7 +172,7 @@ impl Cloud {
             life.crash();
         }
         between(&self.config);
-        self.life = Some(Life::start(self.config.clone(), seams, self.samples));
+        self.life = Some(RunningService::start(self.config.clone(), seams, self.samples));
     }
 
     /// The process dies, wherever it is, and leaves its data directory.

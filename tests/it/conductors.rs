@@ -112,7 +112,7 @@ fn writes_of_a_conductor_that_wakes_up_are_refused() {
         let taken = journal.iter().filter(|entry| entry.step == "prepare_at_target" && entry.event == "begun").nth(1);
         let taken = seconds(taken.expect("the other tries again").at - asleep);
         println!("taken over after {taken:.2} s, ended after {:.2} s", seconds(ended.updated_at - asleep));
-        let bound = (LEASE + operations.look_interval()).as_secs_f64();
+        let bound = (LEASE + operations.round_interval()).as_secs_f64();
         assert!(taken < bound + 1.0, "taken over {taken} s after it fell asleep, and {bound} s are due");
 
         // The sleeper wakes up, and its request reaches the host.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -15,12 +15,12 @@ struct StopsCreates {
 }
 
 impl FaultPlan for StopsCreates {
-    fn at(&self, point: &Point<'_>) -> Fault {
+    fn at(&self, point: &Point<'_>) -> StepFault {
         if (point.saga, point.step, point.side, point.moment) != ("create", "accept", "act", self.moment) {
-            return Fault::None;
+            return StepFault::None;
         }
         self.stopped.notify_one();
-        Fault::Freeze
+        StepFault::Freeze
     }
 }
 

@@ -2,7 +2,7 @@
 //! service goes on normally when there is space again.
 
 use cellshift::chaos::borders::limit_disk;
-use cellshift::chaos::point::{Fault, Moment};
+use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::db::Db;
 use diesel::connection::SimpleConnection;
 use diesel::{QueryableByName, RunQueryDsl};
@@ -38,7 +38,7 @@ fn full_at(stage: &Stage, step: &'static str) {
         if point.step == step && point.side == "act" && point.moment == Moment::BeforeEffect {
             limit_disk(&env, Some(0));
         }
-        Fault::None
+        StepFault::None
     });
 }
 

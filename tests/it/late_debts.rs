@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use cellshift::chaos::point::{Fault, Moment};
+use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::db::api::debts::NewDebt;
 use cellshift::db::api::operations::{Append, SagaFilter, SagaRecord};
 use cellshift::saga::context::{Context, Place};
@@ -227,8 +227,8 @@ fn tell(story: &'static Story) {
             }
             if let Some(refused) = story.refused {
                 stage.arm(move |point| match point.moment {
-                    Moment::AfterEffect if point.step == refused && point.side == "act" => Fault::Refuse,
-                    _ => Fault::None,
+                    Moment::AfterEffect if point.step == refused && point.side == "act" => StepFault::Refuse,
+                    _ => StepFault::None,
                 });
             }
             act(&stage, subject, story.owing).await;
@@ -340,8 +340,8 @@ fn a_create_that_failed() {
     play_default(|stage| async move {
         for way in [&[] as &[Act], &[Delete]] {
             stage.arm(|point| match point.moment {
-                Moment::AfterEffect if point.step == "prepare_guest" && point.side == "act" => Fault::Refuse,
-                _ => Fault::None,
+                Moment::AfterEffect if point.step == "prepare_guest" && point.side == "act" => StepFault::Refuse,
+                _ => StepFault::None,
             });
             let server = id_of(&stage.server().ask(&stage.member).await.expect(202).body["server"]);
             stage.at_rest(server, "ERROR").await;
@@ -360,8 +360,10 @@ async fn without_its_guest(stage: &Stage) -> (Uuid, String) {
     let Subject { server, .. } = subject(stage, Across).await;
     let host = stage.runs_on(server).await.pop_first().expect("a host");
     stage.arm(|point| match (point.step, point.side, point.moment) {
-        ("activate_target_ports", "act", Moment::BeforeEffect) | ("release_source_guest", "undo", Moment::BeforeEffect) => Fault::Refuse,
-        _ => Fault::None,
+        ("activate_target_ports", "act", Moment::BeforeEffect) | ("release_source_guest", "undo", Moment::BeforeEffect) => {
+            StepFault::Refuse
+        }
+        _ => StepFault::None,
     });
     stage.member.resize(server, "gen2.small").await.expect(202);
     stage.at_rest(server, "ERROR").await;

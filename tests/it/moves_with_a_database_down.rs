@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use cellshift::chaos::borders::{Outage, OutageGate, Outages};
-use cellshift::chaos::point::{Fault, Moment};
+use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::config::Seconds;
 use serde_json::json;
 use tokio::sync::oneshot;
@@ -103,11 +103,11 @@ fn a_delete_while_the_sources_cell_is_down() {
 const REFUSED_CALLS: u32 = 15;
 
 /// Makes the cell down from this moment of a step's act until it has refused [`REFUSED_CALLS`]; the step itself meets `fault`.
-fn down_from(stage: &Arc<Stage>, step: &'static str, moment: Moment, cell: &'static str, fault: Fault) {
+fn down_from(stage: &Arc<Stage>, step: &'static str, moment: Moment, cell: &'static str, fault: StepFault) {
     let (db, once) = (stage.cell(cell).db().clone(), std::sync::Once::new());
     stage.arm(move |point| {
         if (point.step, point.side, point.moment) != (step, "act", moment) {
-            return Fault::None;
+            return StepFault::None;
         }
         once.call_once(|| db.set_outage_for(Outage::Refuses, REFUSED_CALLS));
         fault
@@ -121,7 +121,7 @@ fn a_revert_whose_source_cell_goes_down_half_way() {
             let server = stage.create(stage.server()).await;
             let source = stage.runs_on(server).await;
             stage.cross(server).await;
-            down_from(&stage, step, Moment::AfterJournal, "cell1", Fault::None);
+            down_from(&stage, step, Moment::AfterJournal, "cell1", StepFault::None);
             stage.member.revert(server).await.expect(202);
             stage.ended(server).await;
             stage.disarm();
@@ -142,7 +142,7 @@ fn a_confirm_whose_source_cell_goes_down_half_way() {
     play(probed_often, |stage| async move {
         let server = stage.create(stage.server()).await;
         stage.cross(server).await;
-        down_from(&stage, "begin_confirm", Moment::AfterJournal, "cell1", Fault::None);
+        down_from(&stage, "begin_confirm", Moment::AfterJournal, "cell1", StepFault::None);
         stage.member.confirm(server).await.expect(204);
         stage.at_rest(server, "ACTIVE").await;
         stage.disarm();
@@ -158,7 +158,7 @@ fn a_rollback_whose_cells_go_down_half_way() {
         play(probed_often, |stage| async move {
             let server = stage.create(stage.server()).await;
             let source = stage.runs_on(server).await;
-            down_from(&stage, "prepare_at_target", Moment::BeforeEffect, cell, Fault::Refuse);
+            down_from(&stage, "prepare_at_target", Moment::BeforeEffect, cell, StepFault::Refuse);
             stage.member.resize(server, "gen2.small").await.expect(202);
             stage.ended(server).await;
             stage.disarm();
@@ -186,7 +186,7 @@ fn down_for_good_from(stage: &Arc<Stage>, step: &'static str, cell: &'static str
             // The test may have ended.
             let _ = told.send(());
         }
-        Fault::None
+        StepFault::None
     });
     down
 }

@@ -1,6 +1,6 @@
 //! Start, stop and reboot whose replies are lost: the guest agrees with the record, or the server is in ERROR.
 
-use cellshift::chaos::point::{Fault, Moment};
+use cellshift::chaos::point::{Moment, StepFault};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -9,8 +9,8 @@ use crate::stage::{Stage, hosts, play_default};
 /// Loses each reply of this act, and of its undo if `undo` is true.
 fn lose_replies(stage: &Stage, step: &'static str, undo: bool) {
     stage.arm(move |point| match point.moment {
-        Moment::BeforeEffect if point.step == step && (undo || point.side == "act") => Fault::LoseReply,
-        _ => Fault::None,
+        Moment::BeforeEffect if point.step == step && (undo || point.side == "act") => StepFault::LoseReply,
+        _ => StepFault::None,
     });
 }
 

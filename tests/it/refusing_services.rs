@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use cellshift::actors::root::Parts;
-use cellshift::chaos::point::{Fault, Moment};
+use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
 use cellshift::services::image::{Image, ImageData, ImageService};
-use cellshift::services::placement::{Allocations, Held, Inventory, PlacementService, Provider};
+use cellshift::services::placement::{Allocations, Inventory, PlacementService, ProjectAllocation, Provider};
 use cellshift::services::stored_bytes::StoredBytes;
 use cellshift::services::volume::{Attachment, NewVolume, VolumeService};
 use serde_json::{Value, json};
@@ -171,7 +171,7 @@ impl PlacementService for Refusing<dyn PlacementService> {
         self.inner.all_allocations().await
     }
 
-    async fn held_by_project(&self, project_id: &str) -> Result<Vec<Held>, ServiceError> {
+    async fn held_by_project(&self, project_id: &str) -> Result<Vec<ProjectAllocation>, ServiceError> {
         self.inner.held_by_project(project_id).await
     }
 
@@ -187,9 +187,9 @@ fn refuse_from_the_pivot_on(stage: &Stage, now: &Arc<AtomicBool>) {
     stage.arm(move |point| match point.moment {
         Moment::BeforeEffect if point.step == "take_ownership" && point.side == "act" => {
             now.store(true, Ordering::SeqCst);
-            Fault::Refuse
+            StepFault::Refuse
         }
-        _ => Fault::None,
+        _ => StepFault::None,
     });
 }
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::resize_confirm::contains;
 use crate::stage::{Stage, hosts, play, play_default};
-use cellshift::chaos::point::{Fault, Moment};
+use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::domain::fence::Fence;
 use cellshift::domain::flavor::Resources;
 use cellshift::domain::host_protocol::{HostCommand, HostReply, HostRequest};
@@ -168,7 +168,7 @@ fn a_corrupted_snapshot_rolls_back() {
                     std::fs::write(&snapshot, bytes).expect("a corrupted snapshot");
                 }
             }
-            Fault::None
+            StepFault::None
         });
         stage.member.resize(server, "gen2.small").await.expect(202);
         assert_nothing_moved(&stage, server, &source, "ACTIVE").await;
@@ -280,8 +280,8 @@ fn what_a_step_in_doubt_has_learnt_is_not_believed() {
         let server = stage.create(stage.server()).await;
         let source = stage.runs_on(server).await.pop_first().expect("a host");
         stage.arm(|point| match (point.step, point.side, point.moment) {
-            ("select_destination", "act", Moment::BeforeEffect) => Fault::LoseReply,
-            _ => Fault::None,
+            ("select_destination", "act", Moment::BeforeEffect) => StepFault::LoseReply,
+            _ => StepFault::None,
         });
         stage.member.resize(server, "gen2.small").await.expect(202);
         assert_nothing_moved(&stage, server, &source, "ACTIVE").await;

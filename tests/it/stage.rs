@@ -8,7 +8,7 @@ use std::time::Duration;
 use cellshift::actors::root::Parts;
 use cellshift::bootstrap;
 use cellshift::chaos::borders::FaultyBorders;
-use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use cellshift::chaos::seams::Seams;
 use cellshift::config::{Config, Seconds};
 use cellshift::db::api::debts::Debt;
@@ -351,7 +351,7 @@ impl Stage {
     }
 
     /// Arms faults for the lifetime of the guard.
-    pub fn arm(&self, plan: impl Fn(&Point<'_>) -> Fault + Send + Sync + 'static) {
+    pub fn arm(&self, plan: impl Fn(&Point<'_>) -> StepFault + Send + Sync + 'static) {
         self.seams.steps.arm(Some(Arc::new(Plan(plan))));
     }
 
@@ -362,8 +362,8 @@ impl Stage {
     /// Refuses each act of this step.
     pub fn refuse(&self, step: &'static str) {
         self.arm(move |point| match point.moment {
-            Moment::BeforeEffect if point.step == step && point.side == "act" => Fault::Refuse,
-            _ => Fault::None,
+            Moment::BeforeEffect if point.step == step && point.side == "act" => StepFault::Refuse,
+            _ => StepFault::None,
         });
     }
 
@@ -385,8 +385,8 @@ impl Stage {
 
 struct Plan<P>(P);
 
-impl<P: Fn(&Point<'_>) -> Fault + Send + Sync> FaultPlan for Plan<P> {
-    fn at(&self, point: &Point<'_>) -> Fault {
+impl<P: Fn(&Point<'_>) -> StepFault + Send + Sync> FaultPlan for Plan<P> {
+    fn at(&self, point: &Point<'_>) -> StepFault {
         (self.0)(point)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use cellshift::config::{Config, Seconds};
 use cellshift::domain::host_protocol::{HostAnswer, HostQuery};
 use cellshift::domain::server::PowerState;
@@ -169,12 +169,12 @@ struct Stops {
 }
 
 impl FaultPlan for Stops {
-    fn at(&self, point: &Point<'_>) -> Fault {
+    fn at(&self, point: &Point<'_>) -> StepFault {
         if (point.step, point.side, point.moment) != (self.step, "act", Moment::AfterJournal) {
-            return Fault::None;
+            return StepFault::None;
         }
         self.stopped.notify_one();
-        Fault::Freeze
+        StepFault::Freeze
     }
 }
 

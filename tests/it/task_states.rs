@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -19,13 +19,13 @@ struct Stops {
 }
 
 impl FaultPlan for Stops {
-    fn at(&self, point: &Point<'_>) -> Fault {
+    fn at(&self, point: &Point<'_>) -> StepFault {
         let here = point.side == "act" && point.moment == Moment::BeforeEffect && self.before.contains(&point.step);
         if !here {
-            return Fault::None;
+            return StepFault::None;
         }
         self.met.add_permits(1);
-        Fault::Wait
+        StepFault::Wait
     }
 
     fn released(&self, _: &Point<'_>) -> BoxFuture<'static, ()> {

@@ -110,7 +110,7 @@ impl Default for CellOptions {
     }
 }
 
-/// The handle by which the rest of the controller reaches a cell. Cheap to clone, and valid for each life of the cell's actor.
+/// The handle by which the rest of the controller reaches a cell. Cheap to clone, and valid for each incarnation of the cell's actor.
 #[derive(Clone)]
 pub struct CellHandle {
     /// The cell mapping's id.
@@ -126,7 +126,7 @@ pub struct CellHandle {
     kept: Arc<Mutex<Kept>>,
 }
 
-/// The state that one life of the actor leaves to the next.
+/// The state that one incarnation of the actor leaves to the next.
 #[derive(Default)]
 struct Kept {
     sites: BTreeMap<String, Arc<HostSite>>,
@@ -223,7 +223,7 @@ pub struct CellParts {
     pub roster: Roster,
 }
 
-/// The actor: one life of a cell.
+/// The actor: one incarnation of a cell.
 pub struct Cell {
     parts: CellParts,
     hosts: Option<Children<ComputeHost>>,
@@ -240,7 +240,7 @@ impl Cell {
         self.parts.hosts.iter().find(|spec| spec.name == host)
     }
 
-    /// Starts a host's actor. Opens its driver first if no life of this cell has done so.
+    /// Starts a host's actor. Opens its driver first if no incarnation of this cell has done so.
     fn start_host(&mut self, host: String, ctx: &mut Context<Self>) {
         if self.parts.handle.kept().powered_off.contains(&host) {
             self.parts.handle.hosts.closed(&host, "it is powered off");
@@ -315,7 +315,7 @@ impl Cell {
         ctx.spawn(beating.into_actor(self));
     }
 
-    /// Announces each change of the cell's health during this life.
+    /// Announces each change of the cell's health during this incarnation.
     fn tell_of_health(&self, ctx: &mut Context<Self>) {
         let (handle, notifications) = (self.parts.handle.clone(), self.parts.notifications.clone());
         let telling = async move {

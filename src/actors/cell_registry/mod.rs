@@ -26,7 +26,7 @@ use crate::db::api::instance_mappings::InstanceMapping;
 use crate::db::cell::CellDb;
 use crate::db::cell::block_devices::BlockDevice;
 use crate::db::cell::bundle::InstanceBundle;
-use crate::db::cell::faults::Fault;
+use crate::db::cell::faults::InstanceFault;
 use crate::db::cell::instance_list::{InstanceDetails, InstanceView};
 use crate::db::cell::instances::Instance;
 use crate::db::cell::services::Service;
@@ -83,7 +83,7 @@ pub struct ServerRecord {
     /// In the order of their attachment.
     pub block_devices: Vec<BlockDevice>,
     /// The newest fault.
-    pub fault: Option<Fault>,
+    pub fault: Option<InstanceFault>,
 }
 
 /// The state of a server's host, as the API shows it.

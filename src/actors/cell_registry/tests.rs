@@ -103,15 +103,15 @@ fn spec_of(record: &Instance) -> RequestSpec {
     }
 }
 
-struct World {
+struct RegistryFixture {
     clock: Arc<Hours>,
     env: Env,
     registry: CellRegistry,
     cells: Vec<CellHandle>,
 }
 
-impl World {
-    async fn on(blocking: Blocking, url: impl Fn() -> String) -> World {
+impl RegistryFixture {
+    async fn on(blocking: Blocking, url: impl Fn() -> String) -> RegistryFixture {
         let clock = Arc::<Hours>::default();
         let env = FaultyBorders::of(Env::new(clock.clone(), Arc::new(RandomIds), blocking));
         let open = |name: &str, schema| Db::open(name, &url(), schema, &env).unwrap();
@@ -127,7 +127,7 @@ impl World {
             api.create_cell_mapping(mapping).await.unwrap();
         }
         let registry = CellRegistry::new(api, cells.iter().cloned(), Patience { cell: PATIENCE, service: PATIENCE });
-        World { clock, env, registry, cells }
+        RegistryFixture { clock, env, registry, cells }
     }
 
     /// Stores the servers under a project of their own. Returns their records, each with the number of its cell.
@@ -224,7 +224,7 @@ impl World {
 
 fn merges_as_the_oracle_sorts(blocking: Blocking, url: impl Fn() -> String, cases: u32) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let world = runtime.block_on(World::on(blocking, url));
+    let world = runtime.block_on(RegistryFixture::on(blocking, url));
     let mut runner = TestRunner::new(Config { cases, failure_persistence: None, ..Config::default() });
     let outcome = runner.run(&case(), |case| {
         runtime.block_on(world.check(&case));
@@ -243,7 +243,7 @@ fn pages_over_all_cells_are_what_an_oracle_sorts() {
 
 #[tokio::test]
 async fn of_a_server_and_its_copy_the_mapping_says_which_is_listed() {
-    let world = World::on(Blocking::Inline, String::new).await;
+    let world = RegistryFixture::on(Blocking::Inline, String::new).await;
     // Independent of the cell that is read first and of the name that is sorted first.
     for (cell, copy) in [(0, 1), (1, 0)] {
         let project = world.env.uuid().to_string();
@@ -285,7 +285,7 @@ async fn occupy(cell: &CellHandle, readers: u32) -> Vec<mpsc::Sender<()>> {
 #[tokio::test]
 async fn a_server_that_moves_between_the_reads_of_two_cells_is_listed() {
     let dir = tempfile::tempdir().unwrap();
-    let world = World::on(Blocking::Pool, || dir.path().join(format!("{}.db", RandomIds.uuid())).display().to_string()).await;
+    let world = RegistryFixture::on(Blocking::Pool, || dir.path().join(format!("{}.db", RandomIds.uuid())).display().to_string()).await;
     let made = Made { cell: 0, copy: None, created: 0, name: 0, host: None, progress: 0 };
     let (_, record) = world.store("p", &[made]).await.remove(0);
     world.clock.0.fetch_add(1, Ordering::Relaxed);

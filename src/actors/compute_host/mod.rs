@@ -212,7 +212,7 @@ pub struct HostParts {
     pub oracle: Arc<dyn OwnershipOracle>,
 }
 
-/// The actor: one life of a host.
+/// The actor: one incarnation of a host.
 pub struct ComputeHost {
     parts: HostParts,
     core: Option<Arc<Core>>,

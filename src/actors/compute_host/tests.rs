@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::core::{Core, HostSite};
 use super::{HostParts, HostPlace};
-use crate::actors::fixture::{DEADLINE, IMAGE, World, files_below, options, until, world, world_on};
+use crate::actors::fixture::{DEADLINE, HostFixture, IMAGE, files_below, options, until, world, world_on};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::guest::{DiskManifest, DiskSource};
@@ -25,7 +25,7 @@ const H2: &str = "cell1-host2";
 const SERVER: Uuid = Uuid::from_u128(1);
 const STOP: HostCommand = HostCommand::StopGuest { grace_ms: 1000 };
 
-fn prepare(world: &World, disks: DiskSource) -> HostCommand {
+fn prepare(world: &HostFixture, disks: DiskSource) -> HostCommand {
     HostCommand::PrepareGuest { spec: Box::new(world.spec(SERVER, disks)) }
 }
 
@@ -46,7 +46,7 @@ async fn a_guest_moves_to_another_cell_in_a_real_service_too() {
     move_a_guest(world_on(Env::system()).await).await;
 }
 
-async fn move_a_guest(world: World) {
+async fn move_a_guest(world: HostFixture) {
     let ((one, _a), (two, _b)) = (world.cell("cell1", options()).await, world.cell("cell2", options()).await);
     let (target, vif) = ("cell2-host1", world.port(SERVER, H1).await);
     let (volume, volume_path) = world.volume();

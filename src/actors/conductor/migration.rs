@@ -18,7 +18,7 @@ use crate::saga::performer::Performers;
 use crate::saga::world::World;
 
 /// The actor of one saga.
-pub struct Migration {
+pub struct MigrationActor {
     world: Arc<World>,
     performers: Arc<dyn Performers>,
     room: Room,
@@ -60,7 +60,7 @@ pub struct MigrationEnded {
 #[rtype(result = "()")]
 pub struct Kill;
 
-impl Migration {
+impl MigrationActor {
     /// Makes the actor of a saga in flight. `conductor` receives the end, `signs` the signs of life, and `guard` reports the actor's death.
     pub fn new(
         world: Arc<World>,
@@ -70,12 +70,12 @@ impl Migration {
         signs: SignsOfLife,
         conductor: WeakRecipient<MigrationEnded>,
         guard: DeathGuard,
-    ) -> Migration {
-        Migration { world, performers, room, flight: Some(flight), signs, conductor, guard }
+    ) -> MigrationActor {
+        MigrationActor { world, performers, room, flight: Some(flight), signs, conductor, guard }
     }
 }
 
-impl Actor for Migration {
+impl Actor for MigrationActor {
     type Context = actix::Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
@@ -93,7 +93,7 @@ impl Actor for Migration {
     }
 }
 
-impl Handler<Kill> for Migration {
+impl Handler<Kill> for MigrationActor {
     type Result = ();
 
     fn handle(&mut self, _: Kill, ctx: &mut Self::Context) {
@@ -101,7 +101,7 @@ impl Handler<Kill> for Migration {
     }
 }
 
-impl Handler<Shutdown> for Migration {
+impl Handler<Shutdown> for MigrationActor {
     type Result = ();
 
     /// Stops; the saga stays in the journal.
@@ -110,7 +110,7 @@ impl Handler<Shutdown> for Migration {
     }
 }
 
-impl Handler<Pause> for Migration {
+impl Handler<Pause> for MigrationActor {
     type Result = ();
 
     fn handle(&mut self, pause: Pause, ctx: &mut Self::Context) {

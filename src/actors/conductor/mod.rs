@@ -1,4 +1,4 @@
-//! A conductor supervises the migrations that run operations. It takes over the operations of its earlier life and those whose leases another
+//! A conductor supervises the migrations that run operations. It takes over the operations of its earlier incarnation and those whose leases another
 //! conductor has not renewed, and pays debts. Several conductors may share an API database: the lease says who has an operation, and a
 //! conductor that stood still learns of its loss at its next write.
 //!
@@ -37,7 +37,7 @@ use crate::saga::performer::Performers;
 use crate::saga::world::World;
 
 pub use self::handle::{ConductorHandle, Worker};
-use self::migration::{Kill, Migration, MigrationEnded, SignsOfLife};
+use self::migration::{Kill, MigrationActor, MigrationEnded, SignsOfLife};
 pub use self::room::Limits;
 use self::room::Room;
 use self::runner::{Ended, Flight};
@@ -45,7 +45,7 @@ use self::stuck::Stuck;
 
 /// The longest wait of operations in flight for the hosts to start.
 const START_PATIENCE: Duration = Duration::from_secs(30);
-/// The pause between two looks for debts that are due.
+/// The pause between two rounds for debts that are due.
 const DEBT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The result of an attempt to take a saga over.
@@ -115,7 +115,7 @@ pub fn actor_name(number: usize) -> String {
     if number < 2 { FIRST.to_owned() } else { format!("{FIRST}-{number}") }
 }
 
-/// The parts of a conductor, for each of its lives.
+/// The parts of a conductor, for each of its incarnations.
 #[derive(Clone)]
 pub struct ConductorParts {
     pub(super) world: Arc<World>,
@@ -123,7 +123,7 @@ pub struct ConductorParts {
     pub(super) performers: Arc<dyn Performers>,
     /// The actor's name.
     actor: String,
-    /// The name with which all lives of this conductor sign leases.
+    /// The name with which all incarnations of this conductor sign leases.
     pub(super) owner: String,
     /// Notified when an operation ends or the debts have been tried, by any conductor of the process. It wakes waiters in their order, so that
     /// a seed can replay a run; a watch channel would wake them in a random order.
@@ -182,11 +182,11 @@ impl ConductorParts {
     }
 }
 
-/// The actor: one life of a conductor.
+/// The actor: one incarnation of a conductor.
 pub struct Conductor {
     parts: ConductorParts,
     /// The migrations by their sagas' ids; none before the actor has started.
-    migrations: Option<Children<Migration>>,
+    migrations: Option<Children<MigrationActor>>,
     /// The deaths in a row by saga. A successor waits longer after each.
     deaths: BTreeMap<Uuid, u32>,
     /// Sagas that are being taken over.
@@ -194,13 +194,13 @@ pub struct Conductor {
     /// The migrations' signs of life, by which leases are renewed.
     signs: SignsOfLife,
     renewing: bool,
-    looking: bool,
+    in_round: bool,
     payer: Arc<Payer>,
     _guard: Option<DeathGuard>,
 }
 
 impl Conductor {
-    /// Makes one life of the actor; `guard` reports its death.
+    /// Makes one incarnation of the actor; `guard` reports its death.
     pub fn new(parts: ConductorParts, guard: Option<DeathGuard>) -> Conductor {
         let payer = Arc::new(Payer::new(parts.world.clone(), &parts.owner));
         Conductor {
@@ -210,7 +210,7 @@ impl Conductor {
             taking: BTreeSet::new(),
             signs: SignsOfLife::default(),
             renewing: false,
-            looking: false,
+            in_round: false,
             payer,
             _guard: guard,
         }
@@ -222,11 +222,11 @@ impl Conductor {
         let ends = ctx.address().downgrade().recipient();
         let Some(migrations) = self.migrations.as_mut() else { return };
         let name = flight.context.saga.to_string();
-        migrations.start_once(&name, move |guard| Migration::new(world, performers, room, flight, signs, ends, guard).start());
+        migrations.start_once(&name, move |guard| MigrationActor::new(world, performers, room, flight, signs, ends, guard).start());
         self.count_running();
     }
 
-    fn running(&self, saga: Uuid) -> Option<&Addr<Migration>> {
+    fn running(&self, saga: Uuid) -> Option<&Addr<MigrationActor>> {
         self.migrations.as_ref()?.get(&saga.to_string())
     }
 
@@ -235,7 +235,7 @@ impl Conductor {
         self.parts.in_flight.store(running, Ordering::Relaxed);
     }
 
-    /// Takes over the sagas of an earlier life as soon as the hosts have started and the database answers. From then on it looks for sagas of
+    /// Takes over the sagas of an earlier incarnation as soon as the hosts have started and the database answers. From then on it looks for sagas of
     /// others whose leases have run out.
     fn take_up(&self, ctx: &mut Context<Self>) {
         let (world, hosts, owner) = (self.parts.world.clone(), self.parts.hosts.clone(), self.parts.owner.clone());
@@ -249,7 +249,7 @@ impl Conductor {
         ctx.spawn(left.into_actor(self).map(|left, conductor, ctx| match left {
             Ok(sagas) => {
                 sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga)));
-                ctx.run_interval(conductor.parts.world.operations.look_interval(), Conductor::look);
+                ctx.run_interval(conductor.parts.world.operations.round_interval(), Conductor::run_round);
             }
             Err(error @ DbError::Unavailable { .. }) => {
                 log::warn!("the operations in flight cannot be read yet: {error}");
@@ -264,9 +264,9 @@ impl Conductor {
 
     /// Takes over sagas whose leases have run out, and gives cancelled sagas that wait their turn. Asks with one query each, however many are
     /// in flight.
-    fn look(&mut self, ctx: &mut Context<Self>) {
+    fn run_round(&mut self, ctx: &mut Context<Self>) {
         // At most one query is under way.
-        if std::mem::replace(&mut self.looking, true) {
+        if std::mem::replace(&mut self.in_round, true) {
             return;
         }
         let ConductorParts { world, room, owner, .. } = self.parts.clone();
@@ -278,7 +278,7 @@ impl Conductor {
             world.operations.abandoned().await
         };
         ctx.spawn(found.into_actor(self).map(|found: Result<Vec<Uuid>, DbError>, conductor, ctx| {
-            conductor.looking = false;
+            conductor.in_round = false;
             match found {
                 Ok(sagas) => sagas.into_iter().for_each(|saga| ctx.notify(Resume(saga))),
                 Err(error) => log::debug!("it cannot be seen whose leases have run out, or which operations are cancelled: {error}"),
@@ -379,7 +379,7 @@ impl Handler<Resume> for Conductor {
                     conductor.parts.stuck.goes_on(saga);
                     conductor.launch(*flight, ctx);
                 }
-                // A later look finds the saga if its lease is not renewed.
+                // A later round finds the saga if its lease is not renewed.
                 Ok(Resumed::Others(left)) => {
                     log::debug!(migration:% = saga; "another conductor has a saga, for {left:?} unless it renews its lease")
                 }
@@ -407,7 +407,7 @@ impl Handler<MigrationEnded> for Conductor {
         self.deaths.remove(&end.saga);
         self.parts.stuck.goes_on(end.saga);
         match end.ended {
-            // The conductor that overtook it runs it. If its lease is not renewed, a later look finds it.
+            // The conductor that overtook it runs it. If its lease is not renewed, a later round finds it.
             Ended::Done | Ended::Unwound | Ended::Overtaken => {}
             Ended::Followed(delete) => ctx.notify(Resume(delete)),
             Ended::Lost(why) => {

@@ -359,7 +359,7 @@ async fn a_host_that_hangs_delays_no_other_servers_debts() {
         tokio::task::yield_now().await;
     }
     assert_eq!(debts(waiting).await, 1);
-    // A later look leaves the server alone whose host is asked already.
+    // A later round leaves the server alone whose host is asked already.
     tokio::time::timeout(Duration::from_secs(20), paid_by(&conductor)).await.expect("it does not wait").unwrap();
     hangs.done();
     tokio::time::timeout(Duration::from_secs(20), paying).await.expect("the host has answered").unwrap();

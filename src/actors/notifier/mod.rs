@@ -97,7 +97,7 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Makes another life over the same open file; `guard` reports its death.
+    /// Makes another incarnation over the same open file; `guard` reports its death.
     pub fn next_life(&self, guard: DeathGuard) -> Notifier {
         Notifier {
             env: self.env.clone(),

@@ -28,7 +28,7 @@ use crate::saga::world::World;
 pub struct PeriodicOptions {
     /// A resize that has waited for this long is confirmed; zero for never.
     pub resize_confirm_window: Duration,
-    /// The pause between two looks.
+    /// The pause between two rounds.
     pub interval: Duration,
     /// What the databases keep, and for how long.
     pub retention: RetentionOptions,
@@ -37,9 +37,9 @@ pub struct PeriodicOptions {
 /// Starts all work that is not running.
 #[derive(Message)]
 #[rtype(result = "()")]
-pub struct Look;
+pub struct RunRound;
 
-/// The parts of the actor, for each of its lives.
+/// The parts of the actor, for each of its incarnations.
 #[derive(Clone)]
 pub struct PeriodicParts {
     pub world: Arc<World>,
@@ -70,7 +70,7 @@ pub struct Periodic {
 }
 
 impl Periodic {
-    /// Makes one life of the actor; `guard` reports its death.
+    /// Makes one incarnation of the actor; `guard` reports its death.
     pub fn new(parts: PeriodicParts, guard: Option<DeathGuard>) -> Periodic {
         let deletes = Arc::new(QueuedDeletes::new(parts.world.clone(), parts.conductor.clone()));
         Periodic { parts, busy: BTreeSet::new(), retained: None, deletes, _guard: guard }
@@ -85,7 +85,7 @@ impl Periodic {
             match doing {
                 Work::Confirm(cell) => confirm::confirm_overdue(&parts, &cell).await,
                 Work::FollowPower(cell) => power::follow(&parts.world, &cell).await,
-                Work::QueuedDeletes => deletes.look().await,
+                Work::QueuedDeletes => deletes.run_round().await,
                 Work::Retention(cell) => retention::run(&parts, cell.as_deref()).await,
             }
         };
@@ -99,14 +99,14 @@ impl Actor for Periodic {
     type Context = Context<Self>;
 
     fn started(&mut self, ctx: &mut Self::Context) {
-        ctx.run_interval(self.parts.options.interval, |_, ctx| ctx.notify(Look));
+        ctx.run_interval(self.parts.options.interval, |_, ctx| ctx.notify(RunRound));
     }
 }
 
-impl Handler<Look> for Periodic {
+impl Handler<RunRound> for Periodic {
     type Result = ();
 
-    fn handle(&mut self, _: Look, ctx: &mut Self::Context) {
+    fn handle(&mut self, _: RunRound, ctx: &mut Self::Context) {
         self.start(Work::QueuedDeletes, ctx);
         for cell in self.parts.world.cells.keys().cloned().collect::<Vec<_>>() {
             self.start(Work::Confirm(cell.clone()), ctx);

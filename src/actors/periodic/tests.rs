@@ -42,9 +42,9 @@ fn periodic(played: &Played, window: Duration) -> (Addr<Periodic>, Arc<Begun>) {
     (Periodic::new(parts, None).start(), begun)
 }
 
-/// Looks once and waits for the end of it.
-async fn look(periodic: &Addr<Periodic>) {
-    periodic.send(Look).await.unwrap();
+/// Runs one round and waits for the end of it.
+async fn run_round(periodic: &Addr<Periodic>) {
+    periodic.send(RunRound).await.unwrap();
     while periodic.send(IsLooking).await.unwrap() {
         tokio::task::yield_now().await;
     }
@@ -98,7 +98,7 @@ async fn only_what_has_waited_longer_than_the_window_is_confirmed() {
         played.world.cells["cell1"].db.apply_unfenced(txn).await.unwrap();
     }
     let (periodic, begun) = periodic(&played, Duration::from_secs(3600));
-    look(&periodic).await;
+    run_round(&periodic).await;
     let begun = begun.0.lock().unwrap();
     let [SagaContext::Confirm(confirm)] = &begun[..] else { panic!("not one confirm: {begun:?}") };
     assert_eq!((confirm.server, confirm.request.automatic), (old, true));
@@ -111,7 +111,7 @@ async fn without_a_window_nothing_is_confirmed() {
     let txn = CellTxn::new().create_migration(resized(&played, server, TimeDelta::days(9)));
     played.world.cells["cell1"].db.apply_unfenced(txn).await.unwrap();
     let (periodic, begun) = periodic(&played, Duration::ZERO);
-    look(&periodic).await;
+    run_round(&periodic).await;
     assert!(begun.0.lock().unwrap().is_empty());
 }
 
@@ -121,7 +121,7 @@ async fn the_record_follows_a_guest_that_went_off() {
     let (gone, runs) = (played.server(VmState::Active).await, played.server(VmState::Active).await);
     *played.guests.lock().unwrap() = vec![played.guest(gone, PowerState::Shutdown), played.guest(runs, PowerState::Running)];
     let (periodic, _) = periodic(&played, Duration::ZERO);
-    look(&periodic).await;
+    run_round(&periodic).await;
     assert_eq!(played.record(gone).await.vm_state, VmState::Stopped);
     assert_eq!(played.record(runs).await.vm_state, VmState::Active);
 }
@@ -137,7 +137,7 @@ async fn a_cell_that_hangs_delays_no_other_cells_work() {
     let hangs = played.world.cells[CELL0].db.db().clone();
     hangs.set_outage(Outage::Hangs);
     let (periodic, begun) = periodic(&played, Duration::from_secs(3600));
-    periodic.send(Look).await.unwrap();
+    periodic.send(RunRound).await.unwrap();
     let done = async {
         while begun.0.lock().unwrap().is_empty() || played.record(gone).await.vm_state != VmState::Stopped {
             tokio::task::yield_now().await;
@@ -154,7 +154,7 @@ async fn power_following_ignores_a_guest_that_its_host_has_lost() {
     let server = played.server(VmState::Active).await;
     *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::NoState)];
     let (periodic, _) = periodic(&played, Duration::ZERO);
-    look(&periodic).await;
+    run_round(&periodic).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }
 
@@ -167,7 +167,7 @@ async fn a_guest_that_an_operation_has_in_hand_is_left_to_it() {
     let json = serde_json::to_string(&context).unwrap();
     played.world.operations.begin(NewSaga::new(context.saga, server, ("reboot", 1), "accept", json, "test")).await.unwrap();
     let (periodic, _) = periodic(&played, Duration::ZERO);
-    look(&periodic).await;
+    run_round(&periodic).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }
 
@@ -184,7 +184,7 @@ async fn power_following_obeys_the_fence_of_a_newer_operation() {
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }
 
-/// The operation ended between the two looks at the host: what the first one saw was its doing.
+/// The operation ended between the two questions to the host: what the first one saw was its doing.
 #[actix::test]
 async fn power_following_asks_the_host_again_after_reading_the_fence() {
     let played = play().await;
@@ -216,7 +216,7 @@ async fn records_are_kept_for_the_configured_days() {
     let operation = NewSaga::new(played.world.env.uuid(), deleted[2], ("delete", 1), "accept", "{}".into(), "other");
     played.world.operations.begin(operation).await.unwrap();
     let periodic = Periodic::new(parts, None).start();
-    look(&periodic).await;
+    run_round(&periodic).await;
     let mut left = Vec::new();
     for server in deleted {
         left.push((cell.instance_even_deleted(server).await.is_ok(), played.world.api.instance_mapping(server).await.is_ok()));

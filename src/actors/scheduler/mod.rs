@@ -76,7 +76,7 @@ impl Scheduler {
         Scheduler { report, ..self }
     }
 
-    /// Makes another life with the same configuration; `guard` reports its death.
+    /// Makes another incarnation with the same configuration; `guard` reports its death.
     pub fn next_life(&self, guard: DeathGuard) -> Scheduler {
         let (decider, room) = (Arc::clone(&self.decider), Arc::clone(&self.room));
         Scheduler { decider, room, deadline: self.deadline, report: self.report.clone(), _guard: Some(guard) }

@@ -15,7 +15,7 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
 use crate::services::ServiceError;
 use crate::services::placement::EmbeddedPlacement;
-use crate::services::placement::{Allocations, Held, Inventory, Provider};
+use crate::services::placement::{Allocations, Inventory, ProjectAllocation, Provider};
 
 /// The cells' records, played by the test.
 #[derive(Default)]
@@ -96,7 +96,7 @@ impl PlacementService for Crowded {
         self.inner.all_allocations().await
     }
 
-    async fn held_by_project(&self, project_id: &str) -> Result<Vec<Held>, ServiceError> {
+    async fn held_by_project(&self, project_id: &str) -> Result<Vec<ProjectAllocation>, ServiceError> {
         self.inner.held_by_project(project_id).await
     }
 
@@ -120,19 +120,19 @@ fn stranger(provider: Uuid, allocations: BTreeMap<Uuid, BTreeMap<String, i64>>) 
     }
 }
 
-struct World {
+struct SchedulerFixture {
     cells: Arc<Cells>,
     placement: Arc<Crowded>,
     scheduler: SchedulerHandle,
 }
 
 /// Starts a scheduler over hosts with 2 VCPUs each.
-async fn world_with(config: SchedulerConfig, cells: Cells) -> World {
+async fn world_with(config: SchedulerConfig, cells: Cells) -> SchedulerFixture {
     let env = Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline);
     world_over(Db::open("services", "", Schema::Services, &env).unwrap(), config, cells).await
 }
 
-async fn world_over(db: Db, config: SchedulerConfig, cells: Cells) -> World {
+async fn world_over(db: Db, config: SchedulerConfig, cells: Cells) -> SchedulerFixture {
     let inner = EmbeddedPlacement::new(db);
     let hosts = cells.hosts.lock().unwrap().clone();
     for host in hosts {
@@ -141,10 +141,10 @@ async fn world_over(db: Db, config: SchedulerConfig, cells: Cells) -> World {
     }
     let (cells, placement) = (Arc::new(cells), Arc::new(Crowded { inner, rush: Mutex::default() }));
     let scheduler = Scheduler::new(config, placement.clone(), cells.clone()).unwrap().start();
-    World { cells, placement, scheduler: SchedulerHandle::new(Address::new(scheduler)) }
+    SchedulerFixture { cells, placement, scheduler: SchedulerHandle::new(Address::new(scheduler)) }
 }
 
-async fn world(hosts: &[(&str, &str)]) -> World {
+async fn world(hosts: &[(&str, &str)]) -> SchedulerFixture {
     world_with(SchedulerConfig::default(), cells(hosts)).await
 }
 
@@ -156,7 +156,7 @@ fn cells(hosts: &[(&str, &str)]) -> Cells {
 /// Two cells. The server of the fixtures' moves is on h1.
 const TWO_CELLS: &[(&str, &str)] = &[("cell1", "h1"), ("cell1", "h2"), ("cell2", "h3"), ("cell2", "h4")];
 
-impl World {
+impl SchedulerFixture {
     /// Changes a host as its cell sees it.
     fn change(&self, name: &str, change: impl FnOnce(&mut HostState)) {
         change(self.cells.hosts.lock().unwrap().iter_mut().find(|host| host.host == name).unwrap());

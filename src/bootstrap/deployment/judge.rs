@@ -49,7 +49,7 @@ impl Seen {
 
 /// The reason why nothing is opened. Nothing has been changed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refusal {
+pub enum Mismatch {
     #[error("{0} belongs to deployment {1}, and {2} to deployment {3}: name a directory and databases that belong together")]
     Differ(Box<Named>, Uuid, Box<Named>, Uuid),
     #[error("{0} is {1}, and {2} holds records of the same cloud: bring it back or name where it is; it is not made anew")]
@@ -102,7 +102,7 @@ pub enum Standing {
 
 /// Judges the data directory, the API database and the services database. `adopt` is the operator's assurance that unmarked databases
 /// belong to the directory.
-pub fn judge(directory: &Named, found: &Directory, api: &Seen, services: &Seen, adopt: bool) -> Result<Standing, Refusal> {
+pub fn judge(directory: &Named, found: &Directory, api: &Seen, services: &Seen, adopt: bool) -> Result<Standing, Mismatch> {
     of_its_kind(api, Schema::Api, Part::Api)?;
     of_its_kind(services, Schema::Services, Part::Services)?;
     let ids = [(directory, found.file.as_ref().map(|file| file.id)), (&api.named, api.id()), (&services.named, services.id())];
@@ -111,7 +111,7 @@ pub fn judge(directory: &Named, found: &Directory, api: &Seen, services: &Seen, 
     if let Some((one, id)) = first
         && let Some((other, differing)) = known.find(|(_, other)| *other != id)
     {
-        return Err(Refusal::Differ(Box::new(one.clone()), id, Box::new(other.clone()), differing));
+        return Err(Mismatch::Differ(Box::new(one.clone()), id, Box::new(other.clone()), differing));
     }
     // If one database has records, the other must exist. The API database is always made first.
     for (gone, beside) in [(api, services), (services, api)] {
@@ -126,17 +126,17 @@ pub fn judge(directory: &Named, found: &Directory, api: &Seen, services: &Seen, 
             (State::Making, ..) => Ok(if unmarked.is_some() { Standing::Adopting(Some(file.id)) } else { Standing::Making(file.id) }),
             (State::Adopting | State::Whole, Some(gone), _) => Err(gone_beside(gone, directory)),
             (State::Whole, None, Some(unmarked)) if !adopt => {
-                Err(Refusal::Unmarked(Box::new(unmarked.named.clone()), Box::new(directory.clone()), file.id))
+                Err(Mismatch::Unmarked(Box::new(unmarked.named.clone()), Box::new(directory.clone()), file.id))
             }
             (State::Whole, None, None) => Ok(Standing::Whole(file.id)),
             (State::Adopting | State::Whole, None, _) => Ok(Standing::Adopting(Some(file.id))),
         },
         (None, Some((database, id))) if !(found.is_used && adopt) => {
-            Err(Refusal::NoDirectory { database: Box::new(database.clone()), id, directory: Box::new(directory.clone()) })
+            Err(Mismatch::NoDirectory { database: Box::new(database.clone()), id, directory: Box::new(directory.clone()) })
         }
         (None, Some((_, id))) => Ok(Standing::Adopting(Some(id))),
         (None, None) if api.is_blank() && services.is_blank() => match found.is_used {
-            true => Err(Refusal::Elsewhere {
+            true => Err(Mismatch::Elsewhere {
                 directory: Box::new(directory.clone()),
                 api: Box::new(api.named.clone()),
                 services: Box::new(services.named.clone()),
@@ -165,19 +165,19 @@ pub const API: &str = "[database] api";
 /// The option for the services database.
 pub const SERVICES: &str = "[database] services";
 
-fn gone_beside(gone: &Seen, beside: &Named) -> Refusal {
+fn gone_beside(gone: &Seen, beside: &Named) -> Mismatch {
     let how = if gone.sight == Sight::Absent { "not there" } else { "empty" };
-    Refusal::Gone(Box::new(gone.named.clone()), how, Box::new(beside.clone()))
+    Mismatch::Gone(Box::new(gone.named.clone()), how, Box::new(beside.clone()))
 }
 
-fn of_its_kind(seen: &Seen, schema: Schema, part: Part) -> Result<(), Refusal> {
+fn of_its_kind(seen: &Seen, schema: Schema, part: Part) -> Result<(), Mismatch> {
     let another = match &seen.sight {
         Sight::Marked(marks) if marks.part != part => format!("it is marked as {}", marks.part),
         Sight::Unmarked { kind: Some(kind) } if *kind != schema => format!("it has the tables of the {kind:?} database").to_lowercase(),
         Sight::Unmarked { kind: None } => "it has somebody else's tables".to_owned(),
         _ => return Ok(()),
     };
-    Err(Refusal::Another(Box::new(seen.named.clone()), another))
+    Err(Mismatch::Another(Box::new(seen.named.clone()), another))
 }
 
 /// Says why unmarked databases may not belong together: each of two sides has ids that the other should know but does not.
@@ -186,7 +186,7 @@ pub fn unrelated(
     api: (&Seen, &ApiFacts),
     services: (&Seen, &ServicesFacts),
     adopt: bool,
-) -> Result<(), Refusal> {
+) -> Result<(), Mismatch> {
     let ((named, found), (api_seen, api), (services_seen, services)) = (directory, api, services);
     if services_seen.is_blank() && !api.cells.is_empty() {
         return Err(gone_beside(services_seen, &api_seen.named));
@@ -194,7 +194,7 @@ pub fn unrelated(
     if adopt && found.is_used {
         return Ok(());
     }
-    let refused = |one: &Named, other: &Named, why| Err(Refusal::Unrelated(Box::new(one.clone()), Box::new(other.clone()), why));
+    let refused = |one: &Named, other: &Named, why| Err(Mismatch::Unrelated(Box::new(one.clone()), Box::new(other.clone()), why));
     if !services.with_bytes.is_empty() && services.with_bytes.is_disjoint(&found.bytes) {
         return refused(&services_seen.named, named, "not one of its images and volumes is there");
     }

@@ -26,7 +26,7 @@ use crate::db::place::place_of;
 use crate::db::{Db, DbError, Location, Schema};
 use crate::env::{Blocking, Env};
 use file::{DeploymentFile, Directory, Places, State};
-use judge::{API, Named, Refusal, SERVICES, Seen, Standing};
+use judge::{API, Mismatch, Named, SERVICES, Seen, Standing};
 
 /// A deployment whose directory and databases belong together, as far as they answer.
 pub struct Deployment {
@@ -50,7 +50,7 @@ pub struct Deployment {
 }
 
 /// The marks and records that are read before anything is opened.
-struct Look {
+struct Inspection {
     found: Directory,
     api: Seen,
     services: Seen,
@@ -108,15 +108,15 @@ pub(super) fn url_of(config: &Config, part: Part) -> String {
     named.clone().unwrap_or_else(|| config.data_dir.join(file).to_string_lossy().into_owned())
 }
 
-fn look(config: &Config) -> Result<Look, BootstrapError> {
+fn look(config: &Config) -> Result<Inspection, BootstrapError> {
     let data = &config.data_dir;
-    let found = file::read(data).map_err(Refusal::File)?;
+    let found = file::read(data).map_err(Mismatch::File)?;
     let (api_url, services_url) = (url_of(config, Part::Api), url_of(config, Part::Services));
     let directory = named("the data directory", data.display().to_string(), "--data-dir");
     let api = named("the API database", place_of(&api_url, data), API);
     let services = named("the services database", place_of(&services_url, data), SERVICES);
     if api.place == services.place {
-        return Err(Refusal::Twice(Box::new(api), Box::new(services)).into());
+        return Err(Mismatch::Twice(Box::new(api), Box::new(services)).into());
     }
     if let Some(file) = &found.file {
         is_in_its_place(config, &api, Some(&file.database.api))?;
@@ -146,7 +146,7 @@ fn look(config: &Config) -> Result<Look, BootstrapError> {
     if matches!(standing, Standing::Adopting(_)) {
         judge::unrelated((&directory, &found), (&api, &api_facts), (&services, &services_facts), config.adopt)?;
     }
-    Ok(Look { found, api, services, standing, api_facts, services_facts })
+    Ok(Inspection { found, api, services, standing, api_facts, services_facts })
 }
 
 fn is_marked_wholly(standing: Standing, api: &Sight, known: &ApiFacts) -> bool {
@@ -165,20 +165,20 @@ fn reason_of(error: DbError) -> String {
 
 /// Refuses a database in another place than the directory remembers, until the operator confirms the move; and a SQLite file that was moved
 /// without the log beside it, which holds its last commits.
-fn is_in_its_place(config: &Config, now: &Named, was: Option<&String>) -> Result<(), Refusal> {
+fn is_in_its_place(config: &Config, now: &Named, was: Option<&String>) -> Result<(), Mismatch> {
     let Some(was) = was.filter(|was| **was != now.place) else { return Ok(()) };
     if !config.adopt {
-        return Err(Refusal::Moved { now: Box::new(now.clone()), data: config.data_dir.display().to_string(), was: was.clone() });
+        return Err(Mismatch::Moved { now: Box::new(now.clone()), data: config.data_dir.display().to_string(), was: was.clone() });
     }
     let file = config.data_dir.join(was);
     if !is_postgres(was) && !file.exists() && has_log(&file.to_string_lossy()) {
-        return Err(Refusal::LogLeft { now: Box::new(now.clone()), was: file.display().to_string() });
+        return Err(Mismatch::LogLeft { now: Box::new(now.clone()), was: file.display().to_string() });
     }
     Ok(())
 }
 
 /// A cell to look at: mapped, or to be mapped by this start.
-struct CellToLook {
+struct CellToInspect {
     named: Named,
     name: String,
     /// None if it is not mapped yet.
@@ -186,7 +186,7 @@ struct CellToLook {
     url: String,
 }
 
-fn cells_to_look(config: &Config, known: &ApiFacts) -> Vec<CellToLook> {
+fn cells_to_look(config: &Config, known: &ApiFacts) -> Vec<CellToInspect> {
     let mut found: BTreeMap<String, (Option<Uuid>, String)> = BTreeMap::new();
     for cell in &known.cells {
         let configured = config.database.cells.get(&cell.name).cloned();
@@ -199,7 +199,7 @@ fn cells_to_look(config: &Config, known: &ApiFacts) -> Vec<CellToLook> {
         let url = config.database.cells.get(&name).cloned().unwrap_or_else(|| topology::file_of(config, &name));
         found.entry(name).or_insert(((number == 0).then_some(CELL0), url));
     }
-    let cell = |(name, (uuid, url)): (String, (Option<Uuid>, String))| CellToLook {
+    let cell = |(name, (uuid, url)): (String, (Option<Uuid>, String))| CellToInspect {
         named: named(&format!("the database of {name}"), place_of(&url, &config.data_dir), &format!("[database.cells] {name}")),
         name,
         uuid,
@@ -225,12 +225,12 @@ impl Deployment {
     }
 
     /// Looks at all cells concurrently. A silent cell is left for later.
-    async fn look_at_cells(&mut self, config: &Config, env: &Env, look: &Look) -> Result<(), BootstrapError> {
+    async fn look_at_cells(&mut self, config: &Config, env: &Env, look: &Inspection) -> Result<(), BootstrapError> {
         let cells = cells_to_look(config, &look.api_facts);
         let mut places: BTreeMap<&str, &Named> = BTreeMap::new();
         for named in cells.iter().map(|cell| &cell.named).chain([&look.api.named, &look.services.named]) {
             if let Some(other) = places.insert(&named.place, named) {
-                return Err(Refusal::Twice(Box::new(other.clone()), Box::new(named.clone())).into());
+                return Err(Mismatch::Twice(Box::new(other.clone()), Box::new(named.clone())).into());
             }
         }
         if let Some(file) = &self.file {
@@ -247,7 +247,7 @@ impl Deployment {
                         Some(_) => misfit.to_string(),
                         None => "it holds records, and the API database knows of no such cell".to_owned(),
                     };
-                    return Err(Refusal::Another(Box::new(cell.named.clone()), why).into());
+                    return Err(Mismatch::Another(Box::new(cell.named.clone()), why).into());
                 }
                 Err(reason) => {
                     self.unanswered.insert(cell.name.clone(), reason);
@@ -257,7 +257,7 @@ impl Deployment {
         Ok(())
     }
 
-    async fn look_at_cell(&self, env: &Env, cell: &CellToLook, patience: Duration) -> Result<Result<(), Misfit>, String> {
+    async fn look_at_cell(&self, env: &Env, cell: &CellToInspect, patience: Duration) -> Result<Result<(), Misfit>, String> {
         let url = cell.url.clone();
         let owner = match cell.uuid {
             Some(uuid) => self.owner_of_cell(uuid, false),

@@ -6,11 +6,11 @@ use std::fmt;
 use toml::de::{DeTable, DeValue};
 
 use super::fault::{AtStep, PlannedFault, What, When};
-use super::journey::{Deed, Journey};
+use super::journey::{Journey, UserAction};
 use super::scenario::{Bounds, Scenario};
 use crate::actors::conductor::{CONDUCTORS_MAX, actor_name};
 use crate::chaos::borders::Outage;
-use crate::chaos::point::{Fault, Moment};
+use crate::chaos::point::{Moment, StepFault};
 use crate::saga::context::Kind;
 use crate::saga::tables;
 
@@ -152,10 +152,10 @@ impl Check<'_> {
         self.refuse(!(1..=200).contains(&journey.servers), &format!("{key}.servers"), || "it must be between 1 and 200".into());
         self.refuse(journey.volumes > 4, &format!("{key}.volumes"), || "it must be at most 4".into());
         self.known(&format!("{key}.flavor"), &journey.flavor, "flavor", &FLAVORS);
-        for (number, deed) in journey.acts.iter().enumerate() {
-            match deed {
-                Deed::Resize(flavor) => self.known(&format!("{key}.acts[{number}].resize"), flavor, "flavor", &FLAVORS),
-                Deed::MigrateTo(host) => self.known(&format!("{key}.acts[{number}].migrate_to"), host, "host", hosts),
+        for (number, act) in journey.acts.iter().enumerate() {
+            match act {
+                UserAction::Resize(flavor) => self.known(&format!("{key}.acts[{number}].resize"), flavor, "flavor", &FLAVORS),
+                UserAction::MigrateTo(host) => self.known(&format!("{key}.acts[{number}].migrate_to"), host, "host", hosts),
                 _ => {}
             }
         }
@@ -236,21 +236,21 @@ impl Check<'_> {
         }
     }
 
-    fn step_fault(&mut self, key: &str, fault: Fault, at: Option<&AtStep>) {
+    fn step_fault(&mut self, key: &str, fault: StepFault, at: Option<&AtStep>) {
         let Some(at) = at else {
             return self.refuse(true, key, || "it happens at a step: say which in `when`".into());
         };
-        let allowed: &[(Fault, &str)] = match at.moment {
+        let allowed: &[(StepFault, &str)] = match at.moment {
             Moment::BeforeEffect => &[
-                (Fault::Refuse, "refuse"),
-                (Fault::LoseReply, "lose_reply"),
-                (Fault::Repeat, "repeat"),
-                (Fault::CompleteLate, "complete_late"),
-                (Fault::CompleteAfterEnd, "complete_after_end"),
-                (Fault::KillActor, "kill_actor"),
+                (StepFault::Refuse, "refuse"),
+                (StepFault::LoseReply, "lose_reply"),
+                (StepFault::Repeat, "repeat"),
+                (StepFault::CompleteLate, "complete_late"),
+                (StepFault::CompleteAfterEnd, "complete_after_end"),
+                (StepFault::KillActor, "kill_actor"),
             ],
-            Moment::AfterEffect => &[(Fault::Refuse, "refuse"), (Fault::KillActor, "kill_actor")],
-            Moment::AfterJournal => &[(Fault::KillActor, "kill_actor")],
+            Moment::AfterEffect => &[(StepFault::Refuse, "refuse"), (StepFault::KillActor, "kill_actor")],
+            Moment::AfterJournal => &[(StepFault::KillActor, "kill_actor")],
         };
         let names: Vec<&str> = allowed.iter().map(|(_, name)| *name).collect();
         self.refuse(allowed.iter().all(|(one, _)| *one != fault), key, || {

@@ -1,11 +1,11 @@
 //! Draws faults from the seed if a scenario names none, and the times that a scenario leaves to the seed.
 
-use super::fault::{AtStep, Letter, PlannedFault, What, When};
+use super::fault::{AtStep, MessageFault, PlannedFault, What, When};
 use super::random::Random;
 use super::scenario::Scenario;
 use crate::actors::conductor::actor_name;
 use crate::chaos::borders::Outage;
-use crate::chaos::point::{Fault, Moment};
+use crate::chaos::point::{Moment, StepFault};
 use crate::saga::step_name::StepName;
 use crate::saga::tables;
 use crate::virt::Operation;
@@ -34,13 +34,13 @@ fn one(random: &mut Random, scenario: &Scenario, conductors: u32) -> PlannedFaul
         let at = at_a_step(random);
         let what = match random.below(10) {
             0..6 => What::Step(at_step(random, &at)),
-            6..8 => What::Message(letter(random)),
+            6..8 => What::Message(message_fault(random)),
             _ => anywhere(random, scenario, conductors),
         };
         return PlannedFault::once(When::Step(at), what);
     }
     let when = When::At(random.below(scenario.workload.seconds * 1000));
-    let what = if random.percent(30) { What::Message(letter(random)) } else { anywhere(random, scenario, conductors) };
+    let what = if random.percent(30) { What::Message(message_fault(random)) } else { anywhere(random, scenario, conductors) };
     PlannedFault::once(when, what)
 }
 
@@ -61,22 +61,24 @@ fn at_a_step(random: &mut Random) -> AtStep {
     AtStep { step: step.to_string(), saga: None, side: side.to_owned(), moment, occurrence }
 }
 
-fn at_step(random: &mut Random, at: &AtStep) -> Fault {
-    let possible: &[Fault] = match (at.moment == Moment::BeforeEffect, at.side == "act") {
-        (true, true) => &[Fault::Refuse, Fault::LoseReply, Fault::CompleteLate, Fault::CompleteAfterEnd, Fault::KillActor],
-        (true, false) => &[Fault::Refuse, Fault::LoseReply, Fault::CompleteLate, Fault::KillActor],
-        (false, _) => &[Fault::KillActor],
+fn at_step(random: &mut Random, at: &AtStep) -> StepFault {
+    let possible: &[StepFault] = match (at.moment == Moment::BeforeEffect, at.side == "act") {
+        (true, true) => {
+            &[StepFault::Refuse, StepFault::LoseReply, StepFault::CompleteLate, StepFault::CompleteAfterEnd, StepFault::KillActor]
+        }
+        (true, false) => &[StepFault::Refuse, StepFault::LoseReply, StepFault::CompleteLate, StepFault::KillActor],
+        (false, _) => &[StepFault::KillActor],
     };
-    random.pick(possible).copied().unwrap_or(Fault::KillActor)
+    random.pick(possible).copied().unwrap_or(StepFault::KillActor)
 }
 
-fn letter(random: &mut Random) -> Letter {
+fn message_fault(random: &mut Random) -> MessageFault {
     match random.below(5) {
-        0 => Letter::LoseRequest,
-        1 => Letter::LoseReply,
-        2 => Letter::Again(random.within(0, 200)),
-        3 => Letter::Again(random.within(1_000, 60_000)),
-        _ => Letter::Late(random.within(100, 30_000)),
+        0 => MessageFault::LoseRequest,
+        1 => MessageFault::LoseReply,
+        2 => MessageFault::Again(random.within(0, 200)),
+        3 => MessageFault::Again(random.within(1_000, 60_000)),
+        _ => MessageFault::Late(random.within(100, 30_000)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::chaos::borders::Outage;
-use crate::chaos::point::{Fault, Moment};
+use crate::chaos::point::{Moment, StepFault};
 use crate::virt::Operation;
 
 /// The time of a fault.
@@ -121,9 +121,9 @@ fn yes() -> bool {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum What {
     /// The fault of the step itself; only with [`When::Step`].
-    Step(Fault),
+    Step(StepFault),
     /// A fault of the next request to a host, of the saga at whose step it happens, or of any saga.
-    Message(Letter),
+    Message(MessageFault),
     /// A host loses its power and gets it back.
     HostOff {
         host: String,
@@ -164,7 +164,7 @@ pub enum What {
 /// A fault of a request to a host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Letter {
+pub enum MessageFault {
     /// The request never arrives.
     LoseRequest,
     /// The request arrives, but its reply is lost.
@@ -200,10 +200,10 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             What::Step(fault) => write!(f, "{}", step_fault(*fault)),
-            What::Message(Letter::LoseRequest) => write!(f, "the next request to a host is lost"),
-            What::Message(Letter::LoseReply) => write!(f, "the reply to the next request to a host is lost"),
-            What::Message(Letter::Again(ms)) => write!(f, "the next request to a host arrives again {ms} ms later"),
-            What::Message(Letter::Late(ms)) => write!(f, "the next request to a host arrives {ms} ms late"),
+            What::Message(MessageFault::LoseRequest) => write!(f, "the next request to a host is lost"),
+            What::Message(MessageFault::LoseReply) => write!(f, "the reply to the next request to a host is lost"),
+            What::Message(MessageFault::Again(ms)) => write!(f, "the next request to a host arrives again {ms} ms later"),
+            What::Message(MessageFault::Late(ms)) => write!(f, "the next request to a host arrives {ms} ms late"),
             What::HostOff { host, for_ms, resume_guests } => {
                 let guests = if *resume_guests { "with" } else { "without" };
                 write!(f, "host {host} loses its power for {for_ms} ms and comes back {guests} its guests")
@@ -234,16 +234,16 @@ impl fmt::Display for What {
     }
 }
 
-fn step_fault(fault: Fault) -> &'static str {
+fn step_fault(fault: StepFault) -> &'static str {
     match fault {
-        Fault::None | Fault::Elsewhere | Fault::Wait => "nothing happens",
-        Fault::Refuse => "the step is refused",
-        Fault::LoseReply => "the step's reply is lost",
-        Fault::Repeat => "the step happens twice",
-        Fault::CompleteLate => "the step ends after its deadline",
-        Fault::CompleteAfterEnd => "the step happens after the saga's end",
-        Fault::KillActor => "the migration's actor panics",
-        Fault::Freeze => "the migration's runner stops for ever",
+        StepFault::None | StepFault::Elsewhere | StepFault::Wait => "nothing happens",
+        StepFault::Refuse => "the step is refused",
+        StepFault::LoseReply => "the step's reply is lost",
+        StepFault::Repeat => "the step happens twice",
+        StepFault::CompleteLate => "the step ends after its deadline",
+        StepFault::CompleteAfterEnd => "the step happens after the saga's end",
+        StepFault::KillActor => "the migration's actor panics",
+        StepFault::Freeze => "the migration's runner stops for ever",
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Lasting {
     pub what: What,
     /// The maximum duration in milliseconds; none for a fault that waits for its victim.
     pub for_ms: Option<u64>,
-    /// The ticket of a letter at the post.
+    /// The ticket of a message fault in the network.
     ticket: Option<u64>,
 }
 
@@ -92,11 +92,11 @@ impl Injector {
             }
             What::Partition { cell, for_ms } => {
                 self.tree.cell(cell).ok_or_else(|| format!("there is no cell {cell}"))?;
-                self.seams.post.cut(cell, true);
+                self.seams.network.cut(cell, true);
                 Ok(Lasting::timed(*for_ms, what.clone()))
             }
-            What::Message(letter) => {
-                let ticket = self.seams.post.arm(call.saga, *letter);
+            What::Message(fault) => {
+                let ticket = self.seams.network.arm(call.saga, *fault);
                 Ok(Lasting::waiting(what, Some(ticket)))
             }
             What::Clock { ms } => {
@@ -120,7 +120,7 @@ impl Injector {
     /// True while a lasting fault continues. It ends once it has happened the given number of times.
     pub fn goes_on(&self, lasting: &Lasting) -> bool {
         match (&lasting.what, lasting.ticket) {
-            (What::Message(_), Some(ticket)) => self.seams.post.is_armed(ticket),
+            (What::Message(_), Some(ticket)) => self.seams.network.is_armed(ticket),
             (What::Driver { host, operation, .. }, _) => self.seams.drivers.failing(host, *operation) > 0,
             (What::Database { name, .. }, _) => self.gate(name).is_ok_and(OutageGate::is_spoiled),
             _ => true,
@@ -130,10 +130,10 @@ impl Injector {
     /// Ends a lasting fault. Succeeds if it has ended already.
     pub async fn over(&self, lasting: &Lasting) {
         match &lasting.what {
-            What::Message(_) => lasting.ticket.into_iter().for_each(|ticket| self.seams.post.disarm(ticket)),
+            What::Message(_) => lasting.ticket.into_iter().for_each(|ticket| self.seams.network.disarm(ticket)),
             What::Driver { host, operation, .. } => self.seams.drivers.fail_next(host, *operation, 0),
             What::HostOff { host, .. } => self.power_on(host),
-            What::Partition { cell, .. } => self.seams.post.cut(cell, false),
+            What::Partition { cell, .. } => self.seams.network.cut(cell, false),
             What::Pause { actor, .. } => drop(self.tree.roster.resume(actor)),
             What::Database { name, .. } => {
                 if let Ok(gate) = self.gate(name) {
@@ -146,7 +146,7 @@ impl Injector {
 
     /// Ends all faults.
     pub async fn heal(&self) {
-        self.seams.post.heal();
+        self.seams.network.heal();
         self.tree.roster.resume_all();
         for cell in &self.tree.cells {
             for (host, _) in cell.hosts.hosts() {

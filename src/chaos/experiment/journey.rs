@@ -17,7 +17,7 @@ pub struct Journey {
     /// The interval between two creates, in milliseconds.
     pub spacing_ms: u64,
     /// The acts. Each is requested when the server is at rest after the one before.
-    pub acts: Vec<Deed>,
+    pub acts: Vec<UserAction>,
 }
 
 impl Default for Journey {
@@ -29,7 +29,7 @@ impl Default for Journey {
 /// An act of a user on a server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Deed {
+pub enum UserAction {
     /// Resizes to this flavor.
     Resize(String),
     /// Migrates to the scheduler's choice.

@@ -1,15 +1,15 @@
-//! Chaos experiments: the file (`scenario`, `fault`, `journey`, checked by `check`), the making of its faults (`plan` at steps, `post`
+//! Chaos experiments: the file (`scenario`, `fault`, `journey`, checked by `check`), the making of its faults (`plan` at steps, `host_network`
 //! between controllers and hosts, `injector` elsewhere), and the results (`record`, `verdict`, `text`, `html`). The simulation, a live run
 //! and a running service (`service`) share these parts.
 
 pub mod check;
 pub mod draw;
 pub mod fault;
+pub mod host_network;
 pub mod html;
 pub mod injector;
 pub mod journey;
 pub mod plan;
-pub mod post;
 pub mod random;
 pub mod record;
 pub mod scenario;

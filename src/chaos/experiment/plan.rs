@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::fault::{AtStep, PlannedFault, What, When};
 use super::record::{Injected, Record};
 use super::{Witness, short};
-use crate::chaos::point::{Fault, FaultPlan, Moment, Point};
+use crate::chaos::point::{FaultPlan, Moment, Point, StepFault};
 
 /// A fault that has happened at a step, or must happen now.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ pub struct Call {
 impl Call {
     /// True if the runner reports the fault's end later ([`FaultPlan::over`]), because its effect comes after the step.
     pub fn ends_later(&self) -> bool {
-        matches!(self.what, What::Step(Fault::CompleteLate | Fault::CompleteAfterEnd))
+        matches!(self.what, What::Step(StepFault::CompleteLate | StepFault::CompleteAfterEnd))
     }
 }
 
@@ -125,17 +125,17 @@ impl Plan {
     }
 
     /// Returns the fault for the runner. Sends other faults to their receiver.
-    fn meet(&self, point: &Point<'_>, call: Call) -> Fault {
+    fn meet(&self, point: &Point<'_>, call: Call) -> StepFault {
         let own = match (&call.what, &self.service) {
             (What::Step(fault), _) => *fault,
-            (What::Restart, Some(_)) => Fault::Freeze,
-            _ => Fault::Elsewhere,
+            (What::Restart, Some(_)) => StepFault::Freeze,
+            _ => StepFault::Elsewhere,
         };
-        if let Some(service) = self.service.as_ref().filter(|_| own == Fault::Freeze || call.ends_later()) {
+        if let Some(service) = self.service.as_ref().filter(|_| own == StepFault::Freeze || call.ends_later()) {
             let mut open = service.open.lock().unwrap_or_else(PoisonError::into_inner);
             open.push((Here::of(point), call.clone()));
         }
-        if own != Fault::Freeze {
+        if own != StepFault::Freeze {
             // The run has ended if nobody receives it.
             let _ = self.elsewhere.send(call);
         }
@@ -144,20 +144,20 @@ impl Plan {
 }
 
 impl FaultPlan for Plan {
-    fn at(&self, point: &Point<'_>) -> Fault {
+    fn at(&self, point: &Point<'_>) -> StepFault {
         let title = format!("{} {} {} {} {}", short(point.id), point.saga, point.side, point.step, short(point.server));
         if point.moment == Moment::BeforeEffect {
             self.witness.note(format!("step   {title}"));
         }
         self.witness.step(point);
-        let mut own = Fault::None;
+        let mut own = StepFault::None;
         for armed in self.faults.iter().filter(|armed| armed.is_here(point)) {
             if !armed.is_due() || self.healed.load(Ordering::SeqCst) {
                 continue;
             }
             let place = self.happens(armed, point, &title);
             let met = self.meet(point, Call { place, what: armed.what.clone(), saga: Some(point.id) });
-            if own == Fault::None || met != Fault::Elsewhere {
+            if own == StepFault::None || met != StepFault::Elsewhere {
                 own = met;
             }
         }

@@ -1,8 +1,8 @@
 //! Faults against a running service, and an experiment loaded into it (`/ops/v1/chaos`). One task owns both, takes commands, ends lasting
 //! faults, and reports all faults in the log and in the notifications.
 
+mod fault_runner;
 mod fit;
-mod keeper;
 mod loaded;
 mod told;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
-use self::keeper::Keeper;
+use self::fault_runner::FaultRunner;
 use self::told::Told;
 use super::Witness;
 use super::check::Complaint;
@@ -110,8 +110,8 @@ pub fn start(parts: Parts) -> Chaos {
     let tree = parts.tree.clone();
     let steps = parts.seams.steps.clone();
     let injector = Injector::new(tree.clone(), parts.databases, parts.seams, None);
-    let (keeper, ears) = Keeper::new(tree.clone(), steps, injector, Told::new(tree.notifier.clone()));
-    tokio::spawn(keeper.keep(asked, ears));
+    let (runner, channels) = FaultRunner::new(tree.clone(), steps, injector, Told::new(tree.notifier.clone()));
+    tokio::spawn(runner.run(asked, channels));
     Chaos { commands, tree }
 }
 

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::api_client::ApiClient;
 use super::cloud::{self, Setting};
 use super::findings::{self, End};
-use super::run::{Life, Run};
+use super::run::{Run, RunEnd};
 use super::trace::Trace;
 use super::users::Reach;
 use super::virtual_env::{RunClock, SeededIds};
@@ -111,7 +111,7 @@ impl Live {
         cloud::until_hosts_are_up(&reach.tree, &reach.hosts).await;
         let databases = process.databases.clone();
         let injector = Injector::new(reach.tree.clone(), databases, self.run.seams.clone(), Some(self.run.clock.clone()));
-        let Life::Over(report) = self.run.live(&reach, &injector).await? else { return Ok(None) };
+        let RunEnd::Over(report) = self.run.live(&reach, &injector).await? else { return Ok(None) };
         let servers_in_error = self.run.users.servers_in_error(&reach).await;
         let api = reach.tree.world.api.db().named("report");
         let end = End { mode: Mode::Live, seed, lives, report: &report, servers_in_error };
@@ -132,12 +132,12 @@ struct Beginning {
 }
 
 /// A clock whose drop shows when nobody holds it any more.
-struct LifeClock {
+struct ServiceClock {
     clock: Arc<RunClock>,
     _held: mpsc::Sender<()>,
 }
 
-impl Clock for LifeClock {
+impl Clock for ServiceClock {
     fn now(&self) -> DateTime<Utc> {
         self.clock.now()
     }
@@ -168,7 +168,7 @@ impl Process {
         let (end, ended) = oneshot::channel();
         let (started, starting) = oneshot::channel();
         let (held, gone) = mpsc::channel();
-        let clock = LifeClock { clock: beginning.clock.clone(), _held: held };
+        let clock = ServiceClock { clock: beginning.clock.clone(), _held: held };
         let env = FaultyBorders::of(Env::new(Arc::new(clock), beginning.ids.clone(), Blocking::Pool));
         let thread = std::thread::Builder::new().name("controllers".into()).spawn(move || {
             actix_rt::System::new().block_on(async move {

@@ -16,9 +16,9 @@ use super::virtual_env::RunClock;
 use super::watch::Watch;
 use crate::chaos::audit;
 use crate::chaos::experiment::fault::{PlannedFault, What, When};
+use crate::chaos::experiment::host_network::HostNetwork;
 use crate::chaos::experiment::injector::{Begun, Injector, Lasting};
 use crate::chaos::experiment::plan::{Call, Plan};
-use crate::chaos::experiment::post::Post;
 use crate::chaos::experiment::record::{Injected, Record};
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::seams::Seams;
@@ -42,7 +42,7 @@ enum Event {
     /// The end of the fault at this index of the record.
     Over(usize, Lasting),
     /// A check and a report.
-    Look,
+    RunRound,
 }
 
 /// One run.
@@ -64,7 +64,7 @@ pub struct Run {
 }
 
 /// The end of a life of the controllers.
-pub enum Life {
+pub enum RunEnd {
     /// Another life follows.
     Killed,
     Over(Box<audit::Report>),
@@ -76,7 +76,7 @@ impl Run {
         let (elsewhere, calls) = mpsc::unbounded_channel();
         let record = Record::default();
         let plan = Arc::new(Plan::new(watch.clone(), record.clone(), faults, elsewhere));
-        let seams = Seams::new(Post::new(watch.clone(), seed, scenario.topology.max_delay_ms));
+        let seams = Seams::new(HostNetwork::new(watch.clone(), seed, scenario.topology.max_delay_ms));
         seams.steps.arm(Some(plan.clone()));
         let users = Rc::new(Users { travellers: travellers(&scenario.workload.journeys), ..Users::default() });
         let (scenario, timeline) = (scenario.clone(), BTreeMap::new());
@@ -98,7 +98,7 @@ impl Run {
     }
 
     /// Runs one life of the controllers, until its death or the audit.
-    pub async fn live(&mut self, reach: &Reach, injector: &Injector) -> Result<Life, SimulationError> {
+    pub async fn live(&mut self, reach: &Reach, injector: &Injector) -> Result<RunEnd, SimulationError> {
         self.trace.tell("the controller runs");
         for traveller in self.users.travellers.iter().filter(|traveller| !traveller.is_over()) {
             let (users, reach, traveller) = (self.users.clone(), reach.clone(), traveller.clone());
@@ -108,8 +108,8 @@ impl Run {
                 travel(users, reach, traveller).await;
             });
         }
-        if !self.timeline.values().any(|event| matches!(event, Event::Look)) {
-            self.enter(self.clock.elapsed_ms(), Event::Look);
+        if !self.timeline.values().any(|event| matches!(event, Event::RunRound)) {
+            self.enter(self.clock.elapsed_ms(), Event::RunRound);
         }
         let mut rest = tokio::time::Instant::now() + SETTLING;
         loop {
@@ -123,16 +123,16 @@ impl Run {
                 biased;
                 Some(call) = self.calls.recv() => {
                     if self.begin(call, injector).await {
-                        return Ok(Life::Killed);
+                        return Ok(RunEnd::Killed);
                     }
                 }
                 reason = reach.tree.failed() => {
                     self.trace.tell(format!("the process ends by itself: {reason}"));
-                    return Ok(Life::Killed);
+                    return Ok(RunEnd::Killed);
                 }
                 () = tokio::time::sleep_until(next.unwrap_or(rest).min(rest)) => {
                     if self.happens_next(reach, injector).await {
-                        return Ok(Life::Killed);
+                        return Ok(RunEnd::Killed);
                     }
                 }
             }
@@ -146,7 +146,7 @@ impl Run {
 
     /// True while an event is to come, or a traveller is under way.
     fn is_busy(&self) -> bool {
-        let to_come = self.timeline.values().any(|event| !matches!(event, Event::Look));
+        let to_come = self.timeline.values().any(|event| !matches!(event, Event::RunRound));
         let travelling = self.users.travellers.iter().any(|traveller| !traveller.is_over());
         to_come || (travelling && Duration::from_millis(self.clock.elapsed_ms()) < JOURNEYS_WITHIN)
     }
@@ -171,12 +171,12 @@ impl Run {
                 let place = self.record.add(injected);
                 return self.begin(Call { place, what, saga: None }, injector).await;
             }
-            Event::Look => {
+            Event::RunRound => {
                 self.aborted = self.gives_up(reach).await;
                 if let Some(why) = &self.aborted {
                     self.trace.tell(format!("the experiment gives up: {why}"));
                 }
-                self.enter(self.clock.elapsed_ms() + u64::try_from(ASK_EVERY.as_millis()).unwrap_or(u64::MAX), Event::Look);
+                self.enter(self.clock.elapsed_ms() + u64::try_from(ASK_EVERY.as_millis()).unwrap_or(u64::MAX), Event::RunRound);
             }
         }
         false
@@ -257,7 +257,7 @@ impl Run {
     }
 
     /// Waits until nothing is at work, and then audits.
-    async fn quiet(&self, reach: &Reach) -> Result<Life, SimulationError> {
+    async fn quiet(&self, reach: &Reach) -> Result<RunEnd, SimulationError> {
         let world = &reach.tree.world;
         let within = Duration::from_secs(self.scenario.expect.quiet_within_seconds);
         let end = tokio::time::Instant::now() + within;
@@ -288,6 +288,6 @@ impl Run {
         for violation in &report.violations {
             self.trace.tell(format!("AUDIT  {violation}"));
         }
-        Ok(Life::Over(Box::new(report)))
+        Ok(RunEnd::Over(Box::new(report)))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::task::LocalSet;
 
 use super::cloud::{self, Setting};
-use super::run::{Life, Run};
+use super::run::{Run, RunEnd};
 use super::trace::Trace;
 use super::virtual_env::{RunClock, env};
 use super::watch::Watch;
@@ -48,7 +48,7 @@ impl Stage {
             let process = LocalSet::new();
             let life = process.run_until(self.live()).await;
             drop(process);
-            if let (Life::Over(report), in_error) = life? {
+            if let (RunEnd::Over(report), in_error) = life? {
                 break (report, in_error);
             }
         };
@@ -60,7 +60,7 @@ impl Stage {
         Ok(Outcome { hash: run.trace.hash(), lines: run.trace.len(), trace: run.trace.lines(), findings })
     }
 
-    async fn live(&mut self) -> Result<(Life, usize), SimulationError> {
+    async fn live(&mut self) -> Result<(RunEnd, usize), SimulationError> {
         let setting = Setting {
             cloud: &self.cloud,
             scenario: &self.run.scenario,

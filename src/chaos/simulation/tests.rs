@@ -12,9 +12,9 @@ use super::*;
 use crate::actors::compute_host::HostPlace;
 use crate::chaos::borders::Outage;
 use crate::chaos::experiment::fault::{AtStep, What, When};
-use crate::chaos::experiment::journey::{Deed, Journey};
+use crate::chaos::experiment::journey::{Journey, UserAction};
 use crate::chaos::experiment::scenario::Workload;
-use crate::chaos::point::{Fault, Moment};
+use crate::chaos::point::{Moment, StepFault};
 use crate::db::{Db, Schema};
 use crate::domain::flavor::Flavor;
 use crate::domain::guest::{DiskSource, GuestSpec};
@@ -108,11 +108,11 @@ fn a_start_without_a_journal_goes_on_when_it_returns() {
 /// The guest has started although the step reports failure. Unwinding would leave a running guest without an owner.
 #[test]
 fn a_target_whose_guest_runs_is_not_left() {
-    let acts = vec![Deed::Resize("gen2.small".into())];
+    let acts = vec![UserAction::Resize("gen2.small".into())];
     let workload = Workload { servers: 0, journeys: vec![Journey { acts, ..Journey::default() }], ..Workload::default() };
     let scenario = Scenario { workload, ..Scenario::default() };
     let at = AtStep { step: "start_at_target".into(), saga: None, side: "act".into(), moment: Moment::AfterEffect, occurrence: 1 };
-    let faults = [PlannedFault::once(When::Step(at), What::Step(Fault::Refuse))];
+    let faults = [PlannedFault::once(When::Step(at), What::Step(StepFault::Refuse))];
     let outcome = run_with(1, &scenario, &faults, &Options::default()).unwrap();
     assert!(outcome.is_good(), "{:#?}\n{}", outcome.findings.violations, outcome.trace.join("\n"));
     let moves: Vec<bool> = outcome.findings.migrations.iter().filter(|one| one.is_move()).map(|one| one.arrived()).collect();

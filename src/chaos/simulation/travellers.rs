@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::users::{Reach, Users, Waits, write};
-use crate::chaos::experiment::journey::{Deed, Journey};
+use crate::chaos::experiment::journey::{Journey, UserAction};
 use crate::chaos::experiment::random::Random;
 use crate::chaos::experiment::short;
 
@@ -85,9 +85,9 @@ pub async fn travel(users: Rc<Users>, reach: Reach, traveller: Rc<Traveller>) {
     loop {
         at_rest(&reach, server).await;
         let next = traveller.state.borrow().next;
-        let deed = traveller.journey.acts.get(next).filter(|_| !users.stopped.get());
-        let Some(deed) = deed else { break };
-        act(&users, &reach, server, deed, &mut random).await;
+        let next_act = traveller.journey.acts.get(next).filter(|_| !users.stopped.get());
+        let Some(next_act) = next_act else { break };
+        act(&users, &reach, server, next_act, &mut random).await;
         traveller.state.borrow_mut().next += 1;
     }
     traveller.state.borrow_mut().over = true;
@@ -116,26 +116,26 @@ async fn create(users: &Users, reach: &Reach, traveller: &Traveller) -> Option<U
     Some(server)
 }
 
-async fn act(users: &Users, reach: &Reach, server: Uuid, deed: &Deed, random: &mut Random) {
-    let action = match deed {
-        Deed::Wait(ms) => return tokio::time::sleep(Duration::from_millis(*ms)).await,
-        Deed::Write => return write(reach, server, random).await,
-        Deed::Delete => {
+async fn act(users: &Users, reach: &Reach, server: Uuid, act: &UserAction, random: &mut Random) {
+    let action = match act {
+        UserAction::Wait(ms) => return tokio::time::sleep(Duration::from_millis(*ms)).await,
+        UserAction::Write => return write(reach, server, random).await,
+        UserAction::Delete => {
             users.doomed.borrow_mut().insert(server);
             let path = format!("/compute/v2.1/servers/{server}");
             patiently(users, reach, &format!("delete {}", short(server)), Method::DELETE, &path, None, Some(server)).await;
             return;
         }
-        Deed::Resize(flavor) => json!({"resize": {"flavorRef": flavor}}),
-        Deed::Migrate => json!({"migrate": null}),
-        Deed::MigrateTo(host) => json!({"migrate": {"host": host}}),
-        Deed::Confirm => json!({"confirmResize": null}),
-        Deed::Revert => json!({"revertResize": null}),
-        Deed::Stop => json!({"os-stop": null}),
-        Deed::Start => json!({"os-start": null}),
-        Deed::SoftReboot => json!({"reboot": {"type": "SOFT"}}),
-        Deed::HardReboot => json!({"reboot": {"type": "HARD"}}),
-        Deed::Rebuild => json!({"rebuild": {"imageRef": reach.image}}),
+        UserAction::Resize(flavor) => json!({"resize": {"flavorRef": flavor}}),
+        UserAction::Migrate => json!({"migrate": null}),
+        UserAction::MigrateTo(host) => json!({"migrate": {"host": host}}),
+        UserAction::Confirm => json!({"confirmResize": null}),
+        UserAction::Revert => json!({"revertResize": null}),
+        UserAction::Stop => json!({"os-stop": null}),
+        UserAction::Start => json!({"os-start": null}),
+        UserAction::SoftReboot => json!({"reboot": {"type": "SOFT"}}),
+        UserAction::HardReboot => json!({"reboot": {"type": "HARD"}}),
+        UserAction::Rebuild => json!({"rebuild": {"imageRef": reach.image}}),
     };
     let name = action.as_object().and_then(|action| action.keys().next().cloned()).unwrap_or_default();
     let what = format!("{name} {} {}", short(server), action[&name]);

@@ -21,7 +21,7 @@ use crate::domain::saga_state::SagaState;
 /// The kind of a delete. No delete turns back for another delete.
 pub(super) const DELETE: &str = "delete";
 
-/// Makes the saga of a queued delete, for the lease owner who ends the operation before it. None leaves the delete for a later look.
+/// Makes the saga of a queued delete, for the lease owner who ends the operation before it. None leaves the delete for a later round.
 #[derive(Clone)]
 pub struct FollowUp(Arc<Making>);
 
@@ -100,7 +100,7 @@ pub(super) fn waiting_delete(conn: &mut Conn, server: Uuid) -> Result<Option<Del
 }
 
 /// Hands the server of a saga that ends to its queued delete. Skips a delete that is not in sight, because a cell must answer first. Skips
-/// it after a delete that failed: the next periodic look tries again.
+/// it after a delete that failed: the next periodic round tries again.
 pub(super) fn follow(
     conn: &mut Conn,
     ended: &str,

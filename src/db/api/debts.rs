@@ -143,7 +143,7 @@ pub(super) fn take_from_payer(conn: &mut Conn, server: &str) -> Result<(), DbErr
 
 /// A server that a payer holds at rest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct PaymentHold {
     /// The fence of the payment's effects.
     pub fence: Fence,
     /// The epoch of the hold's lease.
@@ -172,7 +172,7 @@ impl Operations {
 
     /// Holds a server at rest to pay a debt, under a new fence and a new lease of the saga that owes it. None if an operation holds the
     /// server, the debt is already paid, or it is not due and the caller is not `eager`.
-    pub async fn hold(&self, debt: &Debt, owner: &str, eager: bool) -> Result<Option<Held>, DbError> {
+    pub async fn hold(&self, debt: &Debt, owner: &str, eager: bool) -> Result<Option<PaymentHold>, DbError> {
         let (now, until, owner) = (self.db().env().now().naive_utc(), self.lease_end(), owner.to_owned());
         let (saga, server, key) = (debt.saga.to_string(), debt.server, (debt.saga.to_string(), debt.owed_seq));
         let held = self
@@ -190,7 +190,7 @@ impl Operations {
                     .set((sagas::lease_owner.eq(owner), sagas::lease_epoch.eq(sagas::lease_epoch + 1), sagas::lease_until.eq(until)))
                     .execute(conn)?;
                 let lease_epoch = sagas::table.find(&saga).select(sagas::lease_epoch).first(conn)?;
-                Ok(Some(Held { fence: ownership::take_attempt(conn, server)?, lease_epoch }))
+                Ok(Some(PaymentHold { fence: ownership::take_attempt(conn, server)?, lease_epoch }))
             })
             .await;
         match held {

@@ -47,8 +47,8 @@ impl Operations {
         self.lease / RENEWALS_PER_LEASE
     }
 
-    /// Returns the time between two looks for expired leases.
-    pub fn look_interval(&self) -> Duration {
+    /// Returns the time between two rounds for expired leases.
+    pub fn round_interval(&self) -> Duration {
         self.lease / LOOKS_PER_LEASE
     }
 
@@ -158,7 +158,7 @@ impl Operations {
         self.db().read(move |conn| ids(held().filter(sagas::lease_until.le(now)).filter(sagas::state.ne(parked)).load(conn)?)).await
     }
 
-    /// Takes over a saga in flight from an earlier life of the same owner, or from an owner whose lease has expired. The lease's epoch
+    /// Takes over a saga in flight from an earlier incarnation of the same owner, or from an owner whose lease has expired. The lease's epoch
     /// rises, so the old owner's writes are refused.
     pub async fn take_over(&self, saga: Uuid, owner: &str) -> Result<TakeOver, DbError> {
         let (owner, now, until) = (owner.to_owned(), ClockTime::now(self.db().env()), self.lease_end());

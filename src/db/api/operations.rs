@@ -202,7 +202,7 @@ impl NewSaga {
 #[derive(Clone, PartialEq, Debug)]
 pub struct WatchedSaga {
     pub record: SagaRecord,
-    /// The journal entries since the last look.
+    /// The journal entries since the last read.
     pub added: Vec<JournalEntry>,
     /// The ownership row of the saga's server.
     pub ownership: Option<ownership::Ownership>,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::actions::{self, ActionHistory};
 use super::block_devices::{self, BlockDevice};
-use super::faults::{self, Fault};
+use super::faults::{self, InstanceFault};
 use super::instances::{self as rows, Instance};
 use super::migrations::{self, Migration, MigrationContext};
 use super::network::{self, VirtualInterface};
@@ -40,7 +40,7 @@ pub struct InstanceBundle {
     #[serde(default)]
     pub migrations: Vec<Migration>,
     #[serde(default)]
-    pub faults: Vec<Fault>,
+    pub faults: Vec<InstanceFault>,
     #[serde(default)]
     pub migration_context: Option<MigrationContext>,
 }

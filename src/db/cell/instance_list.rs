@@ -9,7 +9,7 @@ use diesel::sql_types::Bool;
 use uuid::Uuid;
 
 use super::block_devices::{self, BlockDevice};
-use super::faults::{self, Fault};
+use super::faults::{self, InstanceFault};
 use super::instance_filter::InstanceFilter;
 use super::instance_sort::{SortSpec, SortValue};
 use super::instances::Instance;
@@ -34,7 +34,7 @@ pub struct InstanceDetails {
     /// In the order of their addition.
     pub block_devices: Vec<BlockDevice>,
     /// The newest fault.
-    pub fault: Option<Fault>,
+    pub fault: Option<InstanceFault>,
 }
 
 /// A server with its details.
@@ -186,7 +186,8 @@ fn load_details(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, Instan
             continue;
         }
         let newest = newest.into_iter().flatten();
-        let faults: Vec<Fault> = instance_faults::table.filter(instance_faults::id.eq_any(newest)).select(Fault::as_select()).load(conn)?;
+        let faults: Vec<InstanceFault> =
+            instance_faults::table.filter(instance_faults::id.eq_any(newest)).select(InstanceFault::as_select()).load(conn)?;
         for fault in faults {
             let uuid = fault.instance_uuid;
             details.entry(uuid).or_default().fault = Some(fault);

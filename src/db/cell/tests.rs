@@ -11,7 +11,7 @@ use super::actions::{ActionFilter, ActionKey, EventResult};
 use super::block_devices::{BlockDevice, BlockDeviceChange};
 use super::bundle::{InstanceBundle, UserFields};
 use super::compute_nodes::ComputeNode;
-use super::faults::Fault;
+use super::faults::InstanceFault;
 use super::instance_change::{Expected, InstanceChange};
 use super::instance_filter::{Deleted, InstanceFilter, states_of_status};
 use super::instance_sort::{Direction, SortKey, SortSpec};
@@ -124,7 +124,8 @@ fn full(n: u128) -> InstanceBundle {
     }];
     bundle.migrations = vec![migration(uuid, n + 3000)];
     bundle.migration_context = Some(MigrationContext { migration_uuid: id(n + 3000), context: json!({"claim": 1}) });
-    bundle.faults = vec![Fault { instance_uuid: uuid, created_at: at(2), code: 500, message: "no".into(), details: None, host: None }];
+    bundle.faults =
+        vec![InstanceFault { instance_uuid: uuid, created_at: at(2), code: 500, message: "no".into(), details: None, host: None }];
     bundle
 }
 
@@ -279,7 +280,7 @@ async fn what_belongs_to_a_server_is_changed_in_place() {
             .add_tag(uuid, "a".into())
             .delete_tag(uuid, "b".into())
             .info_cache(uuid, network("10.0.0.8"))
-            .fault(Fault { instance_uuid: uuid, created_at: at(9), code: 500, message: "m".repeat(300), details: None, host: None })
+            .fault(InstanceFault { instance_uuid: uuid, created_at: at(9), code: 500, message: "m".repeat(300), details: None, host: None })
             .migration_change(id(3001), MigrationChange::target(Some("h2"), Some("h2"), Some("127.0.0.1")))
             .clear_move_fields(uuid);
         cell.apply(fence(uuid, 1), txn).await.unwrap();
@@ -339,7 +340,7 @@ async fn pages_in_any_order_are_the_sorted_whole() {
 #[tokio::test]
 async fn lists_show_what_the_filters_ask_for() {
     for cell in cells() {
-        let fails = Fault { instance_uuid: id(3), created_at: at(9), code: 500, message: "boom".into(), details: None, host: None };
+        let fails = InstanceFault { instance_uuid: id(3), created_at: at(9), code: 500, message: "boom".into(), details: None, host: None };
         for n in 1..=4u128 {
             let mut bundle = InstanceBundle::new(server(n));
             bundle.instance.project_id = if n == 4 { "p2".into() } else { "p1".into() };

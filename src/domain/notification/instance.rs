@@ -43,7 +43,7 @@ pub struct BlockDevice {
 
 /// The error in the payload of an error notification.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Fault {
+pub struct ExceptionPayload {
     /// The error's class name.
     pub exception: String,
     /// The error's message.
@@ -114,7 +114,7 @@ pub struct InstanceFields {
     /// The project of the causing request.
     pub action_initiator_project: Option<String>,
     /// Only in error notifications.
-    pub fault: Option<Fault>,
+    pub fault: Option<ExceptionPayload>,
     /// The requested flavor, only in `resize_prep` notifications.
     pub new_flavor: Option<Flavor>,
 }
@@ -218,7 +218,7 @@ fn block_device(device: &BlockDevice) -> Value {
     object("BlockDevicePayload", "1.0", data)
 }
 
-fn fault(fault: &Fault) -> Value {
+fn fault(fault: &ExceptionPayload) -> Value {
     let data = json!({"exception": fault.exception, "exception_message": fault.exception_message});
     object("ExceptionPayload", "1.1", data)
 }

@@ -3,7 +3,7 @@
 use actix_web::http::Method;
 use serde_json::{Value, json};
 
-use crate::http::fixture::{self, World, app, login, request, send};
+use crate::http::fixture::{self, ApiFixture, app, login, request, send};
 use crate::services::identity::{ProjectRef, ScopeRequest, Target, UserRef};
 
 #[actix_web::test]
@@ -101,7 +101,7 @@ async fn an_administrator_sets_up_a_project_with_a_user() {
     assert_eq!(gone.status, 401);
 }
 
-impl World {
+impl ApiFixture {
     async fn token_for(&self, name: &str, scope: ScopeRequest) -> String {
         let user = UserRef::Name { name: name.into(), domain: "default".into() };
         self.identity.authenticate_password(&user, "secret", scope).await.unwrap().id

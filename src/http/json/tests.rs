@@ -47,12 +47,12 @@ static PARSING: Gate = Gate::new();
 static JUDGING: Gate = Gate::new();
 
 /// A body whose parsing blocks.
-struct Held(Value);
+struct BlockingBody(Value);
 
-impl<'de> Deserialize<'de> for Held {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Held, D::Error> {
+impl<'de> Deserialize<'de> for BlockingBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<BlockingBody, D::Error> {
         PARSING.pass();
-        Value::deserialize(deserializer).map(Held)
+        Value::deserialize(deserializer).map(BlockingBody)
     }
 }
 
@@ -62,7 +62,7 @@ static SCHEMA: Schema = Schema::fixed(|_| {
     json!({"type": "object", "additionalProperties": {"type": "integer"}})
 });
 
-async fn parsed(body: Json<Held>) -> HttpResponse {
+async fn parsed(body: Json<BlockingBody>) -> HttpResponse {
     HttpResponse::Ok().json(body.0.0.is_object())
 }
 

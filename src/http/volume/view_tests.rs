@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::domain::fence::Fence;
-use crate::http::fixture::{self, Answer, World, app, request};
+use crate::http::fixture::{self, Answer, ApiFixture, app, request};
 use crate::services::volume::{NewVolume, VolumeService};
 
 /// Sends a request to the volume API in this microversion.
@@ -60,7 +60,7 @@ fn all(parts: &[&[&str]]) -> BTreeSet<String> {
 }
 
 /// Makes a volume of the project demo, with this image's bytes.
-async fn made(world: &World, image: Option<Uuid>) -> Uuid {
+async fn made(world: &ApiFixture, image: Option<Uuid>) -> Uuid {
     let caller = world.caller("demo").await;
     let new = NewVolume { id: world.env.uuid(), name: Some("data".into()), caller, size_gb: 1, image_id: image, volume_type: None };
     world.volumes.create(new.clone(), None, Default::default()).await.unwrap();

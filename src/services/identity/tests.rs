@@ -24,7 +24,7 @@ impl TestClock {
     }
 }
 
-struct World {
+struct IdentityFixture {
     identity: EmbeddedIdentity,
     clock: Arc<TestClock>,
     db: Db,
@@ -35,11 +35,11 @@ struct World {
 }
 
 /// Makes the project demo and its member, the user demo with password `secret`.
-async fn world() -> World {
+async fn world() -> IdentityFixture {
     world_with(Settings::cheap()).await
 }
 
-async fn world_with(settings: Settings) -> World {
+async fn world_with(settings: Settings) -> IdentityFixture {
     let clock = Arc::new(TestClock(AtomicI64::new(1_800_000_000_000_000)));
     let (env, db) = services_database(clock.clone());
     let folder = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ async fn world_with(settings: Settings) -> World {
     let demo = identity.ensure_project("demo").await.unwrap();
     let user = identity.ensure_user("demo", "secret", None).await.unwrap();
     identity.ensure_assignment(&user, Target::Project(demo.id.clone()), "member").await.unwrap();
-    World { identity, clock, db, env, folder, demo, user }
+    IdentityFixture { identity, clock, db, env, folder, demo, user }
 }
 
 fn named_user() -> UserRef {
@@ -58,7 +58,7 @@ fn demo_scope() -> ScopeRequest {
     ScopeRequest::Project(ProjectRef::Name { name: "demo".into(), domain: "default".into() })
 }
 
-impl World {
+impl IdentityFixture {
     async fn token(&self) -> IssuedToken {
         self.identity.authenticate_password(&named_user(), "secret", demo_scope()).await.unwrap()
     }
@@ -112,7 +112,7 @@ async fn what_is_taken_away_is_gone_at_once() {
     world.identity.authenticate_password(&named_user(), "newer", demo_scope()).await.unwrap();
 }
 
-impl World {
+impl IdentityFixture {
     /// Opens a second process's service over the same database and keys.
     async fn another(&self) -> EmbeddedIdentity {
         let file = self.folder.path().join("keys");
@@ -147,7 +147,7 @@ enum Way {
 
 const WAYS: [Way; 5] = [Way::User, Way::Project, Way::Assignment, Way::Role, Way::Password];
 
-impl World {
+impl IdentityFixture {
     /// Revokes in one way and restores. A deleted role comes back under its name.
     async fn take_and_give_back(&self, way: Way) {
         match way {

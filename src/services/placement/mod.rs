@@ -67,7 +67,7 @@ pub struct Allocations {
 
 /// The total of one consumer's allocations.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Held {
+pub struct ProjectAllocation {
     pub consumer: Uuid,
     pub user_id: String,
     /// By class.
@@ -99,7 +99,7 @@ pub trait PlacementService: Send + Sync {
     /// Returns the allocations of all consumers, for the audit.
     async fn all_allocations(&self) -> Result<Vec<Allocations>, ServiceError>;
     /// Returns the totals of a project's consumers (servers and moves), by consumer, for quotas.
-    async fn held_by_project(&self, project_id: &str) -> Result<Vec<Held>, ServiceError>;
+    async fn held_by_project(&self, project_id: &str) -> Result<Vec<ProjectAllocation>, ServiceError>;
     /// Replaces the allocations of several consumers together or not at all. Conflict if a generation is stale or a provider would exceed
     /// its capacity.
     async fn replace_allocations(&self, fence: Fence, changes: Vec<Allocations>) -> Result<(), ServiceError>;

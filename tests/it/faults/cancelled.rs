@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use cellshift::db::api::operations::SagaFilter;
 use cellshift::saga::step::{Class, Table};
 use cellshift::saga::step_name::StepName;
@@ -28,7 +28,7 @@ struct Then {
     step: &'static str,
     side: &'static str,
     moment: Moment,
-    fault: Fault,
+    fault: StepFault,
     times: u32,
 }
 
@@ -58,19 +58,19 @@ impl Armed {
 }
 
 impl FaultPlan for Armed {
-    fn at(&self, point: &Point<'_>) -> Fault {
+    fn at(&self, point: &Point<'_>) -> StepFault {
         let here = (point.saga, point.step, point.side, point.moment) == (self.case.saga, self.case.step, "act", Moment::BeforeEffect);
         if here && self.waited.fetch_add(1, Ordering::SeqCst) == 0 {
             self.met.add_permits(1);
-            return Fault::Wait;
+            return StepFault::Wait;
         }
         if self.waited.load(Ordering::SeqCst) == 0 {
-            return Fault::None;
+            return StepFault::None;
         }
-        let Some(then) = self.case.then else { return Fault::None };
+        let Some(then) = self.case.then else { return StepFault::None };
         let there = (point.saga, point.step, point.side, point.moment) == (then.saga, then.step, then.side, then.moment);
         let spent = || self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
-        if there && spent().is_ok() { then.fault } else { Fault::None }
+        if there && spent().is_ok() { then.fault } else { StepFault::None }
     }
 
     fn over(&self, _: &Point<'_>) {
@@ -101,7 +101,7 @@ fn cases(saga: &'static str, table: &Table) -> Vec<Case> {
     if databases::on_postgres() {
         return cases;
     }
-    let dies = |saga, step, side, moment| Then { saga, step, side, moment, fault: Fault::KillActor, times: 1 };
+    let dies = |saga, step, side, moment| Then { saga, step, side, moment, fault: StepFault::KillActor, times: 1 };
     // The successor checks the step in doubt.
     cases.extend(steps().skip(usize::from(saga != "create")).map(|step| {
         let then = Some(dies(kind, step.name.as_str(), "act", Moment::AfterEffect));
@@ -113,23 +113,23 @@ fn cases(saga: &'static str, table: &Table) -> Vec<Case> {
     for step in steps().filter(|step| step.name.as_str() != "accept") {
         let case = |then| Case { saga: kind, step: step.name.as_str(), then: Some(then) };
         let act = |fault| Then { fault, ..dies(kind, step.name.as_str(), "act", Moment::AfterEffect) };
-        cases.push(case(act(Fault::Freeze)));
+        cases.push(case(act(StepFault::Freeze)));
         if step.undo.work().is_some() && step.class == Class::Reversible {
             let undo = |moment, fault, times| case(Then { fault, times, ..dies(kind, step.name.as_str(), "undo", moment) });
-            cases.push(case(act(Fault::Refuse)));
-            cases.push(undo(Moment::BeforeEffect, Fault::LoseReply, 1));
-            cases.push(undo(Moment::BeforeEffect, Fault::Refuse, FOR_EVER));
-            cases.push(undo(Moment::AfterEffect, Fault::Freeze, 1));
+            cases.push(case(act(StepFault::Refuse)));
+            cases.push(undo(Moment::BeforeEffect, StepFault::LoseReply, 1));
+            cases.push(undo(Moment::BeforeEffect, StepFault::Refuse, FOR_EVER));
+            cases.push(undo(Moment::AfterEffect, StepFault::Freeze, 1));
         }
     }
     // The fault meets the delete that follows.
     let middle = if saga == "create" { "make_volumes" } else { "prepare_at_target" };
     for step in tables::ALL.iter().find(|(name, _)| *name == "delete").expect("the delete").1.steps {
-        for (moment, fault) in [(Moment::BeforeEffect, Fault::Freeze), (Moment::AfterEffect, Fault::KillActor)] {
+        for (moment, fault) in [(Moment::BeforeEffect, StepFault::Freeze), (Moment::AfterEffect, StepFault::KillActor)] {
             cases.push(Case { saga: kind, step: middle, then: Some(Then { fault, ..dies("delete", step.name.as_str(), "act", moment) }) });
         }
     }
-    let refused = Then { fault: Fault::Refuse, ..dies("delete", "accept", "act", Moment::BeforeEffect) };
+    let refused = Then { fault: StepFault::Refuse, ..dies("delete", "accept", "act", Moment::BeforeEffect) };
     cases.push(Case { saga: kind, step: middle, then: Some(refused) });
     cases
 }
@@ -139,7 +139,7 @@ fn demanded(table: &Table, case: &Case) -> Option<&'static str> {
     let position = table.position(StepName::parse(case.step).expect("a step")).expect("a step");
     let has_begun = match case.then {
         None => position + 1,
-        Some(Then { fault: Fault::KillActor, side: "act", saga, .. }) if saga == case.saga => position,
+        Some(Then { fault: StepFault::KillActor, side: "act", saga, .. }) if saga == case.saga => position,
         Some(_) => return None,
     };
     let Some(next) = table.steps.get(has_begun) else { return Some("done") };
@@ -185,7 +185,7 @@ impl Run {
         let armed = Armed::new(case);
         self.cloud.faults().arm(Some(armed.clone()));
         let server = self.deleted_meanwhile(&begun, &armed).await?;
-        if let Some(Then { fault: Fault::Freeze, .. }) = case.then {
+        if let Some(Then { fault: StepFault::Freeze, .. }) = case.then {
             let stopped = tokio::time::timeout(PATIENCE, armed.over.acquire()).await;
             stopped.map_err(|_| "the process never came to this point")?.expect("it is never closed").forget();
             self.cloud.restart_under_faults();

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use cellshift::chaos::point::{Fault, Moment};
+use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::db::api::operations::{SagaFilter, SagaRecord};
 use cellshift::db::cell::actions::ActionFilter;
 use cellshift::domain::migration::MigrationStatus;
@@ -110,7 +110,7 @@ fn in_part<C>(cases: Vec<C>) -> Vec<C> {
 
 /// True for a case that every plain run takes.
 fn is_of_the_first_rank(case: &Case) -> bool {
-    case.times == 1 && matches!(case.fault, Fault::Refuse | Fault::LoseReply)
+    case.times == 1 && matches!(case.fault, StepFault::Refuse | StepFault::LoseReply)
 }
 
 impl Run {

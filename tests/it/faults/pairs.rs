@@ -1,6 +1,6 @@
 //! The pairs: a second fault while the first is undone, and a second fault after the saga has recovered from the first.
 
-use cellshift::chaos::point::{Fault, Moment};
+use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::saga::step::{Class, Table};
 
 use super::plan::{self, Case, End, FOR_EVER, First, Lead};
@@ -18,18 +18,18 @@ fn while_undone(table: &Table) -> Vec<Case> {
     let mut cases = Vec::new();
     for (position, step) in table.steps.iter().enumerate().skip(1) {
         let case = |moment, fault, times, undo| Case { step: step.name.as_str(), moment, fault, times, undo, first: None };
-        cases.push(case(Moment::BeforeEffect, Fault::KillActor, 2, None));
-        cases.push(case(Moment::AfterEffect, Fault::KillActor, 2, None));
+        cases.push(case(Moment::BeforeEffect, StepFault::KillActor, 2, None));
+        cases.push(case(Moment::AfterEffect, StepFault::KillActor, 2, None));
         if step.undo.work().is_none() || step.class == Class::Forward {
             continue;
         }
         let later = table.steps[position..].iter().filter(|later| plan::may_fail_with_effect(later) && later.class != Class::Forward);
         for lead in later.map(|later| Some(Lead::Failed(later.name.as_str()))) {
-            cases.push(case(Moment::BeforeEffect, Fault::LoseReply, 1, lead));
-            cases.push(case(Moment::BeforeEffect, Fault::CompleteLate, 1, lead));
-            cases.push(case(Moment::BeforeEffect, Fault::Refuse, FOR_EVER, lead));
-            cases.push(case(Moment::AfterEffect, Fault::KillActor, 1, lead));
-            cases.push(case(Moment::AfterEffect, Fault::Freeze, 1, lead));
+            cases.push(case(Moment::BeforeEffect, StepFault::LoseReply, 1, lead));
+            cases.push(case(Moment::BeforeEffect, StepFault::CompleteLate, 1, lead));
+            cases.push(case(Moment::BeforeEffect, StepFault::Refuse, FOR_EVER, lead));
+            cases.push(case(Moment::AfterEffect, StepFault::KillActor, 1, lead));
+            cases.push(case(Moment::AfterEffect, StepFault::Freeze, 1, lead));
         }
     }
     cases
@@ -37,7 +37,7 @@ fn while_undone(table: &Table) -> Vec<Case> {
 
 /// Returns acts that hang and take effect after the saga's end, with a fault in any undo before that.
 fn while_undone_with_the_act_to_come(table: &Table) -> Vec<Case> {
-    let hung = |step| Case { step, moment: Moment::BeforeEffect, fault: Fault::CompleteAfterEnd, times: 1, undo: None, first: None };
+    let hung = |step| Case { step, moment: Moment::BeforeEffect, fault: StepFault::CompleteAfterEnd, times: 1, undo: None, first: None };
     let mut cases = Vec::new();
     for (position, step) in table.steps.iter().enumerate().skip(1) {
         if step.undo.work().is_none() || step.class == Class::Forward {
@@ -46,9 +46,9 @@ fn while_undone_with_the_act_to_come(table: &Table) -> Vec<Case> {
         let later = table.steps[position..].iter().filter(|later| plan::demanded(table, &hung(later.name.as_str())) == End::Unwound);
         for lead in later.map(|later| Some(Lead::Late(later.name.as_str()))) {
             let case = |moment, fault, times| Case { step: step.name.as_str(), moment, fault, times, undo: lead, first: None };
-            cases.push(case(Moment::BeforeEffect, Fault::Refuse, FOR_EVER));
-            cases.push(case(Moment::AfterEffect, Fault::KillActor, 1));
-            cases.push(case(Moment::AfterEffect, Fault::Freeze, 1));
+            cases.push(case(Moment::BeforeEffect, StepFault::Refuse, FOR_EVER));
+            cases.push(case(Moment::AfterEffect, StepFault::KillActor, 1));
+            cases.push(case(Moment::AfterEffect, StepFault::Freeze, 1));
         }
     }
     cases
@@ -62,17 +62,17 @@ fn while_undone_with_the_act_to_come(table: &Table) -> Vec<Case> {
 /// act's other moments, which leave less.
 fn after_recovery(table: &Table) -> Vec<Case> {
     let firsts = [
-        (Moment::AfterEffect, Fault::KillActor, 2),
-        (Moment::AfterEffect, Fault::Freeze, usize::MAX),
-        (Moment::BeforeEffect, Fault::LoseReply, 2),
-        (Moment::BeforeEffect, Fault::CompleteLate, 2),
-        (Moment::BeforeEffect, Fault::CompleteAfterEnd, usize::MAX),
+        (Moment::AfterEffect, StepFault::KillActor, 2),
+        (Moment::AfterEffect, StepFault::Freeze, usize::MAX),
+        (Moment::BeforeEffect, StepFault::LoseReply, 2),
+        (Moment::BeforeEffect, StepFault::CompleteLate, 2),
+        (Moment::BeforeEffect, StepFault::CompleteAfterEnd, usize::MAX),
     ];
     let seconds = [
-        (Moment::BeforeEffect, Fault::Refuse),
-        (Moment::BeforeEffect, Fault::LoseReply),
-        (Moment::AfterEffect, Fault::KillActor),
-        (Moment::AfterEffect, Fault::Freeze),
+        (Moment::BeforeEffect, StepFault::Refuse),
+        (Moment::BeforeEffect, StepFault::LoseReply),
+        (Moment::AfterEffect, StepFault::KillActor),
+        (Moment::AfterEffect, StepFault::Freeze),
     ];
     let mut cases = Vec::new();
     for (position, step) in table.steps.iter().enumerate() {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use cellshift::saga::step::{Class, Step, Table};
 use cellshift::saga::step_name::StepName;
 use tokio::sync::Semaphore;
@@ -35,14 +35,14 @@ impl Lead {
     }
 
     /// Returns the fault for an act that was met `before` times.
-    fn at(self, moment: Moment, before: u32) -> Fault {
+    fn at(self, moment: Moment, before: u32) -> StepFault {
         match (self, moment) {
-            (Lead::Refused(_), Moment::BeforeEffect) | (Lead::Failed(_), Moment::AfterEffect) => Fault::Refuse,
-            (Lead::Forgotten(_), Moment::BeforeEffect) if before == 0 => Fault::LoseReply,
-            (Lead::Hung(_), Moment::BeforeEffect) if before == 0 => Fault::CompleteAfterEnd,
-            (Lead::Late(_), Moment::BeforeEffect) => Fault::CompleteAfterEnd,
-            (Lead::Forgotten(_) | Lead::Hung(_), Moment::BeforeEffect) => Fault::Refuse,
-            _ => Fault::None,
+            (Lead::Refused(_), Moment::BeforeEffect) | (Lead::Failed(_), Moment::AfterEffect) => StepFault::Refuse,
+            (Lead::Forgotten(_), Moment::BeforeEffect) if before == 0 => StepFault::LoseReply,
+            (Lead::Hung(_), Moment::BeforeEffect) if before == 0 => StepFault::CompleteAfterEnd,
+            (Lead::Late(_), Moment::BeforeEffect) => StepFault::CompleteAfterEnd,
+            (Lead::Forgotten(_) | Lead::Hung(_), Moment::BeforeEffect) => StepFault::Refuse,
+            _ => StepFault::None,
         }
     }
 }
@@ -52,7 +52,7 @@ impl Lead {
 pub struct First {
     pub step: &'static str,
     pub moment: Moment,
-    pub fault: Fault,
+    pub fault: StepFault,
 }
 
 /// Names a fault of a case.
@@ -68,7 +68,7 @@ pub enum Which {
 pub struct Case {
     pub step: &'static str,
     pub moment: Moment,
-    pub fault: Fault,
+    pub fault: StepFault,
     /// The number of times that the fault happens.
     pub times: u32,
     /// The lead to the undo that meets the fault; none if the act meets it.
@@ -77,21 +77,21 @@ pub struct Case {
     pub first: Option<First>,
 }
 
-fn is_late(fault: Fault) -> bool {
-    matches!(fault, Fault::CompleteLate | Fault::CompleteAfterEnd)
+fn is_late(fault: StepFault) -> bool {
+    matches!(fault, StepFault::CompleteLate | StepFault::CompleteAfterEnd)
 }
 
 impl Case {
     /// Returns the faults that stop the process, in order.
     pub fn stops(&self) -> Vec<Which> {
-        let first = self.first.filter(|first| first.fault == Fault::Freeze).map(|_| Which::First);
-        first.into_iter().chain((self.fault == Fault::Freeze).then_some(Which::Own)).collect()
+        let first = self.first.filter(|first| first.fault == StepFault::Freeze).map(|_| Which::First);
+        first.into_iter().chain((self.fault == StepFault::Freeze).then_some(Which::Own)).collect()
     }
 
     /// Returns the faults that take effect after the saga's end, or while it goes on or unwinds. A stopped process does not do its
     /// remaining work.
     pub fn comes_late(&self) -> Vec<Which> {
-        let stopped = self.fault == Fault::Freeze;
+        let stopped = self.fault == StepFault::Freeze;
         let first = self.first.filter(|first| is_late(first.fault) && !stopped).map(|_| Which::First);
         let by_lead = self.comes_late_by_its_lead() || (matches!(self.undo, Some(Lead::Late(_))) && !stopped);
         first.into_iter().chain((is_late(self.fault) || by_lead).then_some(Which::Own)).collect()
@@ -105,7 +105,7 @@ impl Case {
     /// True if the operation was never accepted, also because the beginning hangs and the successor's try is refused.
     pub fn was_never_accepted(&self, table: &Table) -> bool {
         let begins_late = self.first.is_some_and(|first| first.step == table.steps[0].name.as_str() && is_late(first.fault));
-        let refused = self.step == table.steps[0].name.as_str() && self.undo.is_none() && self.fault == Fault::Refuse;
+        let refused = self.step == table.steps[0].name.as_str() && self.undo.is_none() && self.fault == StepFault::Refuse;
         self.comes_late_by_its_lead() || (begins_late && refused)
     }
 
@@ -163,7 +163,7 @@ fn of_act(position: usize, step: &Step) -> Vec<Case> {
     }
     // The first step is one commit: it fails or it takes effect.
     if position > 0 && may_fail_with_effect(step) {
-        cases.push(case(Moment::AfterEffect, Fault::Refuse, 1));
+        cases.push(case(Moment::AfterEffect, StepFault::Refuse, 1));
     }
     cases
 }
@@ -174,29 +174,30 @@ fn of_undo(step: &Step, lead: Lead) -> Vec<Case> {
     cases.extend(for_ever(case));
     // Besides: the first step's undo after a request that told nobody how it ended.
     if lead != Lead::Forgotten(step.name.as_str()) && step.name.as_str() == "accept" {
-        cases.push(Case { undo: Some(Lead::Forgotten(step.name.as_str())), ..case(Moment::BeforeEffect, Fault::LoseReply, 1) });
+        cases.push(Case { undo: Some(Lead::Forgotten(step.name.as_str())), ..case(Moment::BeforeEffect, StepFault::LoseReply, 1) });
     }
     if step.name.as_str() == "accept" {
-        cases.push(Case { undo: Some(Lead::Hung(step.name.as_str())), ..case(Moment::BeforeEffect, Fault::Repeat, 1) });
+        cases.push(Case { undo: Some(Lead::Hung(step.name.as_str())), ..case(Moment::BeforeEffect, StepFault::Repeat, 1) });
     }
     cases
 }
 
 /// Returns the faults that may meet either side once.
-fn of_side(case: impl Fn(Moment, Fault, u32) -> Case) -> Vec<Case> {
-    let mut cases: Vec<Case> = [Fault::Refuse, Fault::LoseReply, Fault::Repeat, Fault::CompleteLate, Fault::CompleteAfterEnd]
-        .map(|fault| case(Moment::BeforeEffect, fault, 1))
-        .into();
+fn of_side(case: impl Fn(Moment, StepFault, u32) -> Case) -> Vec<Case> {
+    let mut cases: Vec<Case> =
+        [StepFault::Refuse, StepFault::LoseReply, StepFault::Repeat, StepFault::CompleteLate, StepFault::CompleteAfterEnd]
+            .map(|fault| case(Moment::BeforeEffect, fault, 1))
+            .into();
     for moment in [Moment::BeforeEffect, Moment::AfterEffect, Moment::AfterJournal] {
-        cases.push(case(moment, Fault::KillActor, 1));
-        cases.push(case(moment, Fault::Freeze, 1));
+        cases.push(case(moment, StepFault::KillActor, 1));
+        cases.push(case(moment, StepFault::Freeze, 1));
     }
     cases
 }
 
 /// Returns the faults that turn a side into a debt.
-fn for_ever(case: impl Fn(Moment, Fault, u32) -> Case) -> [Case; 2] {
-    [Fault::Refuse, Fault::LoseReply].map(|fault| case(Moment::BeforeEffect, fault, FOR_EVER))
+fn for_ever(case: impl Fn(Moment, StepFault, u32) -> Case) -> [Case; 2] {
+    [StepFault::Refuse, StepFault::LoseReply].map(|fault| case(Moment::BeforeEffect, fault, FOR_EVER))
 }
 
 /// An armed case.
@@ -239,7 +240,7 @@ impl Armed {
 
     /// True if the first fault's end is reported separately.
     fn first_is_over(&self, point: &Point<'_>) -> bool {
-        let ends = |first: First| is_late(first.fault) || first.fault == Fault::Freeze;
+        let ends = |first: First| is_late(first.fault) || first.fault == StepFault::Freeze;
         self.is_first(point) && self.case.first.is_some_and(ends)
     }
 
@@ -254,11 +255,11 @@ impl Armed {
 }
 
 impl FaultPlan for Armed {
-    fn at(&self, point: &Point<'_>) -> Fault {
+    fn at(&self, point: &Point<'_>) -> StepFault {
         if let Some(first) = self.case.first.filter(|_| !self.first_met.load(Ordering::SeqCst)) {
             let here = self.is_first(point);
             self.first_met.store(here, Ordering::SeqCst);
-            return if here { first.fault } else { Fault::None };
+            return if here { first.fault } else { StepFault::None };
         }
         if self.is_here(point) {
             let spent = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
@@ -271,7 +272,7 @@ impl FaultPlan for Armed {
                 let before = if point.moment == Moment::BeforeEffect { self.led.fetch_add(1, Ordering::SeqCst) } else { 0 };
                 lead.at(point.moment, before)
             }
-            _ => Fault::None,
+            _ => StepFault::None,
         }
     }
 
@@ -304,7 +305,7 @@ pub fn demanded(table: &Table, case: &Case) -> End {
     // If a side in doubt is then refused, its class decides whether it is undone or tried again; and no caller waits any more if the first
     // step is tried again.
     let again = case.first.is_some_and(|first| first.step == case.step);
-    if again && (case.fault == Fault::Refuse || (position == 0 && case.fault == Fault::LoseReply)) {
+    if again && (case.fault == StepFault::Refuse || (position == 0 && case.fault == StepFault::LoseReply)) {
         return End::Either;
     }
     if case.undo.is_some() {
@@ -312,16 +313,16 @@ pub fn demanded(table: &Table, case: &Case) -> End {
         return if step.class == Class::Forward { End::Either } else { End::Unwound };
     }
     match (step.class, case.fault) {
-        (_, Fault::Refuse) if position == 0 => End::NeverBegun,
+        (_, StepFault::Refuse) if position == 0 => End::NeverBegun,
         // The caller may not know, but the successor performs the step again.
         (_, _) if position == 0 => End::Done,
-        (_, Fault::KillActor | Fault::Freeze | Fault::Repeat) => End::Done,
+        (_, StepFault::KillActor | StepFault::Freeze | StepFault::Repeat) => End::Done,
         (Class::Cleanup, _) => End::Done,
         // The effect has happened: the target answers that the guest runs.
-        (Class::Forward, Fault::Refuse) if case.moment == Moment::AfterEffect => End::Either,
-        (Class::Forward, Fault::Refuse) if with_undo => End::Unwound,
+        (Class::Forward, StepFault::Refuse) if case.moment == Moment::AfterEffect => End::Either,
+        (Class::Forward, StepFault::Refuse) if with_undo => End::Unwound,
         (Class::Forward, _) => End::Done,
-        (Class::Pivot | Class::Reversible, Fault::Refuse) => End::Unwound,
+        (Class::Pivot | Class::Reversible, StepFault::Refuse) => End::Unwound,
         (Class::Pivot, _) => End::Done,
         (Class::Reversible, _) => {
             if step.tries > 1 {
@@ -342,12 +343,12 @@ pub fn answer(table: &Table, case: &Case) -> Option<std::ops::Range<u16>> {
     if case.first.is_some_and(|before| before.step == first) {
         return None;
     }
-    if case.undo.is_some() || case.step != first || case.moment == Moment::AfterJournal || case.fault == Fault::Repeat {
+    if case.undo.is_some() || case.step != first || case.moment == Moment::AfterJournal || case.fault == StepFault::Repeat {
         return Some(200..300);
     }
     match case.fault {
-        Fault::Refuse => Some(409..410),
-        Fault::Freeze => None,
+        StepFault::Refuse => Some(409..410),
+        StepFault::Freeze => None,
         _ => Some(503..504),
     }
 }

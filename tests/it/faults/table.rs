@@ -58,14 +58,14 @@ fn markdown(scenario: &str, outcomes: &[(Case, bool)]) -> String {
 #[test]
 fn a_cell_tells_how_many_of_its_cases_held() {
     use super::plan::Lead;
-    use cellshift::chaos::point::{Fault, Moment};
+    use cellshift::chaos::point::{Moment, StepFault};
     let case = |step, fault, times, undo| Case { step, moment: Moment::BeforeEffect, fault, times, undo, first: None };
     let outcomes = [
-        (case("accept", Fault::Refuse, 1, None), true),
-        (case("publish", Fault::Refuse, 1, None), false),
-        (case("publish", Fault::Refuse, 8, None), true),
-        (case("accept", Fault::Refuse, 1, Some(Lead::Refused("publish"))), true),
-        (case("accept", Fault::Refuse, 1, Some(Lead::Failed("publish"))), false),
+        (case("accept", StepFault::Refuse, 1, None), true),
+        (case("publish", StepFault::Refuse, 1, None), false),
+        (case("publish", StepFault::Refuse, 8, None), true),
+        (case("accept", StepFault::Refuse, 1, Some(Lead::Refused("publish"))), true),
+        (case("accept", StepFault::Refuse, 1, Some(Lead::Failed("publish"))), false),
     ];
     let wanted = "# move: 3 of 5 cases held\n\n| | BeforeEffect Refuse | BeforeEffect Refuse ×8 |\n|---|---|---|\n\
                   | act accept | 1/1 |  |\n| act publish | 0/1 | 1/1 |\n| undo accept | 1/2 |  |\n";

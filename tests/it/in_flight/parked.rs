@@ -1,6 +1,6 @@
 //! Operations that a release cannot read are left to an operator with a reason; their state is never guessed.
 
-use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -12,12 +12,12 @@ use crate::databases;
 struct StopsStandStill(tokio::sync::Notify);
 
 impl FaultPlan for StopsStandStill {
-    fn at(&self, point: &Point<'_>) -> Fault {
+    fn at(&self, point: &Point<'_>) -> StepFault {
         if (point.step, point.moment) == ("stop_guest", Moment::AfterEffect) {
             self.0.notify_one();
-            return Fault::Freeze;
+            return StepFault::Freeze;
         }
-        Fault::None
+        StepFault::None
     }
 }
 

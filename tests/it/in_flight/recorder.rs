@@ -6,7 +6,7 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use cellshift::chaos::point::{Fault, FaultPlan, Moment, Point};
+use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use cellshift::saga::step::{Class, Table};
 use cellshift::saga::tables;
 use tokio::sync::Notify;
@@ -35,7 +35,7 @@ struct StandsStill {
 }
 
 impl FaultPlan for StandsStill {
-    fn at(&self, point: &Point<'_>) -> Fault {
+    fn at(&self, point: &Point<'_>) -> StepFault {
         let mut aimed = self.aimed.lock().expect("a lock");
         if let Entry::Vacant(unknown) = aimed.entry(point.id) {
             // A new server's id is known here first.
@@ -44,16 +44,16 @@ impl FaultPlan for StandsStill {
                 unknown.insert(aim);
             }
         }
-        let Some(aim) = aimed.get(&point.id) else { return Fault::None };
+        let Some(aim) = aimed.get(&point.id) else { return StepFault::None };
         if aim.refused == Some((aim.step_refused(), point.moment)) && point.side == "act" && point.step == aim.step_refused() {
-            return Fault::Refuse;
+            return StepFault::Refuse;
         }
         let arrived = point.step == aim.step && point.side == aim.side && point.moment == Moment::AfterEffect;
         if arrived {
             *self.stood.lock().expect("a lock") = Some((point.id, point.server));
             self.changed.notify_one();
         }
-        if arrived { Fault::Freeze } else { Fault::None }
+        if arrived { StepFault::Freeze } else { StepFault::None }
     }
 }
 

@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::client::{self, Life, Progress, Stop};
+use super::client::{self, Progress, RunningService, Stop};
 use super::history::History;
 use crate::client::PATIENCE;
 use crate::service::{self, Service};
@@ -33,7 +33,7 @@ pub struct Batch {
     log: NamedTempFile,
     seed: u64,
     random: StdRng,
-    lives: watch::Sender<Option<Life>>,
+    lives: watch::Sender<Option<RunningService>>,
     progress: watch::Receiver<Progress>,
     outages: bool,
     stop: Stop,
@@ -73,12 +73,12 @@ impl Batch {
     pub async fn start(&self) -> Service {
         let service = Service::start_logging(&self.data, &["--config", &config_file(&self.data)], self.log.path());
         let (member, admin) = (service.user(&self.data, "cellshift").await, service.user(&self.data, "cellshift-admin").await);
-        self.lives.send_replace(Some(Life { member, admin }));
+        self.lives.send_replace(Some(RunningService { member, admin }));
         service
     }
 
     /// Returns the present life of the service.
-    pub fn life(&self) -> Life {
+    pub fn life(&self) -> RunningService {
         self.lives.borrow().clone().expect("it lives")
     }
 

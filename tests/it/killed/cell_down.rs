@@ -17,16 +17,16 @@ use crate::service::{self, Service};
 /// The duration of a copy of disks; the kill comes within it.
 const COPY_MS: u64 = 1500;
 
-struct Life {
+struct RunningService {
     service: Service,
     member: User,
     admin: User,
 }
 
-async fn start(data: &Path) -> Life {
+async fn start(data: &Path) -> RunningService {
     let service = Service::start(data, &["--config", &config_file(data)]);
     let (member, admin) = (service.user(data, "cellshift").await, service.user(data, "cellshift-admin").await);
-    Life { service, member, admin }
+    RunningService { service, member, admin }
 }
 
 /// The configuration of a service, one of whose cells may be in trouble.
@@ -39,7 +39,7 @@ fn configure(data: &Path, trouble: &Trouble) -> Config {
     })
 }
 
-async fn create(life: &Life, flavor: &str) -> Uuid {
+async fn create(life: &RunningService, flavor: &str) -> Uuid {
     let image = id_of(&life.member.get("/image/v2/images?name=tiny").await.expect(200).body["images"][0]);
     let server = id_of(&NewServer::of_image(image).flavor(flavor).ask(&life.member).await.expect(202).body["server"]);
     life.admin.told("instance.create.end", Some(server)).await;

@@ -14,7 +14,7 @@ use crate::client::{Answer, NewServer, User, id_of, nothing_is_left};
 
 /// The address of the service while it lives.
 #[derive(Clone)]
-pub struct Life {
+pub struct RunningService {
     pub member: User,
     pub admin: User,
 }
@@ -52,7 +52,7 @@ struct Seen {
 }
 
 struct Client {
-    life: watch::Receiver<Option<Life>>,
+    life: watch::Receiver<Option<RunningService>>,
     server: Uuid,
     history: History,
     written: u64,
@@ -63,7 +63,7 @@ struct Client {
 pub async fn live(
     number: usize,
     seed: u64,
-    mut life: watch::Receiver<Option<Life>>,
+    mut life: watch::Receiver<Option<RunningService>>,
     progress: watch::Sender<Progress>,
     stop: Stop,
 ) -> History {
@@ -90,7 +90,7 @@ pub async fn live(
 }
 
 /// Asks until a create is acknowledged. A server whose acknowledgement was lost may exist beside it; the audit checks it, too.
-async fn create(number: usize, life: &mut watch::Receiver<Option<Life>>) -> Uuid {
+async fn create(number: usize, life: &mut watch::Receiver<Option<RunningService>>) -> Uuid {
     loop {
         let member = reach(life).await.member;
         let images = member.try_get("/image/v2/images?name=tiny").await;
@@ -105,7 +105,7 @@ async fn create(number: usize, life: &mut watch::Receiver<Option<Life>>) -> Uuid
 }
 
 /// Returns the present life, or waits for the next.
-async fn reach(life: &mut watch::Receiver<Option<Life>>) -> Life {
+async fn reach(life: &mut watch::Receiver<Option<RunningService>>) -> RunningService {
     let alive = life.wait_for(Option::is_some).await.expect("a service comes back");
     alive.clone().expect("it is some")
 }

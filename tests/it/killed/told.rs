@@ -51,18 +51,18 @@ const AT_A_STEP: [(&str, &str); 9] = [
 ];
 
 /// A service whose log is kept, and its server.
-struct Life {
+struct RunningService {
     data: PathBuf,
     service: Service,
     member: User,
     admin: User,
 }
 
-impl Life {
-    async fn start(data: &Path) -> Life {
+impl RunningService {
+    async fn start(data: &Path) -> RunningService {
         let service = Service::start_logging(data, &["--config", &config_file(data)], &data.join("log"));
         let (member, admin) = (service.user(data, "cellshift").await, service.user(data, "cellshift-admin").await);
-        Life { data: data.to_owned(), service, member, admin }
+        RunningService { data: data.to_owned(), service, member, admin }
     }
 
     async fn create(&self) -> Uuid {
@@ -175,7 +175,7 @@ fn each_fault_is_logged_and_notified_at_begin_and_end() {
     let dir = tempfile::tempdir().expect("a directory");
     place_impatient(dir.path());
     actix_rt::System::new().block_on(async {
-        let life = Life::start(dir.path()).await;
+        let life = RunningService::start(dir.path()).await;
         let server = life.create().await;
         let host = life.admin.show(server).await["OS-EXT-SRV-ATTR:host"].as_str().expect("a host").to_owned();
         for (what, waits) in by_hand(&host) {
@@ -214,7 +214,7 @@ fn a_fault_that_ends_the_process_is_logged_before() {
         let (nobody_knows, ok) = (&json!("unknown"), &json!("ok"));
         let moments = [("before_effect", vec![nobody_knows, ok]), ("after_effect", vec![nobody_knows, ok]), ("after_journal", vec![ok])];
         for (moment, performed) in moments {
-            let life = Life::start(dir.path()).await;
+            let life = RunningService::start(dir.path()).await;
             let server = life.create().await;
             life.load(moment, json!("restart")).await;
             life.member.act(server, json!({"os-stop": null})).await.expect(202);
@@ -222,7 +222,7 @@ fn a_fault_that_ends_the_process_is_logged_before() {
             let status = died.await.unwrap_or_else(|_| panic!("it does not die {moment}")).expect("no panic");
             assert!(!status.success(), "{status}");
 
-            let life = Life::start(dir.path()).await;
+            let life = RunningService::start(dir.path()).await;
             let text = std::fs::read_to_string(life.data.join("notifications.jsonl")).expect("the notifications");
             let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("a notification"));
             let told =

@@ -9,7 +9,7 @@ use std::io::{Read, Seek, SeekFrom};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use cellshift::chaos::point::{Fault, Moment};
+use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::config::Config;
 use cellshift::virt::hypervisor::Operation;
 use serde_json::{Value, json};
@@ -98,12 +98,12 @@ impl Watch {
         let (found, looks, search) = (watch.found.clone(), watch.looks.clone(), search.clone());
         stage.arm(move |point| {
             if point.moment != Moment::AfterEffect || !(steps.is_empty() || steps.contains(&point.step)) {
-                return Fault::None;
+                return StepFault::None;
             }
             let here = format!("{} {} {} {:?}", point.saga, point.step, point.side, point.moment);
             *looks.lock().unwrap() += 1;
             found.lock().unwrap().extend(search.found(while_it_moves).into_iter().map(|place| (here.clone(), place)));
-            Fault::None
+            StepFault::None
         });
         watch
     }
@@ -290,7 +290,7 @@ fn a_debt_holds_no_secrets_before_and_after_it_is_paid() {
             if (point.step, point.side, point.moment) == ("prepare_guest", "act", Moment::BeforeEffect) {
                 comes.notify_one();
             }
-            Fault::None
+            StepFault::None
         });
         let new = stage.server().with("adminPass", json!(PASSWORD.value())).with("user_data", json!(USER_DATA.base64()));
         let made = new.on_host("cell1-host1").ask(&stage.admin).await.expect(202);

@@ -23,7 +23,7 @@ enum Heard {
 
 /// Holds one migration, and tells the test what it hears.
 struct Parent {
-    migrations: Option<Children<Migration>>,
+    migrations: Option<Children<MigrationActor>>,
     heard: mpsc::UnboundedSender<Heard>,
 }
 
@@ -53,7 +53,7 @@ impl Handler<ChildDied> for Parent {
 }
 
 #[derive(Message)]
-#[rtype(result = "Addr<Migration>")]
+#[rtype(result = "Addr<MigrationActor>")]
 struct Run(Arc<World>, Flight);
 
 impl Handler<Run> for Parent {
@@ -63,13 +63,13 @@ impl Handler<Run> for Parent {
         let ends = ctx.address().downgrade().recipient();
         let migrations = self.migrations.as_mut().unwrap();
         let room = Room::new(Limits { in_flight: 1, waiting: 0 });
-        let start = move |guard| Migration::new(world, Arc::new(Plainly), room, flight, SignsOfLife::default(), ends, guard).start();
+        let start = move |guard| MigrationActor::new(world, Arc::new(Plainly), room, flight, SignsOfLife::default(), ends, guard).start();
         MessageResult(migrations.start_once("migration", start))
     }
 }
 
 /// An accepted start of a stopped server, run by a migration.
-async fn migration(played: &Played) -> (Uuid, Addr<Parent>, Addr<Migration>, mpsc::UnboundedReceiver<Heard>) {
+async fn migration(played: &Played) -> (Uuid, Addr<Parent>, Addr<MigrationActor>, mpsc::UnboundedReceiver<Heard>) {
     let server = played.server(VmState::Stopped).await;
     let mut context = played.context(server, Request::Start);
     let json = serde_json::to_string(&context).unwrap();

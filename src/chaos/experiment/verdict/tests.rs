@@ -3,7 +3,7 @@
 use super::*;
 use crate::chaos::experiment::fault::{AtStep, What, When};
 use crate::chaos::experiment::scenario::Expect;
-use crate::chaos::point::Fault;
+use crate::chaos::point::StepFault;
 
 fn migration(id: u128, state: &str, began_ms: u64, ended_ms: u64) -> MigrationEnd {
     let step = |name: &str| StepTold {
@@ -52,7 +52,7 @@ fn at(at_ms: u64, fault: usize, saga: Option<u128>) -> Injected {
 }
 
 fn planned() -> Vec<PlannedFault> {
-    let killed = PlannedFault::once(When::Step(AtStep::before("publish")), What::Step(Fault::KillActor));
+    let killed = PlannedFault::once(When::Step(AtStep::before("publish")), What::Step(StepFault::KillActor));
     vec![killed, PlannedFault::once(When::At(500), What::Restart)]
 }
 

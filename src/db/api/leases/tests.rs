@@ -43,7 +43,7 @@ async fn a_lease_keeps_another_controller_away_until_it_runs_out() {
         }
         assert!(looks > 1, "the renewal prolonged it");
         assert!(matches!(operations.renew(saga, 1).await, Err(DbError::Conflict(_))), "it has passed on");
-        // A later life of the same owner need not wait for the lease to expire.
+        // A later incarnation of the same owner need not wait for the lease to expire.
         assert!(matches!(operations.take_over(saga, "second").await.unwrap(), TakeOver::Taken(saga, _) if saga.lease.epoch == 3));
     }
 }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha224};
 use super::links;
 use crate::actors::cell_registry::{HostStatus, ServerRecord};
 use crate::db::cell::block_devices::BlockDevice;
-use crate::db::cell::faults::Fault;
+use crate::db::cell::faults::InstanceFault;
 use crate::db::cell::instances::Instance;
 use crate::domain::flavor::Flavor;
 use crate::domain::network_info::NetworkInfo;
@@ -309,7 +309,7 @@ fn security_groups(server: &ServerRecord) -> Option<Value> {
     (!groups.is_empty()).then_some(Value::Array(groups))
 }
 
-fn fault_view(fault: &Fault, all: bool) -> Value {
+fn fault_view(fault: &InstanceFault, all: bool) -> Value {
     let mut view = json!({"code": fault.code, "created": seconds(fault.created_at), "message": fault.message});
     if let Some(details) = fault.details.as_deref().filter(|details| !details.is_empty())
         && (all || fault.code != 500)

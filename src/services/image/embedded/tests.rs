@@ -11,18 +11,18 @@ use crate::domain::context::RequestContext;
 use crate::env::SystemClock;
 use crate::services::lost_and_found;
 
-struct World {
+struct ImageFixture {
     images: EmbeddedImage,
     db: Db,
     env: Env,
     folder: tempfile::TempDir,
 }
 
-async fn world() -> World {
+async fn world() -> ImageFixture {
     let (env, db) = services_database(Arc::new(SystemClock));
     let folder = tempfile::tempdir().unwrap();
     let images = EmbeddedImage::open(db.clone(), env.clone(), &folder.path().join("images")).await.unwrap();
-    World { images, db, env, folder }
+    ImageFixture { images, db, env, folder }
 }
 
 fn caller(project: &str, role: &str) -> RequestContext {
@@ -46,7 +46,7 @@ async fn bytes_of(images: &EmbeddedImage, id: Uuid) -> Vec<u8> {
     all
 }
 
-impl World {
+impl ImageFixture {
     fn dir(&self) -> std::path::PathBuf {
         self.folder.path().join("images")
     }

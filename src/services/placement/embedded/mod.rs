@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Allocations, Held, Inventory, PlacementService, Provider};
+use super::{Allocations, Inventory, PlacementService, ProjectAllocation, Provider};
 use crate::db::services::placement::allocations as consumption;
 use crate::db::services::placement::providers::{self as offered, Of};
 use crate::db::services::read_id;
@@ -156,14 +156,14 @@ impl PlacementService for EmbeddedPlacement {
         self.read(|conn| Ok(all_allocations(conn)?)).await
     }
 
-    async fn held_by_project(&self, project_id: &str) -> Result<Vec<Held>, ServiceError> {
+    async fn held_by_project(&self, project_id: &str) -> Result<Vec<ProjectAllocation>, ServiceError> {
         let project = project_id.to_owned();
         self.read(move |conn| {
-            let mut held: Vec<Held> = Vec::new();
+            let mut held: Vec<ProjectAllocation> = Vec::new();
             for row in consumption::of_project(conn, &project)? {
                 let consumer = read_id("allocations.consumer_uuid", &row.consumer_uuid)?;
                 if held.last().is_none_or(|last| last.consumer != consumer) {
-                    held.push(Held { consumer, user_id: row.user_id, amounts: BTreeMap::new() });
+                    held.push(ProjectAllocation { consumer, user_id: row.user_id, amounts: BTreeMap::new() });
                 }
                 if let Some(last) = held.last_mut() {
                     let sum = last.amounts.entry(row.resource_class).or_insert(0);

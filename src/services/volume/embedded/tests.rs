@@ -9,7 +9,7 @@ use crate::env::SystemClock;
 use crate::services::image::embedded::{EmbeddedImage, NewImage};
 use crate::services::lost_and_found;
 
-struct World {
+struct VolumeFixture {
     volumes: EmbeddedVolume,
     images: Arc<EmbeddedImage>,
     db: Db,
@@ -17,12 +17,12 @@ struct World {
     folder: tempfile::TempDir,
 }
 
-async fn world() -> World {
+async fn world() -> VolumeFixture {
     let (env, db) = services_database(Arc::new(SystemClock));
     let folder = tempfile::tempdir().unwrap();
     let images = Arc::new(EmbeddedImage::open(db.clone(), env.clone(), &folder.path().join("images")).await.unwrap());
     let volumes = EmbeddedVolume::open(db.clone(), env.clone(), &folder.path().join("volumes"), images.clone()).await.unwrap();
-    World { volumes, images, db, env, folder }
+    VolumeFixture { volumes, images, db, env, folder }
 }
 
 /// Returns the fence of server number `server` at this attempt.
@@ -34,7 +34,7 @@ fn caller() -> RequestContext {
     RequestContext { project_id: "p1".into(), roles: vec!["member".into(), "reader".into()], ..RequestContext::default() }
 }
 
-impl World {
+impl VolumeFixture {
     fn wanted(&self, image_id: Option<Uuid>, volume_type: Option<&str>) -> NewVolume {
         NewVolume {
             id: self.env.uuid(),

@@ -1,4 +1,4 @@
-//! The keeper: the task behind `/ops/v1/chaos`. It makes faults happen, ends them, advances the experiment, and has all of it reported.
+//! The fault runner: the task behind `/ops/v1/chaos`. It makes faults happen, ends them, advances the experiment, and has all of it reported.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -60,13 +60,13 @@ impl End {
     }
 }
 
-/// The channels on which the keeper hears of faults at steps.
-pub(super) struct Ears {
+/// The channels on which the fault runner hears of faults at steps.
+pub(super) struct FaultChannels {
     called: mpsc::UnboundedReceiver<Call>,
     over: mpsc::UnboundedReceiver<Injected>,
 }
 
-pub(super) struct Keeper {
+pub(super) struct FaultRunner {
     tree: Tree,
     steps: FaultPoints,
     injector: Injector,
@@ -87,22 +87,22 @@ fn die() {
     std::process::abort();
 }
 
-impl Keeper {
-    pub(super) fn new(tree: Tree, steps: FaultPoints, injector: Injector, told: Told) -> (Keeper, Ears) {
+impl FaultRunner {
+    pub(super) fn new(tree: Tree, steps: FaultPoints, injector: Injector, told: Told) -> (FaultRunner, FaultChannels) {
         let (calls, called) = mpsc::unbounded_channel();
         let (overs, over) = mpsc::unbounded_channel();
         let (hand, ends, looked) = (Vec::new(), BTreeMap::new(), Instant::now());
-        let keeper = Keeper { tree, steps, injector, told, hand, ends, entered: 0, calls, overs, loaded: None, looked };
-        (keeper, Ears { called, over })
+        let runner = FaultRunner { tree, steps, injector, told, hand, ends, entered: 0, calls, overs, loaded: None, looked };
+        (runner, FaultChannels { called, over })
     }
 
     /// Runs until the last handle is gone.
-    pub(super) async fn keep(mut self, mut asked: mpsc::Receiver<Command>, mut ears: Ears) {
+    pub(super) async fn run(mut self, mut asked: mpsc::Receiver<Command>, mut channels: FaultChannels) {
         loop {
             tokio::select! {
                 biased;
-                Some(call) = ears.called.recv() => self.called(call).await,
-                Some(fault) = ears.over.recv() => self.told.over(&fault),
+                Some(call) = channels.called.recv() => self.called(call).await,
+                Some(fault) = channels.over.recv() => self.told.over(&fault),
                 command = asked.recv() => match command {
                     Some(command) => self.obey(command).await,
                     None => break,

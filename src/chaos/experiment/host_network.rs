@@ -1,4 +1,4 @@
-//! The post between controllers and hosts: each message takes time, and may be lost, repeated or late.
+//! The network between controllers and hosts: each message takes time, and may be lost, repeated or late.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,35 +8,35 @@ use async_trait::async_trait;
 
 use uuid::Uuid;
 
-use super::fault::{Letter, What};
+use super::fault::{MessageFault, What};
 use super::random::Random;
 use super::{Witness, short};
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::virt::{HostUnreachable, Hosts};
 
-/// A letter that waits for its request.
+/// A fault that waits for its request.
 struct Armed {
     ticket: u64,
     /// Only a request of this saga.
     saga: Option<Uuid>,
-    letter: Letter,
+    fault: MessageFault,
 }
 
-/// A letter whose request is under way; dropped once it has taken effect.
+/// A fault whose request is under way; dropped once it has taken effect.
 struct OnItsWay {
-    letter: Letter,
+    fault: MessageFault,
     ticket: u64,
-    post: Arc<Post>,
+    network: Arc<HostNetwork>,
 }
 
 impl Drop for OnItsWay {
     fn drop(&mut self) {
-        self.post.state().on_the_way.remove(&self.ticket);
+        self.network.state().on_the_way.remove(&self.ticket);
     }
 }
 
 /// Carries all messages. It outlives the controllers.
-pub struct Post {
+pub struct HostNetwork {
     witness: Arc<dyn Witness>,
     max_delay_ms: u64,
     state: Mutex<State>,
@@ -44,9 +44,9 @@ pub struct Post {
 
 struct State {
     random: Random,
-    /// The letters for the next requests.
-    letters: VecDeque<Armed>,
-    /// The tickets of letters whose request is under way.
+    /// The faults for the next requests.
+    faults: VecDeque<Armed>,
+    /// The tickets of faults whose request is under way.
     on_the_way: BTreeSet<u64>,
     /// The last ticket.
     ticket: u64,
@@ -54,41 +54,41 @@ struct State {
     cut: BTreeSet<String>,
 }
 
-impl Post {
-    /// Makes a post. A `max_delay_ms` of 0 means no delays.
-    pub fn new(witness: Arc<dyn Witness>, seed: u64, max_delay_ms: u64) -> Post {
-        let (letters, on_the_way, cut) = (VecDeque::new(), BTreeSet::new(), BTreeSet::new());
-        let state = State { random: Random::new(seed, "post"), letters, on_the_way, ticket: 0, cut };
-        Post { witness, max_delay_ms, state: Mutex::new(state) }
+impl HostNetwork {
+    /// Makes a network. A `max_delay_ms` of 0 means no delays.
+    pub fn new(witness: Arc<dyn Witness>, seed: u64, max_delay_ms: u64) -> HostNetwork {
+        let (faults, on_the_way, cut) = (VecDeque::new(), BTreeSet::new(), BTreeSet::new());
+        let state = State { random: Random::new(seed, "network"), faults, on_the_way, ticket: 0, cut };
+        HostNetwork { witness, max_delay_ms, state: Mutex::new(state) }
     }
 
-    /// Arms a letter for the next request to a host, of this saga or of any. Returns the ticket to ask about it.
-    pub fn arm(&self, saga: Option<Uuid>, letter: Letter) -> u64 {
+    /// Arms a fault for the next request to a host, of this saga or of any. Returns the ticket to ask about it.
+    pub fn arm(&self, saga: Option<Uuid>, fault: MessageFault) -> u64 {
         let mut state = self.state();
         state.ticket += 1;
         let ticket = state.ticket;
-        state.letters.push_back(Armed { ticket, saga, letter });
+        state.faults.push_back(Armed { ticket, saga, fault });
         ticket
     }
 
-    /// Disarms a letter that has not met its request. A request under way continues.
+    /// Disarms a fault that has not met its request. A request under way continues.
     pub fn disarm(&self, ticket: u64) {
-        self.state().letters.retain(|armed| armed.ticket != ticket);
+        self.state().faults.retain(|armed| armed.ticket != ticket);
     }
 
-    /// True while the letter waits for its request, or the request is under way.
+    /// True while the fault waits for its request, or the request is under way.
     pub fn is_armed(&self, ticket: u64) -> bool {
         let state = self.state();
-        state.on_the_way.contains(&ticket) || state.letters.iter().any(|armed| armed.ticket == ticket)
+        state.on_the_way.contains(&ticket) || state.faults.iter().any(|armed| armed.ticket == ticket)
     }
 
-    fn letter_for(self: &Arc<Post>, operation: Uuid) -> Option<OnItsWay> {
+    fn fault_for(self: &Arc<HostNetwork>, operation: Uuid) -> Option<OnItsWay> {
         let mut state = self.state();
-        let at = state.letters.iter().position(|armed| armed.saga.is_none_or(|saga| saga == operation))?;
-        let Armed { ticket, letter, .. } = state.letters.remove(at)?;
+        let at = state.faults.iter().position(|armed| armed.saga.is_none_or(|saga| saga == operation))?;
+        let Armed { ticket, fault, .. } = state.faults.remove(at)?;
         state.on_the_way.insert(ticket);
         drop(state);
-        Some(OnItsWay { letter, ticket, post: self.clone() })
+        Some(OnItsWay { fault, ticket, network: self.clone() })
     }
 
     /// Disconnects a cell's hosts, or connects them again.
@@ -101,10 +101,10 @@ impl Post {
         }
     }
 
-    /// Ends all faults of the post.
+    /// Ends all faults of the network.
     pub fn heal(&self) {
         let mut state = self.state();
-        state.letters.clear();
+        state.faults.clear();
         state.cut.clear();
     }
 
@@ -124,13 +124,13 @@ impl Post {
     }
 }
 
-/// Hosts behind the post.
-pub struct PostedHosts {
+/// Hosts behind the network.
+pub struct NetworkedHosts {
     pub inner: Arc<dyn Hosts>,
-    pub post: Arc<Post>,
+    pub network: Arc<HostNetwork>,
 }
 
-impl PostedHosts {
+impl NetworkedHosts {
     async fn lost<T>(&self, what: &str, deadline: Duration) -> Result<T, HostUnreachable> {
         tokio::time::sleep(deadline).await;
         Err(HostUnreachable::Unknown(format!("an experiment lost the {what}")))
@@ -138,61 +138,61 @@ impl PostedHosts {
 
     async fn deliver(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
         let title = title(host, &request);
-        self.post.witness.delivered(host, request.fence);
+        self.network.witness.delivered(host, request.fence);
         let reply = self.inner.request(cell, host, request, deadline).await;
-        self.post.witness.note(format!("host   {title} -> {}", outcome(&reply)));
+        self.network.witness.note(format!("host   {title} -> {}", outcome(&reply)));
         reply
     }
 
     /// Delivers a copy later. Nobody waits for its reply.
-    fn again(&self, cell: &str, host: &str, request: HostRequest, after_ms: u64, letter: OnItsWay) {
-        let copy = PostedHosts { inner: self.inner.clone(), post: self.post.clone() };
+    fn again(&self, cell: &str, host: &str, request: HostRequest, after_ms: u64, fault: OnItsWay) {
+        let copy = NetworkedHosts { inner: self.inner.clone(), network: self.network.clone() };
         let (cell, host) = (cell.to_owned(), host.to_owned());
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(after_ms)).await;
             // The sender is gone; only the effect matters.
             let _ = copy.deliver(&cell, &host, request, Duration::from_secs(60)).await;
-            drop(letter);
+            drop(fault);
         });
     }
 }
 
 #[async_trait]
-impl Hosts for PostedHosts {
+impl Hosts for NetworkedHosts {
     async fn request(&self, cell: &str, host: &str, request: HostRequest, deadline: Duration) -> Result<HostReply, HostUnreachable> {
-        let mut armed = self.post.letter_for(request.operation);
-        let letter = armed.as_ref().map(|armed| armed.letter);
-        if let Some(letter) = letter {
-            self.post.witness.note(format!("post   {}: {}", title(host, &request), What::Message(letter)));
+        let mut armed = self.network.fault_for(request.operation);
+        let fault = armed.as_ref().map(|armed| armed.fault);
+        if let Some(fault) = fault {
+            self.network.witness.note(format!("net    {}: {}", title(host, &request), What::Message(fault)));
         }
-        self.post.on_the_way().await;
-        match letter {
-            Some(Letter::LoseRequest) => {
+        self.network.on_the_way().await;
+        match fault {
+            Some(MessageFault::LoseRequest) => {
                 drop(armed);
                 return self.lost("request", deadline).await;
             }
-            Some(Letter::Late(ms)) => tokio::time::sleep(Duration::from_millis(ms)).await,
-            Some(Letter::Again(ms)) => {
+            Some(MessageFault::Late(ms)) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Some(MessageFault::Again(ms)) => {
                 if let Some(armed) = armed.take() {
                     self.again(cell, host, request.clone(), ms, armed);
                 }
             }
-            Some(Letter::LoseReply) | None => {}
+            Some(MessageFault::LoseReply) | None => {}
         }
-        if self.post.is_cut(cell) {
+        if self.network.is_cut(cell) {
             return self.lost("request", deadline).await;
         }
         let reply = self.deliver(cell, host, request, deadline).await;
         drop(armed);
-        if letter == Some(Letter::LoseReply) || self.post.is_cut(cell) {
+        if fault == Some(MessageFault::LoseReply) || self.network.is_cut(cell) {
             return self.lost("reply", deadline).await;
         }
-        self.post.on_the_way().await;
+        self.network.on_the_way().await;
         reply
     }
 
     async fn query(&self, cell: &str, host: &str, query: HostQuery, deadline: Duration) -> Result<HostAnswer, HostUnreachable> {
-        if self.post.is_cut(cell) {
+        if self.network.is_cut(cell) {
             return self.lost("question", deadline).await;
         }
         self.inner.query(cell, host, query, deadline).await
