@@ -29,6 +29,7 @@ use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::context::{Context, Request};
+use crate::saga::explanation::Explanation;
 use crate::saga::notifications::{Notifications, NotifyError};
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::saga::world::{CELL0, CellAccess, Settings, World};
@@ -94,6 +95,10 @@ impl Scheduling for NoHosts {
 
     async fn check_group_policy(&self, _: Uuid, _: Uuid, _: &str) -> Result<(), SchedulingError> {
         Ok(())
+    }
+
+    async fn explain(&self, _: SelectDestinations) -> Result<Explanation, SchedulingError> {
+        Ok(Explanation::default())
     }
 }
 

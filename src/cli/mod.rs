@@ -4,6 +4,7 @@ mod audit;
 mod chaos;
 mod chaos_service;
 pub mod data_dir;
+mod explain;
 mod migrations;
 mod names;
 mod populate;
@@ -72,6 +73,10 @@ enum Command {
         #[arg(long)]
         watch: bool,
     },
+    /// Explain where a server could move: every host with the rule that refuses it, or with its weights.
+    ///
+    /// Exit codes: 0 if a host would take the server, and 3 if none would.
+    Explain(explain::Explain),
     /// Report the invariants that do not hold, in a running service or in the data of a stopped one.
     ///
     /// Exit codes: 0 if all hold, 3 if one does not, 4 if none was found broken but a part did not answer, and 5 if there is nothing to
@@ -194,6 +199,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Demo { log } => demo(log),
         Command::Migrations { reach, server, status } => migrations::list(reach, server, status),
         Command::Migration { id, reach, watch } => migrations::show(reach, &id, watch),
+        Command::Explain(asked) => explain::run(asked),
         Command::Audit { reach, deep, json } => Ok(audit::run(reach, deep, json)),
         Command::Simulate(asked) => simulate::run(&asked),
         Command::Chaos { command } => Ok(chaos::run(command)),

@@ -10,6 +10,7 @@ pub mod clear_contexts;
 pub mod context;
 pub mod debt;
 pub mod error;
+pub mod explanation;
 pub mod history;
 pub mod journal;
 pub mod machine;

@@ -11,6 +11,7 @@ use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::request_spec::RequestSpec;
 use crate::env::guard::{Guard, stands};
+use crate::saga::explanation::Explanation;
 use crate::services::ServiceError;
 use crate::services::placement::{Allocations, PlacementService};
 
@@ -95,6 +96,33 @@ pub struct SelectDestinations {
     pub claim: bool,
 }
 
+impl SelectDestinations {
+    /// Makes the request of a resize or a cold migration from `source`, without a claim.
+    pub fn of_move(
+        request_spec: RequestSpec,
+        resources: Resources,
+        source: SourceHost,
+        destination: RequestedDestination,
+    ) -> SelectDestinations {
+        let server = request_spec.instance_uuid;
+        SelectDestinations {
+            resources,
+            required_traits: Vec::new(),
+            alternates: None,
+            operation: OperationKind::Migrate,
+            // A move within one host would need two guests of one server, and hosts have no room for that.
+            ignore_hosts: vec![source.host.clone()],
+            source: Some(source),
+            forced_host: None,
+            requested_destination: Some(destination),
+            fence: Fence { server, epoch: 0, attempt: 0 },
+            consumer: server,
+            claim: false,
+            request_spec,
+        }
+    }
+}
+
 /// A host that passes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Candidate {
@@ -161,6 +189,9 @@ pub trait Scheduling: Send + Sync {
     /// The late check (NOVA-DIFFERENCES L25): `NoValidHost` if the policy of `group` forbids `server` on `host`, judged by the members' present
     /// claims. The caller claims the host first, so that of two concurrent checks for two members at least one sees the other.
     async fn check_group_policy(&self, group: Uuid, server: Uuid, host: &str) -> Result<(), SchedulingError>;
+
+    /// Returns the verdict on every host of every cell that answers. Changes nothing.
+    async fn explain(&self, request: SelectDestinations) -> Result<Explanation, SchedulingError>;
 }
 
 /// Claims a host for a consumer: afterwards the consumer holds exactly the candidate's allocation. Conflict if the host has no more room.

@@ -25,6 +25,7 @@ mod deployment;
 mod documents;
 mod down_cells;
 mod experiments;
+mod explanations;
 mod faults;
 mod first_list;
 mod foreign_ids;

@@ -25,11 +25,11 @@ const NO_LIMIT: usize = i32::MAX as usize;
 
 /// Makes decisions. Shared by all requests of the scheduler.
 pub struct Decider {
-    config: SchedulerConfig,
-    filters: Vec<Box<dyn HostFilter>>,
-    weighers: Vec<Box<dyn HostWeigher>>,
-    placement: Arc<dyn PlacementService>,
-    hosts: Arc<dyn HostStates>,
+    pub(super) config: SchedulerConfig,
+    pub(super) filters: Vec<Box<dyn HostFilter>>,
+    pub(super) weighers: Vec<Box<dyn HostWeigher>>,
+    pub(super) placement: Arc<dyn PlacementService>,
+    pub(super) hosts: Arc<dyn HostStates>,
     /// Held from the reading of a group's members to the claim, so that two members never decide by the same state. Requests without a
     /// group need no turn: placement's capacity check orders them.
     group_turn: Mutex<()>,
@@ -45,20 +45,11 @@ impl Decider {
 
     /// See [`Scheduling::select_destinations`](crate::saga::scheduling::Scheduling::select_destinations).
     pub async fn select(&self, asked: SelectDestinations) -> Result<Selection, SchedulingError> {
-        let mut request = Request { asked, group: None, named_servers: BTreeMap::new() };
-        request.validate().map_err(|reason| SchedulingError::Invalid { reason })?;
-        let asked = &request.asked;
         let _turn = match asked.request_spec.instance_group {
             Some(_) => Some(self.group_turn.lock().await),
             None => None,
         };
-        if asked.claim {
-            self.release_leftovers(asked).await?;
-        }
-        if let Some(group) = asked.request_spec.instance_group {
-            request.group = self.group_with_claims(group, asked.request_spec.instance_uuid).await?;
-        }
-        request.named_servers = self.named_servers(&request.asked.request_spec.scheduler_hints).await?;
+        let request = self.look_up(asked).await?;
         match self.select_among(&request, self.config.max_placement_results).await? {
             Ok(selection) => Ok(selection),
             // The hosts of a large cell may have filled the answer (INVARIANTS C10), so all hosts are asked for before giving up.
@@ -68,6 +59,21 @@ impl Decider {
             }
             Err(none) => Err(SchedulingError::NoValidHost { reason: none.sentence(&request) }),
         }
+    }
+
+    /// Checks a request and looks up its group and the servers that its hints name.
+    pub(super) async fn look_up(&self, asked: SelectDestinations) -> Result<Request, SchedulingError> {
+        let mut request = Request { asked, group: None, named_servers: BTreeMap::new() };
+        request.validate().map_err(|reason| SchedulingError::Invalid { reason })?;
+        if request.asked.claim {
+            self.release_leftovers(&request.asked).await?;
+        }
+        let spec = &request.asked.request_spec;
+        if let Some(group) = spec.instance_group {
+            request.group = self.group_with_claims(group, spec.instance_uuid).await?;
+        }
+        request.named_servers = self.named_servers(&request.asked.request_spec.scheduler_hints).await?;
+        Ok(request)
     }
 
     /// See [`Scheduling::check_group_policy`](crate::saga::scheduling::Scheduling::check_group_policy).
@@ -170,7 +176,7 @@ impl Decider {
     }
 }
 
-fn from_placement(error: ServiceError) -> SchedulingError {
+pub(super) fn from_placement(error: ServiceError) -> SchedulingError {
     match error {
         ServiceError::Stale(reason) => SchedulingError::Stale { reason },
         ServiceError::Invalid(reason) => SchedulingError::Invalid { reason },

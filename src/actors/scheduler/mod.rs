@@ -6,6 +6,7 @@
 
 pub mod config;
 mod decision;
+mod explain;
 pub mod filters;
 #[cfg(test)]
 mod fixtures;
@@ -31,6 +32,7 @@ use crate::actors::address::Address;
 use crate::actors::service_report::ServiceReport;
 use crate::actors::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::domain::inside;
+use crate::saga::explanation::Explanation;
 use crate::saga::scheduling::{Scheduling, SchedulingError, SelectDestinations, Selection};
 use crate::services::placement::PlacementService;
 
@@ -49,6 +51,11 @@ pub struct CheckGroupPolicy {
     /// The host that the server has claimed.
     pub host: String,
 }
+
+/// Asks for the verdict on every host as a destination of this request.
+#[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, Message)]
+#[rtype(result = "Result<Explanation, SchedulingError>")]
+pub struct ExplainDestinations(pub SelectDestinations);
 
 /// The actor.
 pub struct Scheduler {
@@ -154,6 +161,14 @@ impl Handler<CheckGroupPolicy> for Scheduler {
     }
 }
 
+impl Handler<ExplainDestinations> for Scheduler {
+    type Result = ResponseFuture<Result<Explanation, SchedulingError>>;
+
+    fn handle(&mut self, ExplainDestinations(request): ExplainDestinations, _: &mut Context<Self>) -> Self::Result {
+        self.bounded(async move |decider| decider.explain(request).await)
+    }
+}
+
 /// The scheduler's address for other actors. Outlives a restart of the scheduler.
 #[derive(Clone)]
 pub struct SchedulerHandle {
@@ -180,5 +195,9 @@ impl Scheduling for SchedulerHandle {
     async fn check_group_policy(&self, group: Uuid, server: Uuid, host: &str) -> Result<(), SchedulingError> {
         let check = CheckGroupPolicy { group, server, host: host.to_owned() };
         self.address.get().send(check).await.map_err(not_reached)?
+    }
+
+    async fn explain(&self, request: SelectDestinations) -> Result<Explanation, SchedulingError> {
+        self.address.get().send(ExplainDestinations(request)).await.map_err(not_reached)?
     }
 }

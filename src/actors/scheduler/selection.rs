@@ -32,16 +32,18 @@ pub struct Removal {
 pub fn offered(providers: Vec<Provider>, known: &HostsOfCells) -> (Vec<HostState>, usize) {
     let by_provider: BTreeMap<Uuid, &HostState> = known.hosts.iter().map(|host| (host.provider, host)).collect();
     let offers = providers.len();
-    let with_figures = |provider: Provider| {
-        let mut host = (*by_provider.get(&provider.uuid)?).clone();
-        host.total = capacity(&provider);
-        host.free = free(&provider);
-        host.traits.extend(provider.traits);
-        Some(host)
-    };
-    let hosts: Vec<HostState> = providers.into_iter().filter_map(with_figures).collect();
+    let known = |provider: Provider| Some(with_figures((*by_provider.get(&provider.uuid)?).clone(), provider));
+    let hosts: Vec<HostState> = providers.into_iter().filter_map(known).collect();
     let unknown = offers - hosts.len();
     (hosts, unknown)
+}
+
+/// Returns the host with the figures and traits of its provider.
+pub fn with_figures(mut host: HostState, provider: Provider) -> HostState {
+    host.total = capacity(&provider);
+    host.free = free(&provider);
+    host.traits.extend(provider.traits);
+    host
 }
 
 fn by_class(amount: impl Fn(&str) -> i64) -> Resources {

@@ -70,25 +70,15 @@ pub async fn select_destination(world: &World, context: &mut Resize, fence: Fenc
     let request = &context.request;
     let source = context.source()?.clone();
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::Start), &source).await;
-    let selection = world
-        .scheduling
-        .select_destinations(SelectDestinations {
-            resources: context.new_resources(),
-            required_traits: Vec::new(),
-            alternates: None,
-            operation: if request.migrate { OperationKind::Migrate } else { OperationKind::Resize },
-            source: Some(SourceHost { cell: source.cell.clone(), host: source.host.clone() }),
-            // A move within one host would need two guests of one server, and hosts have no room for that.
-            ignore_hosts: vec![source.host.clone()],
-            forced_host: None,
-            requested_destination: Some(RequestedDestination::of_move(&source.cell, request.host.clone(), request.cross_cell_allowed)),
-            fence,
-            consumer: context.server,
-            claim: true,
-            request_spec: wanted,
-        })
-        .await
-        .map_err(scheduling_error)?;
+    let destination = RequestedDestination::of_move(&source.cell, request.host.clone(), request.cross_cell_allowed);
+    let from = SourceHost { cell: source.cell.clone(), host: source.host.clone() };
+    let asked = SelectDestinations {
+        operation: if request.migrate { OperationKind::Migrate } else { OperationKind::Resize },
+        fence,
+        claim: true,
+        ..SelectDestinations::of_move(wanted, context.new_resources(), from, destination)
+    };
+    let selection = world.scheduling.select_destinations(asked).await.map_err(scheduling_error)?;
     context.target = Some(Place::from(&selection.primary));
     context.candidates.alternates = selection.alternates;
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::End), &source).await;

@@ -38,6 +38,24 @@ impl Inventory {
     }
 }
 
+impl Inventory {
+    /// Returns the reason why this amount cannot be allocated beside the used amount; none if it can.
+    pub fn lacks(&self, used: i64, amount: i64) -> Option<String> {
+        let free = self.capacity().saturating_sub(used);
+        if amount > free {
+            return Some(format!("{amount} wanted, {} free of {}", free.max(0), self.capacity()));
+        }
+        if amount < self.min_unit {
+            return Some(format!("{amount} wanted, at least {} can be allocated at once", self.min_unit));
+        }
+        if amount > self.max_unit {
+            return Some(format!("{amount} wanted, at most {} can be allocated at once", self.max_unit));
+        }
+        let step = self.step_size.max(1);
+        (amount % step != 0).then(|| format!("{amount} wanted, only multiples of {step} can be allocated"))
+    }
+}
+
 /// A resource provider. A compute host's provider has the host's name.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Provider {
@@ -49,6 +67,17 @@ pub struct Provider {
     pub usages: BTreeMap<String, i64>,
     pub traits: Vec<String>,
     pub aggregates: Vec<AggregateId>,
+}
+
+impl Provider {
+    /// Returns the reason why the provider cannot give this amount of a class; none if it can.
+    pub fn lacks(&self, class: &str, amount: i64) -> Option<String> {
+        let used = self.usages.get(class).copied().unwrap_or(0);
+        match self.inventories.get(class) {
+            Some(inventory) => inventory.lacks(used, amount).map(|reason| format!("{class}: {reason}")),
+            None => Some(format!("no inventory of {class}")),
+        }
+    }
 }
 
 /// The allocations of one consumer: a server or a migration.

@@ -6,6 +6,10 @@ use super::{HostState, HostWeigher, Request, SchedulerConfig};
 pub struct CrossCellWeigher;
 
 impl HostWeigher for CrossCellWeigher {
+    fn name(&self) -> &'static str {
+        "CrossCellWeigher"
+    }
+
     fn weigh(&self, host: &HostState, request: &Request) -> f64 {
         match request.preferred_cell() {
             None => 0.0,

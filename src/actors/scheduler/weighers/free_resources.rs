@@ -12,6 +12,10 @@ pub struct CPUWeigher;
 pub struct DiskWeigher;
 
 impl HostWeigher for RAMWeigher {
+    fn name(&self) -> &'static str {
+        "RAMWeigher"
+    }
+
     fn weigh(&self, host: &HostState, _: &Request) -> f64 {
         host.free.memory_mb as f64
     }
@@ -26,6 +30,10 @@ impl HostWeigher for RAMWeigher {
 }
 
 impl HostWeigher for CPUWeigher {
+    fn name(&self) -> &'static str {
+        "CPUWeigher"
+    }
+
     fn weigh(&self, host: &HostState, _: &Request) -> f64 {
         host.free.vcpu as f64
     }
@@ -40,6 +48,10 @@ impl HostWeigher for CPUWeigher {
 }
 
 impl HostWeigher for DiskWeigher {
+    fn name(&self) -> &'static str {
+        "DiskWeigher"
+    }
+
     fn weigh(&self, host: &HostState, _: &Request) -> f64 {
         host.free.disk_gb as f64
     }

@@ -6,6 +6,10 @@ use super::{HostState, HostWeigher, Request, SchedulerConfig};
 pub struct IoOpsWeigher;
 
 impl HostWeigher for IoOpsWeigher {
+    fn name(&self) -> &'static str {
+        "IoOpsWeigher"
+    }
+
     fn weigh(&self, host: &HostState, _: &Request) -> f64 {
         f64::from(host.in_flight)
     }

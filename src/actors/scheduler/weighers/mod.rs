@@ -14,6 +14,9 @@ use super::request::Request;
 
 /// A preference among hosts.
 pub trait HostWeigher: Send + Sync {
+    /// The name in the configuration and in explanations.
+    fn name(&self) -> &'static str;
+
     /// Returns the amount of what is preferred, in any unit. It is scaled to 0..1 over the candidates.
     fn weigh(&self, host: &HostState, request: &Request) -> f64;
 
@@ -52,17 +55,22 @@ pub fn enabled(config: &SchedulerConfig) -> Result<Vec<Box<dyn HostWeigher>>, Co
 
 /// Returns the hosts, best first: by the sum of scaled weights times multipliers, and equal ones by name.
 pub fn order(mut hosts: Vec<HostState>, request: &Request, weighers: &[Box<dyn HostWeigher>], config: &SchedulerConfig) -> Vec<HostState> {
-    let mut sums = vec![0.0; hosts.len()];
-    for weigher in weighers {
-        let weights: Vec<f64> = hosts.iter().map(|host| weigher.weigh(host, request)).collect();
-        let multipliers = hosts.iter().map(|host| multiplier_for(host, weigher.as_ref(), config));
-        for ((sum, weight), multiplier) in sums.iter_mut().zip(scale(&weights)).zip(multipliers) {
-            *sum += weight * multiplier;
-        }
-    }
-    let mut order: Vec<(f64, HostState)> = sums.into_iter().zip(hosts.drain(..)).collect();
+    let sums = weights(&hosts, request, weighers, config).into_iter().map(|parts| parts.iter().sum::<f64>());
+    let mut order: Vec<(f64, HostState)> = sums.zip(hosts.drain(..)).collect();
     order.sort_by(|(a, left), (b, right)| b.total_cmp(a).then_with(|| left.host.cmp(&right.host)));
     order.into_iter().map(|(_, host)| host).collect()
+}
+
+/// Returns for each host the part of each weigher: the scaled weight times its multiplier.
+pub fn weights(hosts: &[HostState], request: &Request, weighers: &[Box<dyn HostWeigher>], config: &SchedulerConfig) -> Vec<Vec<f64>> {
+    let mut parts = vec![Vec::with_capacity(weighers.len()); hosts.len()];
+    for weigher in weighers {
+        let weights: Vec<f64> = hosts.iter().map(|host| weigher.weigh(host, request)).collect();
+        for ((host, part), weight) in hosts.iter().zip(&mut parts).zip(scale(&weights)) {
+            part.push(weight * multiplier_for(host, weigher.as_ref(), config));
+        }
+    }
+    parts
 }
 
 /// Scales weights to 0..1 between the least and the greatest. Equal weights become 0.

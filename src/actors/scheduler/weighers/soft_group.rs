@@ -15,6 +15,10 @@ fn members_on(policy: GroupPolicy, host: &HostState, request: &Request) -> f64 {
 }
 
 impl HostWeigher for ServerGroupSoftAffinityWeigher {
+    fn name(&self) -> &'static str {
+        "ServerGroupSoftAffinityWeigher"
+    }
+
     fn weigh(&self, host: &HostState, request: &Request) -> f64 {
         members_on(GroupPolicy::SoftAffinity, host, request)
     }
@@ -29,6 +33,10 @@ impl HostWeigher for ServerGroupSoftAffinityWeigher {
 }
 
 impl HostWeigher for ServerGroupSoftAntiAffinityWeigher {
+    fn name(&self) -> &'static str {
+        "ServerGroupSoftAntiAffinityWeigher"
+    }
+
     fn weigh(&self, host: &HostState, request: &Request) -> f64 {
         -members_on(GroupPolicy::SoftAntiAffinity, host, request)
     }

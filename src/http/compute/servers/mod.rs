@@ -1,7 +1,7 @@
 //! Servers: `access` finds the request's server and checks the caller's rights, `view` writes it, and `schemas` describes bodies. The other
 //! files are the resources under `/servers`.
 
-mod access;
+pub mod access;
 mod action;
 mod create;
 mod delete;

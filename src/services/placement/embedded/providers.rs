@@ -261,10 +261,7 @@ pub(super) fn candidates(
 }
 
 fn has_room(row: &InventoryRow, amount: i64) -> bool {
-    amount <= inventory(row).capacity().saturating_sub(row.used)
-        && amount >= row.min_unit
-        && amount <= row.max_unit
-        && amount % row.step_size.max(1) == 0
+    inventory(row).lacks(row.used, amount).is_none()
 }
 
 /// Adds inventories, traits and aggregates to provider rows, and keeps the order of `rows`.

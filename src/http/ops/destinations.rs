@@ -1,0 +1,106 @@
+//! `GET /ops/v1/servers/{id}/destinations`: where a server could move now, and which rule refuses each other host.
+
+use actix_web::{HttpResponse, web};
+use serde::Deserialize;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{Catalog, Shared};
+use crate::db::DbError;
+use crate::db::api::flavors::FlavorScope;
+use crate::db::cell::instances::Instance;
+use crate::domain::flavor::Flavor;
+use crate::domain::policy::Target;
+use crate::http::auth::Caller;
+use crate::http::compute::answer::{bad_request, conflict, unavailable};
+use crate::http::compute::servers::access::{no_such_server, refused};
+use crate::http::error::ApiError;
+use crate::saga::accept;
+use crate::saga::scheduling::{OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost};
+use crate::saga::world::{CELL0, World};
+use crate::services::ServiceError;
+
+/// The policy rule that lets a move leave its cell.
+const CROSS_CELL: &str = "compute:servers:resize:cross_cell";
+
+/// The move to explain: a resize if a flavor is given, else a migration.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExplainQuery {
+    /// A flavor's id or name.
+    flavor: Option<String>,
+    /// The only host that the caller wants.
+    host: Option<String>,
+}
+
+pub async fn show(
+    caller: Caller,
+    id: web::Path<String>,
+    query: web::Query<ExplainQuery>,
+    catalog: Shared<Catalog>,
+    world: Shared<World>,
+) -> Result<HttpResponse, ApiError> {
+    catalog.allow(&caller, "ops:destinations")?;
+    let server = Uuid::parse_str(&id).map_err(|_| no_such_server(&id))?;
+    let (cell, instance) = accept::find(&world, server).await.map_err(refused)?;
+    let Some(host) = instance.host.clone().filter(|_| cell.as_str() != CELL0) else {
+        return Err(conflict(format!("Instance {server} has no host.")));
+    };
+    if let Some(wanted) = &query.host
+        && world.api.host_mapping(wanted).await.is_err_and(|error| matches!(error, DbError::NotFound(_)))
+    {
+        return Err(bad_request(format!("Compute host {wanted} could not be found.")));
+    }
+    let flavor = match &query.flavor {
+        Some(wanted) => flavor_called(&world, wanted).await?,
+        None => instance.flavor.clone(),
+    };
+    let spec = world.api.request_spec(server).await?;
+    let allowed = may_leave_cell(&catalog, &world, &caller, &instance).await?;
+    let destination = RequestedDestination::of_move(&cell, query.host.clone(), allowed);
+    let resources = flavor.resources(instance.is_volume_backed());
+    let name = flavor.name.clone();
+    let spec = crate::domain::request_spec::RequestSpec { flavor, ..spec };
+    let asked = SelectDestinations {
+        operation: if query.flavor.is_some() { OperationKind::Resize } else { OperationKind::Migrate },
+        ..SelectDestinations::of_move(spec, resources, SourceHost { cell: cell.clone(), host: host.clone() }, destination)
+    };
+    let explanation = world.scheduling.explain(asked).await.map_err(not_explained)?;
+    Ok(HttpResponse::Ok().json(json!({
+        "server": server,
+        "cell": cell,
+        "host": host,
+        "flavor": name,
+        "may_leave_cell": allowed,
+        "destinations": explanation.destinations,
+        "silent_cells": explanation.silent_cells,
+    })))
+}
+
+/// Returns the flavor with this id, or the only flavor with this name.
+async fn flavor_called(world: &World, wanted: &str) -> Result<Flavor, ApiError> {
+    match world.api.flavor(wanted).await {
+        Ok(record) => return Ok(record.flavor),
+        Err(DbError::NotFound(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let named = world.api.flavors(FlavorScope::All).await?.into_iter().find(|record| record.flavor.name == wanted);
+    named.map(|record| record.flavor).ok_or_else(|| bad_request(format!("Flavor {wanted} could not be found.")))
+}
+
+/// True if a move that the caller requests may leave the cell: policy allows it, and no port requests bandwidth.
+async fn may_leave_cell(catalog: &Catalog, world: &World, caller: &Caller, instance: &Instance) -> Result<bool, ApiError> {
+    let target = Target { project_id: &instance.project_id, user_id: &instance.user_id };
+    if !catalog.policy.check(CROSS_CELL, &caller.0, &target) {
+        return Ok(false);
+    }
+    let ports = world.network.ports_of(instance.uuid).await.map_err(|error: ServiceError| unavailable(error.to_string()))?;
+    Ok(ports.iter().all(|port| port.resource_request.is_none()))
+}
+
+fn not_explained(error: SchedulingError) -> ApiError {
+    match error {
+        SchedulingError::Invalid { reason } | SchedulingError::NoValidHost { reason } => bad_request(reason),
+        error @ (SchedulingError::Unavailable { .. } | SchedulingError::Stale { .. }) => unavailable(error.to_string()),
+    }
+}
