@@ -70,10 +70,10 @@ pub async fn accept(world: &World, context: &mut Create, fence: Fence) -> Result
         bundle.instance.user_data = Some(user_data.expose().clone());
     }
     let server = NewServer { instance: bundle, request_spec: (*request.request_spec).clone() };
-    let refusal = match request.room {
-        None => world.api.create_server(fence, server).await.map(|()| None),
+    let refusal = match request.room.into_grant() {
+        Ok(granted) => world.api.create_server(fence, server, granted).await.map(|()| None),
         // Concurrent requests may have taken the room since the handler's check.
-        Some(room) => world.api.create_server_within(fence, server, room).await.map(|done| done.err().map(Refusal::Forbidden)),
+        Err(room) => world.api.create_server_within(fence, server, room).await.map(|done| done.err().map(Refusal::Forbidden)),
     };
     let refusal = match refusal {
         Ok(None) => None,
