@@ -1,5 +1,6 @@
 //! cellshift: a multi-cell compute control plane that speaks the OpenStack Compute API.
 
+#![forbid(unsafe_code)]
 // `println!` and similar macros panic if the reader has gone away, so the command line writes through `cli::terminal`.
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

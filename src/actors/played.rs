@@ -25,6 +25,7 @@ use crate::domain::fence::Fence;
 use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReply, HostReport, HostRequest};
 use crate::domain::notification::Notification;
+use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, VmState};
 use crate::env::{Blocking, Env, RandomIds, SystemClock};
@@ -208,7 +209,11 @@ impl Played {
         };
         world.operations.db().write(owned).await.unwrap();
         let fence = self.fence(server).await;
-        world.api.create_server(fence, NewServer { instance: bundle.clone(), request_spec }).await.unwrap();
+        world
+            .api
+            .create_server(fence, NewServer { instance: bundle.clone(), request_spec }, QuotaGrant::without_check("a test"))
+            .await
+            .unwrap();
         world.api.publish_build(fence, server, world.cells[CELL].uuid).await.unwrap();
         world.cells[CELL].db.create_instance(fence, bundle).await.unwrap();
         server

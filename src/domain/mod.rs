@@ -18,6 +18,7 @@ pub mod network_info;
 pub mod notification;
 pub mod policy;
 pub mod quota;
+pub mod quota_grant;
 pub mod request_spec;
 pub mod saga_state;
 pub mod scheduler_hints;

@@ -31,6 +31,7 @@ mod tests {
     use crate::db::cell::instances::Instance;
     use crate::domain::context::RequestContext;
     use crate::domain::flavor::Flavor;
+    use crate::domain::quota_grant::CheckedRoom;
     use crate::domain::request_spec::RequestSpec;
     use crate::env::Env;
     use crate::saga::context::{CreateRequest, Request, first_boot};
@@ -69,7 +70,7 @@ mod tests {
             host: None,
             config_drive,
             sealed: None,
-            room: None,
+            room: CheckedRoom::final_word(),
         };
         let caller = RequestContext::default();
         json!(Context::new(Uuid::from_u128(2), caller, server, Request::Create(Box::new(create))))

@@ -6,6 +6,7 @@
 //! The actor that runs a saga is `actors::conductor::migration`. No actix, no diesel, no clock here.
 
 pub mod accept;
+pub mod claim;
 pub mod clear_contexts;
 pub mod context;
 pub mod debt;

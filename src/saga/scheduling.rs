@@ -11,6 +11,9 @@ use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::request_spec::RequestSpec;
 use crate::env::guard::{Guard, stands};
+use crate::saga::claim::Claimed;
+use crate::saga::context::{Candidates, Place, ServerFacts};
+use crate::saga::error::StepError;
 use crate::saga::explanation::Explanation;
 use crate::services::ServiceError;
 use crate::services::placement::{Allocations, PlacementService};
@@ -142,13 +145,25 @@ pub struct Candidate {
     pub allocation: BTreeMap<String, i64>,
 }
 
-/// The scheduler's choice.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+/// The scheduler's choice. The step that asked for it records it and returns the claim.
+#[must_use = "the primary may be claimed: record the choice"]
+#[derive(PartialEq, Eq, Debug)]
 pub struct Selection {
     /// The best host; claimed when the request said so.
     pub primary: Candidate,
     /// The next best of the primary's cell (INVARIANTS C8), best first; not claimed. See [`claim_candidate`].
     pub alternates: Vec<Candidate>,
+    /// The claim on the primary; none if the request asked for none.
+    pub claimed: Option<Claimed>,
+}
+
+impl Selection {
+    /// Records the primary as the target, and the alternates, and returns the claim. Refused if the scheduler has not claimed the primary.
+    pub fn record(self, facts: &mut ServerFacts, candidates: &mut Candidates) -> Result<Claimed, StepError> {
+        facts.target = Some(Place::from(&self.primary));
+        candidates.alternates = self.alternates;
+        self.claimed.ok_or_else(|| StepError::Refused("the scheduler has not claimed the host that it chose".into()))
+    }
 }
 
 /// The reason why no host is chosen.
@@ -202,9 +217,10 @@ pub async fn claim_candidate(
     consumer: Uuid,
     candidate: &Candidate,
     request_spec: &RequestSpec,
-) -> Result<(), ServiceError> {
+) -> Result<Claimed, ServiceError> {
     let allocations = BTreeMap::from([(candidate.provider, candidate.allocation.clone())]);
-    replace_claim(placement, fence, consumer, allocations, request_spec).await
+    replace_claim(placement, fence, consumer, allocations, request_spec).await?;
+    Ok(Claimed::made())
 }
 
 /// Gives up the consumer's allocation, if it has one.

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use super::claim::{ClaimingAct, GiveUp};
 use super::context::Context;
 use super::error::StepError;
 use super::step_name::StepName;
@@ -122,6 +123,11 @@ impl Step {
         Step::of(Class::Reversible, name, act, undo)
     }
 
+    /// Makes a step before the pivot whose act claims. Its undo must give the claim up.
+    pub const fn claiming(name: StepName, act: ClaimingAct, give_up: GiveUp) -> Step {
+        Step::of(Class::Reversible, name, act.work(), give_up.undo())
+    }
+
     /// Makes the commit after which the saga goes forward.
     pub const fn pivot(name: StepName, act: Work, undo: Undo) -> Step {
         Step::of(Class::Pivot, name, act, undo)
@@ -211,3 +217,24 @@ macro_rules! work {
     }};
 }
 pub(crate) use work;
+
+/// Lets a table name an `async fn` that returns a [`Claimed`](super::claim::Claimed) as a step's act, as [`work!`] does for other functions.
+macro_rules! claims {
+    ($function:path) => {{
+        fn work<'a>(
+            world: &'a $crate::saga::world::World,
+            context: &'a mut $crate::saga::context::Context,
+            fence: $crate::domain::fence::Fence,
+        ) -> std::pin::Pin<Box<dyn std::future::Future<Output = Result<(), $crate::saga::error::StepError>> + Send + 'a>> {
+            match $crate::saga::context::View::of(context) {
+                Some(view) => {
+                    let act = $function(world, view, fence);
+                    Box::pin(async move { act.await.map($crate::saga::claim::Claimed::left_to_undo) })
+                }
+                None => Box::pin(std::future::ready(Err($crate::saga::step::misplaced()))),
+            }
+        }
+        $crate::saga::claim::ClaimingAct::new(work)
+    }};
+}
+pub(crate) use claims;

@@ -12,6 +12,7 @@ use cellshift::db::cell::bundle::InstanceBundle;
 use cellshift::db::cell::instances::Instance;
 use cellshift::domain::fence::Fence;
 use cellshift::domain::flavor::Flavor;
+use cellshift::domain::quota_grant::QuotaGrant;
 use cellshift::domain::request_spec::RequestSpec;
 use cellshift::env::Env;
 use diesel::connection::SimpleConnection;
@@ -54,7 +55,11 @@ async fn add(cloud: &Cloud, cell: Option<&str>, deleted: bool) -> Uuid {
     };
     let fence = Fence { server, epoch: 1, attempt: 1 };
     let bundle = InstanceBundle::new(instance);
-    cloud.api.create_server(fence, NewServer { instance: bundle.clone(), request_spec }).await.expect("it is accepted");
+    cloud
+        .api
+        .create_server(fence, NewServer { instance: bundle.clone(), request_spec }, QuotaGrant::without_check("a test"))
+        .await
+        .expect("it is accepted");
     if let Some(name) = cell {
         let cell = cloud.cells.iter().find(|cell| cell.name == name).expect("a cell");
         cell.db.create_instance(fence, bundle).await.expect("a record");

@@ -18,6 +18,7 @@ use cellshift::db::cell::instances::Instance;
 use cellshift::db::cell::migrations::{Migration, MigrationFilter};
 use cellshift::domain::flavor::Flavor;
 use cellshift::domain::host_protocol::{GuestReport, HostAnswer, HostQuery, HostReport};
+use cellshift::domain::quota_grant::QuotaGrant;
 use cellshift::domain::server::PowerState;
 use cellshift::env::Env;
 use cellshift::launch::{self, Running};
@@ -338,7 +339,7 @@ impl Stage {
             public_key: "ssh-ed25519 AAAA me".to_owned(),
             key_type: "ssh".to_owned(),
         };
-        self.world().api.create_key_pair(key).await.expect("a key pair");
+        self.world().api.create_key_pair(key, QuotaGrant::without_check("a test")).await.expect("a key pair");
     }
 
     /// Returns the types of the notifications about the server, in order.

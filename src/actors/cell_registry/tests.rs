@@ -19,6 +19,7 @@ use crate::db::fixture::fresh_postgres;
 use crate::db::{Db, POOL_SIZE, Schema};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
+use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
 use crate::env::{Blocking, Clock, Env, IdSource, RandomIds};
 
@@ -142,7 +143,13 @@ impl RegistryFixture {
             let request_spec = spec_of(&record);
             let fence = Fence { server: uuid, epoch: 1, attempt: 1 };
             let api = &self.registry.inner.api;
-            api.create_server(fence, NewServer { instance: InstanceBundle::new(record.clone()), request_spec }).await.unwrap();
+            api.create_server(
+                fence,
+                NewServer { instance: InstanceBundle::new(record.clone()), request_spec },
+                QuotaGrant::without_check("a test"),
+            )
+            .await
+            .unwrap();
             api.publish_build(fence, uuid, self.cells[made.cell].uuid).await.unwrap();
             for cell in std::iter::once(made.cell).chain(made.copy) {
                 // The copy differs in every key, so that a list which takes the copy for the record is noticed.

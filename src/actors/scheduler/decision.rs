@@ -156,10 +156,11 @@ impl Decider {
         let asked = &request.asked;
         for (place, host) in ordered.iter().enumerate() {
             let primary = selection::candidate(host, request);
+            let mut claimed = None;
             if asked.claim {
                 let claim = claim_candidate(self.placement.as_ref(), asked.fence, asked.consumer, &primary, &asked.request_spec);
                 match claim.await {
-                    Ok(()) => {}
+                    Ok(claim) => claimed = Some(claim),
                     Err(ServiceError::Conflict(why) | ServiceError::NotFound(why)) => {
                         none.taken.push((primary.host, why));
                         continue;
@@ -170,7 +171,7 @@ impl Decider {
             let same_cell = ordered[place + 1..].iter().filter(|other| other.cell.name == host.cell.name);
             let alternates = same_cell.take(request.alternates(self.config.max_attempts));
             let alternates = alternates.map(|other| selection::candidate(other, request)).collect();
-            return Ok(Ok(Selection { primary, alternates }));
+            return Ok(Ok(Selection { primary, alternates, claimed }));
         }
         Ok(Err(none))
     }

@@ -324,7 +324,8 @@ async fn s8_s9_alternates_are_of_the_primarys_cell_and_bounded() {
 
     // As a saga does if the primary refuses the server.
     let asked = resize(true);
-    claim_candidate(world.placement.as_ref(), fence(id("server"), 2), id("server"), alternate, &asked.request_spec).await.unwrap();
+    let claim = claim_candidate(world.placement.as_ref(), fence(id("server"), 2), id("server"), alternate, &asked.request_spec).await;
+    claim.unwrap().left_to_undo();
     assert_eq!(world.claims("server").await, ["h7"]);
     assert!(matches!(world.select(asked).await, Err(SchedulingError::Stale { .. })), "attempt 1 is late now");
     assert_eq!(world.claims("server").await, ["h7"]);

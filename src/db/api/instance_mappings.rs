@@ -12,6 +12,7 @@ use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
+use crate::domain::quota_grant::{AcceptedServer, QuotaGrant};
 
 /// The maximum number of uuids in one statement.
 const CHUNK: usize = 500;
@@ -133,7 +134,8 @@ pub(in crate::db) fn get(conn: &mut Conn, instance: Uuid) -> Result<InstanceMapp
     row.select(InstanceMapping::as_select()).first(conn).optional()?.ok_or_else(|| not_found(instance))
 }
 
-pub(in crate::db) fn insert(conn: &mut Conn, mapping: InstanceMapping) -> Result<(), DbError> {
+/// Inserts the mapping of a server that the grant covers.
+pub(super) fn insert(conn: &mut Conn, _: &QuotaGrant<AcceptedServer>, mapping: InstanceMapping) -> Result<(), DbError> {
     diesel::insert_into(mappings::table).values(mapping).execute(conn)?;
     Ok(())
 }

@@ -8,6 +8,7 @@ use super::ApiDb;
 use super::schema::key_pairs as keys;
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
+use crate::domain::quota_grant::QuotaGrant;
 
 /// A public key of a user.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, Queryable, Selectable, Insertable)]
@@ -28,8 +29,8 @@ pub struct KeyPair {
 
 impl ApiDb {
     /// Creates a key pair. Conflict if the user has a key pair of that name.
-    pub async fn create_key_pair(&self, key: KeyPair) -> Result<KeyPair, DbError> {
-        self.db.write(move |conn| create(conn, key)).await
+    pub async fn create_key_pair(&self, key: KeyPair, granted: QuotaGrant<KeyPair>) -> Result<KeyPair, DbError> {
+        self.db.write(move |conn| create(conn, key, granted)).await
     }
 
     /// Creates a key pair as [`ApiDb::create_key_pair`] does, or returns None if the user has `most` key pairs already. Concurrent requests
@@ -37,7 +38,10 @@ impl ApiDb {
     pub async fn create_key_pair_within(&self, key: KeyPair, most: i64) -> Result<Option<KeyPair>, DbError> {
         self.in_turn(format!("user {}", key.user_id), move |conn| {
             let count: i64 = keys::table.filter(keys::user_id.eq(&key.user_id)).count().get_result(conn)?;
-            if count >= most { Ok(None) } else { create(conn, key.clone()).map(Some) }
+            match QuotaGrant::within(most, count, 1) {
+                None => Ok(None),
+                Some(granted) => create(conn, key.clone(), granted).map(Some),
+            }
         })
         .await
     }
@@ -81,7 +85,7 @@ impl ApiDb {
     }
 }
 
-fn create(conn: &mut Conn, key: KeyPair) -> Result<KeyPair, DbError> {
+fn create(conn: &mut Conn, key: KeyPair, _: QuotaGrant<KeyPair>) -> Result<KeyPair, DbError> {
     if find(conn, &key.user_id, &key.name)?.is_some() {
         return Err(DbError::Conflict(format!("Key pair '{}' already exists.", key.name)));
     }

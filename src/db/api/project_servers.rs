@@ -15,6 +15,7 @@ use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
 use crate::domain::flavor::Flavor;
 use crate::domain::quota::{CountedRoom, Taken, refusal};
+use crate::domain::quota_grant::{AcceptedServer, QuotaGrant};
 use crate::domain::request_spec::RequestSpec;
 
 /// The maximum number of uuids in one statement.
@@ -153,7 +154,11 @@ fn members_of_user(conn: &mut Conn, group: Uuid, user: &str) -> Result<i64, DbEr
 
 /// Says why the project has no room for a new server, within the commit that accepts it. Also counts the servers accepted since the room
 /// was counted: commits of one project take turns, so none is missed.
-pub(super) fn over_quota(conn: &mut Conn, spec: &RequestSpec, room: &CountedRoom) -> Result<Option<String>, DbError> {
+pub(super) fn grant(
+    conn: &mut Conn,
+    spec: &RequestSpec,
+    room: &CountedRoom,
+) -> Result<Result<QuotaGrant<AcceptedServer>, String>, DbError> {
     let mut since_counted = Taken::default();
     for chunk in since(conn, &spec.project_id, room.newest)?.chunks(CHUNK) {
         let specs = request_specs::table.filter(request_specs::instance_uuid.eq_any(chunk.iter().copied().map(Sql)));
@@ -163,10 +168,12 @@ pub(super) fn over_quota(conn: &mut Conn, spec: &RequestSpec, room: &CountedRoom
     let used = room.used + since_counted;
     let wanted = Taken::by(1, &spec.flavor).by_resource();
     if let Some(why) = refusal(&room.limits, |resource| used.of(resource), &wanted) {
-        return Ok(Some(why));
+        return Ok(Err(why));
     }
-    let Some(group) = spec.instance_group else { return Ok(None) };
+    let Some(group) = spec.instance_group else {
+        return Ok(Ok(QuotaGrant::without_check("no resource is refused, and the server joins no group")));
+    };
     let members = members_of_user(conn, group, &spec.user_id)?;
-    let fits = crate::domain::quota::fits(&room.limits, "server_group_members", members, 1);
-    Ok((!fits).then(|| "Quota exceeded, too many servers in group".to_owned()))
+    let limit = room.limits.get("server_group_members").copied().unwrap_or(-1);
+    Ok(QuotaGrant::within(limit, members, 1).ok_or_else(|| "Quota exceeded, too many servers in group".to_owned()))
 }

@@ -10,6 +10,7 @@ use crate::db::cell::bundle::InstanceBundle;
 use crate::db::{Conn, DbError, fence};
 use crate::domain::fence::Fence;
 use crate::domain::quota::CountedRoom;
+use crate::domain::quota_grant::{AcceptedServer, QuotaGrant};
 use crate::domain::request_spec::RequestSpec;
 use crate::env::guard::{Guard, stands};
 
@@ -24,10 +25,10 @@ pub struct NewServer {
 impl ApiDb {
     /// Accepts a server: writes its mapping (in no cell yet), request spec, build request and group membership in one transaction.
     /// [`DbError::NotFound`] if the group is gone.
-    pub async fn create_server(&self, fence: Fence, mut server: NewServer) -> Result<(), DbError> {
+    pub async fn create_server(&self, fence: Fence, mut server: NewServer, granted: QuotaGrant<AcceptedServer>) -> Result<(), DbError> {
         let now = self.db.env().now();
         build_requests::seal(&mut server.instance, self.db.env());
-        self.db.write_fenced(fence, move |conn| create(conn, server, now)).await
+        self.db.write_fenced(fence, move |conn| create(conn, server, granted, now)).await
     }
 
     /// Accepts a server as [`ApiDb::create_server`] does, or says why the project has no more room for it.
@@ -41,10 +42,12 @@ impl ApiDb {
         build_requests::seal(&mut server.instance, self.db.env());
         self.in_turn(server.request_spec.project_id.clone(), move |conn| {
             fence::obey(conn, fence)?;
-            match project_servers::over_quota(conn, &server.request_spec, &room)? {
-                Some(why) if stands(Guard::QuotaRecheck) => Ok(Err(why)),
-                _ => create(conn, server.clone(), now).map(Ok),
-            }
+            let granted = match project_servers::grant(conn, &server.request_spec, &room)? {
+                Ok(granted) => granted,
+                Err(why) if stands(Guard::QuotaRecheck) => return Ok(Err(why)),
+                Err(_) => QuotaGrant::without_check("an experiment has switched the check off"),
+            };
+            create(conn, server.clone(), granted, now).map(Ok)
         })
         .await
     }
@@ -78,7 +81,7 @@ impl ApiDb {
 }
 
 /// Inserts the records of an accepted server, within the caller's transaction.
-pub(in crate::db) fn create(conn: &mut Conn, server: NewServer, now: DateTime<Utc>) -> Result<(), DbError> {
+fn create(conn: &mut Conn, server: NewServer, granted: QuotaGrant<AcceptedServer>, now: DateTime<Utc>) -> Result<(), DbError> {
     let NewServer { instance, request_spec } = server;
     let uuid = instance.instance.uuid;
     let mapping = InstanceMapping {
@@ -91,11 +94,11 @@ pub(in crate::db) fn create(conn: &mut Conn, server: NewServer, now: DateTime<Ut
         created_at: now,
         updated_at: None,
     };
-    instance_mappings::insert(conn, mapping)?;
+    instance_mappings::insert(conn, &granted, mapping)?;
     request_specs::insert(conn, &request_spec, now)?;
     build_requests::insert(conn, &instance, now)?;
     match request_spec.instance_group {
-        Some(group) => server_groups::add_member(conn, group, uuid),
+        Some(group) => server_groups::add_member(conn, granted, group, uuid),
         None => Ok(()),
     }
 }

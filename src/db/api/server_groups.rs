@@ -11,6 +11,7 @@ use super::ApiDb;
 use super::schema::{server_group_members as members, server_groups as groups};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
+use crate::domain::quota_grant::{AcceptedServer, QuotaGrant};
 use crate::domain::server_group::GroupPolicy;
 
 /// A server group.
@@ -63,9 +64,9 @@ impl GroupRow {
 }
 
 impl ApiDb {
-    /// Creates a group, with its members.
-    pub async fn create_server_group(&self, group: ServerGroupRecord) -> Result<(), DbError> {
-        self.db.write(move |conn| create(conn, group)).await
+    /// Creates a group without members: a server joins it when the server is accepted.
+    pub async fn create_server_group(&self, group: ServerGroupRecord, granted: QuotaGrant<ServerGroupRecord>) -> Result<(), DbError> {
+        self.db.write(move |conn| create(conn, group, granted)).await
     }
 
     /// Creates a group as [`ApiDb::create_server_group`] does, or returns false if the project has `most` groups already. Concurrent
@@ -73,7 +74,10 @@ impl ApiDb {
     pub async fn create_server_group_within(&self, group: ServerGroupRecord, most: i64) -> Result<bool, DbError> {
         self.in_turn(group.project_id.clone(), move |conn| {
             let count: i64 = groups::table.filter(groups::project_id.eq(&group.project_id)).count().get_result(conn)?;
-            if count >= most { Ok(false) } else { create(conn, group.clone()).map(|()| true) }
+            match QuotaGrant::within(most, count, 1) {
+                None => Ok(false),
+                Some(granted) => create(conn, group.clone(), granted).map(|()| true),
+            }
         })
         .await
     }
@@ -130,11 +134,11 @@ impl ApiDb {
     }
 }
 
-fn create(conn: &mut Conn, group: ServerGroupRecord) -> Result<(), DbError> {
-    let ServerGroupRecord { uuid, created_at, updated_at, project_id, user_id, name, policy, rules, members } = group;
+fn create(conn: &mut Conn, group: ServerGroupRecord, _: QuotaGrant<ServerGroupRecord>) -> Result<(), DbError> {
+    let ServerGroupRecord { uuid, created_at, updated_at, project_id, user_id, name, policy, rules, members: _ } = group;
     let row = GroupRow { uuid, created_at, updated_at, project_id, user_id, name, policy, rules };
     diesel::insert_into(groups::table).values(row).execute(conn)?;
-    members.into_iter().try_for_each(|server| add_member(conn, uuid, server))
+    Ok(())
 }
 
 fn get(conn: &mut Conn, uuid: Uuid) -> Result<ServerGroupRecord, DbError> {
@@ -144,7 +148,8 @@ fn get(conn: &mut Conn, uuid: Uuid) -> Result<ServerGroupRecord, DbError> {
     Ok(row.with_members(servers))
 }
 
-pub(in crate::db) fn add_member(conn: &mut Conn, group: Uuid, instance: Uuid) -> Result<(), DbError> {
+/// Adds an accepted server to its group.
+pub(super) fn add_member(conn: &mut Conn, _: QuotaGrant<AcceptedServer>, group: Uuid, instance: Uuid) -> Result<(), DbError> {
     let exists: i64 = groups::table.filter(groups::uuid.eq(Sql(group))).count().get_result(conn)?;
     if exists == 0 {
         return Err(not_found(group));

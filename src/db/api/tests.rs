@@ -24,6 +24,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
 use crate::domain::quota::{CountedRoom, Taken};
+use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server_group::GroupPolicy;
 
@@ -95,23 +96,29 @@ async fn a_server_is_accepted_published_and_moved_by_one_commit_each() {
             rules: json!({"max_server_per_host": 2}),
             members: Vec::new(),
         };
-        api.create_server_group(group).await.unwrap();
+        api.create_server_group(group, QuotaGrant::without_check("a test")).await.unwrap();
         // The group is gone, so nothing of the server is accepted.
-        let refused = api.create_server(fence(id(11), 1), new_server(11, Some(id(501)))).await;
+        let refused = api.create_server(fence(id(11), 1), new_server(11, Some(id(501))), QuotaGrant::without_check("a test")).await;
         assert!(matches!(refused, Err(DbError::NotFound(_))));
         assert!(matches!(api.instance_mapping(id(11)).await, Err(DbError::NotFound(_))));
         // The create comes after its own undo, so nothing of the server is accepted.
         api.raise_fence(fence(id(11), 2)).await.unwrap();
-        assert!(matches!(api.create_server(fence(id(11), 1), new_server(11, None)).await, Err(DbError::Stale(..))));
+        assert!(matches!(
+            api.create_server(fence(id(11), 1), new_server(11, None), QuotaGrant::without_check("a test")).await,
+            Err(DbError::Stale(..))
+        ));
         assert!(matches!(api.instance_mapping(id(11)).await, Err(DbError::NotFound(_))));
 
-        api.create_server(fence(id(10), 1), new_server(10, Some(id(500)))).await.unwrap();
+        api.create_server(fence(id(10), 1), new_server(10, Some(id(500))), QuotaGrant::without_check("a test")).await.unwrap();
         let mapping = api.instance_mapping(id(10)).await.unwrap();
         assert_eq!((mapping.cell_uuid, mapping.queued_for_delete, mapping.user_id.as_deref()), (None, Some(false), Some("u1")));
         assert_eq!(api.build_requests(Some("p1")).await.unwrap(), [new_server(10, None).instance]);
         assert_eq!(api.server_group_of(id(10)).await.unwrap().unwrap().members, [id(10)]);
         assert_eq!(api.request_spec(id(10)).await.unwrap(), new_server(10, Some(id(500))).request_spec);
-        assert!(matches!(api.create_server(fence(id(10), 1), new_server(10, None)).await, Err(DbError::Conflict(_))));
+        assert!(matches!(
+            api.create_server(fence(id(10), 1), new_server(10, None), QuotaGrant::without_check("a test")).await,
+            Err(DbError::Conflict(_))
+        ));
 
         for _ in 0..2 {
             api.publish_build(fence(id(10), 1), id(10), id(1)).await.unwrap();
@@ -205,9 +212,9 @@ async fn key_pairs_are_a_users_own() {
             key_type: "ssh".into(),
         };
         for (user, name) in [("u1", "b"), ("u1", "a"), ("u2", "a")] {
-            assert!(api.create_key_pair(key(user, name)).await.unwrap().id > 0);
+            assert!(api.create_key_pair(key(user, name), QuotaGrant::without_check("a test")).await.unwrap().id > 0);
         }
-        assert!(matches!(api.create_key_pair(key("u1", "a")).await, Err(DbError::Conflict(_))));
+        assert!(matches!(api.create_key_pair(key("u1", "a"), QuotaGrant::without_check("a test")).await, Err(DbError::Conflict(_))));
         let names = |keys: Vec<KeyPair>| keys.into_iter().map(|key| key.name).collect::<Vec<_>>();
         assert_eq!(names(api.key_pairs("u1", None, None).await.unwrap()), ["a", "b"]);
         assert_eq!(names(api.key_pairs("u1", Some("a"), Some(5)).await.unwrap()), ["b"]);
@@ -294,7 +301,7 @@ async fn a_mapping_says_whether_its_delete_was_asked_for() {
     for api in databases() {
         with_cells(&api).await;
         for n in 10..14 {
-            api.create_server(fence(id(n), 1), new_server(n, None)).await.unwrap();
+            api.create_server(fence(id(n), 1), new_server(n, None), QuotaGrant::without_check("a test")).await.unwrap();
         }
         for n in 10..13 {
             api.publish_build(fence(id(n), 1), id(n), id(if n == 12 { 2 } else { 1 })).await.unwrap();
@@ -398,7 +405,7 @@ async fn request_specs_of_an_older_release_get_their_amounts() {
     for (api, (down, up)) in databases().into_iter().zip(ways) {
         with_cells(&api).await;
         for n in 10..12 {
-            api.create_server(fence(id(n), 1), new_server(n, None)).await.unwrap();
+            api.create_server(fence(id(n), 1), new_server(n, None), QuotaGrant::without_check("a test")).await.unwrap();
         }
         let taken = api.project_servers("p1", None).await.unwrap().taken;
         assert_eq!(taken, Taken { instances: 2, cores: 2, ram: 128 });

@@ -4,6 +4,7 @@ use chrono::NaiveDateTime;
 use diesel::prelude::*;
 
 use crate::db::{Conn, DbError};
+use crate::domain::quota_grant::QuotaGrant;
 
 diesel::table! {
     volumes (id) {
@@ -135,8 +136,11 @@ pub fn made(conn: &mut Conn) -> Result<Vec<MadeVolume>, DbError> {
     Ok(statement.select(MadeVolume::as_select()).load(conn)?)
 }
 
-/// Stores a new volume.
-pub fn insert(conn: &mut Conn, volume: &VolumeRow) -> Result<(), DbError> {
+/// The GiB of volumes, which count against a quota of their own.
+pub enum Gigabytes {}
+
+/// Stores a new volume, which takes a place and its GiB.
+pub fn insert(conn: &mut Conn, _: QuotaGrant<VolumeRow>, _: QuotaGrant<Gigabytes>, volume: &VolumeRow) -> Result<(), DbError> {
     diesel::insert_into(volumes::table).values(volume).execute(conn)?;
     Ok(())
 }
@@ -160,13 +164,18 @@ pub fn list(conn: &mut Conn, project_id: Option<&str>) -> Result<Vec<VolumeRow>,
     Ok(statement.order((volumes::created_at.desc(), volumes::id.desc())).load(conn)?)
 }
 
-/// Replaces the fields that a user may change. [`set_status`] changes the status.
+/// Enlarges a volume by the granted GiB.
+pub fn enlarge(conn: &mut Conn, _: QuotaGrant<Gigabytes>, id: &str, size_gb: i32) -> Result<(), DbError> {
+    diesel::update(volumes::table.find(id)).set(volumes::size_gb.eq(size_gb)).execute(conn)?;
+    Ok(())
+}
+
+/// Replaces the fields that a user may change. [`set_status`] changes the status, and [`enlarge`] the size.
 pub fn update(conn: &mut Conn, volume: &VolumeRow) -> Result<(), DbError> {
     let changed = diesel::update(volumes::table.find(&volume.id))
         .set((
             volumes::name.eq(&volume.name),
             volumes::description.eq(&volume.description),
-            volumes::size_gb.eq(volume.size_gb),
             volumes::bootable.eq(volume.bootable),
             volumes::metadata.eq(&volume.metadata),
             volumes::updated_at.eq(volume.updated_at),

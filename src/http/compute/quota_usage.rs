@@ -19,6 +19,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::policy::Target;
 use crate::domain::quota::{self, CountedRoom, Limits, Taken};
+use crate::domain::quota_grant::CheckedRoom;
 use crate::http::error::{ApiError, ErrorForm};
 
 /// The header that lists the cells not counted: the figures are lower bounds. Only such answers have it.
@@ -155,8 +156,14 @@ impl Room {
         }
     }
 
+    /// Checks the room as [`Room::check`] does, and returns it for the requests of the servers that take it.
+    pub fn for_servers(self, more: &[(&str, i64)]) -> Result<CheckedRoom, ApiError> {
+        self.check(more)?;
+        Ok(self.counted_for_again().map_or_else(CheckedRoom::final_word, CheckedRoom::to_be_checked_again))
+    }
+
     /// Returns the count that the accepting commit must check again; none if the configuration does not require it.
-    pub fn to_be_checked_again(&self) -> Option<CountedRoom> {
+    fn counted_for_again(&self) -> Option<CountedRoom> {
         let names = ["instances", "cores", "ram", "server_group_members"];
         let limits: Limits = self
             .limits

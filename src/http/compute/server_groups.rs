@@ -12,7 +12,7 @@ use super::catalog::Catalog;
 use super::query::Query;
 use super::schema::{self, Schema, as_integer};
 use crate::db::api::server_groups::ServerGroupRecord;
-use crate::domain::quota;
+use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::server_group::GroupPolicy;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
@@ -53,9 +53,8 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     let project = caller.0.project_id.clone();
     let limits = api.limits_of(&project, None).await?;
     let used = api.api.server_groups(Some(&project)).await?.len() as i64;
-    if !quota::fits(&limits, "server_groups", used, 1) {
-        return Err(no_room());
-    }
+    let limit = limits.get("server_groups").copied().unwrap_or(-1);
+    let granted = QuotaGrant::within(limit, used, 1).ok_or_else(no_room)?;
     let (policy, rules) = policy_of(&body["server_group"], version)?;
     let group = ServerGroupRecord {
         uuid: api.env.uuid(),
@@ -68,9 +67,9 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
         rules,
         members: Vec::new(),
     };
-    match limits.get("server_groups").filter(|most| **most >= 0 && api.counting.again_when_taken) {
-        None => api.api.create_server_group(group.clone()).await?,
-        Some(most) if api.api.create_server_group_within(group.clone(), *most).await? => {}
+    match Some(limit).filter(|most| *most >= 0 && api.counting.again_when_taken) {
+        None => api.api.create_server_group(group.clone(), granted).await?,
+        Some(most) if api.api.create_server_group_within(group.clone(), most).await? => {}
         Some(_) => return Err(no_room()),
     }
     ok(&json!({"server_group": view(&group, version, &BTreeSet::new())}))

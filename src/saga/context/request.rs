@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::db::cell::bundle::InstanceBundle;
 use crate::domain::flavor::Flavor;
-use crate::domain::quota::CountedRoom;
+use crate::domain::quota_grant::CheckedRoom;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Sealed;
 
@@ -48,9 +48,9 @@ pub struct CreateRequest {
     /// The guest's secrets, until the operation ends; its user data until the build request has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sealed: Option<Sealed>,
-    /// The project's room, checked again when the server is accepted; none if the caller is not limited.
-    #[serde(default)]
-    pub room: Option<CountedRoom>,
+    /// The project's room. Requests of older releases have none, and are not limited.
+    #[serde(default = "CheckedRoom::final_word")]
+    pub room: CheckedRoom,
 }
 
 impl CreateRequest {

@@ -9,6 +9,7 @@ use crate::domain::inside;
 use crate::domain::notification::{Event, InstanceAction, Phase};
 use crate::domain::request_spec::RequestSpec;
 use crate::env::guard::{Guard, stands};
+use crate::saga::claim::Claimed;
 use crate::saga::context::{Candidates, Head, Kind, Place, Resize, ServerFacts};
 use crate::saga::debt;
 use crate::saga::error::StepError;
@@ -22,10 +23,10 @@ use crate::services::ServiceError;
 use crate::services::placement::Allocations;
 
 /// Gives the server's allocation to the migration as its consumer, so that the scheduler can claim for the server.
-pub async fn hold_source_allocation(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn hold_source_allocation(world: &World, context: &mut Resize, fence: Fence) -> Result<Claimed, StepError> {
     let held = world.placement.allocations_of(context.move_id()).await?;
     if held.is_some() {
-        return Ok(());
+        return Ok(Claimed::made());
     }
     let own = world.placement.allocations_of(context.server).await?;
     let Some(own) = own else {
@@ -34,7 +35,8 @@ pub async fn hold_source_allocation(world: &World, context: &mut Resize, fence: 
     let migration =
         Allocations { consumer: context.move_id(), consumer_generation: None, consumer_type: "MIGRATION".into(), ..own.clone() };
     let none = Allocations { allocations: BTreeMap::new(), ..own };
-    Ok(world.placement.replace_allocations(fence, vec![none, migration]).await?)
+    world.placement.replace_allocations(fence, vec![none, migration]).await?;
+    Ok(Claimed::made())
 }
 
 /// Undo: gives the migration's allocation back to the server, and gives up what the server holds elsewhere, in one request.
@@ -61,7 +63,7 @@ pub async fn return_source_allocation(world: &World, context: &mut ServerFacts, 
 }
 
 /// Has the scheduler choose and claim a host; after a refusal, claims the next alternate.
-pub async fn select_destination(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn select_destination(world: &World, context: &mut Resize, fence: Fence) -> Result<Claimed, StepError> {
     let wanted = wanted_spec(context)?;
     if !context.candidates.refusals.is_empty() {
         let Resize { facts, candidates, .. } = context;
@@ -79,10 +81,10 @@ pub async fn select_destination(world: &World, context: &mut Resize, fence: Fenc
         ..SelectDestinations::of_move(wanted, context.new_resources(), from, destination)
     };
     let selection = world.scheduling.select_destinations(asked).await.map_err(scheduling_error)?;
-    context.target = Some(Place::from(&selection.primary));
-    context.candidates.alternates = selection.alternates;
+    let Resize { facts, candidates, .. } = &mut *context;
+    let claimed = selection.record(facts, candidates)?;
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::End), &source).await;
-    Ok(())
+    Ok(claimed)
 }
 
 /// Turns the scheduler's error into a step's.
@@ -101,13 +103,13 @@ pub async fn claim_next_alternate(
     candidates: &mut Candidates,
     fence: Fence,
     spec: &RequestSpec,
-) -> Result<(), StepError> {
+) -> Result<Claimed, StepError> {
     while !candidates.alternates.is_empty() {
         let candidate = candidates.alternates.remove(0);
         match claim_candidate(world.placement.as_ref(), fence, facts.server, &candidate, spec).await {
-            Ok(()) => {
+            Ok(claimed) => {
                 facts.target = Some(Place::from(&candidate));
-                return Ok(());
+                return Ok(claimed);
             }
             Err(ServiceError::Conflict(why)) => candidates.refusals.push((candidate.host, why)),
             Err(other) => return Err(other.into()),
@@ -137,7 +139,7 @@ pub fn wanted_spec(context: &ServerFacts) -> Result<RequestSpec, StepError> {
 }
 
 /// Has the target host claim room for the server. If the host refuses or does not answer, the next alternate is tried.
-pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<Claimed, StepError> {
     let target = context.target()?.clone();
     let event = prep_event(context);
     let here = Place { cell: context.source()?.cell.clone(), ..target.clone() };
@@ -150,7 +152,7 @@ pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) 
             other => scheduling_error(other),
         })?;
     }
-    claim(world, context, fence, &target).await.map_err(|error| match error {
+    let claimed = claim(world, context, fence, &target).await.map_err(|error| match error {
         StepError::Refused(why) => {
             StepError::NextCandidate(format!("Migration pre-check error: Pre-checks failed on host {}: {why}", target.host))
         }
@@ -160,7 +162,9 @@ pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) 
         other => other,
     })?;
     let done = history::event_done(CellTxn::new(), context, event, Some(&target));
-    history::apply_and_notify(world, context, fence, done, (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::End), &here).await
+    history::apply_and_notify(world, context, fence, done, (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::End), &here)
+        .await?;
+    Ok(claimed)
 }
 
 /// Undo: gives the room back.
@@ -180,9 +184,9 @@ pub fn precheck(why: &str) -> StepError {
 }
 
 /// Has the host claim room for the new flavor.
-pub async fn claim(world: &World, context: &ServerFacts, fence: Fence, place: &Place) -> Result<(), StepError> {
+pub async fn claim(world: &World, context: &ServerFacts, fence: Fence, place: &Place) -> Result<Claimed, StepError> {
     let claim = HostCommand::Claim { holder: context.server, resources: context.new_resources() };
-    world.ask(context, place, fence, claim).await.map(drop)
+    world.ask(context, place, fence, claim).await.map(|_| Claimed::made())
 }
 
 /// Has the host give the server's room back.

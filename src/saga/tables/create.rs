@@ -19,12 +19,13 @@ use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::secret::Secret;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Create, CreateRequest, Place, PortLink, Prior, ServerFacts, VolumeLink, first_boot};
+use crate::saga::claim::{Claimed, GiveUp};
+use crate::saga::context::{Create, CreateRequest, PortLink, Prior, ServerFacts, VolumeLink, first_boot};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::refusal::Refusal;
 use crate::saga::scheduling::{OperationKind, SchedulingError, SelectDestinations};
-use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, work};
+use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error};
 use crate::saga::steps::guest::{fence_target, guest_spec, start_at_target};
@@ -39,8 +40,8 @@ pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectHos
 
 const STEPS: &[Step] = &[
     Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(bury_in_cell0))),
-    Step::reversible(StepName::SelectHost, work!(select_host), Undo::By(work!(release_destination))),
-    Step::reversible(StepName::ClaimAtHost, work!(claim_at_host), Undo::AtCandidate(work!(drop_claim_at_target)))
+    Step::claiming(StepName::SelectHost, claims!(select_host), GiveUp::By(work!(release_destination))),
+    Step::claiming(StepName::ClaimAtHost, claims!(claim_at_host), GiveUp::AtCandidate(work!(drop_claim_at_target)))
         .moot_when(Moot::InUseAgain(At::Target)),
     Step::reversible(StepName::MakePorts, work!(make_ports), Undo::By(work!(give_up_ports))),
     Step::reversible(StepName::MakeVolumes, work!(make_volumes), Undo::By(work!(give_up_volumes))).within(Deadline::Within(600)),
@@ -69,10 +70,10 @@ pub async fn accept(world: &World, context: &mut Create, fence: Fence) -> Result
         bundle.instance.user_data = Some(user_data.expose().clone());
     }
     let server = NewServer { instance: bundle, request_spec: (*request.request_spec).clone() };
-    let refusal = match request.room {
-        None => world.api.create_server(fence, server).await.map(|()| None),
+    let refusal = match request.room.into_grant() {
+        Ok(granted) => world.api.create_server(fence, server, granted).await.map(|()| None),
         // Concurrent requests may have taken the room since the handler's check.
-        Some(room) => world.api.create_server_within(fence, server, room).await.map(|done| done.err().map(Refusal::Forbidden)),
+        Err(room) => world.api.create_server_within(fence, server, room).await.map(|done| done.err().map(Refusal::Forbidden)),
     };
     let refusal = match refusal {
         Ok(None) => None,
@@ -129,7 +130,7 @@ async fn bury_in_cell0(world: &World, context: &mut Create, fence: Fence) -> Res
     Ok(world.api.publish_build(fence, context.server, world.cell_uuid(CELL0)?).await?)
 }
 
-async fn select_host(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
+async fn select_host(world: &World, context: &mut Create, fence: Fence) -> Result<Claimed, StepError> {
     let spec = context.request_spec.clone().ok_or_else(|| StepError::Refused("no request spec".into()))?;
     if !context.candidates.refusals.is_empty() {
         let Create { facts, candidates, .. } = context;
@@ -150,12 +151,11 @@ async fn select_host(world: &World, context: &mut Create, fence: Fence) -> Resul
         request_spec: spec,
     };
     let selection = world.scheduling.select_destinations(request).await.map_err(scheduling_error)?;
-    context.target = Some(Place::from(&selection.primary));
-    context.candidates.alternates = selection.alternates;
-    Ok(())
+    let Create { facts, candidates, .. } = context;
+    selection.record(facts, candidates)
 }
 
-async fn claim_at_host(world: &World, context: &mut Create, fence: Fence) -> Result<(), StepError> {
+async fn claim_at_host(world: &World, context: &mut Create, fence: Fence) -> Result<Claimed, StepError> {
     let target = context.target()?.clone();
     if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
         world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {

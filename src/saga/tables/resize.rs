@@ -2,7 +2,8 @@
 //! (`same_cell_resize`) or crosses (`cross_cell_resize`).
 
 pub use crate::saga::accept::ACCEPT;
-use crate::saga::step::{At, Deadline, Moot, Step, Undo, work};
+use crate::saga::claim::GiveUp;
+use crate::saga::step::{At, Deadline, Moot, Step, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{
     claim_at_target, drop_claim_at_target, hold_source_allocation, release_destination, return_source_allocation, select_destination,
@@ -22,12 +23,12 @@ pub const RECORD_MIGRATION: Step =
 
 /// Before the scheduler claims: the claim is the server's, so the migration must hold the server's present allocation.
 pub const HOLD_SOURCE_ALLOCATION: Step =
-    Step::reversible(StepName::HoldSourceAllocation, work!(hold_source_allocation), Undo::By(work!(return_source_allocation)))
+    Step::claiming(StepName::HoldSourceAllocation, claims!(hold_source_allocation), GiveUp::By(work!(return_source_allocation)))
         .before_the_next_move();
 
 /// A later refusal of the host leads back to this step, for the next alternate.
 pub const SELECT_DESTINATION: Step =
-    Step::reversible(StepName::SelectDestination, work!(select_destination), Undo::By(work!(release_destination))).before_the_next_move();
+    Step::claiming(StepName::SelectDestination, claims!(select_destination), GiveUp::By(work!(release_destination))).before_the_next_move();
 
 /// Inactive bindings: traffic still goes to the source.
 pub const BIND_PORTS_AT_TARGET: Step =
@@ -40,7 +41,7 @@ pub const RESERVE_VOLUMES_FOR_TARGET: Step =
 
 /// Last of the preparation: a refusal here has touched nothing that runs.
 pub const CLAIM_AT_TARGET: Step =
-    Step::reversible(StepName::ClaimAtTarget, work!(claim_at_target), Undo::AtCandidate(work!(drop_claim_at_target)))
+    Step::claiming(StepName::ClaimAtTarget, claims!(claim_at_target), GiveUp::AtCandidate(work!(drop_claim_at_target)))
         .moot_when(Moot::InUseAgain(At::Target));
 
 /// The guest is off from here on; every undo below ends with it running again.

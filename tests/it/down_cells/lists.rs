@@ -220,6 +220,7 @@ fn a_server_in_build_is_in_no_cell_that_could_be_down() {
     use cellshift::db::api::publications::NewServer;
     use cellshift::db::cell::bundle::InstanceBundle;
     use cellshift::domain::fence::Fence;
+    use cellshift::domain::quota_grant::QuotaGrant;
 
     play(quick, |stage| async move {
         let model = stage.create(stage.server()).await;
@@ -229,7 +230,9 @@ fn a_server_in_build_is_in_no_cell_that_could_be_down() {
         let uuid = stage.world().env.uuid();
         (instance.uuid, request_spec.instance_uuid) = (uuid, uuid);
         let fence = Fence { server: uuid, epoch: 1, attempt: 1 };
-        api.create_server(fence, NewServer { instance: InstanceBundle::new(instance), request_spec }).await.expect("a build request");
+        api.create_server(fence, NewServer { instance: InstanceBundle::new(instance), request_spec }, QuotaGrant::without_check("a test"))
+            .await
+            .expect("a build request");
 
         for cell in ["cell0", "cell1", "cell2"] {
             set(&stage, cell, Outage::Refuses).await;

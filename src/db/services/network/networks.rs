@@ -6,6 +6,7 @@ use diesel::prelude::*;
 use super::Of;
 use super::schema::networks;
 use crate::db::{Conn, DbError};
+use crate::domain::quota_grant::QuotaGrant;
 
 /// A network.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -30,7 +31,7 @@ pub struct NetworkRow {
 }
 
 /// Adds a network.
-pub fn insert(conn: &mut Conn, row: &NetworkRow) -> Result<(), DbError> {
+pub fn insert(conn: &mut Conn, _: QuotaGrant<NetworkRow>, row: &NetworkRow) -> Result<(), DbError> {
     diesel::insert_into(networks::table).values(row).execute(conn)?;
     Ok(())
 }

@@ -6,6 +6,7 @@ use diesel::prelude::*;
 use super::Of;
 use super::schema::{port_addresses, port_bindings, ports};
 use crate::db::{Conn, DbError};
+use crate::domain::quota_grant::QuotaGrant;
 
 /// A port without addresses and bindings.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -56,7 +57,7 @@ pub struct Wanted {
 }
 
 /// Adds a port.
-pub fn insert(conn: &mut Conn, row: &PortRow) -> Result<(), DbError> {
+pub fn insert(conn: &mut Conn, _: QuotaGrant<PortRow>, row: &PortRow) -> Result<(), DbError> {
     diesel::insert_into(ports::table).values(row).execute(conn)?;
     Ok(())
 }

@@ -4,7 +4,11 @@ use std::collections::BTreeMap;
 
 use diesel::prelude::*;
 
+use super::networks::NetworkRow;
+use super::ports::PortRow;
 use super::schema::{network_quota_turns, network_quotas, networks, ports, security_group_rules, security_groups, subnets};
+use super::security_groups::{GroupRow, RuleRow};
+use super::subnets::SubnetRow;
 use crate::db::{Conn, DbError};
 
 /// Returns the limits that are set for a project, by resource.
@@ -54,27 +58,29 @@ pub fn take_turn(conn: &mut Conn, project: &str) -> Result<bool, DbError> {
     Ok(diesel::update(network_quota_turns::table.find(project)).set(raised).execute(conn)? == 1)
 }
 
-/// Counts the networks of a project.
-pub fn networks(conn: &mut Conn, project: &str) -> Result<i64, DbError> {
-    Ok(networks::table.filter(networks::project_id.eq(project)).count().get_result(conn)?)
+/// A row that counts against a quota of its project. Storing one takes a [`QuotaGrant`](crate::domain::quota_grant::QuotaGrant) of it.
+pub trait Counted {
+    /// The quota's name.
+    const RESOURCE: &'static str;
+
+    /// Counts the rows of a project.
+    fn count(conn: &mut Conn, project: &str) -> Result<i64, DbError>;
 }
 
-/// Counts the subnets of a project.
-pub fn subnets(conn: &mut Conn, project: &str) -> Result<i64, DbError> {
-    Ok(subnets::table.filter(subnets::project_id.eq(project)).count().get_result(conn)?)
+macro_rules! counted {
+    ($row:ty, $table:ident, $resource:literal) => {
+        impl Counted for $row {
+            const RESOURCE: &'static str = $resource;
+
+            fn count(conn: &mut Conn, project: &str) -> Result<i64, DbError> {
+                Ok($table::table.filter($table::project_id.eq(project)).count().get_result(conn)?)
+            }
+        }
+    };
 }
 
-/// Counts the ports of a project.
-pub fn ports(conn: &mut Conn, project: &str) -> Result<i64, DbError> {
-    Ok(ports::table.filter(ports::project_id.eq(project)).count().get_result(conn)?)
-}
-
-/// Counts the security groups of a project.
-pub fn security_groups(conn: &mut Conn, project: &str) -> Result<i64, DbError> {
-    Ok(security_groups::table.filter(security_groups::project_id.eq(project)).count().get_result(conn)?)
-}
-
-/// Counts the security group rules of a project.
-pub fn security_group_rules(conn: &mut Conn, project: &str) -> Result<i64, DbError> {
-    Ok(security_group_rules::table.filter(security_group_rules::project_id.eq(project)).count().get_result(conn)?)
-}
+counted!(NetworkRow, networks, "network");
+counted!(SubnetRow, subnets, "subnet");
+counted!(PortRow, ports, "port");
+counted!(GroupRow, security_groups, "security_group");
+counted!(RuleRow, security_group_rules, "security_group_rule");

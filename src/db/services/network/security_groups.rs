@@ -6,6 +6,7 @@ use diesel::prelude::*;
 use super::Of;
 use super::schema::{security_group_rules, security_groups};
 use crate::db::{Conn, DbError};
+use crate::domain::quota_grant::QuotaGrant;
 
 /// A security group. A unique index allows one default group per project.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -41,7 +42,7 @@ pub struct RuleRow {
 }
 
 /// Adds a group. Conflict if it is the project's second default group.
-pub fn insert(conn: &mut Conn, row: &GroupRow) -> Result<(), DbError> {
+pub fn insert(conn: &mut Conn, _: QuotaGrant<GroupRow>, row: &GroupRow) -> Result<(), DbError> {
     diesel::insert_into(security_groups::table).values(row).execute(conn)?;
     Ok(())
 }
@@ -95,7 +96,7 @@ pub fn delete(conn: &mut Conn, id: &str) -> Result<(), DbError> {
 }
 
 /// Adds a rule.
-pub fn insert_rule(conn: &mut Conn, row: &RuleRow) -> Result<(), DbError> {
+pub fn insert_rule(conn: &mut Conn, _: QuotaGrant<RuleRow>, row: &RuleRow) -> Result<(), DbError> {
     diesel::insert_into(security_group_rules::table).values(row).execute(conn)?;
     Ok(())
 }

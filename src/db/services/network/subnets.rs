@@ -6,6 +6,7 @@ use diesel::prelude::*;
 use super::Of;
 use super::schema::{port_addresses, subnets};
 use crate::db::{Conn, DbError};
+use crate::domain::quota_grant::QuotaGrant;
 
 /// A subnet.
 #[derive(Clone, PartialEq, Eq, Debug, Queryable, Selectable, Insertable, AsChangeset)]
@@ -30,7 +31,7 @@ pub struct SubnetRow {
 }
 
 /// Adds a subnet.
-pub fn insert(conn: &mut Conn, row: &SubnetRow) -> Result<(), DbError> {
+pub fn insert(conn: &mut Conn, _: QuotaGrant<SubnetRow>, row: &SubnetRow) -> Result<(), DbError> {
     diesel::insert_into(subnets::table).values(row).execute(conn)?;
     Ok(())
 }

@@ -17,7 +17,7 @@ use super::schema::{self, Schema};
 use crate::db::DbError;
 use crate::db::api::key_pairs::KeyPair;
 use crate::domain::policy::Target;
-use crate::domain::quota;
+use crate::domain::quota_grant::QuotaGrant;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::json::Document;
@@ -59,7 +59,7 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     let user = owner(&caller, version, &api, asked["user_id"].as_str(), "os_compute_api:os-keypairs:create")?;
     let key_type = asked["type"].as_str().unwrap_or("ssh");
     let name = asked["name"].as_str().unwrap_or_default();
-    let most = has_room(&api, &caller.0.project_id, &user).await?;
+    let (granted, most) = has_room(&api, &caller.0.project_id, &user).await?;
     let now = api.env.now();
     let (public_key, fingerprint, private_key) = match asked["public_key"].as_str() {
         Some(given) => (given.to_owned(), fingerprint_of(key_type, given)?, None),
@@ -71,7 +71,7 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     let key =
         KeyPair { id: 0, created_at: now, user_id: user, name: name.to_owned(), fingerprint, public_key, key_type: key_type.to_owned() };
     let key = match most.filter(|_| api.counting.again_when_taken) {
-        None => api.api.create_key_pair(key).await?,
+        None => api.api.create_key_pair(key, granted).await?,
         Some(most) => api.api.create_key_pair_within(key, most).await?.ok_or_else(no_room)?,
     };
     let mut view = brief(&key, version);
@@ -83,14 +83,13 @@ async fn create(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, bo
     Ok(HttpResponse::build(status).json(json!({"keypair": view})))
 }
 
-/// Returns the limit of the user's key pairs, if there is one. 403 if the user has reached it.
-async fn has_room(api: &Catalog, project: &str, user: &str) -> Result<Option<i64>, ApiError> {
+/// Returns the grant of a key pair, and the limit of the user's key pairs, if there is one. 403 if the user has reached it.
+async fn has_room(api: &Catalog, project: &str, user: &str) -> Result<(QuotaGrant<KeyPair>, Option<i64>), ApiError> {
     let limits = api.limits_of(project, None).await?;
     let used = api.api.key_pairs(user, None, None).await?.len() as i64;
-    match quota::fits(&limits, "key_pairs", used, 1) {
-        true => Ok(limits.get("key_pairs").copied().filter(|most| *most >= 0)),
-        false => Err(no_room()),
-    }
+    let limit = limits.get("key_pairs").copied().unwrap_or(-1);
+    let granted = QuotaGrant::within(limit, used, 1).ok_or_else(no_room)?;
+    Ok((granted, Some(limit).filter(|most| *most >= 0)))
 }
 
 fn no_room() -> ApiError {

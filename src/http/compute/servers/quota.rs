@@ -9,7 +9,8 @@ use super::create::request::NewServerRequest;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::guest_secrets::InjectedFile;
-use crate::domain::quota::{CountedRoom, Limits, Taken, fits};
+use crate::domain::quota::{Limits, Taken, fits};
+use crate::domain::quota_grant::CheckedRoom;
 use crate::http::compute::answer::forbidden;
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::quota_usage::Room;
@@ -24,13 +25,12 @@ pub async fn servers_with_room(
     caller: &RequestContext,
     wanted: &NewServerRequest,
     flavor: &Flavor,
-) -> Result<(i64, Option<CountedRoom>), ApiError> {
+) -> Result<(i64, CheckedRoom), ApiError> {
     let room = Room::of(catalog, &caller.project_id).await?;
     room.check_complete(catalog, caller)?;
     let more = |count: i64| Taken::by(count, flavor).by_resource();
     let count = most_that_fit(wanted.min_count, wanted.max_count.min(MOST_AT_ONCE), |count| room.check(&more(count)).is_ok());
-    room.check(&more(count))?;
-    Ok((count, room.to_be_checked_again()))
+    Ok((count, room.for_servers(&more(count))?))
 }
 
 /// Returns the largest fitting count of the range by bisection; the smallest count if none fits.

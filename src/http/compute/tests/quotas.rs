@@ -17,6 +17,7 @@ use crate::db::cell::instances::Instance;
 use crate::domain::context::RequestContext;
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Flavor;
+use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
 use crate::http::compute::quota_usage::{INCOMPLETE, Room};
 use crate::services::placement::{Allocations, Inventory, PlacementService};
@@ -176,7 +177,10 @@ impl Cloud {
             has_resource_request: false,
         };
         let fence = Fence { server: uuid, epoch: 1, attempt: 1 };
-        self.api.create_server(fence, NewServer { instance: InstanceBundle::new(instance), request_spec }).await.unwrap();
+        self.api
+            .create_server(fence, NewServer { instance: InstanceBundle::new(instance), request_spec }, QuotaGrant::without_check("a test"))
+            .await
+            .unwrap();
         if let Some(cell) = cell {
             self.api.publish_build(fence, uuid, self.cells[cell].uuid).await.unwrap();
         }

@@ -117,13 +117,13 @@ impl NetworkService for EmbeddedNetwork {
             if networks::find(conn, &port.network_id.to_string())?.is_none() {
                 return Err(absent("Network", port.network_id));
             }
-            quotas::take(conn, &limits, &port.project_id, "port", 1)?;
+            let granted = quotas::take(conn, &limits, &port.project_id)?;
             let mac_address = addresses::mac_address(conn, port.id)?;
             let blank = Blank { id: port.id, network: port.network_id, project_id: port.project_id, mac_address, now };
             let groups = if port.security_groups.is_empty() { vec![default.ensure(conn)?] } else { port.security_groups };
             let mut row = blank_row(blank, &groups)?;
             give_to(&mut row, fence.server);
-            ports::insert(conn, &row)?;
+            ports::insert(conn, granted, &row)?;
             let wanted = port.fixed_ip.map(|address| vec![WantedAddress { subnet_id: None, ip_address: Some(address) }]);
             addresses::assign(conn, port.id, port.network_id, wanted.as_deref())?;
             Ok(assemble::port(conn, port.id)?.port)

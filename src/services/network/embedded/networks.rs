@@ -64,9 +64,9 @@ impl EmbeddedNetwork {
         let limits = self.limits.clone();
         self.make_turn(&network.project_id).await?;
         self.write(None, move |conn| {
-            quotas::take(conn, &limits, &network.project_id, "network", 1)?;
+            let granted = quotas::take(conn, &limits, &network.project_id)?;
             super::qos::check_policy(conn, &scope, network.qos_policy_id)?;
-            table::insert(conn, &row(&network)?)?;
+            table::insert(conn, granted, &row(&network)?)?;
             Ok(network)
         })
         .await

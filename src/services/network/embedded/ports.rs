@@ -79,7 +79,7 @@ impl EmbeddedNetwork {
         self.write(None, move |conn| {
             let on: NetworkRecord = networks::visible(conn, &scope, network)?;
             port_policy::may_create(&scope, &on, &attributes)?;
-            quotas::take(conn, &limits, &project_id, "port", 1)?;
+            let granted = quotas::take(conn, &limits, &project_id)?;
             qos::check_policy(conn, &scope, wanted.qos_policy_id)?;
             let groups = match &wanted.security_groups {
                 Some(groups) => groups.clone(),
@@ -94,7 +94,7 @@ impl EmbeddedNetwork {
             write_attributes(&mut row, &wanted, now)?;
             row.port_security_enabled =
                 row.port_security_enabled && (on.port_security_enabled || attributes.contains_key("port_security_enabled"));
-            table::insert(conn, &row)?;
+            table::insert(conn, granted, &row)?;
             addresses::assign(conn, id, network, wanted.fixed_ips.as_deref())?;
             if let Some(host) = wanted.host.as_deref().filter(|host| !host.is_empty()) {
                 bindings::create(conn, &row, host, None, None)?;

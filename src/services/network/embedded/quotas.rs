@@ -7,8 +7,13 @@ use super::super::limits::Limits;
 use super::super::records::Attributes;
 use super::super::values;
 use super::EmbeddedNetwork;
-use crate::db::services::network::quotas as table;
+use crate::db::services::network::networks::NetworkRow;
+use crate::db::services::network::ports::PortRow;
+use crate::db::services::network::quotas::{self as table, Counted};
+use crate::db::services::network::security_groups::{GroupRow, RuleRow};
+use crate::db::services::network::subnets::SubnetRow;
 use crate::db::{Conn, DbError};
+use crate::domain::quota_grant::QuotaGrant;
 use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 
@@ -119,14 +124,34 @@ pub(super) fn take_turn(conn: &mut Conn, project: &str) -> Result<(), DbError> {
     table::take_turn(conn, project).map(|_| ())
 }
 
-/// Checks, in the project's turn, that there is room for `more`. Conflict if there is not.
-pub(super) fn take(conn: &mut Conn, limits: &Limits, project: &str, resource: &str, more: i64) -> Result<(), TransactionError> {
+/// Grants, in the project's turn, one more row. Conflict if the project has no room for it.
+pub(super) fn take<T: Counted>(conn: &mut Conn, limits: &Limits, project: &str) -> Result<QuotaGrant<T>, TransactionError> {
+    let (limit, used) = figures::<T>(conn, limits, project)?;
+    QuotaGrant::within(limit, used, 1).ok_or_else(|| exceeded(T::RESOURCE))
+}
+
+/// Grants, in the project's turn, a row for each item. Conflict if the project has no room for all of them.
+pub(super) fn take_for_each<'a, T: Counted, I>(
+    conn: &mut Conn,
+    limits: &Limits,
+    project: &str,
+    items: &'a [I],
+) -> Result<Vec<(QuotaGrant<T>, &'a I)>, TransactionError> {
+    let (limit, used) = figures::<T>(conn, limits, project)?;
+    QuotaGrant::for_each(limit, used, items).ok_or_else(|| exceeded(T::RESOURCE))
+}
+
+/// Returns the limit and the used amount, in the project's turn. The rows are not counted if the project has no limit.
+fn figures<T: Counted>(conn: &mut Conn, limits: &Limits, project: &str) -> Result<(i64, i64), DbError> {
     table::take_turn(conn, project)?;
-    let limit = of(conn, limits, project)?.get(resource).copied().unwrap_or(UNLIMITED);
-    if limit < 0 || used(conn, project, resource)? + more <= limit {
-        return Ok(());
+    match of(conn, limits, project)?.get(T::RESOURCE).copied() {
+        Some(limit) if limit >= 0 => Ok((limit, T::count(conn, project)?)),
+        _ => Ok((UNLIMITED, 0)),
     }
-    Err(ServiceError::Conflict(format!("{EXCEEDED}['{resource}'].")).into())
+}
+
+fn exceeded(resource: &str) -> TransactionError {
+    ServiceError::Conflict(format!("{EXCEEDED}['{resource}'].")).into()
 }
 
 fn of(conn: &mut Conn, limits: &Limits, project: &str) -> Result<BTreeMap<String, i64>, DbError> {
@@ -137,11 +162,11 @@ fn of(conn: &mut Conn, limits: &Limits, project: &str) -> Result<BTreeMap<String
 
 fn used(conn: &mut Conn, project: &str, resource: &str) -> Result<i64, DbError> {
     match resource {
-        "network" => table::networks(conn, project),
-        "subnet" => table::subnets(conn, project),
-        "port" => table::ports(conn, project),
-        "security_group" => table::security_groups(conn, project),
-        "security_group_rule" => table::security_group_rules(conn, project),
+        NetworkRow::RESOURCE => NetworkRow::count(conn, project),
+        SubnetRow::RESOURCE => SubnetRow::count(conn, project),
+        PortRow::RESOURCE => PortRow::count(conn, project),
+        GroupRow::RESOURCE => GroupRow::count(conn, project),
+        RuleRow::RESOURCE => RuleRow::count(conn, project),
         // This service cannot create the other resources, so there are none.
         _ => Ok(0),
     }

@@ -14,6 +14,7 @@ use crate::db::services::network::security_groups::{self as table, GroupRow, Rul
 use crate::db::services::network::{Of, ports};
 use crate::db::services::read_id;
 use crate::db::{Conn, DbError};
+use crate::domain::quota_grant::QuotaGrant;
 use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 
@@ -68,9 +69,9 @@ impl EmbeddedNetwork {
         self.make_turn(&group.project_id).await?;
         self.write(None, move |conn| {
             default.ensure(conn)?;
-            quotas::take(conn, &limits, &group.project_id, "security_group", 1)?;
-            quotas::take(conn, &limits, &group.project_id, "security_group_rule", rules.len() as i64)?;
-            insert(conn, &group, false, &rules)?;
+            let granted = quotas::take(conn, &limits, &group.project_id)?;
+            let rules = quotas::take_for_each(conn, &limits, &group.project_id, &rules)?;
+            insert(conn, granted, &group, false, rules)?;
             Ok(visible(conn, &scope, group.id)?.0)
         })
         .await
@@ -129,7 +130,7 @@ impl EmbeddedNetwork {
         self.make_turn(&rule.project_id).await?;
         self.write(None, move |conn| {
             let (group, _) = visible(conn, &scope, rule.security_group_id)?;
-            quotas::take(conn, &limits, &rule.project_id, "security_group_rule", 1)?;
+            let granted = quotas::take(conn, &limits, &rule.project_id)?;
             if let Some(remote) = rule.remote_group_id {
                 visible(conn, &scope, remote)?;
             }
@@ -140,7 +141,7 @@ impl EmbeddedNetwork {
             if let Some(other) = group.security_group_rules.iter().find(same) {
                 return Err(in_use(format!("Security group rule already exists. Rule id is {}.", other.id)));
             }
-            table::insert_rule(conn, &rule_row(&rule))?;
+            table::insert_rule(conn, granted, &rule_row(&rule))?;
             Ok(rule)
         })
         .await
@@ -199,7 +200,9 @@ impl DefaultGroup {
         match default_id(conn, &self.group.project_id)? {
             Some(id) => Ok(id),
             None => {
-                insert(conn, &self.group, true, &self.rules)?;
+                const REASON: &str = "each project has a default group, whatever its quota";
+                let rules = self.rules.iter().map(|rule| (QuotaGrant::without_check(REASON), rule));
+                insert(conn, QuotaGrant::without_check(REASON), &self.group, true, rules)?;
                 Ok(self.group.id)
             }
         }
@@ -251,10 +254,16 @@ fn records(conn: &mut Conn, rows: Vec<GroupRow>, of: Of<'_>) -> Result<Vec<Secur
         .collect()
 }
 
-fn insert(conn: &mut Conn, group: &SecurityGroup, is_default: bool, rules: &[SecurityGroupRule]) -> Result<(), DbError> {
-    table::insert(conn, &row(group, is_default)?)?;
-    for rule in rules {
-        table::insert_rule(conn, &rule_row(rule))?;
+fn insert<'a>(
+    conn: &mut Conn,
+    granted: QuotaGrant<GroupRow>,
+    group: &SecurityGroup,
+    is_default: bool,
+    rules: impl IntoIterator<Item = (QuotaGrant<RuleRow>, &'a SecurityGroupRule)>,
+) -> Result<(), DbError> {
+    table::insert(conn, granted, &row(group, is_default)?)?;
+    for (granted, rule) in rules {
+        table::insert_rule(conn, granted, &rule_row(rule))?;
     }
     Ok(())
 }

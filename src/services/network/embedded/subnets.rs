@@ -72,14 +72,14 @@ impl EmbeddedNetwork {
             if !scope.may_change(&network.project_id) {
                 return Err(ServiceError::Forbidden(format!("Adding a subnet to network {network_id} is disallowed by policy")).into());
             }
-            quotas::take(conn, &limits, &subnet.project_id, "subnet", 1)?;
+            let granted = quotas::take(conn, &limits, &subnet.project_id)?;
             for other in table::list(conn, Of::These(&[network_id.to_string()]))? {
                 if Cidr::parse(&other.cidr).is_some_and(|other| other.overlaps(&block)) {
                     let text = format!("Requested subnet with cidr: {block} for network: {network_id} overlaps with another subnet.");
                     return Err(ServiceError::Invalid(text).into());
                 }
             }
-            table::insert(conn, &row(&subnet, None)?)?;
+            table::insert(conn, granted, &row(&subnet, None)?)?;
             Ok(subnet)
         })
         .await

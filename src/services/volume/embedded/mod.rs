@@ -129,8 +129,8 @@ impl EmbeddedVolume {
             Some(_) if path.exists() => Ok(false),
             Some(_) => Ok(rows::set_status(conn, &row.id, &["error"], "creating", now)?),
             None => {
-                quotas::check(conn, &row.project_id, 1, row.size_gb)?;
-                rows::insert(conn, &row)?;
+                let (volume, gigabytes) = quotas::take_volume(conn, &row.project_id, row.size_gb)?;
+                rows::insert(conn, volume, gigabytes, &row)?;
                 Ok(true)
             }
         })

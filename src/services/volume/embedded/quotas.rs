@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use super::{EmbeddedVolume, rows};
 use crate::db::Conn;
+use crate::db::services::volume::{Gigabytes, VolumeRow};
+use crate::domain::quota_grant::QuotaGrant;
 use crate::services::ServiceError;
 use crate::services::transaction::{TransactionError, Transactions};
 
@@ -49,18 +51,28 @@ impl EmbeddedVolume {
     }
 }
 
-/// Refuses an amount that would exceed a limit.
-pub(super) fn check(conn: &mut Conn, project: &str, volumes: i64, size_gb: i32) -> Result<(), TransactionError> {
-    for (resource, usage) in usage(conn, project)? {
-        let wanted = if resource == "volumes" { volumes } else { i64::from(size_gb) };
-        if usage.limit >= 0 && wanted > 0 && usage.in_use + wanted > usage.limit {
-            let (in_use, limit) = (usage.in_use, usage.limit);
-            let message =
-                format!("Requested {resource} exceed the allowed quota. Requested {wanted}, quota is {limit} and {in_use} is taken.");
-            return Err(ServiceError::OverLimit(message).into());
-        }
-    }
-    Ok(())
+/// Grants a volume of this size. Refused if it would exceed a limit.
+pub(super) fn take_volume(
+    conn: &mut Conn,
+    project: &str,
+    size_gb: i32,
+) -> Result<(QuotaGrant<VolumeRow>, QuotaGrant<Gigabytes>), TransactionError> {
+    let usage = usage(conn, project)?;
+    let gigabytes = grant(&usage, "gigabytes", i64::from(size_gb))?;
+    Ok((grant(&usage, "volumes", 1)?, gigabytes))
+}
+
+/// Grants a volume's growth. Refused if it would exceed the limit.
+pub(super) fn take_gigabytes(conn: &mut Conn, project: &str, more: i32) -> Result<QuotaGrant<Gigabytes>, TransactionError> {
+    grant(&usage(conn, project)?, "gigabytes", i64::from(more))
+}
+
+fn grant<T>(usage: &BTreeMap<&'static str, QuotaUsage>, resource: &'static str, wanted: i64) -> Result<QuotaGrant<T>, TransactionError> {
+    let QuotaUsage { limit, in_use } = usage[resource];
+    QuotaGrant::within(limit, in_use, wanted).ok_or_else(|| {
+        let message = format!("Requested {resource} exceed the allowed quota. Requested {wanted}, quota is {limit} and {in_use} is taken.");
+        ServiceError::OverLimit(message).into()
+    })
 }
 
 fn usage(conn: &mut Conn, project: &str) -> Result<BTreeMap<&'static str, QuotaUsage>, TransactionError> {

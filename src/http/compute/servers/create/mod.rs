@@ -27,7 +27,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::flavor::Flavor;
 use crate::domain::guest_secrets::GuestSecrets;
 use crate::domain::policy::Target;
-use crate::domain::quota::CountedRoom;
+use crate::domain::quota_grant::CheckedRoom;
 use crate::domain::request_spec::{RequestSpec, image_demands};
 use crate::domain::secret::{Sealed, Secret};
 use crate::http::auth::Caller;
@@ -55,12 +55,13 @@ pub async fn create(
     authorize(&api, &caller, &wanted)?;
     quota::check_contents(&catalog, &caller.project_id, &wanted).await?;
     let mut plan = plan(&api, &caller, version, wanted).await?;
-    (plan.wanted.max_count, plan.room) = quota::servers_with_room(&catalog, &caller, &plan.wanted, &plan.flavor).await?;
+    let room;
+    (plan.wanted.max_count, room) = quota::servers_with_room(&catalog, &caller, &plan.wanted, &plan.flavor).await?;
     if let Some(group) = plan.group {
         quota::check_group(&catalog, &caller, group, plan.wanted.max_count).await?;
     }
     plan.sealed = Some(sealed(&api, &body, &plan).await);
-    let made = begin_all(&api, &caller, &plan).await?;
+    let made = begin_all(&api, &caller, &plan, &room).await?;
     if plan.wanted.return_reservation_id {
         return Ok(HttpResponse::Accepted().json(json!({"reservation_id": plan.reservation_id})));
     }
@@ -82,8 +83,6 @@ struct Plan {
     /// The sealed secrets, equal for all servers.
     sealed: Option<Sealed>,
     reservation_id: String,
-    /// The project's room, which each server's commit checks again.
-    room: Option<CountedRoom>,
 }
 
 impl Plan {
@@ -141,7 +140,7 @@ async fn plan(api: &ComputeApi, caller: &RequestContext, version: ApiVersion, wa
     }
     let admin_pass = wanted.admin_pass.clone().unwrap_or_else(|| Secret::new(password(api.env.uuid())));
     let reservation_id = format!("r-{}", &api.env.uuid().simple().to_string()[..8]);
-    Ok(Plan { wanted, flavor, image, disks, interfaces, key, group, host, admin_pass, sealed: None, reservation_id, room: None })
+    Ok(Plan { wanted, flavor, image, disks, interfaces, key, group, host, admin_pass, sealed: None, reservation_id })
 }
 
 /// Returns the named groups; none for the default group. The project's first port makes the default group, because this request may still
@@ -214,10 +213,10 @@ async fn check_zone(api: &ComputeApi, wanted: &NewServerRequest) -> Result<(), A
 
 /// Begins one operation per server. If a later one is refused, keeps the begun ones if there are at least `min_count`, and otherwise
 /// deletes them.
-async fn begin_all(api: &ComputeApi, caller: &RequestContext, plan: &Plan) -> Result<Vec<Instance>, ApiError> {
+async fn begin_all(api: &ComputeApi, caller: &RequestContext, plan: &Plan, room: &CheckedRoom) -> Result<Vec<Instance>, ApiError> {
     let mut made = Vec::new();
     for at in 0..plan.wanted.max_count {
-        let request = create_request(api, caller, plan, at);
+        let request = create_request(api, caller, plan, room.clone(), at);
         let instance = request.instance.instance.clone();
         match api.operations.begin(context(api, caller, plan, request)).await {
             Ok(_) => made.push(instance),
@@ -248,7 +247,7 @@ async fn sealed(api: &ComputeApi, body: &Document, plan: &Plan) -> Sealed {
     body.judge(move |_| secrets.sealed(|bytes| env.seal(bytes))).await
 }
 
-fn create_request(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i64) -> CreateRequest {
+fn create_request(api: &ComputeApi, caller: &RequestContext, plan: &Plan, room: CheckedRoom, at: i64) -> CreateRequest {
     let server = api.env.uuid();
     let instance = instance(caller, plan, server, at, api.env.now());
     let config_drive = ConfigDrive {
@@ -273,7 +272,7 @@ fn create_request(api: &ComputeApi, caller: &RequestContext, plan: &Plan, at: i6
         config_drive,
         sealed: plan.sealed.clone(),
         instance: Box::new(bundle),
-        room: plan.room.clone(),
+        room,
     }
 }
 
