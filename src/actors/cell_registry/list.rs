@@ -13,7 +13,7 @@ use chrono::TimeDelta;
 use futures::future::join_all;
 use uuid::Uuid;
 
-use super::{CHASES, CellRegistry, LookupError, ServerRecord, SilentCell, SilentServer, matching, show_leaving};
+use super::{CHASES, CellRegistry, LookupError, ServerRecord, SilentCell, SilentServer, show_leaving};
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::cell::bundle::InstanceBundle;
@@ -188,7 +188,7 @@ impl Merge<'_> {
 
     /// Returns the build requests that may be shown, in order.
     async fn waiting(&mut self, builds: Vec<InstanceBundle>) -> Result<(VecDeque<Entry>, BTreeMap<Uuid, InstanceBundle>), DbError> {
-        let admitted: Vec<InstanceBundle> = builds.into_iter().filter(|bundle| matching::admits(&self.query.filter, bundle)).collect();
+        let admitted: Vec<InstanceBundle> = builds.into_iter().filter(|bundle| self.query.filter.admits(bundle)).collect();
         let entries = admitted.iter().map(|bundle| self.entry(None, bundle.instance.clone())).collect();
         let mut entries = self.mapped(entries).await?;
         let (sort, start) = (&self.query.sort, &self.start);

@@ -6,7 +6,6 @@
 mod edit;
 mod last_known;
 mod list;
-mod matching;
 mod silent;
 #[cfg(test)]
 mod tests;

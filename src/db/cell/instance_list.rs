@@ -127,7 +127,7 @@ fn admitted(conn: &mut Conn, filter: &InstanceFilter, rows: Vec<Instance>) -> Re
     }
     let uuids: Vec<Uuid> = rows.iter().map(|instance| instance.uuid).collect();
     let networks = if filter.looks_at_addresses() { load_networks(conn, &uuids)? } else { BTreeMap::new() };
-    Ok(rows.into_iter().filter(|instance| filter.admits(instance, networks.get(&instance.uuid))).collect())
+    Ok(rows.into_iter().filter(|instance| filter.patterns_match(instance, networks.get(&instance.uuid))).collect())
 }
 
 fn load_networks(conn: &mut Conn, uuids: &[Uuid]) -> Result<BTreeMap<Uuid, NetworkInfo>, DbError> {

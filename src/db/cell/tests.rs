@@ -27,19 +27,19 @@ use crate::domain::migration::{MigrationStatus, MigrationType};
 use crate::domain::network_info::{NetworkInfo, Vif, VifAddress};
 use crate::domain::server::{PowerState, TaskState, VmState};
 
-fn cells() -> Vec<CellDb> {
+pub(super) fn cells() -> Vec<CellDb> {
     fixture::databases(Schema::Cell).into_iter().map(CellDb::new).collect()
 }
 
-fn id(n: u128) -> Uuid {
+pub(super) fn id(n: u128) -> Uuid {
     Uuid::from_u128(n)
 }
 
-fn at(seconds: i64) -> DateTime<Utc> {
+pub(super) fn at(seconds: i64) -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::seconds(1_000_000 + seconds) + TimeDelta::microseconds(123_456)
 }
 
-fn fence(server: Uuid, attempt: i64) -> Fence {
+pub(super) fn fence(server: Uuid, attempt: i64) -> Fence {
     Fence { server, epoch: 1, attempt }
 }
 
@@ -56,7 +56,7 @@ fn small() -> Flavor {
     }
 }
 
-fn server(n: u128) -> Instance {
+pub(super) fn server(n: u128) -> Instance {
     Instance::new(id(n), "p1", "u1", &format!("server-{n}"), small(), at(n as i64))
 }
 
@@ -87,7 +87,7 @@ fn migration(server: Uuid, n: u128) -> Migration {
 }
 
 /// Makes a server with a value in each field and a row of each kind.
-fn full(n: u128) -> InstanceBundle {
+pub(super) fn full(n: u128) -> InstanceBundle {
     let mut instance = server(n);
     instance.updated_at = Some(at(60));
     instance.display_description = Some("a server".into());

@@ -14,8 +14,9 @@ impl ListRequest<'_> {
     /// True if the list may have partial entries: no parameter needs the server's own cell. Ignores filters that this caller may not use.
     pub(super) fn takes_partial(&self) -> bool {
         let pages_or_sorts = self.query.names().any(|name| PAGING.contains(&name));
-        let mut filters = self.query.names().filter(|name| self.may_filter(name) || self.may_use_all_filters());
-        self.version.at_least(69) && !pages_or_sorts && filters.all(|name| name == "all_tenants")
+        let filters = self.filters();
+        let filters_all = self.query.names().filter(|name| filters.affects(name)).all(|name| name == "all_tenants");
+        self.version.at_least(69) && !pages_or_sorts && filters_all
     }
 
     /// Returns partial entries of servers in silent cells, as far as the page has room.

@@ -1,0 +1,48 @@
+//! The regular expressions of a filter, one row each. Each cell reads its rows and checks them here, as lists check build requests.
+
+use regex::Regex;
+
+use super::InstanceFilter;
+use crate::db::cell::instances::Instance;
+use crate::domain::network_info::NetworkInfo;
+
+/// A regular expression of the filter, and the text that it searches.
+pub(super) struct Pattern {
+    /// The filter's expression; None admits each server.
+    pub(super) wanted: fn(&InstanceFilter) -> Option<&Regex>,
+    searched: Searched,
+}
+
+/// The text that a pattern searches.
+enum Searched {
+    /// A field of the row. A null field counts as empty text.
+    Field(fn(&Instance) -> Option<&str>),
+    /// Each address of this IP version.
+    Addresses(u8),
+}
+
+pub(super) const PATTERNS: &[Pattern] = &[
+    Pattern { wanted: |filter| filter.name.as_ref(), searched: Searched::Field(|instance| Some(&instance.display_name)) },
+    Pattern { wanted: |filter| filter.description.as_ref(), searched: Searched::Field(|instance| instance.display_description.as_deref()) },
+    Pattern { wanted: |filter| filter.hostname.as_ref(), searched: Searched::Field(|instance| instance.hostname.as_deref()) },
+    Pattern { wanted: |filter| filter.ip.as_ref(), searched: Searched::Addresses(4) },
+    Pattern { wanted: |filter| filter.ip6.as_ref(), searched: Searched::Addresses(6) },
+];
+
+impl Pattern {
+    /// True if the pattern searches addresses, which are in the info cache and not in the row.
+    pub(super) fn searches_addresses(&self) -> bool {
+        matches!(self.searched, Searched::Addresses(_))
+    }
+
+    /// True if the expression matches the text that this pattern searches.
+    pub(super) fn finds(&self, wanted: &Regex, instance: &Instance, network: Option<&NetworkInfo>) -> bool {
+        match self.searched {
+            Searched::Field(text) => wanted.is_match(text(instance).unwrap_or_default()),
+            Searched::Addresses(version) => {
+                let mut addresses = network.iter().flat_map(|info| info.addresses()).filter(|address| address.version() == version);
+                addresses.any(|address| wanted.is_match(&address.address))
+            }
+        }
+    }
+}
