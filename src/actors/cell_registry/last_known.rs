@@ -2,9 +2,9 @@
 //! memory, and never shown as the present state.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, Utc};
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::ServerRecord;
@@ -44,7 +44,7 @@ impl LastKnownServers {
         if self.most == 0 {
             return;
         }
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         for record in records.into_iter().filter(|record| record.cell.is_some()) {
             kept.forget(record.instance.uuid);
             kept.readings += 1;
@@ -61,19 +61,15 @@ impl LastKnownServers {
 
     /// Forgets a server that is gone.
     pub fn forget(&self, uuid: Uuid) {
-        self.kept().forget(uuid);
+        self.kept.lock().forget(uuid);
     }
 
     /// Returns the remembered record of a server that its mapping still places in this cell.
     pub fn of(&self, cell: &str, mapping: &InstanceMapping) -> Option<LastKnown> {
-        let kept = self.kept();
+        let kept = self.kept.lock();
         let (_, known) = kept.servers.get(&mapping.instance_uuid)?;
         let is_its = known.record.cell.as_deref() == Some(cell) && known.record.instance.project_id == mapping.project_id;
         is_its.then(|| known.clone())
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
