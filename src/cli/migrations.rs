@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::reach::Reach;
@@ -21,7 +22,7 @@ pub(super) fn list(reach: Reach, server: Option<String>, status: Option<String>)
             Some(server) => Some(format!("server={}", names::server(&client, &server).await?)),
             None => None,
         };
-        let status = status.map(|status| format!("status={status}"));
+        let status = status.map(|status| format!("status={}", utf8_percent_encode(&status, NON_ALPHANUMERIC)));
         let query: Vec<String> = server.into_iter().chain(status).collect();
         let body = client.get(OPERATORS, &format!("/migrations?{}", query.join("&"))).await?;
         terminal::out(format_args!("{}", table(&body)));
