@@ -8,9 +8,10 @@ pub mod guard;
 pub mod sealer;
 pub mod turns;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use chrono::{DateTime, SubsecRound, Utc};
+use parking_lot::RwLock;
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
@@ -81,17 +82,17 @@ impl Env {
 
     /// Sets the keys for all parts with this environment. The keys of [`Env::new`] end with the process.
     pub fn set_sealer(&self, sealer: Arc<dyn Sealer>) {
-        *self.sealer.write().unwrap_or_else(PoisonError::into_inner) = sealer;
+        *self.sealer.write() = sealer;
     }
 
     /// Seals a secret, so that it may be stored or sent.
     pub fn seal(&self, secret: &[u8]) -> String {
-        self.sealer.read().unwrap_or_else(PoisonError::into_inner).seal(secret)
+        self.sealer.read().seal(secret)
     }
 
     /// Opens a sealed secret; none if another key sealed it.
     pub fn unseal(&self, sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
-        self.sealer.read().unwrap_or_else(PoisonError::into_inner).unseal(sealed)
+        self.sealer.read().unseal(sealed)
     }
 
     /// Returns the environment with these borders.

@@ -2,9 +2,10 @@
 //! service with useless requests.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use futures::StreamExt;
+use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -50,7 +51,7 @@ impl Events {
     pub async fn until(&self, server: Uuid, event: &str) {
         let (sender, receiver) = oneshot::channel();
         {
-            let mut board = self.board.lock().expect("no panic");
+            let mut board = self.board.lock();
             let key = (server, event.to_owned());
             if board.happened.contains(&key) {
                 return;
@@ -70,7 +71,7 @@ impl Drop for Events {
 fn tell(board: &Mutex<Board>, event: &Value) {
     let server = event["payload"]["uuid"].as_str().and_then(|id| id.parse::<Uuid>().ok());
     let (Some(server), Some(kind)) = (server, event["event_type"].as_str()) else { return };
-    let mut board = board.lock().expect("no panic");
+    let mut board = board.lock();
     let key = (server, kind.to_owned());
     if let Some(waiting) = board.waiting.remove(&key) {
         // A waiter that has given up has panicked itself.

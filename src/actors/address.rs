@@ -1,8 +1,9 @@
 //! An actor's address that outlives the actor: the supervisor replaces it by the successor's.
 
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use actix::{Actor, Addr};
+use parking_lot::RwLock;
 
 /// A shared address of an actor.
 pub struct Address<A: Actor> {
@@ -23,12 +24,11 @@ impl<A: Actor> Address<A> {
 
     /// Leads all clones to the successor.
     pub fn replace(&self, successor: Addr<A>) {
-        // A panic cannot leave half an address, so the value in a poisoned lock is good.
-        *self.current.write().unwrap_or_else(|poisoned| poisoned.into_inner()) = successor;
+        *self.current.write() = successor;
     }
 
     /// Returns the present address.
     pub fn get(&self) -> Addr<A> {
-        self.current.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+        self.current.read().clone()
     }
 }

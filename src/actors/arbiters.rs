@@ -2,10 +2,11 @@
 //! migrations, the scheduler and the notifier a home on one of them. A simulation has none: everything runs on its own thread and replays.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use actix::prelude::*;
+use parking_lot::Mutex;
 
 /// The maximum number of threads that a configuration may ask for.
 pub const ARBITERS_MAX: usize = 64;
@@ -25,7 +26,7 @@ struct Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        for arbiter in self.running.get_mut().unwrap_or_else(PoisonError::into_inner) {
+        for arbiter in self.running.get_mut() {
             arbiter.stop();
         }
     }
@@ -63,7 +64,7 @@ impl Home {
 
     fn arbiter(&self) -> Option<ArbiterHandle> {
         let threads = &self.arbiters.0;
-        let mut running = threads.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut running = threads.running.lock();
         let index = self.index.checked_rem(running.len())?;
         let is_alive = running[index].spawn(std::future::ready(()));
         if !is_alive {

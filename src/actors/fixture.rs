@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use actix::{Actor, Addr};
@@ -44,11 +45,11 @@ pub(super) struct ToldOracle {
 #[async_trait]
 impl OwnershipOracle for ToldOracle {
     async fn may_run(&self, _: &str, host: &str, server: Uuid) -> Option<(i64, i64)> {
-        self.owned.lock().unwrap().get(&(host.to_owned(), server)).copied()
+        self.owned.lock().get(&(host.to_owned(), server)).copied()
     }
 
     async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid> {
-        let forgotten = self.forgotten.lock().unwrap();
+        let forgotten = self.forgotten.lock();
         servers.into_iter().filter(|server| forgotten.contains(server)).collect()
     }
 }
@@ -62,7 +63,7 @@ pub(super) struct Told {
 #[async_trait]
 impl Notifications for Told {
     async fn emit(&self, notification: Notification) -> Result<u64, NotifyError> {
-        let mut told = self.notifications.lock().unwrap();
+        let mut told = self.notifications.lock();
         told.push(notification);
         Ok(told.len() as u64)
     }

@@ -2,10 +2,11 @@
 //! through the messages of a real host.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
@@ -76,7 +77,7 @@ impl Hosts for PlayedHost {
     }
 
     async fn query(&self, _: &str, host: &str, _: HostQuery, _: Duration) -> Result<HostAnswer, HostUnreachable> {
-        let guests = self.guests.lock().unwrap().clone();
+        let guests = self.guests.lock().clone();
         Ok(HostAnswer::Report(HostReport { host: host.into(), capacity: Resources::default(), claims: Vec::new(), guests }))
     }
 

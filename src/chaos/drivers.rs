@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use crate::actors::cell::HypervisorFactory;
@@ -31,21 +32,21 @@ impl FaultyDrivers {
 
     /// Lets the next `times` calls of this operation fail.
     pub fn fail_next(&self, host: &str, operation: Operation, times: u32) {
-        self.armed().insert((host.to_owned(), operation), times);
+        self.0.lock().insert((host.to_owned(), operation), times);
     }
 
     /// Returns how many of the next calls of this operation will fail.
     pub fn failing(&self, host: &str, operation: Operation) -> u32 {
-        self.armed().get(&(host.to_owned(), operation)).copied().unwrap_or_default()
+        self.0.lock().get(&(host.to_owned(), operation)).copied().unwrap_or_default()
     }
 
     /// Disarms all faults of a host.
     pub fn heal(&self, host: &str) {
-        self.armed().retain(|(name, _), _| name != host);
+        self.0.lock().retain(|(name, _), _| name != host);
     }
 
     fn pass(&self, host: &str, operation: Operation) -> Result<(), VirtError> {
-        match self.armed().get_mut(&(host.to_owned(), operation)) {
+        match self.0.lock().get_mut(&(host.to_owned(), operation)) {
             Some(left) if *left > 0 => {
                 *left -= 1;
                 let source = std::io::Error::other("an experiment makes it fail");
@@ -53,10 +54,6 @@ impl FaultyDrivers {
             }
             _ => Ok(()),
         }
-    }
-
-    fn armed(&self) -> MutexGuard<'_, Armed> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,9 +1,10 @@
 //! StepFault points: the single hook through which an experiment or a test makes a saga's step fail. With no plan armed it costs one branch.
 
 use std::fmt;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use parking_lot::RwLock;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -93,7 +94,7 @@ pub struct FaultPoints {
 impl FaultPoints {
     /// Arms a plan, or disarms.
     pub fn arm(&self, plan: Option<Arc<dyn FaultPlan>>) {
-        *self.plan.write().unwrap_or_else(std::sync::PoisonError::into_inner) = plan;
+        *self.plan.write() = plan;
     }
 
     /// Returns the fault at this point.
@@ -121,7 +122,7 @@ impl FaultPoints {
     }
 
     fn armed(&self) -> Option<Arc<dyn FaultPlan>> {
-        self.plan.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+        self.plan.read().clone()
     }
 }
 

@@ -5,6 +5,8 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use comfy_table::{Table, presets};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 
 use super::reach::Reach;
@@ -21,7 +23,7 @@ pub(super) fn list(reach: Reach, server: Option<String>, status: Option<String>)
             Some(server) => Some(format!("server={}", names::server(&client, &server).await?)),
             None => None,
         };
-        let status = status.map(|status| format!("status={status}"));
+        let status = status.map(|status| format!("status={}", utf8_percent_encode(&status, NON_ALPHANUMERIC)));
         let query: Vec<String> = server.into_iter().chain(status).collect();
         let body = client.get(OPERATORS, &format!("/migrations?{}", query.join("&"))).await?;
         terminal::out(format_args!("{}", table(&body)));
@@ -53,13 +55,15 @@ pub(super) fn show(reach: Reach, id: &str, watch: bool) -> Result<ExitCode, Fail
 }
 
 fn table(body: &Value) -> String {
-    let mut text = format!("{:36}  {:36}  {:20}  {:14}  {}\n", "MIGRATION", "SERVER", "SAGA", "STATE", "STEP");
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["MIGRATION", "SERVER", "SAGA", "STATE", "STEP"]);
     for migration in body["migrations"].as_array().into_iter().flatten() {
-        let word = |key: &str| migration[key].as_str().unwrap_or_default();
-        // Writing to a String cannot fail.
-        let _ = writeln!(text, "{:36}  {:36}  {:20}  {:14}  {}", word("uuid"), word("server"), word("saga"), word("state"), word("step"));
+        table.add_row(["uuid", "server", "saga", "state", "step"].map(|key| text(migration, key)));
     }
-    text
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    format!("{}\n", table.trim_fmt())
 }
 
 /// Returns one line per ended attempt and, with `whole`, the open attempts, the debts and the state. Without `whole`, later calls only add
@@ -106,4 +110,23 @@ fn text<'a>(object: &'a Value, key: &str) -> &'a str {
 
 fn time(value: &Value) -> Option<chrono::DateTime<chrono::FixedOffset>> {
     chrono::DateTime::parse_from_rfc3339(value.as_str()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_column_is_as_wide_as_its_longest_text() {
+        let migration = |saga: &str, step: &str| json!({"uuid": "1", "server": "2", "saga": saga, "state": "done", "step": step});
+        let body = json!({"migrations": [migration("resize", "publish"), migration("a longer kind of operation", "")]});
+        let lines = [
+            "MIGRATION  SERVER  SAGA                        STATE  STEP\n",
+            "1          2       resize                      done   publish\n",
+            "1          2       a longer kind of operation  done\n",
+        ];
+        assert_eq!(table(&body), lines.concat());
+    }
 }

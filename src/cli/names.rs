@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -61,11 +62,9 @@ fn the_only(text: &str, what: &str, found: BTreeMap<Uuid, String>) -> Result<Uui
 
 /// Returns the servers with exactly this name, in all projects.
 async fn named(client: &Client, name: &str) -> Result<BTreeMap<Uuid, String>, Failure> {
-    let pattern: String = reqwest::Url::parse_with_params("http://x/", [("name", format!("^{}$", regex::escape(name)))])?
-        .query()
-        .map(str::to_owned)
-        .unwrap_or_default();
-    let body = client.get("compute", &format!("/servers?all_tenants=1&{pattern}")).await?;
+    let pattern = format!("^{}$", regex::escape(name));
+    let pattern = utf8_percent_encode(&pattern, NON_ALPHANUMERIC);
+    let body = client.get("compute", &format!("/servers?all_tenants=1&name={pattern}")).await?;
     let servers = body["servers"].as_array().into_iter().flatten().filter(|server| server["name"] == name);
     Ok(servers.filter_map(|server| Some((id_of(&server["id"])?, format!("server {}, {name}", server["id"].as_str()?)))).collect())
 }

@@ -6,10 +6,10 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, Utc};
 use clap::Args;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::data_dir::DataDir;
@@ -63,7 +63,7 @@ impl Copies {
 
     /// Appends a server, and returns when it is on the disk.
     fn append(&self, server: &Value) -> io::Result<()> {
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = self.0.lock();
         file.write_all(format!("{server}\n").as_bytes())?;
         file.sync_data()
     }

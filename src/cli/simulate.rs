@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use clap::Args;
+use parking_lot::Mutex;
 
 use super::Failure;
 use super::terminal::{self, say};
@@ -86,17 +86,17 @@ pub(super) fn run(asked: &Simulate) -> Result<ExitCode, Failure> {
                         break;
                     }
                     if let Err(failure) = one(asked, &scenario, seed, &total) {
-                        *lock(&broken) = Some(format!("seed {seed}: {failure}"));
+                        *broken.lock() = Some(format!("seed {seed}: {failure}"));
                         next.store(seeds.end, Ordering::SeqCst);
                     }
                 }
             });
         }
     });
-    if let Some(failure) = lock(&broken).take() {
+    if let Some(failure) = broken.lock().take() {
         return Err(failure.into());
     }
-    let total = total.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let total = total.into_inner();
     Ok(conclude(&total, began))
 }
 
@@ -107,10 +107,6 @@ pub(super) fn read(file: &Path) -> Result<Scenario, Failure> {
         let told: Vec<String> = complaints.iter().map(|complaint| format!("\n  {}: {complaint}", file.display())).collect();
         format!("the scenario {} is refused:{}", file.display(), told.concat())
     })?)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 
 /// Hides the messages of simulated deaths, which the trace contains. Other panics are still printed.
@@ -135,7 +131,7 @@ fn one(asked: &Simulate, scenario: &Scenario, seed: u64, total: &Mutex<Total>) -
         false => None,
     };
     let replays = again.as_ref().is_none_or(|again| again.hash == outcome.hash);
-    let mut total = lock(total);
+    let mut total = total.lock();
     total.seeds += 1;
     total.lines += outcome.lines;
     total.sagas += outcome.findings.migrations.len();

@@ -13,12 +13,16 @@ use diesel::migration::{Migration, MigrationSource};
 use diesel::r2d2::{ConnectionManager, CustomizeConnection};
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection};
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
+use percent_encoding::{AsciiSet, utf8_percent_encode};
 
 use super::deployment::{self, Owner};
 use super::error::DbError;
 use crate::domain::inside;
 pub use statements::Conn;
 use statements::Either;
+
+/// The ASCII characters with a meaning of their own in the path of a SQLite URI.
+const SPECIAL_IN_PATH: AsciiSet = AsciiSet::EMPTY.add(b'%').add(b'?').add(b'#');
 
 /// A pool of connections to either kind of database.
 pub type Pool = diesel::r2d2::Pool<ConnectionManager<Conn>>;
@@ -122,8 +126,7 @@ pub fn open_to_look(url: &str) -> Result<Conn, DbError> {
 /// Returns the URI of a SQLite file with settings.
 fn file_with(path: &str, settings: &str) -> String {
     let absolute = std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned());
-    let escaped = absolute.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
-    format!("file:{escaped}?{settings}")
+    format!("file:{}?{settings}", utf8_percent_encode(&absolute, &SPECIAL_IN_PATH))
 }
 
 /// Returns the URL for further connections. They fail if someone has removed the file, instead of creating a new one.

@@ -20,8 +20,8 @@ pub mod retention;
 pub mod services;
 mod writer;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
 use diesel::Connection;
 use tokio::sync::Semaphore;
@@ -189,7 +189,7 @@ impl Db {
         let reply = self.pass_gate().await?;
         self.inner.counters.reads.fetch_add(1, Ordering::Relaxed);
         let result = match self.access()? {
-            Access::Inline { conn } => work(&mut lock(conn)),
+            Access::Inline { conn } => work(&mut conn.lock()),
             Access::Pooled { pool, permits, .. } => self.on_pool(pool, permits, work).await,
         };
         self.answer(reply, result)
@@ -199,7 +199,7 @@ impl Db {
         let reply = self.pass_gate().await?;
         self.inner.writes.fetch_add(1, Ordering::Relaxed);
         let result = match self.access()? {
-            Access::Inline { conn } => lock(conn).transaction(work),
+            Access::Inline { conn } => conn.lock().transaction(work),
             Access::Pooled { writer: Some(writer), .. } => writer.run(work).await,
             Access::Pooled { writer: None, pool, permits } => self.on_pool(pool, permits, Box::new(|conn| conn.transaction(work))).await,
         };
@@ -259,8 +259,4 @@ where
     F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
 {
     Box::new(|conn| work(conn).map(erased::wrap))
-}
-
-fn lock(conn: &Mutex<Conn>) -> std::sync::MutexGuard<'_, Conn> {
-    conn.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }

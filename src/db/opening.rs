@@ -1,9 +1,10 @@
 //! Opens a database, now or later if it did not answer when the service started.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::connection::{self, Conn, Schema};
@@ -59,7 +60,7 @@ impl Opening {
         if self.closed.load(Ordering::Acquire) {
             return Err("it is closed".to_owned());
         }
-        self.access.get().ok_or_else(|| self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone())
+        self.access.get().ok_or_else(|| self.failed.lock().clone())
     }
 
     /// Opens the database and brings its schema up to date, unless it is open. Blocks. Messages and the writer's thread use `name`.
@@ -78,7 +79,7 @@ impl Opening {
                     DbError::Unavailable { reason, .. } => reason.clone(),
                     other => other.to_string(),
                 };
-                *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+                *self.failed.lock() = reason;
                 Err(error)
             }
         }

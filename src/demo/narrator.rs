@@ -1,6 +1,9 @@
 //! Lines on the terminal, with colour if standard output is a terminal.
 
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
+
+use textwrap::{Options, WordSplitter};
 
 /// The width of prose in columns.
 const WIDTH: usize = 92;
@@ -67,20 +70,9 @@ impl Narrator {
 
 /// Wraps words to lines of at most `width` columns. A longer word has its own line.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
-        let full = lines.last().is_some_and(|line| !line.is_empty() && line.chars().count() + 1 + word.chars().count() > width);
-        if full {
-            lines.push(String::new());
-        }
-        if let Some(line) = lines.last_mut() {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let whole_words = Options::new(width).break_words(false).word_splitter(WordSplitter::NoHyphenation);
+    textwrap::wrap(&words.join(" "), whole_words).into_iter().map(Cow::into_owned).collect()
 }
 
 #[cfg(test)]

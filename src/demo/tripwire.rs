@@ -1,7 +1,6 @@
 //! Notifies the demo when a saga reaches a certain step, without any other effect.
 
-use std::sync::Mutex;
-
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
@@ -25,7 +24,7 @@ impl Tripwire {
 impl FaultPlan for Tripwire {
     fn at(&self, point: &Point<'_>) -> StepFault {
         let here = point.server == self.server && point.step == self.step && point.side == "act" && point.moment == Moment::BeforeEffect;
-        if here && let Some(off) = self.off.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take() {
+        if here && let Some(off) = self.off.lock().take() {
             // The demo may have been interrupted.
             let _ = off.send(());
         }

@@ -1,8 +1,12 @@
 //! The base URL of links in answers. Clients follow these links, so the URL must be the one under which the caller reached the service.
 
 use actix_web::HttpRequest;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::clients;
+
+/// The characters that [`escape`] escapes.
+const ESCAPED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':').remove(b',');
 
 /// Returns scheme and host as [`clients`] determines them, without a trailing slash: `http://127.0.0.1:8774`.
 pub fn of(request: &HttpRequest) -> String {
@@ -11,6 +15,5 @@ pub fn of(request: &HttpRequest) -> String {
 
 /// Escapes a text for a path segment or a query value. An href or a `Location` with a control character would be no valid header.
 pub fn escape(text: &str) -> String {
-    let keep = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:,".contains(&byte);
-    text.bytes().map(|byte| if keep(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+    utf8_percent_encode(text, &ESCAPED).to_string()
 }

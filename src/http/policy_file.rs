@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::Arc;
 
 use actix_web::http::StatusCode;
+use parking_lot::RwLock;
 
 use super::error::{ApiError, ErrorForm};
 use crate::domain::context::RequestContext;
@@ -54,16 +55,16 @@ impl PolicyEnforcer {
     /// Returns the present rules. Each call checks the file's stamp, as oslo.policy does, so a change works for the next request. If the
     /// file is unusable, the present rules stay and the log gets one error per version of the file.
     pub fn current(&self) -> Arc<Policy> {
-        let Some(path) = &self.path else { return self.reading().policy.clone() };
+        let Some(path) = &self.path else { return self.in_force.read().policy.clone() };
         // A stat of a local file takes a microsecond, less than handing it to another thread.
         let now = stamp(path);
         {
-            let in_force = self.reading();
+            let in_force = self.in_force.read();
             if in_force.read == now {
                 return in_force.policy.clone();
             }
         }
-        let mut in_force = self.in_force.write().unwrap_or_else(PoisonError::into_inner);
+        let mut in_force = self.in_force.write();
         if in_force.read != now {
             in_force.read = now;
             match read(path) {
@@ -91,10 +92,6 @@ impl PolicyEnforcer {
                 Err(ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, message))
             }
         }
-    }
-
-    fn reading(&self) -> RwLockReadGuard<'_, InForce> {
-        self.in_force.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

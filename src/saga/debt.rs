@@ -1,10 +1,11 @@
 //! Debts: the undos and clean-ups that an ended saga owes because a participant did not answer. They are paid when it returns (INVARIANTS S5).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::join_all;
+use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -190,10 +191,6 @@ impl Payer {
             log::warn!("other debts wait for their own time: {error}");
         }
     }
-
-    fn busy(&self) -> MutexGuard<'_, BTreeSet<Uuid>> {
-        self.busy.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Marks a server as being tried, until it is dropped.
@@ -204,7 +201,7 @@ struct Busy<'a> {
 
 impl Busy<'_> {
     fn take(payer: &Payer, server: Uuid) -> Option<Busy<'_>> {
-        let is_free = payer.busy().insert(server);
+        let is_free = payer.busy.lock().insert(server);
         // Made only if the server was free: a drop of the mark takes it away.
         is_free.then(|| Busy { payer, server })
     }
@@ -212,7 +209,7 @@ impl Busy<'_> {
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        self.payer.busy().remove(&self.server);
+        self.payer.busy.lock().remove(&self.server);
     }
 }
 

@@ -3,8 +3,10 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 /// The treatment of connections and their data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +48,7 @@ impl ChaosProxy {
         let accepting = shared.clone();
         std::thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                if accepting.state().closed {
+                if accepting.state.lock().closed {
                     return;
                 }
                 accepting.connect(client);
@@ -61,7 +63,7 @@ impl ChaosProxy {
 
     /// Sets the mode from now on.
     pub fn set(&self, mode: Mode) {
-        self.shared.state().mode = mode;
+        self.shared.state.lock().mode = mode;
         if mode == Mode::Refuse {
             self.break_connections();
         }
@@ -70,7 +72,7 @@ impl ChaosProxy {
 
     /// Half-closes all clients' connections: clients get no more data, but their data are still forwarded.
     pub fn half_close(&self) {
-        for client in self.shared.state().connections.iter().step_by(2) {
+        for client in self.shared.state.lock().connections.iter().step_by(2) {
             // The connection may have ended by itself.
             let _ = client.shutdown(Shutdown::Write);
         }
@@ -78,7 +80,7 @@ impl ChaosProxy {
 
     /// Ends all present connections.
     pub fn break_connections(&self) {
-        for connection in self.shared.state().connections.drain(..) {
+        for connection in self.shared.state.lock().connections.drain(..) {
             // The connection may have ended by itself.
             let _ = connection.shutdown(Shutdown::Both);
         }
@@ -87,7 +89,7 @@ impl ChaosProxy {
 
 impl Drop for ChaosProxy {
     fn drop(&mut self) {
-        self.shared.state().closed = true;
+        self.shared.state.lock().closed = true;
         self.break_connections();
         self.shared.changed.notify_all();
         // Wakes the thread that accepts connections.
@@ -96,18 +98,14 @@ impl Drop for ChaosProxy {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn connect(self: &Arc<Self>, client: TcpStream) {
-        if self.state().mode == Mode::Refuse {
+        if self.state.lock().mode == Mode::Refuse {
             return;
         }
         // If the server is gone, its client learns it from the end of the connection.
         let Ok(server) = TcpStream::connect(self.upstream) else { return };
         let pairs = [(client.try_clone(), server.try_clone()), (server.try_clone(), client.try_clone())];
-        self.state().connections.extend([client, server]);
+        self.state.lock().connections.extend([client, server]);
         for (from, to) in pairs {
             let (from, to, shared) = (from.expect("a handle"), to.expect("a handle"), self.clone());
             std::thread::spawn(move || shared.pump(from, to));
@@ -129,12 +127,11 @@ impl Shared {
 
     /// Waits until data may be forwarded.
     fn wait(&self) {
-        let state = self.state();
-        let hangs = |state: &mut State| state.mode == Mode::Hang && !state.closed;
-        let state = self.changed.wait_while(state, hangs).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |state| state.mode == Mode::Hang && !state.closed);
         if let Mode::Delay(time) = state.mode {
             let delayed = |state: &mut State| !state.closed && state.mode != Mode::Pass;
-            drop(self.changed.wait_timeout_while(state, time, delayed));
+            self.changed.wait_while_for(&mut state, delayed, time);
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Confirm, revert, delete and rollback while a cell's or the API's database is down: an accepted request ends well when the database is
 //! back, and a request that was answered with 503 has either ended well or changed nothing (NOVA-DIFFERENCES L6, L12, L34).
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use cellshift::chaos::borders::{Outage, OutageGate, Outages};
 use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::config::Seconds;
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -180,7 +181,7 @@ fn down_for_good_from(stage: &Arc<Stage>, step: &'static str, cell: &'static str
         if point.step == step
             && point.side == "act"
             && point.moment == Moment::AfterJournal
-            && let Some(told) = told.lock().expect("no panic").take()
+            && let Some(told) = told.lock().take()
         {
             db.set_outage(Outage::Refuses);
             // The test may have ended.

@@ -2,13 +2,14 @@
 //! for sagas.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::dev::ToEnvelope;
 use actix::prelude::SendError;
 use actix::{Addr, Handler, Message};
 use async_trait::async_trait;
+use parking_lot::RwLock;
 use tokio::sync::{Notify, Semaphore, oneshot};
 use uuid::Uuid;
 
@@ -38,18 +39,18 @@ const STARTING: &str = "its cell is starting";
 impl HostDirectory {
     /// Returns all hosts of the cell in order, and whether each takes requests.
     pub fn hosts(&self) -> Vec<(String, bool)> {
-        let known = self.hosts.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.hosts.read();
         known.iter().map(|(name, entry)| (name.clone(), entry.is_open())).collect()
     }
 
     /// True if the host takes requests.
     pub fn is_alive(&self, host: &str) -> bool {
-        self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host).is_some_and(HostEntry::is_open)
+        self.hosts.read().get(host).is_some_and(HostEntry::is_open)
     }
 
     /// Returns the number of the host's requests without an answer, waiting or at work. None while it takes none.
     pub fn at_work(&self, host: &str) -> Option<usize> {
-        match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
+        match self.hosts.read().get(host) {
             Some(HostEntry::Open { bound, most, .. }) => Some(most.saturating_sub(bound.available_permits())),
             _ => None,
         }
@@ -57,7 +58,7 @@ impl HostDirectory {
 
     /// Returns the reason why a host takes no requests.
     pub fn reason(&self, host: &str) -> Option<String> {
-        match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
+        match self.hosts.read().get(host) {
             Some(HostEntry::Closed(reason)) => Some(reason.clone()),
             Some(HostEntry::Starting) => Some(STARTING.to_owned()),
             Some(HostEntry::Open { .. }) | None => None,
@@ -71,7 +72,7 @@ impl HostDirectory {
             // Subscribes before the look, so that no change is missed.
             changed.as_mut().enable();
             let starting = |entry: &HostEntry| matches!(entry, HostEntry::Starting);
-            if !self.hosts.read().unwrap_or_else(PoisonError::into_inner).values().any(starting) {
+            if !self.hosts.read().values().any(starting) {
                 return;
             }
             changed.await;
@@ -138,12 +139,12 @@ impl HostDirectory {
     }
 
     fn set(&self, host: &str, entry: HostEntry) {
-        self.hosts.write().unwrap_or_else(PoisonError::into_inner).insert(host.to_owned(), entry);
+        self.hosts.write().insert(host.to_owned(), entry);
         self.changed.notify_waiters();
     }
 
     fn open(&self, host: &str) -> Result<(Addr<ComputeHost>, Arc<Semaphore>), HostUnreachable> {
-        match self.hosts.read().unwrap_or_else(PoisonError::into_inner).get(host) {
+        match self.hosts.read().get(host) {
             Some(HostEntry::Open { address, bound, .. }) => Ok((address.clone(), bound.clone())),
             Some(HostEntry::Closed(reason)) => Err(HostUnreachable::NotDelivered(reason.clone())),
             Some(HostEntry::Starting) => Err(HostUnreachable::NotDelivered(STARTING.to_owned())),
@@ -189,17 +190,17 @@ pub struct CellHosts {
 impl CellHosts {
     /// Adds a cell's hosts under its name.
     pub fn add(&self, cell: &str, hosts: HostDirectory) {
-        self.cells.write().unwrap_or_else(PoisonError::into_inner).insert(cell.to_owned(), hosts);
+        self.cells.write().insert(cell.to_owned(), hosts);
     }
 
     /// Returns a cell's hosts.
     pub fn of(&self, cell: &str) -> Option<HostDirectory> {
-        self.cells.read().unwrap_or_else(PoisonError::into_inner).get(cell).cloned()
+        self.cells.read().get(cell).cloned()
     }
 
     /// Waits until no host of any cell is starting.
     pub async fn until_started(&self) {
-        let cells: Vec<HostDirectory> = self.cells.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        let cells: Vec<HostDirectory> = self.cells.read().values().cloned().collect();
         for hosts in cells {
             hosts.until_started().await;
         }

@@ -1,10 +1,11 @@
 //! A cell's health. Calls on its database tell it to callers and to the cell's actor. After some failures in a row the cell counts as down,
 //! and calls are refused at once; its actor probes it until it answers again.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, Utc};
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::request_clock;
@@ -74,17 +75,17 @@ impl CellHealth {
     /// Sets the cell down from the start; the change is still to be announced.
     pub(in crate::actors) fn begin_down(&self, reason: &str) {
         let report = HealthReport { standing: Standing::Down, since: self.env.now(), reason: Some(reason.to_owned()) };
-        *self.state() = State { announced: None, failures: FAILURES_MAX, failing_since: Some(report.since), report };
+        *self.state.lock() = State { announced: None, failures: FAILURES_MAX, failing_since: Some(report.since), report };
     }
 
     /// Returns the present state.
     pub fn report(&self) -> HealthReport {
-        self.state().report.clone()
+        self.state.lock().report.clone()
     }
 
     /// True unless the cell counts as down.
     pub fn is_up(&self) -> bool {
-        self.state().report.standing == Standing::Up
+        self.state.lock().report.standing == Standing::Up
     }
 
     /// Calls the cell's database and learns from the outcome. Refused at once while the cell is down. Within a request the request's clock
@@ -133,7 +134,7 @@ impl CellHealth {
     /// Probes a cell that is down, and a cell that has begun to fail.
     pub(in crate::actors) async fn probe(&self, deadline: Duration, call: impl Future<Output = Result<(), DbError>>) {
         {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             match state.report.standing {
                 Standing::Down => state.report.standing = Standing::Probing,
                 Standing::Up if state.failures > 0 => {}
@@ -143,7 +144,7 @@ impl CellHealth {
         let too_late = |_| Err(self.unavailable(&format!("no answer within {deadline:?}")));
         let outcome = tokio::time::timeout(deadline, call).await.unwrap_or_else(too_late);
         if let Err(DbError::Unavailable { reason, .. }) = &outcome {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             if state.report.standing == Standing::Probing {
                 state.report.standing = Standing::Down;
                 state.report.reason = Some(reason.clone());
@@ -155,7 +156,7 @@ impl CellHealth {
 
     /// A probe that was dropped half-way gave no result.
     pub(super) fn forget_probe(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.report.standing == Standing::Probing {
             state.report.standing = Standing::Down;
         }
@@ -163,13 +164,13 @@ impl CellHealth {
 
     /// Returns the change that has not been announced yet.
     pub(super) fn unannounced(&self) -> Option<HealthReport> {
-        let state = self.state();
+        let state = self.state.lock();
         (Some(state.report.since) != state.announced).then(|| state.report.clone())
     }
 
     /// Notes that this change has been announced.
     pub(super) fn announced(&self, since: DateTime<Utc>) {
-        self.state().announced = Some(since);
+        self.state.lock().announced = Some(since);
     }
 
     /// Waits until the cell goes down or comes back. For one waiter, which misses no change before its wait.
@@ -178,7 +179,7 @@ impl CellHealth {
     }
 
     fn answered(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         (state.failures, state.failing_since) = (0, None);
         if state.report.standing != Standing::Up {
             log::info!(cell = self.name.as_str(); "cell {} answers again", self.name);
@@ -188,7 +189,7 @@ impl CellHealth {
     }
 
     fn failed(&self, reason: &str) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.failures += 1;
         let since = *state.failing_since.get_or_insert_with(|| self.env.now());
         if state.report.standing == Standing::Up && state.failures >= FAILURES_MAX {
@@ -200,9 +201,5 @@ impl CellHealth {
 
     fn unavailable(&self, reason: &str) -> DbError {
         DbError::Unavailable { name: self.name.clone(), reason: reason.to_owned() }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -13,11 +13,12 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::WeakAddr;
 use actix::prelude::*;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::compute_host::{ComputeHost, HostOptions, HostParts, HostPlace, HostSite, OwnershipOracle, belonging};
@@ -159,7 +160,7 @@ impl CellHandle {
 
     /// Notes that a host has no power. False if the cell has no such host.
     fn cut(&self, host: &str) -> bool {
-        let mut kept = self.kept();
+        let mut kept = self.kept.lock();
         kept.sites.contains_key(host) && {
             kept.powered_off.insert(host.to_owned());
             true
@@ -173,7 +174,7 @@ impl CellHandle {
 
     /// Returns the driver of a host once the cell has started. For tests and experiments.
     pub fn hypervisor(&self, host: &str) -> Option<Arc<dyn Hypervisor>> {
-        self.kept().sites.get(host).map(|site| site.hypervisor.clone())
+        self.kept.lock().sites.get(host).map(|site| site.hypervisor.clone())
     }
 
     async fn tell<M>(&self, message: M) -> Result<(), HostUnreachable>
@@ -181,16 +182,12 @@ impl CellHandle {
         M: Message<Result = Result<(), String>> + Send + 'static,
         Cell: Handler<M>,
     {
-        let actor = self.kept().actor.as_ref().and_then(WeakAddr::upgrade);
+        let actor = self.kept.lock().actor.as_ref().and_then(WeakAddr::upgrade);
         let actor = actor.ok_or_else(|| HostUnreachable::NotDelivered(format!("cell {} has not started", self.name)))?;
         match actor.send(message).await {
             Ok(outcome) => outcome.map_err(HostUnreachable::NotDelivered),
             Err(error) => Err(HostUnreachable::Unknown(format!("cell {}: {error}", self.name))),
         }
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -242,11 +239,11 @@ impl Cell {
 
     /// Starts a host's actor. Opens its driver first if no incarnation of this cell has done so.
     fn start_host(&mut self, host: String, ctx: &mut Context<Self>) {
-        if self.parts.handle.kept().powered_off.contains(&host) {
+        if self.parts.handle.kept.lock().powered_off.contains(&host) {
             self.parts.handle.hosts.closed(&host, "it is powered off");
             return;
         }
-        let site = self.parts.handle.kept().sites.get(&host).cloned();
+        let site = self.parts.handle.kept.lock().sites.get(&host).cloned();
         let place = HostPlace { cell: self.parts.handle.name.clone(), host: host.clone(), cell_dir: self.parts.dir.clone() };
         let (factory, env) = (self.parts.hypervisors.clone(), self.parts.env.clone());
         let opening = async move {
@@ -272,7 +269,7 @@ impl Cell {
     fn begin_host(&mut self, site: Arc<HostSite>) {
         let host = site.place.host.clone();
         let (Some(spec), Some(children)) = (self.spec_of(&host).cloned(), self.hosts.as_mut()) else { return };
-        self.parts.handle.kept().sites.insert(host.clone(), site.clone());
+        self.parts.handle.kept.lock().sites.insert(host.clone(), site.clone());
         let host_parts = HostParts {
             env: self.parts.env.clone(),
             site,
@@ -350,7 +347,7 @@ impl Actor for Cell {
     fn started(&mut self, ctx: &mut Self::Context) {
         let hosts = Children::new(ctx.address().downgrade().recipient());
         self.hosts = Some(hosts.listed(&self.parts.roster, &format!("{}/", self.parts.handle.name)));
-        self.parts.handle.kept().actor = Some(ctx.address().downgrade());
+        self.parts.handle.kept.lock().actor = Some(ctx.address().downgrade());
         self.parts.handle.health.forget_probe();
         for spec in self.parts.hosts.clone() {
             self.parts.handle.hosts.starting(&spec.name);
@@ -391,11 +388,11 @@ impl Handler<PowerOffHost> for Cell {
     type Result = ResponseActFuture<Self, Result<(), String>>;
 
     fn handle(&mut self, PowerOffHost { host, resume_guests }: PowerOffHost, _: &mut Self::Context) -> Self::Result {
-        let site = self.parts.handle.kept().sites.get(&host).cloned();
+        let site = self.parts.handle.kept.lock().sites.get(&host).cloned();
         let Some(site) = site else {
             return Box::pin(actix::fut::ready(Err(format!("there is no host {host} in cell {}", self.parts.handle.name))));
         };
-        self.parts.handle.kept().powered_off.insert(host.clone());
+        self.parts.handle.kept.lock().powered_off.insert(host.clone());
         self.parts.handle.hosts.closed(&host, "it is powered off");
         if let Some(children) = &mut self.hosts {
             children.stop(&host);
@@ -417,7 +414,7 @@ impl Handler<PowerOnHost> for Cell {
         if self.spec_of(&host).is_none() {
             return Err(format!("there is no host {host} in cell {}", self.parts.handle.name));
         }
-        self.parts.handle.kept().powered_off.remove(&host);
+        self.parts.handle.kept.lock().powered_off.remove(&host);
         let runs = self.hosts.as_ref().is_some_and(|children| children.get(&host).is_some());
         if !runs {
             self.start_host(host, ctx);

@@ -32,18 +32,18 @@ impl CellHandle {
     /// Sets the cell down until a probe has set it up.
     pub fn silent_at_start(self, silent: Silent) -> CellHandle {
         self.health.begin_down(&silent.reason);
-        self.kept().setup = Some(silent.setup);
+        self.kept.lock().setup = Some(silent.setup);
         self
     }
 
     /// Asks the database whether it answers. Sets the cell up first if that is still to be done.
     pub(super) async fn probe(&self, deadline: Duration) {
-        let (was_up, setup) = (self.health.is_up(), self.kept().setup.clone());
+        let (was_up, setup) = (self.health.is_up(), self.kept.lock().setup.clone());
         let deadline = if setup.is_some() { SETUP_PATIENCE } else { deadline };
         let asked = async {
             if let Some(setup) = setup {
                 setup.set_up().await?;
-                self.kept().setup = None;
+                self.kept.lock().setup = None;
             }
             // Reads a table, because a connection alone says nothing about a file.
             self.db.services().await?;

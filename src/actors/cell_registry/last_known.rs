@@ -1,10 +1,11 @@
 //! Remembers servers as they were last read, for callers who prefer an old record to none while the cell does not answer. Bounded, in
 //! memory, and never shown as the present state.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::num::NonZeroUsize;
 
 use chrono::{DateTime, Utc};
+use lru::LruCache;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::ServerRecord;
@@ -18,69 +19,90 @@ pub struct LastKnown {
     pub at: DateTime<Utc>,
 }
 
-/// The servers that were read last, at most a given number.
-pub(super) struct LastKnownServers {
-    most: usize,
-    kept: Mutex<Kept>,
-}
-
-#[derive(Default)]
-struct Kept {
-    /// By server, with the number of the reading.
-    servers: BTreeMap<Uuid, (u64, LastKnown)>,
-    /// By the number of the reading.
-    order: BTreeMap<u64, Uuid>,
-    readings: u64,
-}
+/// The servers that were read last, at most a given number. None if the number is 0.
+pub(super) struct LastKnownServers(Option<Mutex<LruCache<Uuid, LastKnown>>>);
 
 impl LastKnownServers {
     /// Makes a memory of at most this many servers; 0 remembers none.
     pub fn new(most: usize) -> LastKnownServers {
-        LastKnownServers { most, kept: Mutex::default() }
+        LastKnownServers(NonZeroUsize::new(most).map(|most| Mutex::new(LruCache::sparse(most))))
     }
 
     /// Remembers servers that have just been read from their cells.
     pub fn read<'a>(&self, records: impl IntoIterator<Item = &'a ServerRecord>, now: DateTime<Utc>) {
-        if self.most == 0 {
-            return;
-        }
-        let mut kept = self.kept();
+        let Some(kept) = &self.0 else { return };
+        let mut kept = kept.lock();
         for record in records.into_iter().filter(|record| record.cell.is_some()) {
-            kept.forget(record.instance.uuid);
-            kept.readings += 1;
-            let (number, uuid) = (kept.readings, record.instance.uuid);
-            kept.servers.insert(uuid, (number, LastKnown { record: record.clone(), at: now }));
-            kept.order.insert(number, uuid);
-            if kept.servers.len() > self.most
-                && let Some((_, oldest)) = kept.order.pop_first()
-            {
-                kept.servers.remove(&oldest);
-            }
+            kept.put(record.instance.uuid, LastKnown { record: record.clone(), at: now });
         }
     }
 
     /// Forgets a server that is gone.
     pub fn forget(&self, uuid: Uuid) {
-        self.kept().forget(uuid);
+        if let Some(kept) = &self.0 {
+            kept.lock().pop(&uuid);
+        }
     }
 
     /// Returns the remembered record of a server that its mapping still places in this cell.
     pub fn of(&self, cell: &str, mapping: &InstanceMapping) -> Option<LastKnown> {
-        let kept = self.kept();
-        let (_, known) = kept.servers.get(&mapping.instance_uuid)?;
+        let kept = self.0.as_ref()?.lock();
+        // A look does not count as a reading: the oldest reading is dropped first.
+        let known = kept.peek(&mapping.instance_uuid)?;
         let is_its = known.record.cell.as_deref() == Some(cell) && known.record.instance.project_id == mapping.project_id;
         is_its.then(|| known.clone())
     }
-
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
-impl Kept {
-    fn forget(&mut self, uuid: Uuid) {
-        if let Some((number, _)) = self.servers.remove(&uuid) {
-            self.order.remove(&number);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::cell::bundle::InstanceBundle;
+    use crate::db::cell::instances::Instance;
+    use crate::domain::flavor::Flavor;
+
+    const NOW: DateTime<Utc> = DateTime::UNIX_EPOCH;
+
+    fn record(number: u128) -> ServerRecord {
+        let instance = Instance::new(Uuid::from_u128(number), "project", "user", "name", Flavor::default(), NOW);
+        ServerRecord { cell: Some("cell1".into()), ..ServerRecord::of_build(InstanceBundle::new(instance)) }
+    }
+
+    fn mapping(number: u128) -> InstanceMapping {
+        InstanceMapping {
+            instance_uuid: Uuid::from_u128(number),
+            cell_uuid: None,
+            project_id: "project".into(),
+            user_id: None,
+            queued_for_delete: Some(false),
+            delete_request: None,
+            created_at: NOW,
+            updated_at: None,
         }
+    }
+
+    fn known(servers: &LastKnownServers) -> Vec<u128> {
+        (1..=4).filter(|number| servers.of("cell1", &mapping(*number)).is_some()).collect()
+    }
+
+    #[test]
+    fn the_servers_that_were_read_last_are_known() {
+        let servers = LastKnownServers::new(2);
+        servers.read(&[record(1), record(2)], NOW);
+        servers.read(&[record(1)], NOW);
+        assert!(servers.of("cell1", &mapping(2)).is_some());
+        servers.read(&[record(3)], NOW);
+        assert_eq!(known(&servers), [1, 3], "a look at 2 was no reading");
+        servers.forget(Uuid::from_u128(3));
+        servers.read(&[ServerRecord { cell: None, ..record(4) }], NOW);
+        assert_eq!(known(&servers), [1]);
+        assert!(servers.of("cell2", &mapping(1)).is_none(), "it lies in another cell");
+    }
+
+    #[test]
+    fn a_memory_of_no_servers_knows_none() {
+        let servers = LastKnownServers::new(0);
+        servers.read(&[record(1)], NOW);
+        assert_eq!(known(&servers), Vec::<u128>::new());
     }
 }

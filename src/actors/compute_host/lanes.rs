@@ -3,9 +3,10 @@
 //! different servers share only the host's room.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -111,17 +112,13 @@ impl Lanes {
         Arc::new(Lanes { limit, inner: Mutex::new(Inner { lanes, next_ticket: 0 }) })
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn with<T>(&self, server: Uuid, work: impl FnOnce(&mut Lane) -> T) -> T {
-        work(self.inner().lanes.entry(server).or_default())
+        work(self.inner.lock().lanes.entry(server).or_default())
     }
 
     /// Admits a request, or answers it.
     pub fn admit(self: &Arc<Self>, fence: Fence, digest: String) -> Entry {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let Inner { lanes, next_ticket } = &mut *inner;
         let lane = lanes.entry(fence.server).or_default();
         if stands(Guard::HostFence) && fence.is_below(lane.memory.fence) {
@@ -157,7 +154,7 @@ impl Lanes {
 
     /// Claims room under `holder`, in place of its earlier claim. Returns the earlier claim, or the reason why the room is too small.
     pub fn claim(&self, server: Uuid, holder: Uuid, wanted: Resources) -> Result<Option<Resources>, String> {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let mut held = Resources::default();
         for (owner, lane) in &inner.lanes {
             for (key, amount) in &lane.memory.claims {
@@ -193,7 +190,7 @@ impl Lanes {
 
     /// Returns all claims on the host in order.
     pub fn claims(&self) -> Vec<(Uuid, Resources)> {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         inner.lanes.values().flat_map(|lane| lane.memory.claims.iter().map(|(holder, amount)| (*holder, *amount))).collect()
     }
 
@@ -204,18 +201,18 @@ impl Lanes {
 
     /// Returns the server's highest fence.
     pub fn fence(&self, server: Uuid) -> (i64, i64) {
-        self.inner().lanes.get(&server).map_or((0, 0), |lane| lane.memory.fence)
+        self.inner.lock().lanes.get(&server).map_or((0, 0), |lane| lane.memory.fence)
     }
 
     /// Returns the servers without claims and without requests at work: only a fence is remembered of them.
     pub fn idle(&self) -> Vec<Uuid> {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         inner.lanes.iter().filter(|(_, lane)| lane.is_idle()).map(|(server, _)| *server).collect()
     }
 
     /// Forgets a server, unless it has become busy. True if it is forgotten.
     pub fn forget(&self, server: Uuid) -> bool {
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         let idle = inner.lanes.get(&server).is_some_and(Lane::is_idle);
         if idle {
             inner.lanes.remove(&server);
@@ -237,7 +234,7 @@ impl Lanes {
 
     /// Returns the moved bytes and all bytes of the operation's latest copy; zeros if it has copied nothing here.
     pub fn progress(&self, operation: Uuid) -> (u64, u64) {
-        let inner = self.inner();
+        let inner = self.inner.lock();
         let found = inner.lanes.values().filter_map(|lane| lane.progress.as_ref()).find(|progress| progress.operation == operation);
         found.map_or((0, 0), |progress| (progress.done.load(Ordering::Relaxed), progress.total.load(Ordering::Relaxed)))
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -65,7 +65,7 @@ impl MemoryStore {
         let mut line = serde_json::to_vec(memory)?;
         line.push(b'\n');
         let name = format!("{server}{SUFFIX}");
-        let lines = self.lines().remove(&server);
+        let lines = self.lines.lock().remove(&server);
         let written = match lines {
             Some(count) if count < LINES_MAX => {
                 let mut file = OpenOptions::new().append(true).open(self.dir.join(&name))?;
@@ -81,21 +81,17 @@ impl MemoryStore {
             }
         };
         // After the write: a failed append may leave a torn line, and the log must be written anew.
-        self.lines().insert(server, written);
+        self.lines.lock().insert(server, written);
         Ok(())
     }
 
     /// Removes the log of a server, to which nothing late can come any more.
     pub fn forget(&self, server: Uuid) -> io::Result<()> {
-        self.lines().remove(&server);
+        self.lines.lock().remove(&server);
         match fs::remove_file(self.dir.join(format!("{server}{SUFFIX}"))) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             other => other,
         }
-    }
-
-    fn lines(&self) -> std::sync::MutexGuard<'_, BTreeMap<Uuid, u32>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::contents::{Reads, check_disks, followed};
@@ -40,14 +41,14 @@ impl StoredHosts {
 
     async fn driver(&self, place: &HostPlace) -> Result<Driver, VirtError> {
         let key = (place.cell.clone(), place.host.clone());
-        let known = self.drivers.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let known = self.drivers.lock().get(&key).cloned();
         if let Some(known) = known {
             return Ok(known);
         }
         let dir = place.guests_dir();
         let open = move || dir.is_dir().then(|| Simulated::open(&dir, Durability::Relaxed).map(Arc::new)).transpose();
         let opened = self.env.run_blocking(open).await?;
-        self.drivers.lock().unwrap_or_else(PoisonError::into_inner).insert(key, opened.clone());
+        self.drivers.lock().insert(key, opened.clone());
         Ok(opened)
     }
 

@@ -310,18 +310,18 @@ async fn an_interrupted_guest_resumes_only_if_its_owner_allows() {
     restart(true).await;
     assert_eq!(power().await, PowerState::NoState, "neither running nor off: it may come back");
     let highest = world.only_guest(hosts, H1).await.unwrap().fence;
-    world.oracle.owned.lock().unwrap().insert((H1.into(), SERVER), (1, highest.1 - 1));
+    world.oracle.owned.lock().insert((H1.into(), SERVER), (1, highest.1 - 1));
     tokio::time::sleep(Duration::from_millis(60)).await;
     assert_eq!(power().await, PowerState::NoState, "an answer below the fence obeyed is late");
-    world.oracle.owned.lock().unwrap().insert((H1.into(), SERVER), highest);
+    world.oracle.owned.lock().insert((H1.into(), SERVER), highest);
     until("the guest runs", || async { power().await == PowerState::Running }).await;
 
-    world.oracle.owned.lock().unwrap().clear();
+    world.oracle.owned.lock().clear();
     restart(true).await;
     assert_eq!(world.ask(hosts, H1, SERVER, STOP).await, HostReply::Stopped { was_running: true }, "it ran before the loss");
     world.ask(hosts, H1, SERVER, HostCommand::StartGuest).await;
     restart(false).await;
-    world.oracle.owned.lock().unwrap().insert((H1.into(), SERVER), (9, 9));
+    world.oracle.owned.lock().insert((H1.into(), SERVER), (9, 9));
     tokio::time::sleep(Duration::from_millis(60)).await;
     assert_eq!(power().await, PowerState::Shutdown, "it was not to come back with its host");
 }

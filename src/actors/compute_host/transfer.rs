@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::copies::{CopyError, DiskReader, DiskWriter, Expected};
@@ -43,7 +44,7 @@ impl Core {
             Err(error @ ServiceError::Unavailable { .. }) => return Err(error.into()),
             Err(error) => return Err(CommandError::Refused(error.to_string())),
         };
-        let sent = sent.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let sent = sent.lock().take();
         match sent {
             Some((manifest, sha256)) if sha256 == stored => self.sent_as_written(admission, manifest).await,
             _ => Err(CommandError::Failed(format!("image {image} does not hold the bytes that were sent"))),
@@ -321,7 +322,7 @@ fn outgoing(env: Env, disks: Vec<DiskFile>, progress: Arc<Progress>, sent: Sent)
                     Some((Ok(bytes), Some(reader)))
                 }
                 Ok(None) => {
-                    *sent.lock().unwrap_or_else(PoisonError::into_inner) = Some(reader.finish());
+                    *sent.lock() = Some(reader.finish());
                     None
                 }
                 Err(error) => Some((Err(error), None)),

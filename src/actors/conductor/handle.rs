@@ -1,7 +1,7 @@
 //! The handle of a process's conductors for the API: new operations go to the conductors in turn.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use actix::prelude::*;
@@ -41,7 +41,7 @@ impl Worker {
 
     /// True if the conductor has shown work within its last two intervals.
     pub(in crate::actors) fn is_awake(&self) -> bool {
-        let seen = *self.parts.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = *self.parts.seen.lock();
         seen.is_some_and(|seen| seen.elapsed() <= self.parts.world.operations.renewal_interval() * 2)
     }
 

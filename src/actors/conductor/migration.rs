@@ -5,10 +5,11 @@
 mod tests;
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use actix::WeakRecipient;
 use actix::prelude::*;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::room::Room;
@@ -34,12 +35,12 @@ pub struct SignsOfLife(Arc<Mutex<BTreeSet<Uuid>>>);
 
 impl SignsOfLife {
     fn show(&self, saga: Uuid) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(saga);
+        self.0.lock().insert(saga);
     }
 
     /// Returns the sagas that have shown a sign since the last call.
     pub fn take(&self) -> Vec<Uuid> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner)).into_iter().collect()
+        std::mem::take(&mut *self.0.lock()).into_iter().collect()
     }
 }
 

@@ -17,11 +17,12 @@ mod tests;
 mod two;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use actix::prelude::*;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use uuid::Uuid;
@@ -168,7 +169,7 @@ impl ConductorParts {
 
     /// Notes a sign of work.
     fn show(&self) {
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.seen.lock() = Some(Instant::now());
     }
 
     /// The actor's name.

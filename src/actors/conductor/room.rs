@@ -1,8 +1,9 @@
 //! The bound on operations at work in a process. Further operations are accepted and wait for a turn, in the order in which they came.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
@@ -44,7 +45,7 @@ struct Waiting<'a> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut waiting = self.room.waiting();
+        let mut waiting = self.room.waiting.lock();
         // A successor of this operation's actor may wait under the same id.
         if waiting.get(&self.saga).is_some_and(|registered| Arc::ptr_eq(registered, &self.woken)) {
             waiting.remove(&self.saga);
@@ -67,7 +68,7 @@ impl Room {
             return Turn { _permit: Some(permit) };
         }
         let woken = Arc::new(Notify::new());
-        self.waiting().insert(context.saga, woken.clone());
+        self.waiting.lock().insert(context.saga, woken.clone());
         let waiting = Waiting { room: self, saga: context.saga, woken };
         log::info!(server:% = context.server, migration:% = context.saga; "{} waits until fewer operations are at work ([migration] max_in_flight)", context.kind);
         tokio::select! {
@@ -79,20 +80,20 @@ impl Room {
 
     /// Gives a cancelled operation its turn, if it waits.
     pub fn wake(&self, saga: Uuid) {
-        if let Some(woken) = self.waiting().get(&saga) {
+        if let Some(woken) = self.waiting.lock().get(&saga) {
             woken.notify_one();
         }
     }
 
     /// True if an operation waits.
     pub fn has_waiting(&self) -> bool {
-        !self.waiting().is_empty()
+        !self.waiting.lock().is_empty()
     }
 
     /// Refuses an operation that would wait behind the maximum number of waiting ones.
     pub fn check(&self, context: &Context) -> Result<(), Refusal> {
         let full = self.turns_of(context).is_some_and(|turns| turns.available_permits() == 0);
-        if stands(Guard::OperationsLimit) && full && self.waiting().len() >= self.limits.waiting {
+        if stands(Guard::OperationsLimit) && full && self.waiting.lock().len() >= self.limits.waiting {
             let Limits { in_flight, waiting } = self.limits;
             return Err(Refusal::Unavailable(format!("{in_flight} operations are in progress and {waiting} wait, which is the limit")));
         }
@@ -105,9 +106,5 @@ impl Room {
             true => Some(&self.copies),
             false => Some(&self.others),
         }
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, BTreeMap<Uuid, Arc<Notify>>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,12 +12,13 @@ mod tests;
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, ActorContext, ActorFutureExt, AtomicResponse, Context, Handler, Message, WrapFuture};
 use async_trait::async_trait;
 use futures::future::BoxFuture;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -121,8 +122,8 @@ impl Notifier {
         work: impl FnOnce(&mut NotificationLog) -> io::Result<T> + Send + 'static,
     ) -> BoxFuture<'static, Result<T, NotifyError>> {
         let (env, log) = (self.env.clone(), Arc::clone(&self.log));
-        // The log is whole between calls, and within a call only its last write can be missing. So the value in a poisoned lock is good.
-        let locked = move || work(&mut log.lock().unwrap_or_else(PoisonError::into_inner));
+        // The log is whole between calls, and within a call only its last write can be missing. So it stays usable after a panic.
+        let locked = move || work(&mut log.lock());
         Box::pin(async move { env.run_blocking(locked).await.map_err(|error| NotifyError::Storage(inside::of(error))) })
     }
 

@@ -1,9 +1,8 @@
 //! The periodic work alone; the conductor and the host are played by the test.
 
-use std::sync::Mutex;
-
 use chrono::TimeDelta;
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::*;
@@ -29,7 +28,7 @@ struct Begun(Mutex<Vec<SagaContext>>);
 impl BeginOperation for Begun {
     async fn begin(&self, context: SagaContext) -> Result<Uuid, Refusal> {
         let saga = context.saga;
-        self.0.lock().unwrap().push(context);
+        self.0.lock().push(context);
         Ok(saga)
     }
 }
@@ -99,7 +98,7 @@ async fn only_what_has_waited_longer_than_the_window_is_confirmed() {
     }
     let (periodic, begun) = periodic(&played, Duration::from_secs(3600));
     run_round(&periodic).await;
-    let begun = begun.0.lock().unwrap();
+    let begun = begun.0.lock();
     let [SagaContext::Confirm(confirm)] = &begun[..] else { panic!("not one confirm: {begun:?}") };
     assert_eq!((confirm.server, confirm.request.automatic), (old, true));
 }
@@ -112,14 +111,14 @@ async fn without_a_window_nothing_is_confirmed() {
     played.world.cells["cell1"].db.apply_unfenced(txn).await.unwrap();
     let (periodic, begun) = periodic(&played, Duration::ZERO);
     run_round(&periodic).await;
-    assert!(begun.0.lock().unwrap().is_empty());
+    assert!(begun.0.lock().is_empty());
 }
 
 #[actix::test]
 async fn the_record_follows_a_guest_that_went_off() {
     let played = play().await;
     let (gone, runs) = (played.server(VmState::Active).await, played.server(VmState::Active).await);
-    *played.guests.lock().unwrap() = vec![played.guest(gone, PowerState::Shutdown), played.guest(runs, PowerState::Running)];
+    *played.guests.lock() = vec![played.guest(gone, PowerState::Shutdown), played.guest(runs, PowerState::Running)];
     let (periodic, _) = periodic(&played, Duration::ZERO);
     run_round(&periodic).await;
     assert_eq!(played.record(gone).await.vm_state, VmState::Stopped);
@@ -130,7 +129,7 @@ async fn the_record_follows_a_guest_that_went_off() {
 async fn a_cell_that_hangs_delays_no_other_cells_work() {
     let played = play().await;
     let (gone, old) = (played.server(VmState::Active).await, played.server(VmState::Resized).await);
-    *played.guests.lock().unwrap() = vec![played.guest(gone, PowerState::Shutdown)];
+    *played.guests.lock() = vec![played.guest(gone, PowerState::Shutdown)];
     let txn = CellTxn::new().create_migration(resized(&played, old, TimeDelta::hours(2)));
     played.world.cells["cell1"].db.apply_unfenced(txn).await.unwrap();
     // The first cell in the order of their names.
@@ -139,7 +138,7 @@ async fn a_cell_that_hangs_delays_no_other_cells_work() {
     let (periodic, begun) = periodic(&played, Duration::from_secs(3600));
     periodic.send(RunRound).await.unwrap();
     let done = async {
-        while begun.0.lock().unwrap().is_empty() || played.record(gone).await.vm_state != VmState::Stopped {
+        while begun.0.lock().is_empty() || played.record(gone).await.vm_state != VmState::Stopped {
             tokio::task::yield_now().await;
         }
     };
@@ -152,7 +151,7 @@ async fn a_cell_that_hangs_delays_no_other_cells_work() {
 async fn power_following_ignores_a_guest_that_its_host_has_lost() {
     let played = play().await;
     let server = played.server(VmState::Active).await;
-    *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::NoState)];
+    *played.guests.lock() = vec![played.guest(server, PowerState::NoState)];
     let (periodic, _) = periodic(&played, Duration::ZERO);
     run_round(&periodic).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
@@ -162,7 +161,7 @@ async fn power_following_ignores_a_guest_that_its_host_has_lost() {
 async fn a_guest_that_an_operation_has_in_hand_is_left_to_it() {
     let played = play().await;
     let server = played.server(VmState::Active).await;
-    *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::Shutdown)];
+    *played.guests.lock() = vec![played.guest(server, PowerState::Shutdown)];
     let context = played.context(server, Request::Reboot { hard: true });
     let json = serde_json::to_string(&context).unwrap();
     played.world.operations.begin(NewSaga::new(context.saga, server, ("reboot", 1), "accept", json, "test")).await.unwrap();
@@ -189,7 +188,7 @@ async fn power_following_obeys_the_fence_of_a_newer_operation() {
 async fn power_following_asks_the_host_again_after_reading_the_fence() {
     let played = play().await;
     let server = played.server(VmState::Active).await;
-    *played.guests.lock().unwrap() = vec![played.guest(server, PowerState::Running)];
+    *played.guests.lock() = vec![played.guest(server, PowerState::Running)];
     power::follow_one(&played.world, "cell1", "host1", server, VmState::Active).await;
     assert_eq!(played.record(server).await.vm_state, VmState::Active);
 }

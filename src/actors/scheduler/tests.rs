@@ -1,10 +1,11 @@
 //! Tests of the actor over the embedded placement and hand-made hosts: INVARIANTS C1 to C10, concurrent claims, bounds.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Actor;
+use parking_lot::Mutex;
 
 use super::fixtures::{aggregate, create, group, id, move_from, resize_across};
 use super::host_state::{HostState, HostsOfCells};
@@ -33,19 +34,19 @@ impl HostStates for Cells {
         if self.hang {
             return futures::future::pending().await;
         }
-        self.asked.lock().unwrap().push(cells.clone());
-        let silent = self.silent.lock().unwrap().clone();
+        self.asked.lock().push(cells.clone());
+        let silent = self.silent.lock().clone();
         let wanted =
             |host: &&HostState| !silent.contains(&host.cell.name) && cells.as_ref().is_none_or(|cells| cells.contains(&host.cell.name));
-        HostsOfCells { hosts: self.hosts.lock().unwrap().iter().filter(wanted).cloned().collect(), silent_cells: silent.clone() }
+        HostsOfCells { hosts: self.hosts.lock().iter().filter(wanted).cloned().collect(), silent_cells: silent.clone() }
     }
 
     async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String> {
-        Ok(self.groups.lock().unwrap().iter().find(|known| known.uuid == group).cloned())
+        Ok(self.groups.lock().iter().find(|known| known.uuid == group).cloned())
     }
 
     async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, String> {
-        let known = self.groups.lock().unwrap();
+        let known = self.groups.lock();
         let hosts = |server: &Uuid| known.iter().find_map(|group| group.members.get(server)).cloned().unwrap_or_default();
         Ok(servers.iter().map(|server| (*server, hosts(server))).collect())
     }
@@ -76,7 +77,7 @@ impl PlacementService for Crowded {
         limit: usize,
     ) -> Result<Vec<Provider>, ServiceError> {
         let candidates = self.inner.candidates(resources, required, limit).await;
-        let rush = std::mem::take(&mut *self.rush.lock().unwrap());
+        let rush = std::mem::take(&mut *self.rush.lock());
         for provider in rush {
             let everything = BTreeMap::from([(provider, BTreeMap::from([("VCPU".to_owned(), 2)]))]);
             self.inner.replace_allocations(fence(Uuid::from_u128(7), 1), vec![stranger(provider, everything)]).await?;
@@ -134,7 +135,7 @@ async fn world_with(config: SchedulerConfig, cells: Cells) -> SchedulerFixture {
 
 async fn world_over(db: Db, config: SchedulerConfig, cells: Cells) -> SchedulerFixture {
     let inner = EmbeddedPlacement::new(db);
-    let hosts = cells.hosts.lock().unwrap().clone();
+    let hosts = cells.hosts.lock().clone();
     for host in hosts {
         let vcpus = Inventory { total: 2, reserved: 0, min_unit: 1, max_unit: 2, step_size: 1, allocation_ratio: 1.0 };
         inner.ensure_provider(host.provider, &host.host, BTreeMap::from([("VCPU".to_owned(), vcpus)]), vec![]).await.unwrap();
@@ -159,7 +160,7 @@ const TWO_CELLS: &[(&str, &str)] = &[("cell1", "h1"), ("cell1", "h2"), ("cell2",
 impl SchedulerFixture {
     /// Changes a host as its cell sees it.
     fn change(&self, name: &str, change: impl FnOnce(&mut HostState)) {
-        change(self.cells.hosts.lock().unwrap().iter_mut().find(|host| host.host == name).unwrap());
+        change(self.cells.hosts.lock().iter_mut().find(|host| host.host == name).unwrap());
     }
 
     /// Takes all room of a host for others.
@@ -209,7 +210,7 @@ fn migrate_to(host: &str, allow_cross_cell_move: bool) -> SelectDestinations {
 async fn s1_a_move_that_may_not_cross_asks_only_its_cell() {
     let world = world(TWO_CELLS).await;
     assert_eq!(world.chosen(resize(false)).await, ["h2"]);
-    assert_eq!(world.cells.asked.lock().unwrap().clone(), [Some(vec!["cell1".to_owned()])]);
+    assert_eq!(world.cells.asked.lock().clone(), [Some(vec!["cell1".to_owned()])]);
     assert_eq!(world.claims("server").await, ["h2"]);
     world.fill("h1").await;
     world.change("h2", |host| host.up = false);
@@ -226,15 +227,15 @@ async fn s1_a_move_that_may_not_cross_asks_only_its_cell() {
 async fn s2_all_enabled_cells_are_asked_and_silent_ones_skipped() {
     let world = world(TWO_CELLS).await;
     assert_eq!(world.chosen(resize(true)).await, ["h2"]);
-    assert_eq!(world.cells.asked.lock().unwrap().clone(), [None]);
-    world.cells.silent.lock().unwrap().push("cell1".to_owned());
+    assert_eq!(world.cells.asked.lock().clone(), [None]);
+    world.cells.silent.lock().push("cell1".to_owned());
     assert_eq!(world.chosen(resize(true)).await, ["h3", "h4"]);
-    world.cells.silent.lock().unwrap().clear();
+    world.cells.silent.lock().clear();
     for name in ["h1", "h2"] {
         world.change(name, |host| host.cell.disabled = true);
     }
     assert_eq!(world.chosen(resize(true)).await, ["h3", "h4"], "a disabled source cell contributes no host");
-    *world.cells.silent.lock().unwrap() = vec!["cell2".to_owned()];
+    *world.cells.silent.lock() = vec!["cell2".to_owned()];
     assert!(world.refusal(resize(true)).await.ends_with("; no answer from cell2."));
 }
 
@@ -249,7 +250,7 @@ async fn s3_a_named_host_is_the_only_attempt_and_still_filtered() {
     let reason = world.refusal(migrate_to("h4", true)).await;
     assert!(reason.contains("the request removed 3 (not the requested host h4), ComputeFilter removed 1 (disabled)"), "{reason}");
     world.change("h4", |host| host.disabled = false);
-    world.placement.rush.lock().unwrap().push(id("h4"));
+    world.placement.rush.lock().push(id("h4"));
     let reason = world.refusal(migrate_to("h4", true)).await;
     assert!(reason.contains("lost to other claims 1"), "{reason}");
     assert_eq!(world.claims("server").await, Vec::<String>::new(), "it never falls through to another host");
@@ -294,7 +295,7 @@ async fn s7_filters_beat_the_preference_for_the_source_cell() {
     let mut grouped = resize_across();
     grouped.request_spec.instance_group = Some(id("group"));
     let members: &[(&str, &[&str])] = &[("server", &["h1"]), ("a", &["h2"]), ("b", &["h3"])];
-    world.cells.groups.lock().unwrap().push(group(GroupPolicy::AntiAffinity, members));
+    world.cells.groups.lock().push(group(GroupPolicy::AntiAffinity, members));
     assert_eq!(world.chosen(grouped).await, ["h4"], "members count in all cells");
 
     let mut zoned = resize_across();
@@ -334,7 +335,7 @@ async fn s8_s9_alternates_are_of_the_primarys_cell_and_bounded() {
 #[actix::test]
 async fn s8_a_lost_race_for_the_best_host_takes_the_next_best() {
     let world = world(&[("cell1", "h1"), ("cell1", "h2"), ("cell1", "h3"), ("cell1", "h4")]).await;
-    world.placement.rush.lock().unwrap().push(id("h2"));
+    world.placement.rush.lock().push(id("h2"));
     assert_eq!(world.chosen(resize(true)).await, ["h3", "h4"]);
     assert_eq!(world.claims("server").await, ["h3"]);
 }
@@ -385,7 +386,7 @@ async fn members_that_move_at_once_keep_apart() {
     let world = world_over(db, SchedulerConfig::default(), cells(&[("cell1", "h1"), ("cell2", "h2")])).await;
     let servers = ["a", "b", "c"];
     let members: Vec<(&str, &[&str])> = servers.iter().map(|server| (*server, &[] as &[&str])).collect();
-    world.cells.groups.lock().unwrap().push(group(GroupPolicy::AntiAffinity, &members));
+    world.cells.groups.lock().push(group(GroupPolicy::AntiAffinity, &members));
     let asked = servers.map(|server| {
         let mut asked = create(server);
         asked.request_spec.instance_group = Some(id("group"));

@@ -2,10 +2,11 @@
 //! fills it. Actors are named by their paths: `conductor`, `cell1/cell1-host1`, `migration/<id>`.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use actix::prelude::*;
 use actix::{WeakAddr, WeakRecipient};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::{Shutdown, Supervised};
@@ -70,12 +71,12 @@ impl Roster {
             alive: entry.alive,
             paused: entry.paused.is_some(),
         };
-        self.entries().iter().map(listed).collect()
+        self.entries.lock().iter().map(listed).collect()
     }
 
     /// Ends an actor; its supervisor starts another. A paused actor goes on first. False if no living actor has this name.
     pub fn kill(&self, name: &str) -> bool {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let Some(entry) = entries.get_mut(name).filter(|entry| entry.alive) else { return false };
         entry.paused = None;
         let Some(end) = entry.end.upgrade() else { return false };
@@ -85,7 +86,7 @@ impl Roster {
 
     /// Makes an actor stand still until [`Roster::resume`] or its death. False if no living actor has this name, or if the actor is paused.
     pub fn pause(&self, name: &str) -> bool {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let Some(entry) = entries.get_mut(name).filter(|entry| entry.alive && entry.paused.is_none()) else { return false };
         let Some(pause) = entry.pause.upgrade() else { return false };
         let (resume, until) = oneshot::channel();
@@ -96,17 +97,17 @@ impl Roster {
 
     /// Makes a paused actor go on. False if no paused actor has this name.
     pub fn resume(&self, name: &str) -> bool {
-        self.entries().get_mut(name).is_some_and(|entry| entry.paused.take().is_some())
+        self.entries.lock().get_mut(name).is_some_and(|entry| entry.paused.take().is_some())
     }
 
     /// Makes all paused actors go on.
     pub fn resume_all(&self) {
-        self.entries().values_mut().for_each(|entry| entry.paused = None);
+        self.entries.lock().values_mut().for_each(|entry| entry.paused = None);
     }
 
     /// Notes that an actor has been started under this name, for the first time or again.
     pub(super) fn started<A: Supervised>(&self, name: &str, address: WeakAddr<A>) {
-        let mut entries = self.entries();
+        let mut entries = self.entries.lock();
         let restarts = entries.get(name).map_or(0, |before| before.restarts + 1);
         let (end, pause) = (address.clone().recipient(), address.recipient());
         entries.insert(name.to_owned(), Entry { restarts, alive: true, end, pause, paused: None });
@@ -114,17 +115,13 @@ impl Roster {
 
     /// Notes that an actor has ended and may be started again.
     pub(super) fn ended(&self, name: &str) {
-        if let Some(entry) = self.entries().get_mut(name) {
+        if let Some(entry) = self.entries.lock().get_mut(name) {
             (entry.alive, entry.paused) = (false, None);
         }
     }
 
     /// Notes that an actor's work is done.
     pub(super) fn finished(&self, name: &str) {
-        self.entries().remove(name);
-    }
-
-    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().remove(name);
     }
 }

@@ -1,8 +1,9 @@
 //! Tests of supervision: every kind of death is noticed, restarts are counted, and what is too often moves up.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use actix::prelude::*;
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::*;
@@ -91,7 +92,7 @@ impl Actor for Parent {
         let mut children = Children::new(ctx.address().downgrade().recipient()).listed(&self.roster, "house/");
         let (panics, home) = (self.panics.clone(), self.arbiters.home());
         let factory = Box::new(move |guard| {
-            let mut left = panics.lock().unwrap();
+            let mut left = panics.lock();
             let panics_at_start = *left > 0;
             *left = left.saturating_sub(1);
             let worker = Worker { guard, panics_at_start };

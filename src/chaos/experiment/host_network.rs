@@ -1,11 +1,12 @@
 //! The network between controllers and hosts: each message takes time, and may be lost, repeated or late.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::fault::{MessageFault, What};
@@ -31,7 +32,7 @@ struct OnItsWay {
 
 impl Drop for OnItsWay {
     fn drop(&mut self) {
-        self.network.state().on_the_way.remove(&self.ticket);
+        self.network.state.lock().on_the_way.remove(&self.ticket);
     }
 }
 
@@ -58,13 +59,13 @@ impl HostNetwork {
     /// Makes a network. A `max_delay_ms` of 0 means no delays.
     pub fn new(witness: Arc<dyn Witness>, seed: u64, max_delay_ms: u64) -> HostNetwork {
         let (faults, on_the_way, cut) = (VecDeque::new(), BTreeSet::new(), BTreeSet::new());
-        let state = State { random: Random::new(seed, "network"), faults, on_the_way, ticket: 0, cut };
+        let state = State { random: Random::new(seed, "post"), faults, on_the_way, ticket: 0, cut };
         HostNetwork { witness, max_delay_ms, state: Mutex::new(state) }
     }
 
     /// Arms a fault for the next request to a host, of this saga or of any. Returns the ticket to ask about it.
     pub fn arm(&self, saga: Option<Uuid>, fault: MessageFault) -> u64 {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.ticket += 1;
         let ticket = state.ticket;
         state.faults.push_back(Armed { ticket, saga, fault });
@@ -73,17 +74,17 @@ impl HostNetwork {
 
     /// Disarms a fault that has not met its request. A request under way continues.
     pub fn disarm(&self, ticket: u64) {
-        self.state().faults.retain(|armed| armed.ticket != ticket);
+        self.state.lock().faults.retain(|armed| armed.ticket != ticket);
     }
 
     /// True while the fault waits for its request, or the request is under way.
     pub fn is_armed(&self, ticket: u64) -> bool {
-        let state = self.state();
+        let state = self.state.lock();
         state.on_the_way.contains(&ticket) || state.faults.iter().any(|armed| armed.ticket == ticket)
     }
 
     fn fault_for(self: &Arc<HostNetwork>, operation: Uuid) -> Option<OnItsWay> {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let at = state.faults.iter().position(|armed| armed.saga.is_none_or(|saga| saga == operation))?;
         let Armed { ticket, fault, .. } = state.faults.remove(at)?;
         state.on_the_way.insert(ticket);
@@ -93,7 +94,7 @@ impl HostNetwork {
 
     /// Disconnects a cell's hosts, or connects them again.
     pub fn cut(&self, cell: &str, cut: bool) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if cut {
             state.cut.insert(cell.to_owned());
         } else {
@@ -103,24 +104,20 @@ impl HostNetwork {
 
     /// Ends all faults of the network.
     pub fn heal(&self) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         state.faults.clear();
         state.cut.clear();
     }
 
     fn is_cut(&self, cell: &str) -> bool {
-        self.state().cut.contains(cell)
+        self.state.lock().cut.contains(cell)
     }
 
     async fn on_the_way(&self) {
         if self.max_delay_ms > 0 {
-            let delay = Duration::from_millis(self.state().random.below(self.max_delay_ms + 1));
+            let delay = Duration::from_millis(self.state.lock().random.below(self.max_delay_ms + 1));
             tokio::time::sleep(delay).await;
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

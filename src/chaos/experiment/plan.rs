@@ -1,8 +1,9 @@
 //! An experiment's faults at steps: a [`FaultPlan`] for the runner. It also calls the witness at each step.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
@@ -132,7 +133,7 @@ impl Plan {
             _ => StepFault::Elsewhere,
         };
         if let Some(service) = self.service.as_ref().filter(|_| own == StepFault::Freeze || call.ends_later()) {
-            let mut open = service.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = service.open.lock();
             open.push((Here::of(point), call.clone()));
         }
         if own != StepFault::Freeze {
@@ -168,7 +169,7 @@ impl FaultPlan for Plan {
         let Some(service) = &self.service else { return };
         let here = Here::of(point);
         let of_here: Vec<Call> = {
-            let mut open = service.open.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut open = service.open.lock();
             open.extract_if(.., |(there, _)| *there == here).map(|(_, call)| call).collect()
         };
         for call in of_here {

@@ -1,7 +1,8 @@
 //! The list of injected faults, written while they happen. The verdict uses it.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
@@ -51,7 +52,7 @@ impl Record {
 
     /// Adds a fault, gives it an id, and returns its index.
     pub fn add(&self, injected: Injected) -> usize {
-        let mut list = self.list();
+        let mut list = self.injected.lock();
         let place = list.len();
         list.push(Injected { id: Uuid::new_v5(&self.root, place.to_string().as_bytes()), ..injected });
         place
@@ -59,36 +60,32 @@ impl Record {
 
     /// Returns the fault at this index.
     pub fn at(&self, place: usize) -> Option<Injected> {
-        self.list().get(place).cloned()
+        self.injected.lock().get(place).cloned()
     }
 
     /// Replaces the words of a fault once its places are known.
     pub fn was(&self, place: usize, what: String) {
-        if let Some(injected) = self.list().get_mut(place) {
+        if let Some(injected) = self.injected.lock().get_mut(place) {
             injected.what = what;
         }
     }
 
     /// Records the end of a fault.
     pub fn over(&self, place: usize, at_ms: u64) {
-        if let Some(injected) = self.list().get_mut(place) {
+        if let Some(injected) = self.injected.lock().get_mut(place) {
             injected.over_ms = Some(at_ms);
         }
     }
 
     /// Records that a fault could not happen.
     pub fn failed(&self, place: usize, why: &str) {
-        if let Some(injected) = self.list().get_mut(place) {
+        if let Some(injected) = self.injected.lock().get_mut(place) {
             injected.failed = Some(why.to_owned());
         }
     }
 
     /// Returns all faults so far, in order.
     pub fn all(&self) -> Vec<Injected> {
-        self.list().clone()
-    }
-
-    fn list(&self) -> MutexGuard<'_, Vec<Injected>> {
-        self.injected.lock().unwrap_or_else(PoisonError::into_inner)
+        self.injected.lock().clone()
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::short;
-use super::verdict::{Conclusion, Findings, MigrationEnd, Mode, Verdict};
+use super::verdict::{Conclusion, Findings, MigrationEnd, Mode, Recovery, Verdict};
 
 /// Formats milliseconds as seconds.
 pub fn seconds(ms: u64) -> String {
@@ -26,6 +26,17 @@ pub fn made(findings: &Findings) -> String {
         Mode::Live => format!("run live under seed {} over {}", findings.seed, seconds(findings.elapsed_ms)),
         Mode::Service => format!("run on a service over {}", seconds(findings.elapsed_ms)),
     }
+}
+
+/// Says how long the operations took that a fault met.
+pub fn recovered(recovery: &Recovery) -> String {
+    format!(
+        "Recovery of the {} operations that a fault met: median {}, 99th percentile {}, longest {}",
+        recovery.migrations,
+        seconds(recovery.median_ms),
+        seconds(recovery.p99_ms),
+        seconds(recovery.longest_ms)
+    )
 }
 
 /// Returns the whole verdict. Writing to a String cannot fail.
@@ -53,14 +64,7 @@ pub fn text(verdict: &Verdict) -> String {
     match &verdict.recovery {
         None => text.push_str("\nNo fault met a migration.\n"),
         Some(recovery) => {
-            let _ = writeln!(
-                text,
-                "\nRecovery of the {} operations that a fault met: median {}, 99th percentile {}, longest {}",
-                recovery.migrations,
-                seconds(recovery.median_ms),
-                seconds(recovery.p99_ms),
-                seconds(recovery.longest_ms)
-            );
+            let _ = writeln!(text, "\n{}", recovered(recovery));
         }
     }
     let _ = writeln!(text, "\nVerdict: {}", word(verdict.conclusion));

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
 use super::Teller;
@@ -59,7 +60,7 @@ impl Trace {
     pub fn note(&self, line: impl Display) {
         let at = self.clock.elapsed_ms();
         let line = format!("{:>7}.{:03} {line}", at / 1000, at % 1000);
-        let mut inner = self.inner();
+        let mut inner = self.inner.lock();
         inner.digest.update(line.as_bytes());
         inner.digest.update(b"\n");
         inner.lines += 1;
@@ -71,21 +72,17 @@ impl Trace {
 
     /// Returns the hash of all lines so far, in hex.
     pub fn hash(&self) -> String {
-        let digest = self.inner().digest.clone().finalize();
+        let digest = self.inner.lock().digest.clone().finalize();
         digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Returns the number of lines.
     pub fn len(&self) -> u64 {
-        self.inner().lines
+        self.inner.lock().lines
     }
 
     /// Returns the kept lines.
     pub fn lines(&self) -> Vec<String> {
-        self.inner().kept.iter().cloned().collect()
-    }
-
-    fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().kept.iter().cloned().collect()
     }
 }

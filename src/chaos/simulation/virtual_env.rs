@@ -1,10 +1,11 @@
 //! A run's [`Env`]: a clock that follows tokio's clock (paused in the simulation) and can jump, ids from the seed, and in the simulation
 //! blocking work on the caller's thread.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, SubsecRound, TimeDelta, Utc};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -39,7 +40,7 @@ impl RunClock {
 
     /// Returns how many milliseconds after the beginning the wall clock showed this time. Undoes its jumps, as far as that is unambiguous.
     pub fn elapsed_at(&self, shown: DateTime<Utc>) -> u64 {
-        let jumps = self.jumps.lock().unwrap_or_else(PoisonError::into_inner);
+        let jumps = self.jumps.lock();
         let since = |jumped: i64| (shown - self.began).num_milliseconds() - jumped;
         let mut best = since(0);
         for (number, (at, jumped)) in jumps.iter().enumerate() {
@@ -66,7 +67,7 @@ impl RunClock {
 impl Jump for RunClock {
     fn jump(&self, ms: i64) {
         let all = self.jumped_ms.fetch_add(ms, Ordering::SeqCst) + ms;
-        self.jumps.lock().unwrap_or_else(PoisonError::into_inner).push((self.elapsed_ms(), all));
+        self.jumps.lock().push((self.elapsed_ms(), all));
     }
 }
 
@@ -89,7 +90,7 @@ impl SeededIds {
 
 impl IdSource for SeededIds {
     fn uuid(&self) -> Uuid {
-        let mut random = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut random = self.0.lock();
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&random.number().to_be_bytes());
         bytes[8..].copy_from_slice(&random.number().to_be_bytes());

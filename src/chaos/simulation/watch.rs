@@ -2,9 +2,10 @@
 //! starts or stops.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::FutureExt;
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::trace::Trace;
@@ -76,13 +77,13 @@ impl Watch {
 
     /// Returns the violations.
     pub fn violations(&self) -> Vec<Violation> {
-        self.state().violations.clone()
+        self.state.lock().violations.clone()
     }
 
     /// Records a violation.
     pub fn found(&self, invariant: &str, subject: String, message: String) {
         self.trace.tell(format!("VIOLATION {invariant} {subject}: {message}"));
-        let mut state = self.state();
+        let mut state = self.state.lock();
         if state.violations.len() < MOST {
             state.violations.push(Violation { invariant: invariant.to_owned(), subject, message });
         }
@@ -90,12 +91,12 @@ impl Watch {
 
     /// Adds a host's driver of this life.
     pub fn opened(&self, host: &str, driver: Arc<Simulated>) {
-        self.state().drivers.insert(host.to_owned(), driver);
+        self.state.lock().drivers.insert(host.to_owned(), driver);
     }
 
     /// Returns the guests that wait until their host learns whether it may run them: host and server.
     pub fn interrupted_guests(&self) -> Vec<(String, Uuid)> {
-        let drivers = self.state().drivers.clone();
+        let drivers = self.state.lock().drivers.clone();
         let mut waiting = Vec::new();
         for (host, driver) in drivers {
             let guests = driver.guests().unwrap_or_default();
@@ -109,15 +110,15 @@ impl Watch {
     /// Notes that a host has lost its guests: interrupted guests may start once more under the same attempt.
     pub fn interrupted(&self, host: &str) {
         self.trace.note(format!("guests {host} interrupted"));
-        self.state().turns.retain(|(known, ..), _| known != host);
+        self.state.lock().turns.retain(|(known, ..), _| known != host);
     }
 
     /// Checks a guest that started or stopped: I7, and after a start I1 and I2.
     pub fn turned(&self, host: &str, server: Uuid, on: bool) {
         self.trace.note(format!("guest  {} {} on {host}", short(server), if on { "runs" } else { "is off" }));
-        let attempt = self.state().delivered.get(&(host.to_owned(), server)).copied().unwrap_or_default();
+        let attempt = self.state.lock().delivered.get(&(host.to_owned(), server)).copied().unwrap_or_default();
         let (ons, offs) = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             let turns = state.turns.entry((host.to_owned(), server, attempt)).or_default();
             if on {
                 turns.0 += 1
@@ -136,18 +137,18 @@ impl Watch {
     /// Returns the server's ownership row, read again if the database may have changed. None if it cannot be read.
     fn ownership_of(&self, server: Uuid) -> Option<Option<Ownership>> {
         let written = self.records.as_ref()?.operations.db().calls().transactions;
-        if let Some((_, row)) = self.state().ownership.get(&server).filter(|(when, _)| *when == written) {
+        if let Some((_, row)) = self.state.lock().ownership.get(&server).filter(|(when, _)| *when == written) {
             return Some(row.clone());
         }
         let row = self.ask(|records| records.operations.ownership(server))?;
-        self.state().ownership.insert(server, (written, row.clone()));
+        self.state.lock().ownership.insert(server, (written, row.clone()));
         Some(row)
     }
 
     /// Checks I1 and I2: at most one guest runs, on the owner, started for its epoch; and I13 for the server's counters.
     fn guests_of(&self, server: Uuid) {
         let running: Vec<(String, i64)> = {
-            let state = self.state();
+            let state = self.state.lock();
             state.drivers.iter().filter_map(|(host, driver)| driver.runs_for(server).map(|epoch| (host.clone(), epoch))).collect()
         };
         let subject = format!("server {server}");
@@ -168,7 +169,7 @@ impl Watch {
                 self.found("I2", subject.clone(), message);
             }
         }
-        let before = self.state().fences.insert(server, given).unwrap_or_default();
+        let before = self.state.lock().fences.insert(server, given).unwrap_or_default();
         if given.0 < before.0 || given.1 < before.1 {
             self.found("I13", subject, format!("its fence went from {before:?} to {given:?}, expected it never to fall"));
         }
@@ -176,7 +177,7 @@ impl Watch {
 
     /// Checks I8, I9, and I13 for attempts, with the audit's rules.
     fn journal_of(&self, saga: Uuid) {
-        let mut entries = self.state().journals.remove(&saga).unwrap_or_default();
+        let mut entries = self.state.lock().journals.remove(&saga).unwrap_or_default();
         let written = self.records.as_ref().map_or(0, |records| records.operations.db().calls().transactions);
         let Some(Some(watched)) = self.ask(|records| records.operations.watched(saga, entries.len())) else { return };
         let WatchedSaga { record, added, ownership } = watched;
@@ -189,21 +190,21 @@ impl Watch {
             ..Snapshot::default()
         };
         let violations = {
-            let mut state = self.state();
+            let mut state = self.state.lock();
             state.ownership.insert(server, (written, ownership));
             journal::check_again(&snapshot, &mut state.tables)
         };
         for violation in violations {
             self.found(&violation.invariant, violation.subject, violation.message);
         }
-        self.state().journals.extend(snapshot.journals);
+        self.state.lock().journals.extend(snapshot.journals);
     }
 
     /// Checks I4, and I13 for the providers' generations.
     fn placement(&self) {
         let Some(records) = &self.records else { return };
         let writes = records.placement_db.writes();
-        if std::mem::replace(&mut self.state().placement_writes, writes) == writes {
+        if std::mem::replace(&mut self.state.lock().placement_writes, writes) == writes {
             return;
         }
         let Some(Ok(providers)) = records.placement.providers().now_or_never() else { return };
@@ -215,7 +216,7 @@ impl Watch {
                     self.found("I4", format!("provider {}", provider.name), message);
                 }
             }
-            let before = self.state().generations.insert(provider.uuid, provider.generation).unwrap_or_default();
+            let before = self.state.lock().generations.insert(provider.uuid, provider.generation).unwrap_or_default();
             if provider.generation < before {
                 let message = format!("its generation went from {before} to {}, expected it never to fall", provider.generation);
                 self.found("I13", format!("provider {}", provider.name), message);
@@ -233,10 +234,6 @@ impl Watch {
             }
             None => None,
         }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -263,7 +260,7 @@ impl Witness for Watch {
     }
 
     fn delivered(&self, host: &str, fence: Fence) {
-        let mut state = self.state();
+        let mut state = self.state.lock();
         let highest = state.delivered.entry((host.to_owned(), fence.server)).or_default();
         *highest = fence.attempt.max(*highest);
     }

@@ -3,6 +3,7 @@
 use actix_web::HttpRequest;
 use actix_web::web::Query as Pairs;
 use chrono::{DateTime, NaiveDateTime, Utc};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -11,6 +12,9 @@ use super::schema::strict_bool;
 use crate::actors::cell_registry::SilentCell;
 use crate::http::base_url;
 use crate::http::error::ApiError;
+
+/// The characters that a link to a next page escapes.
+const ESCAPED: AsciiSet = NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A request's parameters, in order.
 pub struct Query {
@@ -144,19 +148,8 @@ impl Page {
         let mut pairs: Vec<(&str, &str)> =
             query.pairs.iter().filter(|(key, _)| key != "marker").map(|(key, value)| (key.as_str(), value.as_str())).collect();
         pairs.push(("marker", &last));
+        let escaped = |text| utf8_percent_encode(text, &ESCAPED);
         let text = pairs.iter().map(|(key, value)| format!("{}={}", escaped(key), escaped(value))).collect::<Vec<_>>().join("&");
         Some(json!([{"rel": "next", "href": format!("{}/compute/v2.1/{collection}?{text}", base_url::of(request))}]))
     }
-}
-
-/// Percent-encodes the characters that a query may not contain.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => out.push(char::from(byte)),
-            other => out.push_str(&format!("%{other:02X}")),
-        }
-    }
-    out
 }

@@ -6,9 +6,10 @@ mod tests;
 mod words;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jsonschema::Validator;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::answer::{bad_request, fault};
@@ -53,7 +54,7 @@ impl Schema {
 
     fn compiled(&self, minor: u16) -> Result<Arc<Validator>, String> {
         let since = self.changes.iter().rev().find(|change| **change <= minor).copied().unwrap_or(1);
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compiled = self.compiled.lock();
         if let Some(validator) = compiled.get(&since) {
             return Ok(Arc::clone(validator));
         }

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 
 /// The number of connections beyond the limit that are still served: a health check is answered on them, and other requests are told to
 /// come back.
@@ -29,7 +31,7 @@ impl Peers {
     /// Counts one more. None if the client has reached the limit.
     pub fn enter(&self, address: IpAddr) -> Option<Counted> {
         let client = client_of(address);
-        let mut now = self.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.now.lock();
         let count = now.entry(client).or_default();
         if *count >= self.most {
             return None;
@@ -55,7 +57,7 @@ pub struct Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut now = self.peers.now.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = self.peers.now.lock();
         if let Some(count) = now.get_mut(&self.client) {
             *count -= 1;
             if *count == 0 {
@@ -172,7 +174,7 @@ mod tests {
         assert!(connections.enter(ip("2001:db8:0:1::1"), false).is_some());
         drop((other, near, far));
         assert_eq!(connections.now.load(Ordering::Relaxed), 7, "refused ones are not counted");
-        assert_eq!(connections.peers.now.lock().unwrap().len(), 1, "who has none is forgotten");
+        assert_eq!(connections.peers.now.lock().len(), 1, "who has none is forgotten");
     }
 
     #[test]

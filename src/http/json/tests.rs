@@ -1,12 +1,13 @@
 //! Tests that a worker answers other requests while large bodies are checked. The worker is the only thread of each test.
 
-use std::sync::{Condvar, Mutex, OnceLock};
+use std::sync::OnceLock;
 use std::thread::{self, ThreadId};
 
 use actix_web::HttpResponse;
 use actix_web::http::Method;
 use actix_web::test::TestRequest;
 use futures::future::{join, join_all};
+use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
@@ -33,12 +34,11 @@ impl Gate {
 
     fn pass(&self) {
         assert_ne!(self.worker.get(), Some(&thread::current().id()), "the worker judged a large body itself");
-        let open = self.opened.wait_while(self.open.lock().unwrap(), |open| !*open).unwrap();
-        drop(open);
+        self.opened.wait_while(&mut self.open.lock(), |open| !*open);
     }
 
     fn open(&self) {
-        *self.open.lock().unwrap() = true;
+        *self.open.lock() = true;
         self.opened.notify_all();
     }
 }

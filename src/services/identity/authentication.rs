@@ -193,7 +193,7 @@ impl EmbeddedIdentity {
     pub async fn validate_token(&self, id: &str) -> Result<Token, ServiceError> {
         let keys = self.keys.current().await;
         self.learn_revision(&keys).await?;
-        if let Some(token) = self.cache().get(id, self.env.now()) {
+        if let Some(token) = self.cache.lock().get(id, self.env.now()) {
             return Ok(token);
         }
         self.judge(id).await
@@ -210,22 +210,22 @@ impl EmbeddedIdentity {
         }
         let (revision, token) = self.read(move |conn| read_token(conn, &payload)).await?;
         let token = token.ok_or_else(invalid)?;
-        self.cache().put(id, &token, now, (revision, &keys));
+        self.cache.lock().put(id, &token, now, (revision, &keys));
         Ok(token)
     }
 
     /// Reads the accounts' revision unless it was read a moment ago. One request reads, and the others wait for it.
     async fn learn_revision(&self, keys: &Arc<KeySet>) -> Result<(), ServiceError> {
-        if self.cache().is_fresh(keys) {
+        if self.cache.lock().is_fresh(keys) {
             return Ok(());
         }
         let _asking = self.asking.lock().await;
-        if self.cache().is_fresh(keys) {
+        if self.cache.lock().is_fresh(keys) {
             return Ok(());
         }
-        let question = self.cache().ask();
+        let question = self.cache.lock().ask();
         let revision = self.read(state::revision).await?;
-        self.cache().learn(revision, question, keys);
+        self.cache.lock().learn(revision, question, keys);
         Ok(())
     }
 

@@ -1,10 +1,11 @@
 //! The embedded identity service: one domain, `default`, with projects, users and roles in the services database.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 
 use super::keys::KeyRing;
 use super::password::{Cost, Passwords};
@@ -58,7 +59,7 @@ pub struct EmbeddedIdentity {
     pub(super) keys: Arc<KeyRing>,
     pub(super) passwords: Passwords,
     pub(super) lockout: Option<Lockout>,
-    cache: Mutex<TokenCache>,
+    pub(super) cache: Mutex<TokenCache>,
     /// Held by the request that reads the revision.
     pub(super) asking: tokio::sync::Mutex<()>,
 }
@@ -203,7 +204,7 @@ impl EmbeddedIdentity {
         });
         let result = changed.await.map_err(|e| ServiceError::from_db("identity", e));
         // Also after an error, because the change may have been made and only the reply lost.
-        self.cache().doubt();
+        self.cache.lock().doubt();
         result
     }
 
@@ -214,10 +215,6 @@ impl EmbeddedIdentity {
         F: FnOnce(&mut Conn) -> Result<T, DbError> + Send + 'static,
     {
         self.db.write(work).await.map_err(|e| ServiceError::from_db("identity", e))
-    }
-
-    pub(super) fn cache(&self) -> MutexGuard<'_, TokenCache> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

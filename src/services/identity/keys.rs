@@ -9,11 +9,12 @@ use std::fs::{self, File, Metadata};
 use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, TimeDelta, Utc};
 use fernet::{Fernet, MultiFernet};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 use zeroize::Zeroizing;
 
@@ -176,7 +177,7 @@ impl Kept {
 
     /// Returns the keys if the file was checked recently. Otherwise returns the version seen last, and the caller must check the file.
     fn due(&self, every: Duration) -> Result<Arc<KeySet>, Option<Stamp>> {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         if known.looked_at.elapsed() < every {
             return Ok(known.keys.clone());
         }
@@ -185,7 +186,7 @@ impl Kept {
     }
 
     fn take(&self, (stamp, changed): Seen) -> Arc<KeySet> {
-        let mut known = self.known();
+        let mut known = self.known.lock();
         known.stamp = stamp;
         match changed {
             Some(Ok(keys)) => {
@@ -196,10 +197,6 @@ impl Kept {
             None => {}
         }
         known.keys.clone()
-    }
-
-    fn known(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use chrono::{DateTime, TimeDelta, Utc};
 
+use super::tokens::{CACHE_MAX, TokenCache};
 use super::*;
 use crate::db::Db;
 use crate::db::fixture::services_database;
@@ -292,6 +293,21 @@ async fn a_cached_token_ends_with_its_forgotten_key() {
     keys::rotate(&world.folder.path().join("keys"), world.env.now(), true).unwrap();
     tokio::time::advance(std::time::Duration::from_millis(900)).await;
     assert!(world.identity.validate(&token.id).await.is_err());
+}
+
+#[tokio::test]
+async fn a_full_cache_drops_the_least_recently_used_token() {
+    let world = world().await;
+    let (token, keys, now) = (world.token().await.token, world.identity.keys.current().await, world.env.now());
+    let mut cache = TokenCache::default();
+    let question = cache.ask();
+    cache.learn(1, question, &keys);
+    for number in 0..CACHE_MAX.get() {
+        cache.put(&number.to_string(), &token, now, (1, &keys));
+    }
+    assert!(cache.get("0", now).is_some());
+    cache.put("another", &token, now, (1, &keys));
+    assert_eq!(["0", "1", "2", "another"].map(|id| cache.get(id, now).is_some()), [true, false, true, true]);
 }
 
 #[tokio::test]

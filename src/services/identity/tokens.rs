@@ -3,11 +3,12 @@
 //! A token contains ids and times only. Names and roles are looked up at validation, so a change by an administrator works at once. A right
 //! that is taken away also revokes the former tokens, and giving it back does not revive them.
 
-use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use lru::LruCache;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
@@ -96,9 +97,9 @@ impl Payload {
 ///
 /// Each change of accounts, in any process, raises their revision in the database. The revision is read at most once per [`ASK_EVERY`]; a
 /// new revision clears the cache.
-#[derive(Default)]
 pub(super) struct TokenCache {
-    known: BTreeMap<String, (DateTime<Utc>, Token)>,
+    /// Each token with the time until which its judgement is trusted.
+    known: LruCache<String, (DateTime<Utc>, Token)>,
     /// The revision at which all cached tokens were judged.
     revision: i64,
     asked_at: Option<Instant>,
@@ -118,11 +119,17 @@ pub(super) struct Question {
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// The seconds for which a judged token is trusted even at the same revision, in case the database was changed outside this program.
 const CACHE_SECONDS: i64 = 10;
-/// The maximum number of cached tokens.
-const CACHE_MAX: usize = 4096;
+/// The maximum number of cached tokens; the least recently used one is dropped first.
+pub(super) const CACHE_MAX: NonZeroUsize = NonZeroUsize::new(4096).expect("it is above 0");
+
+impl Default for TokenCache {
+    fn default() -> TokenCache {
+        TokenCache { known: LruCache::sparse(CACHE_MAX), revision: 0, asked_at: None, doubts: 0, keys: Weak::new() }
+    }
+}
 
 impl TokenCache {
-    pub(super) fn get(&self, token: &str, now: DateTime<Utc>) -> Option<Token> {
+    pub(super) fn get(&mut self, token: &str, now: DateTime<Utc>) -> Option<Token> {
         let (until, known) = self.known.get(token)?;
         (now < *until && now < known.expires_at).then(|| known.clone())
     }
@@ -152,10 +159,7 @@ impl TokenCache {
         if revision != self.revision || !Weak::ptr_eq(&self.keys, &Arc::downgrade(keys)) {
             return;
         }
-        if self.known.len() >= CACHE_MAX {
-            self.known.clear();
-        }
-        self.known.insert(token.to_owned(), (now + chrono::TimeDelta::seconds(CACHE_SECONDS), value.clone()));
+        self.known.put(token.to_owned(), (now + chrono::TimeDelta::seconds(CACHE_SECONDS), value.clone()));
     }
 
     /// Notes a change: the next request reads the revision.

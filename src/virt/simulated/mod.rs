@@ -8,9 +8,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::files::{self, Durability};
@@ -94,16 +95,16 @@ impl Simulated {
     /// Returns the epoch of the running guest's start.
     pub fn runs_for(&self, server: Uuid) -> Option<i64> {
         let guest = self.find(server)?;
-        let guest = lock(&guest);
+        let guest = guest.lock();
         guest.record.runs().then_some(guest.record.started_epoch)
     }
 
     fn find(&self, server: Uuid) -> Option<Arc<Mutex<Guest>>> {
-        lock(&self.guests).get(&server).cloned()
+        self.guests.lock().get(&server).cloned()
     }
 
     fn all(&self) -> Vec<Arc<Mutex<Guest>>> {
-        lock(&self.guests).values().cloned().collect()
+        self.guests.lock().values().cloned().collect()
     }
 
     /// Changes a guest's record: on disk first, then in memory.
@@ -125,7 +126,7 @@ impl Simulated {
 
     fn change_defined(&self, server: Uuid, change: impl FnOnce(&mut GuestRecord)) -> Result<(), VirtError> {
         let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
-        let mut guest = lock(&guest);
+        let mut guest = guest.lock();
         if !guest.record.defined {
             return Err(VirtError::NoGuest(server));
         }
@@ -135,11 +136,11 @@ impl Simulated {
 
 impl Hypervisor for Simulated {
     fn guests(&self) -> Result<Vec<GuestRecord>, VirtError> {
-        Ok(self.all().iter().map(|guest| lock(guest).record.clone()).collect())
+        Ok(self.all().iter().map(|guest| guest.lock().record.clone()).collect())
     }
 
     fn guest(&self, server: Uuid) -> Result<Option<GuestRecord>, VirtError> {
-        Ok(self.find(server).map(|guest| lock(&guest).record.clone()))
+        Ok(self.find(server).map(|guest| guest.lock().record.clone()))
     }
 
     fn disks(&self, server: Uuid) -> Result<Vec<DiskFile>, VirtError> {
@@ -158,7 +159,7 @@ impl Hypervisor for Simulated {
 
     fn contents(&self, server: Uuid) -> Result<Vec<Content>, VirtError> {
         let Some(guest) = self.find(server) else { return Ok(Vec::new()) };
-        let guest = lock(&guest);
+        let guest = guest.lock();
         if guest.gone {
             return Ok(Vec::new());
         }
@@ -210,7 +211,7 @@ impl Hypervisor for Simulated {
 
     fn define(&self, spec: &GuestSpec, arrived: &BTreeMap<String, Written>) -> Result<(), VirtError> {
         let existing = self.find(spec.server);
-        let mut existing = existing.as_ref().map(|guest| lock(guest));
+        let mut existing = existing.as_ref().map(|guest| guest.lock());
         if stands(Guard::RunningGuest) && existing.as_ref().is_some_and(|guest| guest.record.runs()) {
             return Err(VirtError::Refused(format!("the guest of server {} runs", spec.server)));
         }
@@ -250,14 +251,14 @@ impl Hypervisor for Simulated {
             guest.gone = true;
         }
         let life = self.lives.fetch_add(1, Ordering::Relaxed);
-        lock(&self.guests).insert(record.spec.server, Arc::new(Mutex::new(Guest::new(record, life))));
+        self.guests.lock().insert(record.spec.server, Arc::new(Mutex::new(Guest::new(record, life))));
         self.durability.flush_names(&self.dir).map_err(VirtError::io("cannot flush the guests' directory"))?;
         Ok(())
     }
 
     fn start(&self, server: Uuid, epoch: i64) -> Result<(), VirtError> {
         let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
-        let mut guest = lock(&guest);
+        let mut guest = guest.lock();
         if !guest.record.defined {
             return Err(VirtError::NoGuest(server));
         }
@@ -284,7 +285,7 @@ impl Hypervisor for Simulated {
 
     fn stop(&self, server: Uuid, cause: StopCause, orderly: bool) -> Result<bool, VirtError> {
         let Some(guest) = self.find(server) else { return Ok(false) };
-        let mut guest = lock(&guest);
+        let mut guest = guest.lock();
         if !guest.record.runs() {
             return match guest.record.stopped_by {
                 Some(StopCause::HostDown) => self.save(&mut guest, |record| record.stopped_by = Some(cause)).map(|()| true),
@@ -302,7 +303,7 @@ impl Hypervisor for Simulated {
 
     fn undefine(&self, server: Uuid) -> Result<(), VirtError> {
         let Some(guest) = self.find(server) else { return Ok(()) };
-        let mut guest = lock(&guest);
+        let mut guest = guest.lock();
         if guest.record.runs() {
             return Err(VirtError::Refused(format!("the guest of server {server} runs")));
         }
@@ -317,7 +318,7 @@ impl Hypervisor for Simulated {
 
     fn remove(&self, server: Uuid) -> Result<(), VirtError> {
         let guest = self.find(server);
-        let mut guest = guest.as_ref().map(|guest| lock(guest));
+        let mut guest = guest.as_ref().map(|guest| guest.lock());
         if guest.as_ref().is_some_and(|guest| guest.record.runs()) {
             return Err(VirtError::Refused(format!("the guest of server {server} runs")));
         }
@@ -328,7 +329,7 @@ impl Hypervisor for Simulated {
         if let Some(guest) = &mut guest {
             guest.gone = true;
         }
-        lock(&self.guests).remove(&server);
+        self.guests.lock().remove(&server);
         files::remove_tree(&dir).map_err(VirtError::io(what()))?;
         self.durability.flush_names(&self.dir).map_err(VirtError::io(what()))
     }
@@ -348,7 +349,7 @@ impl Hypervisor for Simulated {
             record.contents.remove(&volume.to_string());
         });
         if let Some(guest) = self.find(server) {
-            lock(&guest).growing.remove(&volume.to_string());
+            guest.lock().growing.remove(&volume.to_string());
         }
         absent_is_fine(forgotten)
     }
@@ -366,7 +367,7 @@ impl Hypervisor for Simulated {
 
     fn interrupted(&self, resume: bool) -> Result<(), VirtError> {
         for guest in self.all() {
-            let mut guest = lock(&guest);
+            let mut guest = guest.lock();
             let ran = guest.record.runs() || guest.record.stopped_by == Some(StopCause::HostDown);
             if ran {
                 self.went_off(&mut guest, resume.then_some(StopCause::HostDown))?;
@@ -377,7 +378,7 @@ impl Hypervisor for Simulated {
 
     fn tick(&self) {
         for guest in self.all() {
-            let mut guest = lock(&guest);
+            let mut guest = guest.lock();
             if guest.record.runs() {
                 self.write_record(&mut guest, "tick");
             }
@@ -386,7 +387,7 @@ impl Hypervisor for Simulated {
 
     fn guest_write(&self, server: Uuid, bytes: &[u8]) -> Result<(), VirtError> {
         let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
-        let mut guest = lock(&guest);
+        let mut guest = guest.lock();
         if !guest.record.runs() {
             return Err(VirtError::Refused(format!("the guest of server {server} does not run")));
         }
@@ -419,7 +420,7 @@ impl Simulated {
     /// Lets a running guest write to a volume from its end at the time of the connection.
     fn begin_volume(&self, server: Uuid, volume: &GuestVolume) -> Result<(), VirtError> {
         let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
-        let mut guest = lock(&guest);
+        let mut guest = guest.lock();
         let name = volume.volume_id.to_string();
         if guest.record.runs() && !guest.growing.contains_key(&name) && !guest.record.contents.contains_key(&name) {
             let dir = self.dir_of(server);
@@ -468,8 +469,4 @@ fn absent_is_fine(result: Result<(), VirtError>) -> Result<(), VirtError> {
         Err(VirtError::NoGuest(_)) => Ok(()),
         other => other,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

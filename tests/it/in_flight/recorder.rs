@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
 use cellshift::saga::step::{Class, Table};
 use cellshift::saga::tables;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -36,10 +37,10 @@ struct StandsStill {
 
 impl FaultPlan for StandsStill {
     fn at(&self, point: &Point<'_>) -> StepFault {
-        let mut aimed = self.aimed.lock().expect("a lock");
+        let mut aimed = self.aimed.lock();
         if let Entry::Vacant(unknown) = aimed.entry(point.id) {
             // A new server's id is known here first.
-            let next = self.next.lock().expect("a lock").take_if(|(server, _)| server.is_nil() || *server == point.server);
+            let next = self.next.lock().take_if(|(server, _)| server.is_nil() || *server == point.server);
             if let Some((_, aim)) = next {
                 unknown.insert(aim);
             }
@@ -50,7 +51,7 @@ impl FaultPlan for StandsStill {
         }
         let arrived = point.step == aim.step && point.side == aim.side && point.moment == Moment::AfterEffect;
         if arrived {
-            *self.stood.lock().expect("a lock") = Some((point.id, point.server));
+            *self.stood.lock() = Some((point.id, point.server));
             self.changed.notify_one();
         }
         if arrived { StepFault::Freeze } else { StepFault::None }
@@ -92,14 +93,14 @@ fn record() {
             for aim in aims(table) {
                 let begun = scenario::begin(&cloud, scenario.beginning).await;
                 let asked = (scenario.ask)(&cloud, &begun);
-                *plan.next.lock().expect("a lock") = Some((begun.server, aim.clone()));
+                *plan.next.lock() = Some((begun.server, aim.clone()));
                 let asking = cloud.clone();
                 let request = tokio::task::spawn_local(async move { drop(asking.try_send(asked.method, &asked.path, asked.body).await) });
                 let arrived = tokio::time::timeout(PATIENCE, plan.changed.notified()).await;
                 arrived.unwrap_or_else(|_| panic!("{saga} never came to {} of {}", aim.side, aim.step));
                 request.abort();
                 let _ = request.await;
-                let (id, server) = plan.stood.lock().expect("a lock").take().expect("an operation");
+                let (id, server) = plan.stood.lock().take().expect("an operation");
                 assert!(scenario.beginning == Beginning::Nothing || server == begun.server);
                 stopped.push(Stopped { saga: (*saga).to_owned(), step: aim.step.to_owned(), side: aim.side.to_owned(), id, server });
                 eprintln!("{:?}", stopped.last());

@@ -6,12 +6,13 @@ mod killed;
 mod search;
 
 use std::io::{Read, Seek, SeekFrom};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::config::Config;
 use cellshift::virt::hypervisor::Operation;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use sha_crypt::{PasswordVerifier, ShaCrypt};
 use sha2::{Digest, Sha256};
@@ -101,8 +102,8 @@ impl Watch {
                 return StepFault::None;
             }
             let here = format!("{} {} {} {:?}", point.saga, point.step, point.side, point.moment);
-            *looks.lock().unwrap() += 1;
-            found.lock().unwrap().extend(search.found(while_it_moves).into_iter().map(|place| (here.clone(), place)));
+            *looks.lock() += 1;
+            found.lock().extend(search.found(while_it_moves).into_iter().map(|place| (here.clone(), place)));
             StepFault::None
         });
         watch
@@ -111,8 +112,8 @@ impl Watch {
     /// Checks that no search found a value at many points.
     fn end(self, stage: &Stage) {
         stage.disarm();
-        assert!(*self.looks.lock().unwrap() > 1, "it looked while something went on");
-        let found = self.found.lock().unwrap();
+        assert!(*self.looks.lock() > 1, "it looked while something went on");
+        let found = self.found.lock();
         assert!(found.is_empty(), "in flight: {found:#?}");
     }
 }
@@ -133,11 +134,11 @@ async fn deleted(stage: &Stage, server: Uuid, search: &Search) {
 async fn left_nowhere(stage: &Stage, search: &Search) {
     let last = Mutex::new(Vec::new());
     let look = || async {
-        *last.lock().unwrap() = search.found(nowhere);
-        last.lock().unwrap().is_empty()
+        *last.lock() = search.found(nowhere);
+        last.lock().is_empty()
     };
     let emptied = tokio::time::timeout(Duration::from_secs(20), stage.until("nothing is left", look)).await;
-    assert!(emptied.is_ok(), "left: {:#?}", last.lock().unwrap());
+    assert!(emptied.is_ok(), "left: {:#?}", last.lock());
 }
 
 fn at_rest(search: &Search) {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use base64::Engine;
@@ -13,6 +13,7 @@ use cellshift::config::Config;
 use diesel::connection::SimpleConnection;
 use diesel::sql_types::Text;
 use diesel::{Connection, PgConnection, QueryableByName, RunQueryDsl, SqliteConnection, sql_query};
+use parking_lot::Mutex;
 use regex::bytes::Regex;
 use serde_json::Value;
 
@@ -142,7 +143,7 @@ impl Search {
         let mut file = File::open(path)?;
         let about = file.metadata()?;
         let (size, written) = (about.len(), about.modified()?);
-        let from = match self.clean.lock().expect("a map").get(path) {
+        let from = match self.clean.lock().get(path) {
             Some((_, before)) if *before == written => return Ok(()),
             // The log of a database only grows until it begins anew; other files are read whole.
             Some((before, _)) if size > *before && place.ends_with("-wal") => before.saturating_sub(OVERLAP),
@@ -160,9 +161,9 @@ impl Search {
         }
         // A value that is allowed now may be forbidden later.
         if !holds && found.len() == before {
-            self.clean.lock().expect("a map").insert(path.to_owned(), (size, written));
+            self.clean.lock().insert(path.to_owned(), (size, written));
         } else {
-            self.clean.lock().expect("a map").remove(path);
+            self.clean.lock().remove(path);
         }
         Ok(())
     }

@@ -2,10 +2,11 @@
 
 use uuid::Uuid;
 
+use super::timeline::{EDGE, NAMES, WIDTH};
 use super::*;
 use crate::chaos::experiment::record::Injected;
 use crate::chaos::experiment::scenario::Scenario;
-use crate::chaos::experiment::verdict::Mode;
+use crate::chaos::experiment::verdict::{Mode, StepTold};
 
 const HOSTILE: &str = "</title><script src=\"https://example.org/x.js\">alert('1')</script>&";
 
@@ -98,7 +99,7 @@ fn the_page_has_each_step_and_fault_in_its_place() {
 #[test]
 fn the_page_is_whole_by_itself_and_everything_is_escaped() {
     let page = page(&verdict(), &origin());
-    assert!(!page.contains("<script") && page.contains("&lt;script src=&quot;https://example.org/x.js&quot;&gt;alert(&#39;1&#39;)"));
+    assert!(!page.contains("<script") && page.contains("&#60;script src=&#34;https://example.org/x.js&#34;&#62;alert(&#39;1&#39;)"));
     for outside in [" src=\"", " href=", "url(", "@import", "<link", "<img", "<iframe"] {
         assert!(!page.contains(outside), "{outside}");
     }
