@@ -23,6 +23,8 @@ pub enum OperationKind {
     Resize,
     /// A cold migration; the flavor stays the same.
     Migrate,
+    /// A live migration.
+    LiveMigrate,
 }
 
 impl fmt::Display for OperationKind {
@@ -31,6 +33,7 @@ impl fmt::Display for OperationKind {
             OperationKind::Create => "create",
             OperationKind::Resize => "resize",
             OperationKind::Migrate => "migrate",
+            OperationKind::LiveMigrate => "live migrate",
         })
     }
 }
