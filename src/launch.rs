@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use crate::actors::cell::{CellOptions, HostSpec, of_deployment, simulated_hypervisors};
 use crate::actors::cell_registry::{CellRegistry, Patience};
-use crate::actors::compute_host::HostOptions;
+use crate::actors::compute_host::{HostOptions, LiveOptions};
 use crate::actors::conductor::{Controller, Limits};
 use crate::actors::periodic::{PeriodicOptions, RetentionOptions};
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
@@ -20,7 +20,7 @@ use crate::chaos::borders::FaultyBorders;
 use crate::chaos::experiment::host_network::HostNetwork;
 use crate::chaos::experiment::service::{self, Chaos, Unwatched};
 use crate::chaos::seams::Seams;
-use crate::config::{Authentication, Config, Http, validate};
+use crate::config::{Authentication, Compute, Config, Http, TimeoutAction, validate};
 use crate::db::POOL_SIZE;
 use crate::descriptors::{self, TooFew};
 use crate::domain::context::RequestContext;
@@ -269,12 +269,25 @@ fn cell_options(config: &Config) -> CellOptions {
             disk_allocation_ratio: compute.disk_allocation_ratio,
             forget_interval: config.retention.interval.duration(),
             latencies: compute.latency_ms.iter().map(latency).collect(),
+            live: live_options(compute),
             ..HostOptions::default()
         },
         heartbeat: compute.heartbeat.duration(),
         probe_interval: config.cells.probe_interval.duration(),
         database_deadline: config.cells.timeout.duration(),
         ..CellOptions::default()
+    }
+}
+
+fn live_options(compute: &Compute) -> LiveOptions {
+    let live = &compute.live_migration;
+    LiveOptions {
+        at_once: compute.max_concurrent_live_migrations as usize,
+        bandwidth: live.bandwidth_mib << 20,
+        dirty_rate: live.dirty_rate_mib << 20,
+        max_downtime: std::time::Duration::from_millis(live.max_downtime_ms),
+        completion_timeout: live.completion_timeout.duration(),
+        forces_at_timeout: live.timeout_action == TimeoutAction::ForceComplete,
     }
 }
 

@@ -113,6 +113,22 @@ impl Hypervisor for FaultyDriver {
         self.at(Operation::PowerOff)?.stop(server, cause, orderly)
     }
 
+    fn pause(&self, server: Uuid, operation: Uuid) -> Result<(), VirtError> {
+        self.at(Operation::PowerOff)?.pause(server, operation)
+    }
+
+    fn resume(&self, server: Uuid, epoch: i64, arrived: Option<Vec<u8>>) -> Result<(), VirtError> {
+        self.at(Operation::Start)?.resume(server, epoch, arrived)
+    }
+
+    fn memory(&self, server: Uuid) -> Result<Vec<u8>, VirtError> {
+        self.inner.memory(server)
+    }
+
+    fn memory_write(&self, server: Uuid, bytes: &[u8]) -> Result<(), VirtError> {
+        self.inner.memory_write(server, bytes)
+    }
+
     fn undefine(&self, server: Uuid) -> Result<(), VirtError> {
         self.at(Operation::Undefine)?.undefine(server)
     }

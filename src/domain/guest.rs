@@ -50,6 +50,8 @@ pub enum DiskSource {
         /// The manifest of the source's export.
         manifest: DiskManifest,
     },
+    /// The disks arrive later, from a guest that still runs elsewhere: only their places are made.
+    Arriving,
     /// The disks are on the host already, kept through a move or a new definition.
     Kept,
     /// The root disk is a volume; local disks, if any, are fresh.

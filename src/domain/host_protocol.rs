@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::fence::Fence;
 use super::flavor::Resources;
-use super::guest::{DiskManifest, GuestSpec, GuestVif, GuestVolume};
+use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVif, GuestVolume};
 use super::server::PowerState;
 
 /// A command for one server on a host. The host refuses a fence below the highest that it has obeyed for the server, answers a repeated
@@ -89,6 +89,25 @@ pub enum HostCommand {
         /// The port.
         port_id: Uuid,
     },
+    /// Live migration: refused if the guest could not come to this host. Changes nothing.
+    CheckLiveTarget,
+    /// Live migration: waits until the source host may send one more guest away. The operation has its turn until the copy ends.
+    AwaitLiveTurn,
+    /// Live migration: gives the turn back, or stops waiting. Succeeds if there is none.
+    LeaveLiveQueue,
+    /// Live migration: copies the disks and the memory of the running guest into the transfer area, again and again what it has changed
+    /// meanwhile. At the end pauses the guest and writes the rest.
+    CopyGuest,
+    /// Live migration: lets the guest run on at the source, also after it was lost with its host, and removes what `CopyGuest` wrote.
+    EndLiveCopy,
+    /// Live migration: takes the guest's final disks and memory from the transfer area and lets it run on. Succeeds if it was started
+    /// for this epoch, whatever it has written since.
+    ReceiveGuest {
+        /// The guest.
+        spec: Box<GuestSpec>,
+        /// Its memory.
+        memory: DiskPart,
+    },
     /// Only raises the fence, so that lower fences are refused. Answers whether the guest runs (for the hand-back of INVARIANTS S4).
     Fence,
 }
@@ -107,6 +126,13 @@ pub enum HostReply {
     Exported {
         /// The manifest of the written bytes.
         manifest: DiskManifest,
+    },
+    /// `CopyGuest`: done, and the guest is paused.
+    Copied {
+        /// The manifest of the disks.
+        manifest: DiskManifest,
+        /// The memory.
+        memory: DiskPart,
     },
     /// Certainly not done, without leftovers.
     Refused {
@@ -134,6 +160,7 @@ impl fmt::Display for HostReply {
             HostReply::Stopped { was_running: true } => f.write_str("stopped, the guest ran"),
             HostReply::Stopped { was_running: false } => f.write_str("stopped, the guest did not run"),
             HostReply::Exported { manifest } => write!(f, "exported {} disks", manifest.disks.len()),
+            HostReply::Copied { manifest, .. } => write!(f, "copied {} disks and the memory, the guest is paused", manifest.disks.len()),
             HostReply::Refused { reason } => write!(f, "refused: {reason}"),
             HostReply::Stale { epoch, attempt } => write!(f, "too late: fence ({epoch}, {attempt}) has been obeyed"),
             HostReply::Failed { reason } => write!(f, "failed: {reason}"),
@@ -141,7 +168,7 @@ impl fmt::Display for HostReply {
     }
 }
 
-/// A question to a host, which changes nothing.
+/// A question to a host, which changes nothing but the pace of a copy.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum HostQuery {
     /// Asks for sizes, claims and guests.
@@ -154,6 +181,16 @@ pub enum HostQuery {
     /// Asks how many bytes the operation has moved. Long copies are judged by it.
     Progress {
         /// The operation.
+        operation: Uuid,
+    },
+    /// Asks how far the copy of a running guest is.
+    LiveProgress {
+        /// The live migration.
+        operation: Uuid,
+    },
+    /// Asks the source to pause the guest now, however much of it is still to be copied.
+    ForceComplete {
+        /// The live migration.
         operation: Uuid,
     },
 }
@@ -172,6 +209,32 @@ pub enum HostAnswer {
         /// All bytes.
         total: u64,
     },
+    /// Answers `LiveProgress`; none if the host copies no guest for this operation.
+    LiveProgress(Option<LiveProgress>),
+    /// Answers `ForceComplete`: true if the host copies a guest for this operation.
+    Hastened(bool),
+}
+
+/// The progress of a copy of a running guest, in bytes. What the guest changes meanwhile is copied again, so more may be processed than
+/// there is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct LiveProgress {
+    pub memory_total: u64,
+    pub memory_processed: u64,
+    pub memory_remaining: u64,
+    pub disk_total: u64,
+    pub disk_processed: u64,
+    pub disk_remaining: u64,
+}
+
+impl LiveProgress {
+    /// Returns the copied part in percent.
+    pub fn percent(&self) -> i32 {
+        let total = self.memory_total + self.disk_total;
+        let left = (self.memory_remaining + self.disk_remaining).min(total);
+        let done = (total - left) * 100 / total.max(1);
+        i32::try_from(done).unwrap_or(100)
+    }
 }
 
 /// A host's report about itself.

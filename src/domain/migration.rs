@@ -10,12 +10,22 @@ named_states! {
         Resize = "resize",
         /// A cold migration: the flavor stays.
         Migration = "migration",
+        /// A live migration: the guest runs on.
+        LiveMigration = "live-migration",
     }
 }
 
 named_states! {
     /// The progress of a migration.
     MigrationStatus {
+        /// Live migration: recorded; a target is being chosen and checked.
+        Accepted = "accepted",
+        /// Live migration: waits for its turn at the source host.
+        Queued = "queued",
+        /// Live migration: the target host makes room for the guest.
+        Preparing = "preparing",
+        /// Live migration: the guest is copied while it runs.
+        Running = "running",
         /// Recorded; a target is being chosen and prepared.
         PreMigrating = "pre-migrating",
         /// The source host works.
@@ -34,12 +44,24 @@ named_states! {
         Reverted = "reverted",
         /// Failed and undone.
         Error = "error",
+        /// Live migration: the guest runs at the target.
+        Completed = "completed",
+        /// Live migration: failed at the hosts; the guest runs on at the source.
+        Failed = "failed",
+        /// Live migration: aborted; the guest runs on at the source.
+        Cancelled = "cancelled",
+        /// Live migration: the scheduler refused the host that was named.
+        Conflict = "conflict",
     }
 }
 
 impl MigrationStatus {
     /// The statuses of a record that may still change. A server has at most one such record.
-    pub const LIVE: [MigrationStatus; 6] = [
+    pub const LIVE: [MigrationStatus; 10] = [
+        MigrationStatus::Accepted,
+        MigrationStatus::Queued,
+        MigrationStatus::Preparing,
+        MigrationStatus::Running,
         MigrationStatus::PreMigrating,
         MigrationStatus::Migrating,
         MigrationStatus::PostMigrating,

@@ -81,6 +81,8 @@ named_states! {
         ResizeFinish = "resize_finish",
         /// Revert.
         ResizeReverting = "resize_reverting",
+        /// Live migration.
+        Migrating = "migrating",
         /// Delete.
         Deleting = "deleting",
     }
@@ -94,6 +96,8 @@ pub enum PowerState {
     NoState = 0,
     /// Runs.
     Running = 1,
+    /// Stands still with its memory.
+    Paused = 3,
     /// Off.
     Shutdown = 4,
 }
@@ -108,6 +112,7 @@ impl PowerState {
     pub fn from_code(code: i32) -> PowerState {
         match code {
             1 => PowerState::Running,
+            3 => PowerState::Paused,
             4 => PowerState::Shutdown,
             _ => PowerState::NoState,
         }
@@ -130,6 +135,7 @@ pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static 
         (_, Some(T::Rebooting)) => "REBOOT",
         (_, Some(T::RebootingHard)) => "HARD_REBOOT",
         (_, Some(T::Rebuilding)) => "REBUILD",
+        (VmState::Active, Some(T::Migrating)) => "MIGRATING",
         (VmState::Active, _) => "ACTIVE",
         (VmState::Stopped, _) => "SHUTOFF",
     }

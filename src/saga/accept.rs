@@ -81,7 +81,7 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     let txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
     let txn = history::failed(txn, world, context.part());
     world.cell(&cell)?.apply(fence, txn).await?;
-    if let (Kind::Resize | Kind::Confirm | Kind::Revert, Some(place)) = (context.kind, context.source.clone()) {
+    if let (Kind::Resize | Kind::LiveMigrate | Kind::Confirm | Kind::Revert, Some(place)) = (context.kind, context.source.clone()) {
         let here = Place { cell, ..place };
         history::emit(world, context.part(), StepName::Accept, Event::MigrateServerError, &here).await;
     }
@@ -155,6 +155,14 @@ fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
     if !free || !part.allowed_states().contains(&instance.vm_state) {
         let task = if free { None } else { instance.task_state };
         return Err(Refusal::Conflict(wrong_state(context, instance.vm_state, task)));
+    }
+    if context.kind == Kind::LiveMigrate && instance.power_state != PowerState::Running {
+        return Err(Refusal::Conflict(format!(
+            "Cannot '{}' instance {} while its guest does not run (power_state {})",
+            part.verb(),
+            context.server,
+            instance.power_state.code()
+        )));
     }
     if part.needs_launch() && instance.launched_at.is_none() {
         return Err(Refusal::Conflict(format!("Cannot '{}' instance {} while it has never been active", part.verb(), context.server)));
@@ -296,7 +304,7 @@ async fn place_of(world: &World, cell: &str, instance: &Instance) -> Result<Opti
 
 /// Refuses a move or a revert whose source host is down: a revert that cannot end must not begin (NOVA-DIFFERENCES L11, L34).
 async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
-    if !matches!(context.kind, Kind::Resize | Kind::Revert) {
+    if !matches!(context.kind, Kind::Resize | Kind::LiveMigrate | Kind::Revert) {
         return Ok(());
     }
     let Some(source) = &context.source else {

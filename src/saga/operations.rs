@@ -1,14 +1,38 @@
-//! The interface through which the API starts operations. The conductor implements it.
+//! The interface through which the API starts and steers operations. The conductor implements it.
 
 use async_trait::async_trait;
 use uuid::Uuid;
 
 use super::context::Context;
 use super::refusal::Refusal;
+use crate::domain::cancellation::Cancellation;
+use crate::domain::host_protocol::LiveProgress;
 
-/// Starts operations.
+/// A live migration, as its source host is asked about it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LiveMove {
+    pub operation: Uuid,
+    /// The cell's name.
+    pub cell: String,
+    /// The source host's name.
+    pub source: String,
+}
+
+/// Starts operations, and steers those in flight.
 #[async_trait]
 pub trait BeginOperation: Send + Sync {
     /// Takes the server, checks its state, and starts the operation. Returns the operation's id. After a definite refusal nothing has begun.
     async fn begin(&self, context: Context) -> Result<Uuid, Refusal>;
+
+    /// Records the wish that an operation in flight be cancelled. False if it is not in flight.
+    async fn cancel(&self, operation: Uuid, wish: Cancellation) -> Result<bool, Refusal>;
+
+    /// Returns the reason why an operation failed; none while it goes on and after a success.
+    async fn failure(&self, operation: Uuid) -> Result<Option<String>, Refusal>;
+
+    /// Returns how far the copy of a running guest is; none if it is not being copied.
+    async fn live_progress(&self, of: &LiveMove) -> Option<LiveProgress>;
+
+    /// Ends the copy of a running guest at once. False if none is under way.
+    async fn force_complete(&self, of: &LiveMove) -> Result<bool, Refusal>;
 }

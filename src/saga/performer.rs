@@ -114,7 +114,7 @@ pub fn work_of(step: &Step, side: Side) -> Option<Work> {
     }
 }
 
-/// Does the work of a side until its deadline. A copy may go on for as long as it moves.
+/// Does the work of a side until its deadline. A copy may go on for as long as it moves, a wait for as long as its host answers.
 pub async fn under_deadline(world: &Arc<World>, step: &Step, side: Side, context: &mut Context, fence: Fence) -> Effect {
     let Some(work) = work_of(step, side) else { return Ok(Ok(())) };
     let limit = world.settings.deadline(step);
@@ -124,10 +124,14 @@ pub async fn under_deadline(world: &Arc<World>, step: &Step, side: Side, context
     let running = work(world, context, fence);
     tokio::pin!(running);
     let by_progress = side == Side::Act && matches!(step.deadline, Deadline::WithoutProgress(_));
+    let while_alive = side == Side::Act && matches!(step.deadline, Deadline::WhileAlive(_));
     let mut seen = 0;
     loop {
         if let Ok(result) = tokio::time::timeout(limit, &mut running).await {
             return Ok(result);
+        }
+        if while_alive && is_answered(world, &places, saga).await {
+            continue;
         }
         let moved = if by_progress { progress(world, &places, saga).await } else { 0 };
         if moved <= seen {
@@ -135,6 +139,12 @@ pub async fn under_deadline(world: &Arc<World>, step: &Step, side: Side, context
         }
         seen = moved;
     }
+}
+
+/// True if the first host answers a question.
+async fn is_answered(world: &World, places: &[(String, String)], operation: Uuid) -> bool {
+    let Some((cell, host)) = places.first() else { return false };
+    world.hosts.query(cell, host, HostQuery::Progress { operation }, Duration::from_secs(2)).await.is_ok()
 }
 
 /// Returns the number of bytes that the hosts of a move have copied for it so far.

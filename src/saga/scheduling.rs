@@ -27,6 +27,8 @@ pub enum OperationKind {
     Resize,
     /// A cold migration; the flavor stays the same.
     Migrate,
+    /// A live migration.
+    LiveMigrate,
 }
 
 impl fmt::Display for OperationKind {
@@ -35,6 +37,7 @@ impl fmt::Display for OperationKind {
             OperationKind::Create => "create",
             OperationKind::Resize => "resize",
             OperationKind::Migrate => "migrate",
+            OperationKind::LiveMigrate => "live migrate",
         })
     }
 }

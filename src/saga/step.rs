@@ -77,6 +77,8 @@ pub enum Deadline {
     Within(u64),
     /// Without progress, in seconds: a copy may go on while it moves.
     WithoutProgress(u64),
+    /// Without an answer of the source host, which is asked at this interval in seconds: a wait may go on while the host lives.
+    WhileAlive(u64),
 }
 
 /// A row of a saga's table.
@@ -95,6 +97,9 @@ pub struct Step {
     pub next_move_waits: bool,
     /// True if the begun step cannot be undone: a wish to cancel no longer turns the saga back.
     pub no_way_back: bool,
+    /// True if a wish to cancel interrupts the act while it runs; otherwise the wish waits for the act's end. The undo comes under a
+    /// higher fence, which ends what still runs.
+    pub interruptible: bool,
     /// The condition under which the step's debt has nothing left to do.
     pub moot: Moot,
     /// The number of tries of a reversible act with an unknown end before the saga unwinds.
@@ -113,6 +118,7 @@ impl Step {
             service_depends: false,
             next_move_waits: false,
             no_way_back: false,
+            interruptible: false,
             moot: Moot::Never,
             tries: 1,
         }
@@ -166,6 +172,11 @@ impl Step {
     /// Marks the step as one that cannot be undone once it has begun.
     pub const fn no_way_back(self) -> Step {
         Step { no_way_back: true, ..self }
+    }
+
+    /// Lets a wish to cancel interrupt the act.
+    pub const fn interruptible(self) -> Step {
+        Step { interruptible: true, ..self }
     }
 
     /// Sets the condition under which the step's debt is moot.

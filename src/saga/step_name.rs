@@ -82,5 +82,9 @@ named_states! {
         RecordVolume = "record_volume",
         DisconnectVolume = "disconnect_volume",
         ForgetVolume = "forget_volume",
+        CheckAtTarget = "check_at_target",
+        QueueAtSource = "queue_at_source",
+        CopyGuest = "copy_guest",
+        ResumeAtTarget = "resume_at_target",
     }
 }

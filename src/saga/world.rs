@@ -73,7 +73,7 @@ impl Settings {
     /// Returns the step's time limit, or the limit without progress.
     pub fn deadline(&self, step: &Step) -> Duration {
         let seconds = self.deadlines.get(&step.name).copied().unwrap_or(match step.deadline {
-            Deadline::Within(seconds) | Deadline::WithoutProgress(seconds) => seconds,
+            Deadline::Within(seconds) | Deadline::WithoutProgress(seconds) | Deadline::WhileAlive(seconds) => seconds,
         });
         Duration::from_secs(seconds)
     }

@@ -186,6 +186,19 @@ pub trait Hypervisor: Send + Sync {
     /// it, or the loss of its host interrupted it. Succeeds if it is off or absent.
     fn stop(&self, server: Uuid, cause: StopCause, orderly: bool) -> Result<bool, VirtError>;
 
+    /// Lets the running guest stand still on behalf of an operation, with its memory; its disks are then at rest. Succeeds if it stands still.
+    fn pause(&self, server: Uuid, operation: Uuid) -> Result<(), VirtError>;
+
+    /// Lets a paused guest run on with its own memory, or a defined guest with the memory that arrived. It does not boot. Remembers the
+    /// epoch. For a running guest only remembers the epoch.
+    fn resume(&self, server: Uuid, epoch: i64, arrived: Option<Vec<u8>>) -> Result<(), VirtError>;
+
+    /// Returns those bytes of the memory of a running or paused guest that the driver keeps.
+    fn memory(&self, server: Uuid) -> Result<Vec<u8>, VirtError>;
+
+    /// Lets the running guest write these bytes to its memory.
+    fn memory_write(&self, server: Uuid, bytes: &[u8]) -> Result<(), VirtError>;
+
     /// Removes the guest and keeps its disks. Succeeds if there is none. Refused while it runs.
     fn undefine(&self, server: Uuid) -> Result<(), VirtError>;
 

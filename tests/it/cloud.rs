@@ -28,9 +28,11 @@ use crate::databases;
 
 /// The maximum time of any wait: a run that takes longer is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n";
+const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n\
+                      \"os_compute_api:os-migrate-server:migrate_live\": \"rule:project_member_or_admin\"\n";
 
-/// The cloud: cell1 (hardware gen1) and cell2 (gen2) with two hosts each; members may move servers between cells.
+/// The cloud: cell1 (hardware gen1) and cell2 (gen2) with two hosts each; members may move servers between cells, and
+/// alive within them.
 pub struct Cloud {
     pub config: Config,
     samples: Samples,
@@ -132,6 +134,7 @@ impl Cloud {
     async fn start_in(dir: TempDir, samples: Samples, configure: impl FnOnce(&mut Config)) -> Cloud {
         let mut config = Config { data_dir: dir.path().to_owned(), ..Config::default() };
         config.http.workers = 1;
+        config.compute.live_migration.bandwidth_mib = 0;
         config.migration.back_off_first = Seconds::millis(2);
         config.migration.back_off_max = Seconds::millis(20);
         // A guest waits for its ports, so shorten the deadlines of steps that wait for ports that cannot be plugged.

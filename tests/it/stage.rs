@@ -107,6 +107,7 @@ impl Stage {
         let mut config = Config { data_dir: data.path().to_owned(), ..Config::default() };
         config.http.workers = 1;
         config.identity.password_cost = cellshift::services::identity::Cost::CHEAP;
+        config.compute.live_migration.bandwidth_mib = 0;
         config.migration.back_off_first = Seconds::millis(5);
         config.migration.back_off_max = Seconds::millis(50);
         std::fs::write(config.policy_file(), CROSS_CELL_FOR_ALL).expect("a policy");

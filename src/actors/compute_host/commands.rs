@@ -35,6 +35,12 @@ impl Core {
             HostCommand::DetachVolume { volume_id } => self.detach_volume(admission, *volume_id).await,
             HostCommand::AttachVif { vif } => self.attach_vif(admission, vif).await,
             HostCommand::DetachVif { port_id } => self.detach_vif(admission, *port_id).await,
+            HostCommand::CheckLiveTarget => self.check_live_target(server).await,
+            HostCommand::AwaitLiveTurn => self.await_live_turn(admission, operation).await,
+            HostCommand::LeaveLiveQueue => Ok(self.leave_live_queue(operation)),
+            HostCommand::CopyGuest => self.copy_guest(admission, operation).await,
+            HostCommand::EndLiveCopy => self.end_live_copy(admission, operation).await,
+            HostCommand::ReceiveGuest { spec, memory } => self.receive_guest(admission, operation, spec, memory).await,
             HostCommand::Claim { .. } | HostCommand::DropClaim { .. } | HostCommand::Fence => {
                 Err(CommandError::Failed("a claim is not a guest's command".into()))
             }
@@ -46,7 +52,7 @@ impl Core {
         self.virt(move |hypervisor| hypervisor.guest(server)).await
     }
 
-    async fn defined_guest(&self, server: Uuid) -> Result<GuestRecord, CommandError> {
+    pub(super) async fn defined_guest(&self, server: Uuid) -> Result<GuestRecord, CommandError> {
         let guest = self.guest(server).await?.filter(|guest| guest.defined);
         guest.ok_or_else(|| CommandError::Refused(format!("server {server} has no guest on host {}", self.host())))
     }
@@ -67,20 +73,23 @@ impl Core {
     /// Plugs the interfaces, waits until the network confirms them, and powers the guest on.
     pub(super) async fn power_on(&self, admission: &Admission, guest: GuestRecord) -> Result<(), CommandError> {
         let (server, epoch) = (admission.fence.server, admission.fence.epoch);
-        self.plug(admission, &guest.spec.vifs).await?;
-        let waiting = unless_overtaken(admission, self.wait_until_plugged(&guest.spec.vifs));
-        let patience = self.parts.options.vif_plug_timeout;
-        match tokio::time::timeout(patience, waiting).await {
-            Ok(outcome) => outcome??,
-            Err(_) => {
-                return Err(CommandError::Failed(format!(
-                    "the network did not plug the ports of server {server} within {} s",
-                    patience.as_secs()
-                )));
-            }
-        }
+        self.wait_for_vifs(admission, &guest.spec.vifs).await?;
         self.latency(admission, Operation::Start).await?;
         self.virt(move |hypervisor| hypervisor.start(server, epoch)).await
+    }
+
+    /// Plugs the interfaces, and waits until the network confirms them.
+    pub(super) async fn wait_for_vifs(&self, admission: &Admission, vifs: &[GuestVif]) -> Result<(), CommandError> {
+        let server = admission.fence.server;
+        self.plug(admission, vifs).await?;
+        let waiting = unless_overtaken(admission, self.wait_until_plugged(vifs));
+        let patience = self.parts.options.vif_plug_timeout;
+        match tokio::time::timeout(patience, waiting).await {
+            Ok(outcome) => outcome?,
+            Err(_) => {
+                Err(CommandError::Failed(format!("the network did not plug the ports of server {server} within {} s", patience.as_secs())))
+            }
+        }
     }
 
     async fn stop_guest(&self, admission: &Admission, operation: Uuid, grace: Duration) -> Outcome {
@@ -115,7 +124,7 @@ impl Core {
         Ok(HostReply::Done)
     }
 
-    async fn prepare_guest(&self, admission: &Admission, operation: Uuid, spec: &GuestSpec) -> Outcome {
+    pub(super) async fn prepare_guest(&self, admission: &Admission, operation: Uuid, spec: &GuestSpec) -> Outcome {
         let server = admission.fence.server;
         if spec.server != server {
             return Err(CommandError::Refused(format!("the guest is for server {} and the request for server {server}", spec.server)));

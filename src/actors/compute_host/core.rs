@@ -10,6 +10,7 @@ use tokio::sync::RwLock;
 use uuid::Uuid;
 
 use super::lanes::{Admission, Entry, Lanes, digest};
+use super::live::Leaving;
 use super::memory::MemoryStore;
 use super::{HostParts, HostPlace};
 use crate::domain::fence::Fence;
@@ -85,6 +86,7 @@ impl From<ServiceError> for CommandError {
 pub(super) struct Core {
     pub parts: HostParts,
     pub lanes: Arc<Lanes>,
+    pub leaving: Leaving,
     store: Arc<MemoryStore>,
     generation: u64,
 }
@@ -103,7 +105,8 @@ impl Core {
         let (store, memories) = opened.await?;
         let remembered = memories.into_iter().filter(|_| stands(Guard::HostMemory)).collect();
         let lanes = Lanes::new(parts.options.claimable(&parts.capacity), remembered);
-        Ok(Core { parts, lanes, store: Arc::new(store), generation })
+        let leaving = Leaving::new(&parts.options.live);
+        Ok(Core { parts, lanes, leaving, store: Arc::new(store), generation })
     }
 
     pub fn host(&self) -> &str {
@@ -153,7 +156,7 @@ impl Core {
                 HostReply::Stale { epoch, attempt }
             }
         };
-        if !matches!(reply, HostReply::Done | HostReply::Stopped { .. } | HostReply::Exported { .. }) {
+        if !matches!(reply, HostReply::Done | HostReply::Stopped { .. } | HostReply::Exported { .. } | HostReply::Copied { .. }) {
             log::info!(server:% = fence.server, operation:% = operation, host = self.host(); "the host did not do {}: {reply}", name_of(command));
         }
         reply
@@ -201,7 +204,7 @@ impl Core {
         if admission.remember(&reply) {
             // A command whose reply is forgotten runs again. All commands may, except a start: a guest that went off with its host must not
             // run again because of a late request. Another start comes under a new attempt.
-            let flush = matches!(command, HostCommand::StartGuest);
+            let flush = matches!(command, HostCommand::StartGuest | HostCommand::ReceiveGuest { .. } | HostCommand::EndLiveCopy);
             if let Err(CommandError::Failed(reason)) = self.record(server, flush).await {
                 log::warn!(server:% = server, host = self.host(); "a reply is not remembered: {reason}");
             }

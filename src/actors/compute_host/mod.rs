@@ -10,6 +10,7 @@ mod copies;
 mod core;
 mod first_boot;
 mod lanes;
+mod live;
 mod memory;
 mod report;
 mod stored;
@@ -36,6 +37,7 @@ use crate::services::network::NetworkService;
 use crate::virt::Operation;
 pub use core::HostSite;
 use core::{CommandError, Core};
+pub use live::LiveOptions;
 pub use stored::StoredHosts;
 
 /// A request and the channel for its reply. No reply comes if the host dies first.
@@ -157,6 +159,8 @@ pub struct HostOptions {
     pub forget_interval: Duration,
     /// The maximum number of requests at work and waiting. Beyond it the host is busy.
     pub max_requests: usize,
+    /// The options of live migrations.
+    pub live: LiveOptions,
 }
 
 impl Default for HostOptions {
@@ -172,6 +176,7 @@ impl Default for HostOptions {
             oracle_patience: Duration::from_secs(10),
             forget_interval: Duration::from_secs(3600),
             max_requests: 256,
+            live: LiveOptions::default(),
         }
     }
 }

@@ -20,6 +20,8 @@ impl Core {
                 let (done, total) = self.lanes.progress(operation);
                 Ok(HostAnswer::Progress { done, total })
             }
+            HostQuery::LiveProgress { operation } => Ok(HostAnswer::LiveProgress(self.leaving.progress(operation))),
+            HostQuery::ForceComplete { operation } => Ok(HostAnswer::Hastened(self.leaving.hasten(operation))),
             HostQuery::Report => Ok(HostAnswer::Report(self.report().await?)),
             HostQuery::Contents { server } => {
                 let checked = check_disks(self, server).await;

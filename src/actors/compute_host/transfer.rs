@@ -21,7 +21,7 @@ use crate::services::ServiceError;
 use crate::services::bytes_on_disk::Gathered;
 use crate::services::image::ImageData;
 use crate::virt::hypervisor::ROOT;
-use crate::virt::written::Written;
+use crate::virt::written::{Writing, Written};
 use crate::virt::{DiskFile, Operation, files};
 
 /// The host and the operation that left an export in the transfer area.
@@ -63,7 +63,7 @@ impl Core {
     }
 
     /// Refuses to copy a disk that differs from what its guest wrote: elsewhere nothing would tell it from a sound one.
-    async fn sent_as_written(&self, admission: &Admission, manifest: DiskManifest) -> Outcome {
+    pub(super) async fn sent_as_written(&self, admission: &Admission, manifest: DiskManifest) -> Outcome {
         let server = admission.fence.server;
         let contents = self.virt(move |hypervisor| hypervisor.contents(server)).await?;
         for part in &manifest.disks {
@@ -166,6 +166,7 @@ impl Core {
         let server = spec.server;
         match &spec.disks {
             DiskSource::Kept => return Ok(Arrived::new()),
+            DiskSource::Arriving => return self.make_place(spec).await,
             DiskSource::Volume => {}
             DiskSource::Image { image_id } => {
                 let dir = self.incoming(admission, server).await?;
@@ -186,6 +187,18 @@ impl Core {
             }
         }
         self.virt(move |hypervisor| hypervisor.clear_incoming(server)).await.map(|_| Arrived::new())
+    }
+
+    /// Makes an empty root disk for a guest whose disks arrive later, unless it boots from a volume.
+    async fn make_place(&self, spec: &GuestSpec) -> Result<Arrived, CommandError> {
+        let server = spec.server;
+        let dir = self.virt(move |hypervisor| hypervisor.clear_incoming(server)).await?;
+        if spec.volumes.iter().any(|volume| volume.boot_index == Some(0)) {
+            return Ok(Arrived::new());
+        }
+        let made = self.blocking(move || std::fs::File::create(dir.join(ROOT))).await?;
+        made.map_err(|error| CommandError::io("a root disk cannot be made", &error))?;
+        Ok(Arrived::from([(ROOT.to_owned(), Writing::at(0).written())]))
     }
 
     async fn incoming(&self, admission: &Admission, server: Uuid) -> Result<PathBuf, CommandError> {

@@ -14,16 +14,20 @@ use crate::db::api::operations::NewSaga;
 use crate::domain::cancellation::Cancellation;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
+use crate::domain::host_protocol::{HostAnswer, HostQuery, LiveProgress};
 use crate::saga::accept::{busy_message, busy_with, owing_message};
 use crate::saga::context::{Context, Kind};
 use crate::saga::debt::pay_before;
-use crate::saga::operations::BeginOperation;
+use crate::saga::operations::{BeginOperation, LiveMove};
 use crate::saga::refusal::Refusal;
 use crate::saga::tables::{Tables, waits_for};
 use crate::saga::world::World;
 
 /// The longest wait of a request for an operation on the same server that is about to end.
 const ENDING_PATIENCE: Duration = Duration::from_secs(2);
+
+/// The time limit of a question to a host.
+const QUERY_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The result of an attempt to take a server.
 enum Taken {
@@ -52,6 +56,35 @@ impl Drop for Beginning<'_> {
 impl BeginOperation for ConductorHandle {
     async fn begin(&self, context: Context) -> Result<Uuid, Refusal> {
         ConductorHandle::begin(self, context).await
+    }
+
+    async fn cancel(&self, operation: Uuid, wish: Cancellation) -> Result<bool, Refusal> {
+        let parts = self.next().parts.clone();
+        let is_noted = parts.world.operations.cancel(operation, wish).await?;
+        parts.room.wake(operation);
+        Ok(is_noted)
+    }
+
+    async fn failure(&self, operation: Uuid) -> Result<Option<String>, Refusal> {
+        let saga = self.next().parts.world.operations.saga(operation).await?;
+        Ok(saga.and_then(|saga| saga.error))
+    }
+
+    async fn live_progress(&self, of: &LiveMove) -> Option<LiveProgress> {
+        let query = HostQuery::LiveProgress { operation: of.operation };
+        match self.next().parts.world.hosts.query(&of.cell, &of.source, query, QUERY_PATIENCE).await {
+            Ok(HostAnswer::LiveProgress(progress)) => progress,
+            _ => None,
+        }
+    }
+
+    async fn force_complete(&self, of: &LiveMove) -> Result<bool, Refusal> {
+        let query = HostQuery::ForceComplete { operation: of.operation };
+        match self.next().parts.world.hosts.query(&of.cell, &of.source, query, QUERY_PATIENCE).await {
+            Ok(HostAnswer::Hastened(hastened)) => Ok(hastened),
+            Ok(_) => Ok(false),
+            Err(error) => Err(Refusal::Unavailable(error.to_string())),
+        }
     }
 }
 

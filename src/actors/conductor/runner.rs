@@ -2,6 +2,7 @@
 //! holds all that its decisions depend on, so a successor can go on from any commit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -20,6 +21,9 @@ use crate::saga::step::{Step, Table};
 use crate::saga::step_name::StepName;
 use crate::saga::tables::Tables;
 use crate::saga::world::World;
+
+/// The pause between two looks for a wish to cancel a step that can be interrupted.
+const BETWEEN_WISHES: Duration = Duration::from_millis(250);
 
 /// The end of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -208,6 +212,7 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
             tokio::time::sleep(world.settings.back_off(flight.machine.tries)).await;
         }
         flight.push(step.name, side, 0, Event::Begun, None, world.env.now());
+        let saga = flight.context.saga;
         let fence = match flight.commit(&world, step.name.as_str(), Commit::Begins).await {
             Ok(Appended { cancelled: Some(wish), .. }) => {
                 flight.turn_back(&table, &wish, world.env.now());
@@ -216,7 +221,15 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
             Ok(appended) => appended.fence,
             Err(error) => return lost(&error),
         };
-        let outcome = match performer.perform(&world, step, side, &mut flight.context, fence).await {
+        let performed = tokio::select! {
+            biased;
+            performed = performer.perform(&world, step, side, &mut flight.context, fence) => performed,
+            wish = wish_to_interrupt(&world, step, side, saga) => {
+                flight.turn_back(&table, &wish, world.env.now());
+                continue;
+            }
+        };
+        let outcome = match performed {
             Performed::Ended(outcome) => outcome,
             Performed::Overtaken(why) => {
                 log::warn!(server:% = flight.context.server, migration:% = flight.context.saga, step = step.name.as_str(); "another owner has this saga: {why}");
@@ -239,6 +252,19 @@ pub async fn run(world: Arc<World>, mut performer: Box<dyn Performer>, room: Roo
         Some(delete) => Ended::Followed(delete),
         None if flight.machine.cursor == Cursor::Done => Ended::Done,
         None => Ended::Unwound,
+    }
+}
+
+/// Waits for a wish to cancel that may interrupt this side; for ever if none may. A wish that cannot be read now is read later.
+async fn wish_to_interrupt(world: &World, step: &Step, side: Side, saga: Uuid) -> Cancellation {
+    if !step.interruptible || side != Side::Act {
+        return std::future::pending().await;
+    }
+    loop {
+        tokio::time::sleep(BETWEEN_WISHES).await;
+        if let Ok(Some(wish)) = world.operations.wish(saga).await {
+            return wish;
+        }
     }
 }
 

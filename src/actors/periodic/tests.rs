@@ -13,10 +13,13 @@ use crate::db::api::ownership;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::db::cell::migrations::Migration;
+use crate::domain::cancellation::Cancellation;
 use crate::domain::fence::Fence;
+use crate::domain::host_protocol::LiveProgress;
 use crate::domain::migration::{MigrationStatus, MigrationType};
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::context::{Context as SagaContext, Request};
+use crate::saga::operations::LiveMove;
 use crate::saga::refusal::Refusal;
 use crate::saga::world::CELL0;
 
@@ -30,6 +33,22 @@ impl BeginOperation for Begun {
         let saga = context.saga;
         self.0.lock().push(context);
         Ok(saga)
+    }
+
+    async fn cancel(&self, _: Uuid, _: Cancellation) -> Result<bool, Refusal> {
+        Ok(false)
+    }
+
+    async fn failure(&self, _: Uuid) -> Result<Option<String>, Refusal> {
+        Ok(None)
+    }
+
+    async fn live_progress(&self, _: &LiveMove) -> Option<LiveProgress> {
+        None
+    }
+
+    async fn force_complete(&self, _: &LiveMove) -> Result<bool, Refusal> {
+        Ok(false)
     }
 }
 

@@ -183,7 +183,7 @@ async fn report(sources: &Sources<'_>, cell: &str, host: &str) -> Result<HostRep
     let query = sources.hosts.query(cell, host, HostQuery::Report, sources.patience);
     match sources.ask(&format!("host {host}"), query).await? {
         HostAnswer::Report(report) => Ok(report),
-        HostAnswer::Progress { .. } | HostAnswer::Contents(_) => Err(format!("host {host}: it answered something else than a report")),
+        _ => Err(format!("host {host}: it answered something else than a report")),
     }
 }
 

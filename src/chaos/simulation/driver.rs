@@ -88,6 +88,22 @@ impl Hypervisor for Watched {
         self.turning(server, |inner| inner.stop(server, cause, orderly))
     }
 
+    fn pause(&self, server: Uuid, operation: Uuid) -> Result<(), VirtError> {
+        self.turning(server, |inner| inner.pause(server, operation))
+    }
+
+    fn resume(&self, server: Uuid, epoch: i64, arrived: Option<Vec<u8>>) -> Result<(), VirtError> {
+        self.turning(server, |inner| inner.resume(server, epoch, arrived))
+    }
+
+    fn memory(&self, server: Uuid) -> Result<Vec<u8>, VirtError> {
+        self.inner.memory(server)
+    }
+
+    fn memory_write(&self, server: Uuid, bytes: &[u8]) -> Result<(), VirtError> {
+        self.inner.memory_write(server, bytes)
+    }
+
     fn undefine(&self, server: Uuid) -> Result<(), VirtError> {
         self.turning(server, |inner| inner.undefine(server))
     }

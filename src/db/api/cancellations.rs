@@ -46,6 +46,11 @@ impl Operations {
         self.db().write(move |conn| if holds(conn, saga)? { wish_in(conn, saga, &wish).map(|()| true) } else { Ok(false) }).await
     }
 
+    /// Returns the wish that the operation be cancelled.
+    pub async fn wish(&self, saga: Uuid) -> Result<Option<Cancellation>, DbError> {
+        self.db().read(move |conn| of(conn, &saga.to_string())).await
+    }
+
     /// Records in one commit that the server is to be deleted, and the wish that the operation which holds it make room. The first request
     /// is kept. Returns that operation; returns None and records nothing if no operation holds the server.
     pub async fn delete_after(&self, server: Uuid, request: DeleteRequest, wish: Cancellation) -> Result<Option<Uuid>, DbError> {

@@ -34,10 +34,7 @@ impl CellDb {
         self.db
             .read(|conn| {
                 conn.transaction(|conn| {
-                    let live = migrations::table
-                        .filter(migrations::status.ne(MigrationStatus::Confirmed))
-                        .filter(migrations::status.ne(MigrationStatus::Reverted))
-                        .filter(migrations::status.ne(MigrationStatus::Error));
+                    let live = migrations::table.filter(migrations::status.eq_any(MigrationStatus::LIVE));
                     Ok(CellRecords {
                         instances: instances::table
                             .filter(instances::deleted.eq(false))

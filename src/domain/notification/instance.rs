@@ -174,6 +174,7 @@ fn power_state(state: PowerState) -> &'static str {
     match state {
         PowerState::NoState => "pending",
         PowerState::Running => "running",
+        PowerState::Paused => "paused",
         PowerState::Shutdown => "shutdown",
     }
 }

@@ -47,6 +47,20 @@ named_states! {
         ResizeConfirm = "resize_confirm",
         /// Revert.
         ResizeRevert = "resize_revert",
+        /// Live migration: the target host makes room for the guest.
+        LiveMigrationPre = "live_migration_pre",
+        /// Live migration: the source host lets go.
+        LiveMigrationPost = "live_migration_post",
+        /// Live migration: the guest runs at the target.
+        LiveMigrationPostDest = "live_migration_post_dest",
+        /// Live migration: the guest stays at the source.
+        LiveMigrationRollback = "live_migration_rollback",
+        /// Live migration: the target host drops what it prepared.
+        LiveMigrationRollbackDest = "live_migration_rollback_dest",
+        /// Live migration: aborted.
+        LiveMigrationAbort = "live_migration_abort",
+        /// Live migration: hastened.
+        LiveMigrationForceComplete = "live_migration_force_complete",
         /// Rebuild.
         Rebuild = "rebuild",
         /// Hard or soft reboot.

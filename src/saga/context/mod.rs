@@ -9,6 +9,7 @@ mod delete;
 mod end_of_move;
 mod facts;
 pub mod first_boot;
+mod live_migration;
 mod part;
 mod power;
 mod rebuild;
@@ -31,6 +32,7 @@ pub use create::Create;
 pub use delete::Delete;
 pub use end_of_move::{Confirm, Revert};
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
+pub use live_migration::{LiveMigrate, LiveMigrateRequest};
 pub use part::{Part, View};
 pub use power::Power;
 pub use rebuild::Rebuild;
@@ -52,6 +54,7 @@ named_states! {
         Reboot = "reboot",
         Rebuild = "rebuild",
         Resize = "resize",
+        LiveMigrate = "live_migrate",
         Confirm = "confirm",
         Revert = "revert",
         AttachVolume = "attach_volume",
@@ -70,6 +73,7 @@ pub enum Context {
     Reboot(Power),
     Rebuild(Rebuild),
     Resize(Resize),
+    LiveMigrate(LiveMigrate),
     Confirm(Confirm),
     Revert(Revert),
     AttachVolume(Attach),
@@ -92,6 +96,7 @@ impl Context {
                 let (facts, candidates) = (facts(Kind::Resize), Candidates::default());
                 Context::Resize(Resize { facts, request, candidates, snapshot: None, manifest: None })
             }
+            Request::LiveMigrate(request) => Context::LiveMigrate(LiveMigrate::new(facts(Kind::LiveMigrate), request)),
             Request::Confirm(request) => Context::Confirm(Confirm { facts: facts(Kind::Confirm), request }),
             Request::Revert => Context::Revert(Revert { facts: facts(Kind::Revert), running_before_move: false }),
             Request::AttachVolume(request) => Context::AttachVolume(Attach { facts: facts(Kind::AttachVolume), request }),
@@ -107,6 +112,7 @@ impl Context {
             Context::Start(part) | Context::Stop(part) | Context::Reboot(part) => part,
             Context::Rebuild(part) => part,
             Context::Resize(part) => part,
+            Context::LiveMigrate(part) => part,
             Context::Confirm(part) => part,
             Context::Revert(part) => part,
             Context::AttachVolume(part) => part,
@@ -122,6 +128,7 @@ impl Context {
             Context::Start(part) | Context::Stop(part) | Context::Reboot(part) => part,
             Context::Rebuild(part) => part,
             Context::Resize(part) => part,
+            Context::LiveMigrate(part) => part,
             Context::Confirm(part) => part,
             Context::Revert(part) => part,
             Context::AttachVolume(part) => part,
@@ -160,6 +167,7 @@ impl<'de> Deserialize<'de> for Context {
             Kind::Reboot => Context::Reboot(part(stored)?),
             Kind::Rebuild => Context::Rebuild(part(stored)?),
             Kind::Resize => Context::Resize(part(stored)?),
+            Kind::LiveMigrate => Context::LiveMigrate(part(stored)?),
             Kind::Confirm => Context::Confirm(part(stored)?),
             Kind::Revert => Context::Revert(part(stored)?),
             Kind::AttachVolume => Context::AttachVolume(part(stored)?),

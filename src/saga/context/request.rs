@@ -6,6 +6,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
+use super::LiveMigrateRequest;
 use crate::db::cell::bundle::InstanceBundle;
 use crate::domain::flavor::Flavor;
 use crate::domain::quota_grant::CheckedRoom;
@@ -25,6 +26,7 @@ pub enum Request {
     Rebuild(Box<RebuildRequest>),
     /// A resize, or a cold migration if the flavor stays the same.
     Resize(Box<ResizeRequest>),
+    LiveMigrate(LiveMigrateRequest),
     Confirm(ConfirmRequest),
     Revert,
     AttachVolume(AttachRequest),
@@ -181,6 +183,7 @@ macro_rules! stored_as {
 stored_as!(Box<CreateRequest>, Request::Create(own) => own, own => Request::Create(own));
 stored_as!(Box<RebuildRequest>, Request::Rebuild(own) => own, own => Request::Rebuild(own));
 stored_as!(Box<ResizeRequest>, Request::Resize(own) => own, own => Request::Resize(own));
+stored_as!(LiveMigrateRequest, Request::LiveMigrate(own) => own, own => Request::LiveMigrate(own));
 stored_as!(ConfirmRequest, Request::Confirm(own) => own, own => Request::Confirm(own));
 stored_as!(AttachRequest, Request::AttachVolume(own) => own, own => Request::AttachVolume(own));
 stored_as!(DetachRequest, Request::DetachVolume(own) => own, own => Request::DetachVolume(own));

@@ -4,6 +4,9 @@
 pub mod allocation;
 pub mod disks;
 pub mod guest;
+pub mod live_choice;
+pub mod live_guest;
+pub mod live_records;
 pub mod ownership;
 pub mod ports;
 pub mod records;

@@ -54,7 +54,7 @@ pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence)
 }
 
 /// Returns a flavor's number in the API database; 0 if the flavor has been deleted since the server got it.
-async fn flavor_number(world: &World, flavorid: &str) -> Result<i32, StepError> {
+pub(super) async fn flavor_number(world: &World, flavorid: &str) -> Result<i32, StepError> {
     match world.api.flavor(flavorid).await {
         Ok(record) => Ok(record.id),
         Err(DbError::NotFound(_)) => Ok(0),
@@ -226,7 +226,7 @@ pub fn ignore_missing(result: Result<(), DbError>) -> Result<(), StepError> {
 }
 
 /// Returns the change that names the target on the migration's record.
-fn target_on_record(target: &Place, cross_cell: bool) -> MigrationChange {
+pub(super) fn target_on_record(target: &Place, cross_cell: bool) -> MigrationChange {
     MigrationChange {
         cross_cell_move: Some(cross_cell),
         ..MigrationChange::target(Some(&target.host), Some(&target.node), Some("127.0.0.1"))

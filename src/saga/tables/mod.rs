@@ -5,6 +5,7 @@ pub mod confirm;
 pub mod create;
 pub mod cross_cell_resize;
 pub mod delete;
+pub mod live_migration;
 pub mod power;
 pub mod rebuild;
 pub mod resize;
@@ -34,6 +35,7 @@ pub const ALL: &[(&str, Table)] = &[
     ("rebuild_of_root_volume", rebuild::OF_ROOT_VOLUME),
     ("same_cell_resize", same_cell_resize::TABLE),
     ("cross_cell_resize", cross_cell_resize::TABLE),
+    ("live_migration", live_migration::TABLE),
     ("confirm", confirm::TABLE),
     ("revert", revert::TABLE),
     ("attach_volume", volume_attachment::ATTACH),
@@ -91,6 +93,7 @@ fn versions(kind: Kind) -> &'static [Tables] {
             let stays = context.target.is_some() && !context.crosses_cells();
             if stays { same_cell_resize::TABLE } else { cross_cell_resize::TABLE }
         }),
+        Kind::LiveMigrate => first!(|_| live_migration::TABLE),
         Kind::Confirm => first!(|_| confirm::TABLE),
         Kind::Revert => first!(|_| revert::TABLE),
         Kind::AttachVolume => first!(|_| volume_attachment::ATTACH),

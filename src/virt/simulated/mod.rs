@@ -2,6 +2,7 @@
 //! records to its disks and volumes, which prove later which bytes survived a move.
 
 mod disks;
+mod memory;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ use crate::domain::server::PowerState;
 use crate::env::guard::{Guard, stands};
 
 use disks::{Contents, Growing};
+use memory::Memory;
 
 const DEFINITION: &str = "guest.json";
 const INCOMING: &str = "incoming";
@@ -43,6 +45,8 @@ struct Guest {
     complained: bool,
     /// The contents that it adds to while it runs. They are lost with the process: the next process reads the added bytes from the disks.
     growing: Growing,
+    /// Its memory while it runs or is paused.
+    memory: Memory,
     /// Changes each time the guest is defined.
     life: u64,
     /// True if its files are removed, or belong to a newer guest of the server.
@@ -51,7 +55,7 @@ struct Guest {
 
 impl Guest {
     fn new(record: GuestRecord, life: u64) -> Guest {
-        Guest { record, next: 1, complained: false, growing: Growing::new(), life, gone: false }
+        Guest { record, next: 1, complained: false, growing: Growing::new(), memory: Memory::default(), life, gone: false }
     }
 
     /// Returns the bytes known to be written so far.
@@ -278,6 +282,7 @@ impl Hypervisor for Simulated {
         })?;
         if !ran {
             guest.next = disks::last_record(&dir, &guest.record.spec) + 1;
+            guest.memory = Memory::of_boot(guest.next);
             self.write_record(&mut guest, "boot");
         }
         Ok(())
@@ -299,6 +304,66 @@ impl Hypervisor for Simulated {
         flushed.map_err(VirtError::io(format!("cannot flush the disks of server {server}")))?;
         self.went_off(&mut guest, Some(cause))?;
         Ok(true)
+    }
+
+    fn pause(&self, server: Uuid, operation: Uuid) -> Result<(), VirtError> {
+        let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
+        let mut guest = guest.lock();
+        match guest.record.power_state {
+            PowerState::Paused => Ok(()),
+            PowerState::Running => {
+                let flushed = disks::flush(&self.dir_of(server), &guest.record.spec, self.durability);
+                flushed.map_err(VirtError::io(format!("cannot flush the disks of server {server}")))?;
+                self.stands_still(&mut guest, PowerState::Paused, Some(StopCause::Operation(operation)))
+            }
+            PowerState::Shutdown | PowerState::NoState => Err(VirtError::Refused(format!("the guest of server {server} does not run"))),
+        }
+    }
+
+    fn resume(&self, server: Uuid, epoch: i64, arrived: Option<Vec<u8>>) -> Result<(), VirtError> {
+        let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
+        let mut guest = guest.lock();
+        if !guest.record.defined {
+            return Err(VirtError::NoGuest(server));
+        }
+        let dir = self.dir_of(server);
+        let ran = guest.record.runs();
+        if !ran && arrived.is_none() && guest.record.power_state != PowerState::Paused {
+            return Err(VirtError::Refused(format!("the guest of server {server} is not paused")));
+        }
+        if !ran {
+            let grows = disks::growing(&dir, &guest.record.spec, &guest.record.contents);
+            guest.growing = grows.map_err(VirtError::io(format!("cannot look at the disks of server {server}")))?;
+        }
+        let contents = if ran { guest.record.contents.clone() } else { guest.written() };
+        self.save(&mut guest, |record| {
+            record.power_state = PowerState::Running;
+            record.started_epoch = epoch;
+            record.stopped_by = None;
+            record.contents = contents;
+        })?;
+        if !ran {
+            guest.next = disks::last_record(&dir, &guest.record.spec) + 1;
+            if let Some(bytes) = arrived {
+                guest.memory = Memory::arrived(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn memory(&self, server: Uuid) -> Result<Vec<u8>, VirtError> {
+        let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
+        Ok(guest.lock().memory.bytes().to_vec())
+    }
+
+    fn memory_write(&self, server: Uuid, bytes: &[u8]) -> Result<(), VirtError> {
+        let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
+        let mut guest = guest.lock();
+        if !guest.record.runs() {
+            return Err(VirtError::Refused(format!("the guest of server {server} does not run")));
+        }
+        guest.memory.write(bytes);
+        Ok(())
     }
 
     fn undefine(&self, server: Uuid) -> Result<(), VirtError> {
@@ -368,7 +433,8 @@ impl Hypervisor for Simulated {
     fn interrupted(&self, resume: bool) -> Result<(), VirtError> {
         for guest in self.all() {
             let mut guest = guest.lock();
-            let ran = guest.record.runs() || guest.record.stopped_by == Some(StopCause::HostDown);
+            let on = guest.record.runs() || guest.record.power_state == PowerState::Paused;
+            let ran = on || guest.record.stopped_by == Some(StopCause::HostDown);
             if ran {
                 self.went_off(&mut guest, resume.then_some(StopCause::HostDown))?;
             }
@@ -399,6 +465,13 @@ impl Hypervisor for Simulated {
 impl Simulated {
     /// Records that a guest is off, and its contents. If another process ran the guest, reads the added bytes from its disks.
     fn went_off(&self, guest: &mut Guest, cause: Option<StopCause>) -> Result<(), VirtError> {
+        self.stands_still(guest, PowerState::Shutdown, cause)?;
+        guest.memory = Memory::default();
+        Ok(())
+    }
+
+    /// Records that a guest is off or paused, as [`Simulated::went_off`] does.
+    fn stands_still(&self, guest: &mut Guest, state: PowerState, cause: Option<StopCause>) -> Result<(), VirtError> {
         let server = guest.record.spec.server;
         let contents = match guest.record.runs() && guest.growing.is_empty() {
             true => disks::recovered(&self.dir_of(server), &guest.record.spec, &guest.record.contents).unwrap_or_else(|error| {
@@ -409,7 +482,7 @@ impl Simulated {
             false => guest.written(),
         };
         self.save(guest, |record| {
-            record.power_state = PowerState::Shutdown;
+            record.power_state = state;
             record.stopped_by = cause;
             record.contents = contents;
         })?;

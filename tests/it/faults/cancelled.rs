@@ -305,6 +305,6 @@ macro_rules! sagas {
 }
 
 sagas! {
-    create delete start stop soft_reboot hard_reboot rebuild rebuild_of_root_volume same_cell_resize cross_cell_resize confirm
+    create delete start stop soft_reboot hard_reboot rebuild rebuild_of_root_volume same_cell_resize cross_cell_resize live_migration confirm
     revert attach_volume detach_volume
 }

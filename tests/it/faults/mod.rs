@@ -393,5 +393,5 @@ macro_rules! scenarios {
 
 scenarios! {
     create delete delete_resized start stop soft_reboot hard_reboot rebuild rebuild_of_root_volume same_cell_resize
-    cross_cell_resize cross_cell_resize_stopped confirm confirm_same_cell revert revert_same_cell attach_volume detach_volume
+    cross_cell_resize cross_cell_resize_stopped live_migration live_migration_on_root_volume confirm confirm_same_cell revert revert_same_cell attach_volume detach_volume
 }

@@ -81,6 +81,8 @@ pub const ALL: &[Scenario] = &[
     one_way("same_cell_resize", "same_cell_resize", Beginning::Active, WITHIN).and_back(REVERT),
     one_way("cross_cell_resize", "cross_cell_resize", Beginning::Active, ACROSS).and_back(REVERT),
     one_way("cross_cell_resize", "cross_cell_resize_stopped", Beginning::Stopped, ACROSS).and_back(REVERT),
+    one_way("live_migration", "live_migration", Beginning::Active, LIVE).and_back(LIVE),
+    one_way("live_migration", "live_migration_on_root_volume", Beginning::OnRootVolume, LIVE).and_back(LIVE),
     one_way("confirm", "confirm", Beginning::ResizedAcross, action!({"confirmResize": null})),
     one_way("confirm", "confirm_same_cell", Beginning::ResizedWithin, action!({"confirmResize": null})),
     one_way("revert", "revert", Beginning::ResizedAcross, REVERT).and_back(ACROSS),
@@ -90,6 +92,7 @@ pub const ALL: &[Scenario] = &[
 ];
 
 const WITHIN: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen1.large"}});
+const LIVE: fn(&Cloud, &Begun) -> ApiCall = action!({"os-migrateLive": {"host": null, "block_migration": "auto"}});
 const ACROSS: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen2.large"}});
 const REVERT: fn(&Cloud, &Begun) -> ApiCall = action!({"revertResize": null});
 

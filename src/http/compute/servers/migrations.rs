@@ -1,49 +1,196 @@
-//! `/servers/{id}/migrations`, from 2.23: live migrations only, which do not exist yet. A resize is not listed.
+//! `/servers/{id}/migrations`, from 2.23: the server's live migrations in progress, their abort and their forced end. A resize is not
+//! listed.
 
+use actix_web::http::StatusCode;
 use actix_web::web;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{ComputeApi, access};
+use super::{ComputeApi, access, schemas};
+use crate::actors::cell_registry::Located;
+use crate::db::cell::CellTxn;
+use crate::db::cell::actions::ActionKey;
+use crate::db::cell::migrations::{Migration, MigrationFilter};
+use crate::domain::cancellation::Cancellation;
+use crate::domain::context::RequestContext;
+use crate::domain::host_protocol::LiveProgress;
+use crate::domain::migration::{MigrationStatus, MigrationType};
+use crate::domain::server::TaskState;
 use crate::http::auth::Caller;
-use crate::http::compute::answer::{Answer, no_such_resource, not_found, ok};
+use crate::http::compute::answer::{Answer, bad_request, conflict, empty, moment, moment_or_null, no_such_resource, not_found, ok};
+use crate::http::error::ApiError;
+use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
+use crate::saga::operations::LiveMove;
+
+/// The statuses of a live migration that is in progress for users. One that is only accepted is not listed yet.
+const IN_PROGRESS: [MigrationStatus; 4] =
+    [MigrationStatus::Queued, MigrationStatus::Preparing, MigrationStatus::Running, MigrationStatus::PostMigrating];
 
 /// Registers this resource's routes under the compute API's scope.
 pub fn routes(config: &mut web::ServiceConfig) {
     config
         .service(web::resource("/servers/{id}/migrations").route(web::get().to(index)))
-        .service(web::resource("/servers/{id}/migrations/{migration}").route(web::get().to(show)).route(web::delete().to(abort)));
+        .service(web::resource("/servers/{id}/migrations/{migration}").route(web::get().to(show)).route(web::delete().to(abort)))
+        .service(web::resource("/servers/{id}/migrations/{migration}/action").route(web::post().to(act)));
 }
 
 async fn index(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, id: web::Path<String>) -> Answer {
-    if !version.at_least(23) {
-        return Err(no_such_resource());
+    require(version, 23)?;
+    let located = api.locate_for(&caller, &id, "os_compute_api:servers:migrations:index").await?;
+    let shows_hosts = api.policy.check("os_compute_api:servers:migrations:index:host", &caller, &access::target(&located.instance));
+    let mut views = Vec::new();
+    for migration in api.live_migrations(&located).await?.into_iter().filter(|migration| IN_PROGRESS.contains(&migration.status)) {
+        let progress = api.progress_of(&located, &migration).await;
+        views.push(view(&migration, progress, version, shows_hosts));
     }
-    api.locate_for(&caller, &id, "os_compute_api:servers:migrations:index").await?;
-    ok(&json!({"migrations": []}))
+    ok(&json!({"migrations": views}))
 }
 
 async fn show(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
-    none_such(&api, &caller, version, path, 23, "os_compute_api:servers:migrations:show").await
+    require(version, 23)?;
+    let (id, number) = path.into_inner();
+    let located = api.locate_for(&caller, &id, "os_compute_api:servers:migrations:show").await?;
+    let found = api.live_migration(&located, &number).await?.filter(|migration| IN_PROGRESS.contains(&migration.status));
+    let migration = found.ok_or_else(|| not_found(format!("In-progress live migration {number} is not found for server {id}.")))?;
+    let progress = api.progress_of(&located, &migration).await;
+    ok(&json!({"migration": view(&migration, progress, version, true)}))
 }
 
 async fn abort(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
-    none_such(&api, &caller, version, path, 24, "os_compute_api:servers:migrations:delete").await
+    require(version, 24)?;
+    let (id, number) = path.into_inner();
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:servers:migrations:delete").await?;
+    require_migrating(&located, "abort live migration")?;
+    let migration = api.live_migration(&located, &number).await?.ok_or_else(|| missing(&number, &id))?;
+    let early = [MigrationStatus::Queued, MigrationStatus::Preparing].contains(&migration.status) && version.at_least(65);
+    if migration.status != MigrationStatus::Running && !early {
+        return Err(wrong_status(&migration, &id, "aborted"));
+    }
+    api.note(&located, &caller, "live_migration_cancel").await?;
+    let wish = Cancellation::new(&caller, "the live migration is aborted", api.env.now());
+    match api.operations.cancel(migration.uuid, wish).await.map_err(access::refused)? {
+        true => empty(StatusCode::ACCEPTED),
+        false => Err(wrong_status(&migration, &id, "aborted")),
+    }
 }
 
-async fn none_such(
-    api: &ComputeApi,
-    caller: &crate::domain::context::RequestContext,
+/// Answers `POST …/action`, whose only action is `force_complete`.
+async fn act(
+    api: web::Data<ComputeApi>,
+    Caller(caller): Caller,
     version: ApiVersion,
     path: web::Path<(String, String)>,
-    since: u16,
-    rule: &str,
+    body: Document,
 ) -> Answer {
-    if !version.at_least(since) {
-        return Err(no_such_resource());
+    require(version, 22)?;
+    schemas::FORCE_COMPLETE.check(version, &body).await?;
+    let (id, number) = path.into_inner();
+    let located = api.locate_unlocked(&caller, &id, "os_compute_api:servers:migrations:force_complete").await?;
+    require_migrating(&located, "force_complete")?;
+    // Nova answers 400 here, not 404.
+    let migration = api
+        .live_migration(&located, &number)
+        .await?
+        .ok_or_else(|| bad_request(format!("Migration {number} for server {id} could not be found.")))?;
+    if migration.status != MigrationStatus::Running {
+        return Err(wrong_status(&migration, &id, "forced to complete"));
     }
-    let (id, migration) = path.into_inner();
-    let located = api.locate(caller, &id).await?;
-    api.policy.authorize(rule, caller, &access::target(&located.instance))?;
-    Err(not_found(format!("In-progress live migration {migration} is not found for server {id}.")))
+    let is_hastened = api.operations.force_complete(&live_move(&located, &migration)).await.map_err(access::refused)?;
+    if !is_hastened {
+        return Err(wrong_status(&migration, &id, "forced to complete"));
+    }
+    api.note(&located, &caller, "live_migration_force_complete").await?;
+    empty(StatusCode::ACCEPTED)
+}
+
+fn require(version: ApiVersion, since: u16) -> Result<(), ApiError> {
+    if version.at_least(since) { Ok(()) } else { Err(no_such_resource()) }
+}
+
+fn require_migrating(located: &Located, action: &str) -> Result<(), ApiError> {
+    let instance = &located.instance;
+    match instance.task_state {
+        Some(TaskState::Migrating) => Ok(()),
+        Some(task) => Err(access::wrong_state(instance, action, "task_state", task.as_str())),
+        None => Err(conflict(format!("Cannot '{action}' instance {} while it has no task_state", instance.uuid))),
+    }
+}
+
+fn missing(number: &str, server: &str) -> ApiError {
+    not_found(format!("Migration {number} for server {server} could not be found."))
+}
+
+fn wrong_status(migration: &Migration, server: &str, verb: &str) -> ApiError {
+    bad_request(format!("Migration {} of server {server} cannot be {verb} while it is {}.", migration.number(), migration.status))
+}
+
+fn live_move(located: &Located, migration: &Migration) -> LiveMove {
+    LiveMove { operation: migration.uuid, cell: located.cell.clone().unwrap_or_default(), source: migration.source_compute.clone() }
+}
+
+impl ComputeApi {
+    /// Returns the server's live migrations, newest first.
+    async fn live_migrations(&self, located: &Located) -> Result<Vec<Migration>, ApiError> {
+        let Some(cell) = &located.cell else { return Ok(Vec::new()) };
+        let filter = MigrationFilter {
+            instance_uuid: Some(located.instance.uuid),
+            migration_type: Some(MigrationType::LiveMigration),
+            ..MigrationFilter::default()
+        };
+        Ok(self.registry.ask(cell, |db| async move { db.migrations(filter).await }).await?)
+    }
+
+    async fn live_migration(&self, located: &Located, number: &str) -> Result<Option<Migration>, ApiError> {
+        let found = self.live_migrations(located).await?;
+        Ok(found.into_iter().find(|migration| migration.number().to_string() == number))
+    }
+
+    async fn progress_of(&self, located: &Located, migration: &Migration) -> Option<LiveProgress> {
+        match migration.status {
+            MigrationStatus::Running => self.operations.live_progress(&live_move(located, migration)).await,
+            _ => None,
+        }
+    }
+
+    /// Records that somebody steered the migration.
+    async fn note(&self, located: &Located, caller: &RequestContext, action: &str) -> Result<(), ApiError> {
+        let key = ActionKey { instance: located.instance.uuid, request_id: caller.request_id.clone(), action: action.to_owned() };
+        let (user, project) = (caller.user_id.clone(), caller.project_id.clone());
+        let noted = || {
+            let begun = CellTxn::new().action_started_at(key.clone(), user.clone(), project.clone(), None);
+            begun.action_finished(key.clone(), None)
+        };
+        Ok(self.registry.edit(located, noted).await?)
+    }
+}
+
+fn view(migration: &Migration, progress: Option<LiveProgress>, version: ApiVersion, shows_hosts: bool) -> Value {
+    let host = |name: Option<&str>| json!(name.filter(|_| shows_hosts));
+    let bytes = |of: fn(&LiveProgress) -> u64| json!(progress.as_ref().map(of));
+    let mut view = json!({
+        "id": migration.number(),
+        "server_uuid": migration.instance_uuid,
+        "status": migration.status.as_str(),
+        "source_compute": host(Some(&migration.source_compute)),
+        "source_node": host(Some(&migration.source_node)),
+        "dest_compute": host(migration.dest_compute.as_deref()),
+        "dest_node": host(migration.dest_node.as_deref()),
+        "dest_host": host(migration.dest_host.as_deref()),
+        "created_at": moment(migration.created_at),
+        "updated_at": moment_or_null(migration.updated_at),
+        "memory_total_bytes": bytes(|progress| progress.memory_total),
+        "memory_processed_bytes": bytes(|progress| progress.memory_processed),
+        "memory_remaining_bytes": bytes(|progress| progress.memory_remaining),
+        "disk_total_bytes": bytes(|progress| progress.disk_total),
+        "disk_processed_bytes": bytes(|progress| progress.disk_processed),
+        "disk_remaining_bytes": bytes(|progress| progress.disk_remaining),
+    });
+    if version.at_least(59) {
+        view["uuid"] = json!(migration.uuid);
+    }
+    if version.at_least(80) {
+        view["user_id"] = json!(migration.user_id);
+        view["project_id"] = json!(migration.project_id);
+    }
+    view
 }

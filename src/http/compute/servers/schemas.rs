@@ -14,6 +14,10 @@ pub static REBUILD: Schema = Schema::new(&[1, 19, 54, 57, 63, 90, 94], rebuild);
 pub static RESIZE: Schema = Schema::fixed(resize);
 /// The action `migrate`.
 pub static MIGRATE: Schema = Schema::new(&[1, 56], migrate);
+/// The action `os-migrateLive`.
+pub static MIGRATE_LIVE: Schema = Schema::new(&[1, 25, 30, 68], migrate_live);
+/// `POST /servers/{id}/migrations/{migration}/action`.
+pub static FORCE_COMPLETE: Schema = Schema::fixed(|_| object(&json!({"force_complete": {"type": "null"}}), &["force_complete"]));
 /// The action `reboot`.
 pub static REBOOT: Schema = Schema::fixed(reboot);
 /// The action `lock`.
@@ -290,6 +294,28 @@ fn migrate(minor: u16) -> Value {
         })
     };
     object(&json!({"migrate": body}), &["migrate"])
+}
+
+fn migrate_live(minor: u16) -> Value {
+    let host = json!({"type": ["string", "null"], "pattern": "^[a-zA-Z0-9-._]*$", "minLength": 1, "maxLength": 255});
+    let body = match minor {
+        ..25 => object(
+            &json!({"block_migration": boolean(), "disk_over_commit": boolean(), "host": host}),
+            &["block_migration", "disk_over_commit", "host"],
+        ),
+        _ => {
+            let mut flag_or_auto = boolean();
+            if let Some(words) = flag_or_auto["enum"].as_array_mut() {
+                words.push(json!("auto"));
+            }
+            let mut known = json!({"block_migration": flag_or_auto, "host": host});
+            if (30..68).contains(&minor) {
+                known["force"] = boolean();
+            }
+            object(&known, &["block_migration", "host"])
+        }
+    };
+    object(&json!({"os-migrateLive": body}), &["os-migrateLive"])
 }
 
 fn reboot(_: u16) -> Value {

@@ -1,0 +1,155 @@
+//! The guest of a live migration: it waits for its turn, is copied while it runs, and runs on at one of the two hosts.
+
+use std::time::Duration;
+
+use super::guest::guest_spec;
+use super::volumes::{complete_attachments, connect_volumes};
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::fence::Fence;
+use crate::domain::guest::DiskSource;
+use crate::domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostReply};
+use crate::domain::migration::MigrationStatus;
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::saga::context::{LiveMigrate, Place};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step_name::StepName;
+use crate::saga::world::World;
+
+/// The pause between two looks at a copy, whose progress users see.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+/// The target's event: its preparation.
+const PREPARE: &str = "compute_pre_live_migration";
+/// The source's event: the copy.
+pub const COPY: &str = "compute_live_migration";
+
+/// Waits until the source host may send this guest away.
+pub async fn queue_at_source(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    let txn = CellTxn::new().migration_status(context.saga, MigrationStatus::Queued);
+    world.cell(&source.cell)?.apply(fence, txn).await?;
+    world.ask(context, &source, fence, HostCommand::AwaitLiveTurn).await?;
+    context.taken_up = true;
+    Ok(())
+}
+
+/// Undo: gives the turn to the next.
+pub async fn leave_queue(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    world.ask(context, &source, fence, HostCommand::LeaveLiveQueue).await.map(drop)
+}
+
+/// Has the target define the guest with empty disks, beside the source's connections to its volumes. It is not started.
+pub async fn prepare_live_target(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let told = |phase| (StepName::PrepareAtTarget, InstanceAction::LiveMigrationPre, phase);
+    let txn = CellTxn::new().migration_status(context.saga, MigrationStatus::Preparing);
+    let txn = history::event_started(txn, context, PREPARE, Some(&target));
+    history::apply_and_notify(world, context, fence, txn, told(Phase::Start), &target).await?;
+    let spec = spec_at_target(world, context, fence, &target, DiskSource::Arriving).await?;
+    world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await?;
+    let done = history::event_done(CellTxn::new(), context, PREPARE, Some(&target));
+    history::apply_and_notify(world, context, fence, done, told(Phase::End), &target).await
+}
+
+async fn spec_at_target(
+    world: &World,
+    context: &LiveMigrate,
+    fence: Fence,
+    target: &Place,
+    disks: DiskSource,
+) -> Result<crate::domain::guest::GuestSpec, StepError> {
+    let volumes = connect_volumes(world, context, fence, target, |volume| volume.target_attachment).await?;
+    let flavor = context.new_flavor.clone().unwrap_or_default();
+    guest_spec(world, context, target, flavor, disks, volumes).await
+}
+
+/// Has the source copy the guest, and pause it at the end. Shows the progress meanwhile.
+pub async fn copy_guest(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    let txn = CellTxn::new().migration_status(context.saga, MigrationStatus::Running);
+    let txn = history::event_started(txn, context, COPY, Some(&source));
+    world.cell(&source.cell)?.apply(fence, txn).await?;
+    let reply = tokio::select! {
+        biased;
+        reply = world.ask(context, &source, fence, HostCommand::CopyGuest) => reply?,
+        () = show_progress(world, context, fence, &source) => return Err(StepError::Unknown("the progress is no longer shown".into())),
+    };
+    let HostReply::Copied { manifest, memory } = reply else {
+        return Err(StepError::Refused(format!("host {} answered a copy with: {reply}", source.host)));
+    };
+    (context.manifest, context.memory) = (Some(manifest), Some(memory));
+    Ok(())
+}
+
+/// Writes the percentage to the server's record, for as long as it is polled.
+async fn show_progress(world: &World, context: &LiveMigrate, fence: Fence, source: &Place) {
+    loop {
+        tokio::time::sleep(BETWEEN_LOOKS).await;
+        let query = HostQuery::LiveProgress { operation: context.saga };
+        let Ok(HostAnswer::LiveProgress(Some(progress))) = world.hosts.query(&source.cell, &source.host, query, BETWEEN_LOOKS).await else {
+            continue;
+        };
+        let change = InstanceChange { progress: Some(progress.percent()), ..InstanceChange::default() };
+        if let Ok(cell) = world.cell(&source.cell)
+            && let Err(error) = cell.update_instance(fence, context.server, change).await
+        {
+            log::debug!(server:% = context.server, migration:% = context.saga; "the progress is not shown: {error}");
+        }
+    }
+}
+
+/// Undo: lets the guest run on at the source, and removes what was copied.
+pub async fn resume_at_source(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    world.ask(context, &source, fence, HostCommand::EndLiveCopy).await?;
+    let change = InstanceChange { progress: Some(0), ..InstanceChange::default() };
+    let txn = CellTxn::new().instance_change(context.server, change);
+    let told = (StepName::CopyGuest, InstanceAction::LiveMigrationRollback, Phase::End);
+    history::apply_and_notify(world, context, fence, txn, told, &source).await
+}
+
+/// Lets the guest run on at the target, from what the source has left in the transfer area, under the new epoch.
+pub async fn resume_at_target(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let memory = context.memory.clone().ok_or_else(|| StepError::Refused("the guest's memory was not copied".into()))?;
+    let manifest = context.manifest.clone().unwrap_or_default();
+    let disks = DiskSource::Transfer { migration: context.move_id(), manifest };
+    let spec = Box::new(spec_at_target(world, context, fence, &target, disks).await?);
+    world.ask(context, &target, fence, HostCommand::ReceiveGuest { spec, memory }).await?;
+    complete_attachments(world, context, fence).await
+}
+
+/// Undo, past the pivot: the server goes back only if the target says that the guest has not run there since the pivot, or an operator has
+/// forced the host down. A guest that has run has left its paused state at the source behind.
+pub async fn fence_live_target(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    match world.ask(context, &target, fence, HostCommand::Fence).await {
+        Ok(HostReply::Stopped { was_running: true }) => {
+            complete_attachments(world, context, fence).await?;
+            Err(StepError::GoForward(format!("the guest runs on {}", target.host)))
+        }
+        Ok(_) if has_run(world, context, fence, &target).await? => {
+            Err(StepError::Refused(format!("the guest has run on {} and is to run there again", target.host)))
+        }
+        Ok(_) => Ok(()),
+        Err(StepError::Unknown(why)) => {
+            let service = world.cell(&target.cell)?.service_on(&target.host, "nova-compute").await?;
+            if service.forced_down { Ok(()) } else { Err(StepError::Unknown(why)) }
+        }
+        Err(other) => Err(other),
+    }
+}
+
+/// True if the guest was started at the target for the present epoch.
+async fn has_run(world: &World, context: &LiveMigrate, fence: Fence, target: &Place) -> Result<bool, StepError> {
+    match world.hosts.query(&target.cell, &target.host, HostQuery::Report, world.settings.debt_deadline).await {
+        Ok(HostAnswer::Report(report)) => {
+            let guest = report.guests.iter().find(|guest| guest.server == context.server && guest.defined);
+            Ok(guest.is_some_and(|guest| guest.started_epoch == fence.epoch))
+        }
+        Ok(_) => Err(StepError::Unknown(format!("host {} answered a question for its report with something else", target.host))),
+        Err(error) => Err(StepError::Unknown(format!("host {}: {error}", target.host))),
+    }
+}

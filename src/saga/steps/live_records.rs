@@ -1,0 +1,135 @@
+//! The records, ports and volumes of a live migration.
+
+use super::live_choice::NO_VALID_HOST;
+use super::live_guest::COPY;
+use super::ports::{activate_source_ports, activate_target_ports};
+use super::records::{flavor_number, ignore_missing, target_on_record};
+use super::volumes::attachments;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::db::cell::migrations::Migration;
+use crate::domain::fence::Fence;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::migration::{MigrationStatus, MigrationType};
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::server::{PowerState, VmState};
+use crate::env::guard::{Guard, stands};
+use crate::saga::context::LiveMigrate;
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::step_name::StepName;
+use crate::saga::world::World;
+
+/// The target's last event.
+const ARRIVE: &str = "compute_post_live_migration_at_destination";
+
+/// Creates the migration's record, `accepted`, under the saga's id. A host that the scheduler is not asked about stands there at once.
+pub async fn record_live_migration(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let flavor = context.old_flavor.clone().unwrap_or_default();
+    let source = context.source()?.clone();
+    let number = flavor_number(world, &flavor.id).await?;
+    let migration = Migration {
+        id: 0,
+        uuid: context.saga,
+        instance_uuid: context.server,
+        created_at: world.env.now(),
+        updated_at: None,
+        migration_type: MigrationType::LiveMigration,
+        status: MigrationStatus::Accepted,
+        source_compute: source.host.clone(),
+        source_node: source.node.clone(),
+        dest_compute: context.request.host.clone().filter(|_| context.request.unchecked),
+        dest_node: None,
+        dest_host: None,
+        old_flavor_id: flavor.id.clone(),
+        new_flavor_id: flavor.id.clone(),
+        old_instance_type_id: number,
+        new_instance_type_id: number,
+        cross_cell_move: false,
+        hidden: false,
+        user_id: context.caller.user_id.clone(),
+        project_id: context.caller.project_id.clone(),
+        first_id: None,
+    };
+    world.cell(&source.cell)?.create_migration(fence, migration).await?;
+    context.new_flavor = Some(flavor);
+    Ok(())
+}
+
+/// Undo: gives the record the status that says why the server stays.
+pub async fn end_live_migration(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let cell = context.source()?.cell.clone();
+    let db = world.cell(&cell)?;
+    // Raises the fence first: otherwise a late act could create the record after this look.
+    if stands(Guard::TombstoneOfMigration) {
+        db.apply(fence, CellTxn::new()).await?;
+    }
+    ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, end_of(context))).await)
+}
+
+fn end_of(context: &LiveMigrate) -> MigrationStatus {
+    let named = context.request.host.is_some() && !context.request.unchecked;
+    let refused = context.target.is_none() && context.error.as_ref().is_some_and(|why| why.starts_with(NO_VALID_HOST));
+    match () {
+        () if context.cancelled => MigrationStatus::Cancelled,
+        () if named && refused => MigrationStatus::Conflict,
+        () if context.taken_up => MigrationStatus::Failed,
+        () => MigrationStatus::Error,
+    }
+}
+
+/// Records the target on the migration: operators and waiting callers see it from here on.
+pub async fn record_live_target(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let txn = CellTxn::new().migration_change(context.saga, target_on_record(&target, false));
+    Ok(world.cell(&target.cell)?.apply(fence, txn).await?)
+}
+
+/// Leads traffic to the target: the guest is paused.
+pub async fn switch_ports(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    let txn = CellTxn::new().migration_status(context.saga, MigrationStatus::PostMigrating);
+    let txn = history::event_done(txn, context, COPY, Some(&source));
+    let told = (StepName::ActivateTargetPorts, InstanceAction::LiveMigrationPost, Phase::Start);
+    history::apply_and_notify(world, context, fence, txn, told, &source).await?;
+    activate_target_ports(world, context, fence).await
+}
+
+/// Undo: leads traffic back to the source.
+pub async fn return_ports_to_source(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    activate_source_ports(world, context, fence).await
+}
+
+/// Writes the record in its final state.
+pub async fn finish_live_record(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let change = InstanceChange {
+        host: Some(Some(target.host.clone())),
+        node: Some(Some(target.node.clone())),
+        availability_zone: Some(target.availability_zone.clone()),
+        power_state: Some(PowerState::Running),
+        progress: Some(0),
+        ..InstanceChange::states(VmState::Active, None)
+    };
+    let mut txn = CellTxn::new().instance_change(context.server, change).migration_status(context.saga, MigrationStatus::Completed);
+    txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
+    txn = history::event_started(txn, context, ARRIVE, Some(&target));
+    txn = history::event_done(txn, context, ARRIVE, Some(&target));
+    txn = history::succeeded(txn, context);
+    let told = (StepName::FinishRecord, InstanceAction::LiveMigrationPostDest, Phase::End);
+    history::apply_and_notify(world, context, fence, txn, told, &target).await
+}
+
+/// Removes the attachments that connect the source host.
+pub async fn release_left_volumes(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    for volume in &context.volumes {
+        world.volumes.delete_attachment(fence, volume.source_attachment).await?;
+    }
+    Ok(())
+}
+
+/// Has the target empty the transfer area: the source may be dead.
+pub async fn drop_transfer(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    world.ask(context, &target, fence, HostCommand::DropExport).await.map(drop)
+}
