@@ -333,6 +333,10 @@ pub struct Compute {
     pub heartbeat: Seconds,
     /// A host that has not reported for this time is down.
     pub service_down_time: Seconds,
+    /// The seconds after which a shelved server leaves its host; 0 means in the same operation, -1 never.
+    pub shelved_offload_time: i64,
+    /// The interval at which shelved servers are looked at for that.
+    pub shelved_poll_interval: Seconds,
     /// The milliseconds that a hypervisor operation takes, by its name; 0 by default.
     pub latency_ms: BTreeMap<Operation, u64>,
 }
@@ -348,6 +352,8 @@ impl Default for Compute {
             disk_allocation_ratio: 1.0,
             heartbeat: Seconds::whole(10),
             service_down_time: Seconds::whole(60),
+            shelved_offload_time: 0,
+            shelved_poll_interval: Seconds::whole(3600),
             latency_ms: BTreeMap::new(),
         }
     }

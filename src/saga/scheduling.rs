@@ -23,6 +23,8 @@ pub enum OperationKind {
     Resize,
     /// A cold migration; the flavor stays the same.
     Migrate,
+    /// A shelved server without a host comes back.
+    Unshelve,
 }
 
 impl fmt::Display for OperationKind {
@@ -31,6 +33,7 @@ impl fmt::Display for OperationKind {
             OperationKind::Create => "create",
             OperationKind::Resize => "resize",
             OperationKind::Migrate => "migrate",
+            OperationKind::Unshelve => "unshelve",
         })
     }
 }

@@ -82,5 +82,12 @@ named_states! {
         RecordVolume = "record_volume",
         DisconnectVolume = "disconnect_volume",
         ForgetVolume = "forget_volume",
+        CreateShelvedImage = "create_shelved_image",
+        UploadShelvedImage = "upload_shelved_image",
+        RecordShelved = "record_shelved",
+        HoldVolumes = "hold_volumes",
+        RecordOffloaded = "record_offloaded",
+        FinishUnshelve = "finish_unshelve",
+        DeleteShelvedImage = "delete_shelved_image",
     }
 }

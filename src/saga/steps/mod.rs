@@ -7,4 +7,5 @@ pub mod guest;
 pub mod ownership;
 pub mod ports;
 pub mod records;
+pub mod shelf;
 pub mod volumes;

@@ -14,6 +14,8 @@ pub static REBUILD: Schema = Schema::new(&[1, 19, 54, 57, 63, 90, 94], rebuild);
 pub static RESIZE: Schema = Schema::fixed(resize);
 /// The action `migrate`.
 pub static MIGRATE: Schema = Schema::new(&[1, 56], migrate);
+/// The action `unshelve`.
+pub static UNSHELVE: Schema = Schema::new(&[1, 77, 91], unshelve);
 /// The action `reboot`.
 pub static REBOOT: Schema = Schema::fixed(reboot);
 /// The action `lock`.
@@ -290,6 +292,22 @@ fn migrate(minor: u16) -> Value {
         })
     };
     object(&json!({"migrate": body}), &["migrate"])
+}
+
+fn unshelve(minor: u16) -> Value {
+    let host = json!({"type": "string", "pattern": "^[a-zA-Z0-9-._]*$", "minLength": 1, "maxLength": 255});
+    let mut body = match minor {
+        // Older clients may send any value here; it has no effect.
+        ..77 => return object(&json!({"unshelve": {}}), &["unshelve"]),
+        77..91 => object(&json!({"availability_zone": name()}), &["availability_zone"]),
+        91.. => {
+            let mut zone = name();
+            zone["type"] = json!(["string", "null"]);
+            object(&json!({"availability_zone": zone, "host": host}), &[])
+        }
+    };
+    body["type"] = json!(["object", "null"]);
+    object(&json!({"unshelve": body}), &["unshelve"])
 }
 
 fn reboot(_: u16) -> Value {

@@ -7,6 +7,7 @@ mod power;
 mod rebuild;
 mod resize;
 mod security_group;
+mod shelve;
 
 use actix_web::{HttpRequest, web};
 
@@ -60,6 +61,9 @@ pub async fn action(
         "confirmResize" => resize::confirm(&asked).await,
         "revertResize" => resize::revert(&asked).await,
         "migrate" => resize::migrate(&asked).await,
+        "shelve" => shelve::shelve(&asked).await,
+        "shelveOffload" => shelve::offload(&asked).await,
+        "unshelve" => shelve::unshelve(&asked).await,
         "lock" => lock::lock(&asked).await,
         "unlock" => lock::unlock(&asked).await,
         "addSecurityGroup" => security_group::add(&asked).await,
