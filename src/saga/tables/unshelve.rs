@@ -1,6 +1,6 @@
 //! Unshelve: a shelved server on its host is started there. One without a host gets a host in its cell, as a new server does: its root disk
 //! comes from the shelved image, its ports are bound and its volumes attached there. If that fails, the server stays SHELVED_OFFLOADED, and
-//! tied to the zone as before (NOVA-DIFFERENCES).
+//! tied to the zone as before.
 
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
