@@ -335,6 +335,10 @@ pub struct Compute {
     pub service_down_time: Seconds,
     /// The number of live migrations that leave a host at once; further ones wait. At least 1.
     pub max_concurrent_live_migrations: u32,
+    /// The seconds after which a shelved server leaves its host; 0 means in the same operation, -1 never.
+    pub shelved_offload_time: i64,
+    /// The interval at which shelved servers are looked at for that.
+    pub shelved_poll_interval: Seconds,
     /// The milliseconds that a hypervisor operation takes, by its name; 0 by default.
     pub latency_ms: BTreeMap<Operation, u64>,
     pub live_migration: LiveMigration,
@@ -351,6 +355,8 @@ impl Default for Compute {
             disk_allocation_ratio: 1.0,
             heartbeat: Seconds::whole(10),
             service_down_time: Seconds::whole(60),
+            shelved_offload_time: 0,
+            shelved_poll_interval: Seconds::whole(3600),
             latency_ms: BTreeMap::new(),
             max_concurrent_live_migrations: 1,
             live_migration: LiveMigration::default(),

@@ -13,7 +13,7 @@ use crate::actors::cell::{CellOptions, HostSpec, of_deployment, simulated_hyperv
 use crate::actors::cell_registry::{CellRegistry, Patience};
 use crate::actors::compute_host::{HostOptions, LiveOptions};
 use crate::actors::conductor::{Controller, Limits};
-use crate::actors::periodic::{PeriodicOptions, RetentionOptions};
+use crate::actors::periodic::{OffloadOptions, PeriodicOptions, RetentionOptions};
 use crate::actors::root::{self, Between, CellStart, Parts, StartError, Tree};
 use crate::bootstrap::Cloud;
 use crate::chaos::borders::FaultyBorders;
@@ -238,6 +238,10 @@ pub fn parts(cloud: &Cloud) -> Parts {
             resize_confirm_window: config.migration.resize_confirm_window.duration(),
             interval: std::time::Duration::from_secs(1)
                 .max(config.migration.resize_confirm_window.duration().min(std::time::Duration::from_secs(10))),
+            offload: OffloadOptions {
+                after: std::time::Duration::from_secs(u64::try_from(config.compute.shelved_offload_time).unwrap_or(0)),
+                interval: config.compute.shelved_poll_interval.duration(),
+            },
             retention: RetentionOptions {
                 interval: config.retention.interval.duration(),
                 deleted_servers_days: config.retention.deleted_servers_days,
@@ -326,6 +330,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
             max_limit: max_limit(config),
             skip_down_cells: config.api.list_records_by_skipping_down_cells,
             scheduler_filters: config.scheduler.enabled_filters.clone(),
+            offloads_at_once: config.compute.shelved_offload_time == 0,
         },
     });
     let catalog = web::Data::new(catalog(cloud, tree));

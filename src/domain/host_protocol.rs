@@ -48,6 +48,11 @@ pub enum HostCommand {
         /// An existing, queued image.
         image_id: Uuid,
     },
+    /// Uploads the guest's root disk alone, as an image to boot from. When it is answered, the bytes survive a power cut.
+    UploadRootDisk {
+        /// An existing, queued image.
+        image_id: Uuid,
+    },
     /// Puts the guest's local disks into the cell's transfer area for another host of this cell.
     ExportDisks,
     /// Removes the files that `ExportDisks` or a snapshot download left. Succeeds if there are none.

@@ -25,3 +25,4 @@ pub mod scheduler_hints;
 pub mod secret;
 pub mod server;
 pub mod server_group;
+pub mod wanted_zone;

@@ -43,6 +43,10 @@ named_states! {
         Stopped = "stopped",
         /// At its target, waiting for confirm or revert.
         Resized = "resized",
+        /// Its guest is off, and an image has its root disk; everything is still on its host.
+        Shelved = "shelved",
+        /// On no host: an image or its root volume has its root disk.
+        ShelvedOffloaded = "shelved_offloaded",
         /// An operation failed and could not restore the server; hard reboot or rebuild recovers it.
         Error = "error",
         /// Gone; the record is kept for history.
@@ -83,6 +87,16 @@ named_states! {
         ResizeReverting = "resize_reverting",
         /// Live migration.
         Migrating = "migrating",
+        /// Shelve.
+        Shelving = "shelving",
+        /// Shelve: the image's record is made.
+        ShelvingImagePendingUpload = "shelving_image_pending_upload",
+        /// Shelve: the root disk is copied to the image.
+        ShelvingImageUploading = "shelving_image_uploading",
+        /// The server leaves its host.
+        ShelvingOffloading = "shelving_offloading",
+        /// Unshelve.
+        Unshelving = "unshelving",
         /// Delete.
         Deleting = "deleting",
     }
@@ -130,6 +144,8 @@ pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static 
         (VmState::Building, _) => "BUILD",
         (VmState::Resized, Some(T::ResizeReverting)) => "REVERT_RESIZE",
         (VmState::Resized, _) => "VERIFY_RESIZE",
+        (VmState::Shelved, _) => "SHELVED",
+        (VmState::ShelvedOffloaded, _) => "SHELVED_OFFLOADED",
         (_, Some(T::ResizePrep | T::ResizeMigrating | T::ResizeMigrated | T::ResizeFinish)) => "RESIZE",
         (_, Some(T::ResizeReverting)) => "REVERT_RESIZE",
         (_, Some(T::Rebooting)) => "REBOOT",

@@ -9,6 +9,7 @@ use super::history;
 use super::refusal::Refusal;
 use super::step::{Step, Undo, work};
 use super::step_name::StepName;
+use super::steps::shelf;
 use super::tables::accept_again;
 use super::world::{CELL0, World};
 use crate::db::DbError;
@@ -211,6 +212,7 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
         let goes_along = devices.iter().filter(|device| device.delete_on_termination);
         delete.volumes_to_delete = goes_along.filter_map(|device| device.volume_id).collect();
     }
+    read_shelf(context, cell, instance);
     context.volumes = devices
         .iter()
         .filter(|device| device.is_volume())
@@ -218,6 +220,19 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
         .map(|(device, volume_id, attachment)| link(context, volume_id, attachment, device.device_name.clone(), device.boot_index))
         .collect();
     Ok(())
+}
+
+/// Reads what the record says of a shelved server.
+fn read_shelf(context: &mut Context, cell: &str, instance: &Instance) {
+    let image = shelf::image_of(&instance.system_metadata);
+    match context {
+        Context::Unshelve(unshelve) => {
+            (unshelve.home, unshelve.image) = (Some(cell.to_owned()), image);
+            unshelve.new_flavor = Some(instance.flavor.clone());
+        }
+        Context::Delete(delete) => delete.shelved_image = image,
+        _ => {}
+    }
 }
 
 fn link(context: &ServerFacts, volume_id: Uuid, attachment: Uuid, device_name: Option<String>, boot_index: Option<i32>) -> VolumeLink {
@@ -302,9 +317,15 @@ async fn place_of(world: &World, cell: &str, instance: &Instance) -> Result<Opti
     }))
 }
 
-/// Refuses a move or a revert whose source host is down: a revert that cannot end must not begin (NOVA-DIFFERENCES L11, L34).
+/// Refuses a move, a revert, a shelve or an unshelve on its host while that host is down: a revert that cannot end must not begin
+/// (NOVA-DIFFERENCES L11, L34).
 async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
-    if !matches!(context.kind, Kind::Resize | Kind::LiveMigrate | Kind::Revert) {
+    let needs_its_host = match context.kind {
+        Kind::Resize | Kind::LiveMigrate | Kind::Revert | Kind::Shelve => true,
+        Kind::Unshelve => context.source.is_some(),
+        _ => false,
+    };
+    if !needs_its_host {
         return Ok(());
     }
     let Some(source) = &context.source else {

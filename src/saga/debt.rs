@@ -315,12 +315,12 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
         Context::Revert(revert) if !undone => revert.running_before_move,
         _ => context.ran_before(),
     };
-    let resized = undone && context.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Resized);
-    let vm_state = match (resized, runs) {
-        // The move still waits for confirm or revert.
-        (true, _) => VmState::Resized,
-        (false, true) => VmState::Active,
-        (false, false) => VmState::Stopped,
+    let prior = context.prior.as_ref().map(|prior| prior.vm_state).filter(|_| undone);
+    let vm_state = match (prior, runs) {
+        // The move still waits for confirm or revert, and the shelved server for its unshelve.
+        (Some(waiting @ (VmState::Resized | VmState::Shelved)), _) => waiting,
+        (_, true) => VmState::Active,
+        (_, false) => VmState::Stopped,
     };
     let power = if runs { PowerState::Running } else { PowerState::Shutdown };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };

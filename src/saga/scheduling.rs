@@ -29,6 +29,8 @@ pub enum OperationKind {
     Migrate,
     /// A live migration.
     LiveMigrate,
+    /// A shelved server without a host comes back.
+    Unshelve,
 }
 
 impl fmt::Display for OperationKind {
@@ -38,6 +40,7 @@ impl fmt::Display for OperationKind {
             OperationKind::Resize => "resize",
             OperationKind::Migrate => "migrate",
             OperationKind::LiveMigrate => "live migrate",
+            OperationKind::Unshelve => "unshelve",
         })
     }
 }

@@ -86,5 +86,12 @@ named_states! {
         QueueAtSource = "queue_at_source",
         CopyGuest = "copy_guest",
         ResumeAtTarget = "resume_at_target",
+        CreateShelvedImage = "create_shelved_image",
+        UploadShelvedImage = "upload_shelved_image",
+        RecordShelved = "record_shelved",
+        HoldVolumes = "hold_volumes",
+        RecordOffloaded = "record_offloaded",
+        FinishUnshelve = "finish_unshelve",
+        DeleteShelvedImage = "delete_shelved_image",
     }
 }

@@ -139,8 +139,8 @@ impl Cloud {
         config.migration.back_off_max = Seconds::millis(20);
         // A guest waits for its ports, so shorten the deadlines of steps that wait for ports that cannot be plugged.
         config.migration.deadlines = ["stop_source_guest", "stop_target_guest"].map(|step| (step.to_owned(), 3)).into();
-        configure(&mut config);
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
+        configure(&mut config);
         let life = RunningService::start(config.clone(), launch::seams(), samples);
         // A connection of its own for each request: the server ends idle ones, at any moment, and so does a restart.
         let http = reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client");
@@ -361,6 +361,12 @@ impl Drop for Cloud {
             databases::remove(&self.config);
         }
     }
+}
+
+/// Adds a rule to the policy of a cloud that has not started.
+pub fn add_policy(config: &Config, rule: &str) {
+    let text = std::fs::read_to_string(config.policy_file()).expect("a policy");
+    std::fs::write(config.policy_file(), text + rule).expect("a policy");
 }
 
 /// Returns the id in a resource's body.

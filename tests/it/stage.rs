@@ -377,6 +377,7 @@ impl Stage {
         let debts = self.world().operations.debts(None).await.expect("debts");
         assert!(debts.is_empty(), "{debts:#?}");
         let temporary = self.world().images.images_with_property("image_type", "snapshot").await.expect("images");
+        let temporary: Vec<_> = temporary.into_iter().filter(|image| image.properties.contains_key("cellshift_migration")).collect();
         assert!(temporary.is_empty(), "{temporary:#?}");
         let report = cellshift::chaos::audit::thorough_audit(self.world()).await.expect("an audit");
         assert!(report.clean && report.checked.unreachable.is_empty(), "{report:#?}");

@@ -18,7 +18,7 @@ use crate::domain::inside;
 use crate::env::Env;
 use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
-use crate::services::bytes_on_disk::Gathered;
+use crate::services::bytes_on_disk::{Gathered, Keep};
 use crate::services::image::ImageData;
 use crate::virt::hypervisor::ROOT;
 use crate::virt::written::{Writing, Written};
@@ -34,10 +34,27 @@ type Sent = Arc<Mutex<Option<(DiskManifest, String)>>>;
 impl Core {
     pub(super) async fn upload_snapshot(&self, admission: &Admission, operation: Uuid, image: Uuid) -> Outcome {
         let disks = self.disks_at_rest(admission).await?;
+        self.upload(admission, operation, image, disks, Keep::InPassing).await
+    }
+
+    pub(super) async fn upload_root_disk(&self, admission: &Admission, operation: Uuid, image: Uuid) -> Outcome {
+        let disks: Vec<DiskFile> = self.disks_at_rest(admission).await?.into_iter().filter(|disk| disk.name == ROOT).collect();
+        if disks.is_empty() {
+            return Err(CommandError::Refused(format!("server {} has no root disk on host {}", admission.fence.server, self.host())));
+        }
+        self.upload(admission, operation, image, disks, Keep::Durably).await
+    }
+
+    async fn upload(&self, admission: &Admission, operation: Uuid, image: Uuid, disks: Vec<DiskFile>, keep: Keep) -> Outcome {
         let progress = self.lanes.begin_progress(admission.fence.server, operation, disks.iter().map(|disk| disk.size).sum());
         let sent = Sent::default();
         let stream = outgoing(self.parts.env.clone(), disks.clone(), progress, sent.clone());
-        let stored = match unless_overtaken(admission, self.parts.images.upload_in_passing(image, stream)).await? {
+        let images = &self.parts.images;
+        let taken = match keep {
+            Keep::InPassing => unless_overtaken(admission, images.upload_in_passing(image, stream)).await?,
+            Keep::Durably => unless_overtaken(admission, images.upload(image, stream)).await?,
+        };
+        let stored = match taken {
             Ok(stored) => stored,
             // Bytes are there already: an earlier try may have succeeded and lost its reply.
             Err(ServiceError::Conflict(reason)) => return self.uploaded_before(admission, image, disks, reason).await,

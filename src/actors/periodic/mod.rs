@@ -1,9 +1,10 @@
-//! The periodic work: overdue resizes are confirmed, queued deletes are carried out, records follow guests that went off, and old records
-//! are removed.
+//! The periodic work: overdue resizes are confirmed, queued deletes are carried out, records follow guests that went off, servers that were
+//! shelved for long leave their hosts, and old records are removed.
 //!
 //! Each kind of work runs for itself, and all but the queued deletes also per cell: a cell that hangs delays neither the other cells nor other work.
 
 mod confirm;
+mod offload;
 mod power;
 mod retention;
 #[cfg(test)]
@@ -16,6 +17,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use tokio::time::Instant;
 
+pub use self::offload::OffloadOptions;
 pub use self::retention::RetentionOptions;
 use super::queued_deletes::QueuedDeletes;
 use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
@@ -30,6 +32,8 @@ pub struct PeriodicOptions {
     pub resize_confirm_window: Duration,
     /// The pause between two rounds.
     pub interval: Duration,
+    /// When shelved servers leave their hosts.
+    pub offload: OffloadOptions,
     /// What the databases keep, and for how long.
     pub retention: RetentionOptions,
 }
@@ -54,6 +58,7 @@ pub struct PeriodicParts {
 enum Work {
     Confirm(String),
     FollowPower(String),
+    Offload(String),
     QueuedDeletes,
     /// Of one cell; of the other databases if none is named.
     Retention(Option<String>),
@@ -65,6 +70,8 @@ pub struct Periodic {
     busy: BTreeSet<Work>,
     /// The time of the last run of the retention; none before the first.
     retained: Option<Instant>,
+    /// The time of the last look at shelved servers; none before the first.
+    offloaded: Option<Instant>,
     deletes: Arc<QueuedDeletes>,
     _guard: Option<DeathGuard>,
 }
@@ -73,7 +80,7 @@ impl Periodic {
     /// Makes one incarnation of the actor; `guard` reports its death.
     pub fn new(parts: PeriodicParts, guard: Option<DeathGuard>) -> Periodic {
         let deletes = Arc::new(QueuedDeletes::new(parts.world.clone(), parts.conductor.clone()));
-        Periodic { parts, busy: BTreeSet::new(), retained: None, deletes, _guard: guard }
+        Periodic { parts, busy: BTreeSet::new(), retained: None, offloaded: None, deletes, _guard: guard }
     }
 
     fn start(&mut self, work: Work, ctx: &mut Context<Self>) {
@@ -85,6 +92,7 @@ impl Periodic {
             match doing {
                 Work::Confirm(cell) => confirm::confirm_overdue(&parts, &cell).await,
                 Work::FollowPower(cell) => power::follow(&parts.world, &cell).await,
+                Work::Offload(cell) => offload::offload_due(&parts, &cell).await,
                 Work::QueuedDeletes => deletes.run_round().await,
                 Work::Retention(cell) => retention::run(&parts, cell.as_deref()).await,
             }
@@ -111,6 +119,12 @@ impl Handler<RunRound> for Periodic {
         for cell in self.parts.world.cells.keys().cloned().collect::<Vec<_>>() {
             self.start(Work::Confirm(cell.clone()), ctx);
             self.start(Work::FollowPower(cell), ctx);
+        }
+        let OffloadOptions { after, interval } = self.parts.options.offload;
+        if !after.is_zero() && self.offloaded.is_none_or(|last| last.elapsed() >= interval) {
+            self.offloaded = Some(Instant::now());
+            let cells = self.parts.world.cells.keys().cloned().collect::<Vec<_>>();
+            cells.into_iter().for_each(|cell| self.start(Work::Offload(cell), ctx));
         }
         let RetentionOptions { interval, .. } = self.parts.options.retention;
         if !interval.is_zero() && self.retained.is_none_or(|last| last.elapsed() >= interval) {

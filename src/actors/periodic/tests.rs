@@ -54,8 +54,12 @@ impl BeginOperation for Begun {
 
 fn periodic(played: &Played, window: Duration) -> (Addr<Periodic>, Arc<Begun>) {
     let begun = Arc::new(Begun::default());
-    let options =
-        PeriodicOptions { resize_confirm_window: window, interval: Duration::from_secs(3600), retention: RetentionOptions::default() };
+    let options = PeriodicOptions {
+        resize_confirm_window: window,
+        interval: Duration::from_secs(3600),
+        offload: OffloadOptions::default(),
+        retention: RetentionOptions::default(),
+    };
     let parts = PeriodicParts { world: played.world.clone(), services: played.world.api.db().clone(), conductor: begun.clone(), options };
     (Periodic::new(parts, None).start(), begun)
 }
@@ -216,7 +220,12 @@ async fn power_following_asks_the_host_again_after_reading_the_fence() {
 async fn records_are_kept_for_the_configured_days() {
     let played = play().await;
     let retention = RetentionOptions { interval: Duration::from_secs(60), deleted_servers_days: 2, operations_days: 0, history_days: 0 };
-    let options = PeriodicOptions { resize_confirm_window: Duration::ZERO, interval: Duration::from_secs(3600), retention };
+    let options = PeriodicOptions {
+        resize_confirm_window: Duration::ZERO,
+        interval: Duration::from_secs(3600),
+        offload: OffloadOptions::default(),
+        retention,
+    };
     let services = played.world.api.db().clone();
     let parts = PeriodicParts { world: played.world.clone(), services, conductor: Arc::new(Begun::default()), options };
     let cell = played.world.cells["cell1"].db.clone();

@@ -93,9 +93,9 @@ fn power_is_the_records(snapshot: &Snapshot, server: &Resting, found: &mut Findi
     let Some(guest) = snapshot.guests_of(server.id()).find(|(name, _)| *name == host).map(|(_, guest)| guest) else { return };
     let expected = match server.record.vm_state {
         VmState::Active => PowerState::Running,
-        VmState::Stopped => PowerState::Shutdown,
+        VmState::Stopped | VmState::Shelved => PowerState::Shutdown,
         VmState::Resized => server.record.power_state,
-        VmState::Building | VmState::Error | VmState::Deleted => return,
+        VmState::Building | VmState::Error | VmState::Deleted | VmState::ShelvedOffloaded => return,
     };
     let known = |power: PowerState| power != PowerState::NoState;
     if guest.defined && known(guest.power_state) && known(expected) && guest.power_state != expected {

@@ -1,4 +1,5 @@
-//! I14 for images: the images that a move uploads for its disks are deleted when the move is done or undone.
+//! I14 for images: the images that a move uploads for its disks are deleted when the move is done or undone, and the image of a shelved server
+//! when the server is shelved no more.
 
 use std::collections::BTreeMap;
 
@@ -7,6 +8,7 @@ use uuid::Uuid;
 use super::explanations::Topic;
 use super::report::{Findings, Violation};
 use super::snapshot::Snapshot;
+use crate::saga::steps::shelf::{self, SHELVED_SERVER};
 
 /// The property that names the move of a temporary image.
 pub const MADE_BY: &str = "cellshift_migration";
@@ -24,6 +26,18 @@ pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
         }
         let message = format!("it was made to carry the disks of migration {saga}, which is over; expected no such image");
         found.about(server.unwrap_or_default(), Topic::Images, "I14", format!("image {}", image.id), message);
+    }
+    for image in snapshot.shelved_images.iter().flatten() {
+        let server = image.properties.get(SHELVED_SERVER).and_then(|id| id.parse::<Uuid>().ok()).unwrap_or_default();
+        if snapshot.busy.contains(&server) || snapshot.is_out_of_sight(server) {
+            continue;
+        }
+        let named =
+            snapshot.records().any(|(_, record)| record.uuid == server && shelf::image_of(&record.system_metadata) == Some(image.id));
+        if !named {
+            let message = format!("it was made for shelved server {server}, whose record does not name it; expected no such image");
+            found.about(server, Topic::Images, "I14", format!("image {}", image.id), message);
+        }
     }
     found.done()
 }

@@ -79,3 +79,5 @@ pub fn judge(snapshot: &Snapshot) -> Report {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_shelved;

@@ -153,7 +153,7 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
         (VmState::Resized, Phase::Settled | Phase::Nowhere) => {
             found.add("I17", subject, "it waits for confirm but has no finished migration, expected one to confirm or revert");
         }
-        (VmState::Active | VmState::Stopped, Phase::Nowhere) => {
+        (VmState::Active | VmState::Stopped | VmState::Shelved, Phase::Nowhere) => {
             found.add("I17", subject, format!("it is {} but its record names no host, expected one", record.vm_state));
         }
         (VmState::Resized, Phase::Verify(migration)) if migration.dest_compute != record.host => {
@@ -166,7 +166,11 @@ fn states_are_known(server: &Resting, found: &mut Findings) {
             );
             found.add("I17", subject, message);
         }
-        (VmState::Active | VmState::Stopped | VmState::Error | VmState::Resized, _) => {}
+        (VmState::ShelvedOffloaded, Phase::Settled | Phase::Verify(_)) => {
+            let host = record.host.as_deref().unwrap_or_default();
+            found.add("I17", subject, format!("it is {} but its record names {host}, expected no host", record.vm_state));
+        }
+        (VmState::Active | VmState::Stopped | VmState::Error | VmState::Resized | VmState::Shelved | VmState::ShelvedOffloaded, _) => {}
     }
 }
 

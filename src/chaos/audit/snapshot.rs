@@ -77,6 +77,8 @@ pub struct Snapshot {
     pub placement: Option<PlacementSnapshot>,
     /// The images that a move made for its disks.
     pub temporary_images: Option<Vec<Image>>,
+    /// The images of shelved servers' root disks.
+    pub shelved_images: Option<Vec<Image>>,
     /// The files that had no record when the service started.
     pub lost_and_found: Vec<Lost>,
     /// The files of images and volumes with their records.
@@ -96,7 +98,7 @@ pub enum Phase<'a> {
     Settled,
     /// At the target of this move, waiting for confirm or revert.
     Verify(&'a Migration),
-    /// The server never got a host.
+    /// The server never got a host, or left it when it was shelved.
     Nowhere,
 }
 
@@ -113,7 +115,7 @@ impl Resting<'_> {
         self.record.uuid
     }
 
-    /// Returns the server's host, unless it never got one.
+    /// Returns the server's host, if it has one.
     pub fn host(&self) -> Option<&str> {
         match self.phase {
             Phase::Nowhere => None,

@@ -7,6 +7,7 @@ use super::explanations::Topic;
 use super::report::{Findings, Violation, list};
 use super::snapshot::{Phase, Resting, Snapshot};
 use crate::db::cell::block_devices::BlockDevice;
+use crate::domain::server::VmState;
 use crate::services::volume::Attachment;
 
 /// Finds violations of I14 in volume attachments.
@@ -51,8 +52,12 @@ fn attachments_fit_the_phase(server: &Resting, device: &BlockDevice, own: &[&Att
         return wrong(format!("its attachments for server {} are {held}, expected {named} as the server's record says", server.id()));
     };
     let host = server.host().unwrap_or_default();
-    let connected = main.host.as_deref() == Some(host) && main.status == "attached";
-    if !connected && !server.is_broken() {
+    if server.record.vm_state == VmState::ShelvedOffloaded {
+        if main.host.is_some() || main.status != "reserved" {
+            let there = main.host.as_deref().unwrap_or("no host");
+            wrong(format!("attachment {} is {} to {there}, expected an empty one: the server has no host", main.id, main.status));
+        }
+    } else if (main.host.as_deref() != Some(host) || main.status != "attached") && !server.is_broken() {
         let there = main.host.as_deref().unwrap_or("no host");
         wrong(format!(
             "attachment {} is {} to {there}, expected attached to {host}, where server {} is",

@@ -209,6 +209,22 @@ impl CellDb {
             .await
     }
 
+    /// Returns the visible servers that are shelved on their hosts, without a task.
+    pub async fn shelved_on_hosts(&self) -> Result<Vec<Instance>, DbError> {
+        self.db
+            .read(|conn| {
+                Ok(instances::table
+                    .filter(instances::vm_state.eq(VmState::Shelved))
+                    .filter(instances::task_state.is_null())
+                    .filter(instances::deleted.eq(false))
+                    .filter(instances::hidden.is_null().or(instances::hidden.eq(false)))
+                    .order(instances::uuid)
+                    .select(Instance::as_select())
+                    .load(conn)?)
+            })
+            .await
+    }
+
     /// Creates a server with all its records. [`DbError::Conflict`] if the cell has the server already.
     pub async fn create_instance(&self, fence: Fence, new: bundle::InstanceBundle) -> Result<(), DbError> {
         self.apply(fence, CellTxn::new().create_instance(new)).await

@@ -65,6 +65,12 @@ named_states! {
         Rebuild = "rebuild",
         /// Hard or soft reboot.
         Reboot = "reboot",
+        /// Shelve.
+        Shelve = "shelve",
+        /// A shelved server leaves its host.
+        ShelveOffload = "shelve_offload",
+        /// Unshelve.
+        Unshelve = "unshelve",
         /// Start.
         PowerOn = "power_on",
         /// Stop.

@@ -163,7 +163,7 @@ impl Room {
     }
 
     /// Returns the count that the accepting commit must check again; none if the configuration does not require it.
-    fn counted_for_again(&self) -> Option<CountedRoom> {
+    pub fn counted_for_again(&self) -> Option<CountedRoom> {
         let names = ["instances", "cores", "ram", "server_group_members"];
         let limits: Limits = self
             .limits

@@ -14,6 +14,9 @@ pub struct Delete {
     pub facts: ServerFacts,
     /// Volumes that are deleted with the server.
     pub volumes_to_delete: Vec<Uuid>,
+    /// The image of a shelved server's root disk.
+    #[serde(default)]
+    pub shelved_image: Option<Uuid>,
 }
 
 part!(Delete: Delete);
@@ -24,8 +27,8 @@ impl Part for Delete {
     }
 
     fn allowed_states(&self) -> &'static [VmState] {
-        use VmState::{Active, Building, Error, Resized, Stopped};
-        &[Building, Active, Stopped, Resized, Error]
+        use VmState::{Active, Building, Error, Resized, Shelved, ShelvedOffloaded, Stopped};
+        &[Building, Active, Stopped, Resized, Error, Shelved, ShelvedOffloaded]
     }
 
     fn needs_launch(&self) -> bool {

@@ -15,6 +15,7 @@ mod power;
 mod rebuild;
 mod request;
 mod resize;
+mod shelve;
 #[cfg(test)]
 mod tests;
 mod volume;
@@ -39,9 +40,10 @@ pub use rebuild::Rebuild;
 use request::as_request;
 pub use request::{
     AttachRequest, ConfirmRequest, CreateRequest, DetachRequest, PowerRequest, RebuildRequest, Request, RequestedNetwork, RequestedVolume,
-    ResizeRequest,
+    ResizeRequest, ShelveRequest, UnshelveRequest,
 };
 pub use resize::Resize;
+pub use shelve::{OFFLOAD_EVENT, Shelve, ShelveOffload, Unshelve};
 pub use volume::{Attach, Detach};
 
 named_states! {
@@ -59,6 +61,9 @@ named_states! {
         Revert = "revert",
         AttachVolume = "attach_volume",
         DetachVolume = "detach_volume",
+        Shelve = "shelve",
+        ShelveOffload = "shelve_offload",
+        Unshelve = "unshelve",
     }
 }
 
@@ -78,6 +83,9 @@ pub enum Context {
     Revert(Revert),
     AttachVolume(Attach),
     DetachVolume(Detach),
+    Shelve(Shelve),
+    ShelveOffload(ShelveOffload),
+    Unshelve(Unshelve),
 }
 
 impl Context {
@@ -87,7 +95,7 @@ impl Context {
         let power = |kind, request| Power { facts: facts(kind), request, awaits_confirm: false };
         match request {
             Request::Create(request) => Context::Create(Create { facts: facts(Kind::Create), request, candidates: Candidates::default() }),
-            Request::Delete => Context::Delete(Delete { facts: facts(Kind::Delete), volumes_to_delete: Vec::new() }),
+            Request::Delete => Context::Delete(Delete { facts: facts(Kind::Delete), volumes_to_delete: Vec::new(), shelved_image: None }),
             Request::Start => Context::Start(power(Kind::Start, PowerRequest::Start)),
             Request::Stop => Context::Stop(power(Kind::Stop, PowerRequest::Stop)),
             Request::Reboot { hard } => Context::Reboot(power(Kind::Reboot, PowerRequest::Reboot { hard })),
@@ -101,6 +109,9 @@ impl Context {
             Request::Revert => Context::Revert(Revert { facts: facts(Kind::Revert), running_before_move: false }),
             Request::AttachVolume(request) => Context::AttachVolume(Attach { facts: facts(Kind::AttachVolume), request }),
             Request::DetachVolume(request) => Context::DetachVolume(Detach { facts: facts(Kind::DetachVolume), request }),
+            Request::Shelve(request) => Context::Shelve(Shelve { facts: facts(Kind::Shelve), request }),
+            Request::ShelveOffload => Context::ShelveOffload(ShelveOffload { facts: facts(Kind::ShelveOffload) }),
+            Request::Unshelve(request) => Context::Unshelve(Unshelve::new(facts(Kind::Unshelve), request)),
         }
     }
 
@@ -117,6 +128,9 @@ impl Context {
             Context::Revert(part) => part,
             Context::AttachVolume(part) => part,
             Context::DetachVolume(part) => part,
+            Context::Shelve(part) => part,
+            Context::ShelveOffload(part) => part,
+            Context::Unshelve(part) => part,
         }
     }
 
@@ -133,6 +147,9 @@ impl Context {
             Context::Revert(part) => part,
             Context::AttachVolume(part) => part,
             Context::DetachVolume(part) => part,
+            Context::Shelve(part) => part,
+            Context::ShelveOffload(part) => part,
+            Context::Unshelve(part) => part,
         }
     }
 }
@@ -172,6 +189,9 @@ impl<'de> Deserialize<'de> for Context {
             Kind::Revert => Context::Revert(part(stored)?),
             Kind::AttachVolume => Context::AttachVolume(part(stored)?),
             Kind::DetachVolume => Context::DetachVolume(part(stored)?),
+            Kind::Shelve => Context::Shelve(part(stored)?),
+            Kind::ShelveOffload => Context::ShelveOffload(part(stored)?),
+            Kind::Unshelve => Context::Unshelve(part(stored)?),
         })
     }
 }

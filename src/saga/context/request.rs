@@ -9,9 +9,11 @@ use uuid::Uuid;
 use super::LiveMigrateRequest;
 use crate::db::cell::bundle::InstanceBundle;
 use crate::domain::flavor::Flavor;
+use crate::domain::quota::Limits;
 use crate::domain::quota_grant::CheckedRoom;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::secret::Sealed;
+use crate::domain::wanted_zone::WantedZone;
 
 /// A request for an operation on a server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -31,6 +33,9 @@ pub enum Request {
     Revert,
     AttachVolume(AttachRequest),
     DetachVolume(DetachRequest),
+    Shelve(ShelveRequest),
+    ShelveOffload,
+    Unshelve(Box<UnshelveRequest>),
 }
 
 /// A server to make. Ports and volumes are named or described; new ones have their ids already.
@@ -150,6 +155,31 @@ pub struct DetachRequest {
     pub volume_id: Uuid,
 }
 
+/// A shelve.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ShelveRequest {
+    /// True if the server leaves its host at once.
+    pub offload: bool,
+}
+
+/// An unshelve.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct UnshelveRequest {
+    /// The zone of the server from now on.
+    pub zone: WantedZone,
+    /// A host that an administrator demands.
+    pub host: Option<String>,
+    /// The project's limits, checked again once the room is claimed; none if the server counts while it is shelved.
+    pub limits: Option<Limits>,
+}
+
+impl UnshelveRequest {
+    /// True if the request says where the server must go, which only a server without a host can follow.
+    pub fn names_a_place(&self) -> bool {
+        self.host.is_some() || self.zone != WantedZone::AsBefore
+    }
+}
+
 /// A start, a stop or a reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PowerRequest {
@@ -187,6 +217,8 @@ stored_as!(LiveMigrateRequest, Request::LiveMigrate(own) => own, own => Request:
 stored_as!(ConfirmRequest, Request::Confirm(own) => own, own => Request::Confirm(own));
 stored_as!(AttachRequest, Request::AttachVolume(own) => own, own => Request::AttachVolume(own));
 stored_as!(DetachRequest, Request::DetachVolume(own) => own, own => Request::DetachVolume(own));
+stored_as!(ShelveRequest, Request::Shelve(own) => own, own => Request::Shelve(own));
+stored_as!(Box<UnshelveRequest>, Request::Unshelve(own) => own, own => Request::Unshelve(own));
 
 impl From<PowerRequest> for Request {
     fn from(own: PowerRequest) -> Request {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::flavor::Flavor;
+use crate::domain::wanted_zone::WantedZone;
 use crate::saga::error::StepError;
 use crate::saga::step::misplaced;
 
@@ -31,6 +32,9 @@ fn every_request() -> Vec<Request> {
         Request::Revert,
         Request::AttachVolume(attach),
         Request::DetachVolume(DetachRequest { volume_id: Uuid::from_u128(4) }),
+        Request::Shelve(ShelveRequest { offload: true }),
+        Request::ShelveOffload,
+        Request::Unshelve(Box::new(UnshelveRequest { zone: WantedZone::Unpinned, host: Some("host1".into()), limits: None })),
     ]
 }
 

@@ -10,4 +10,5 @@ pub mod live_records;
 pub mod ownership;
 pub mod ports;
 pub mod records;
+pub mod shelf;
 pub mod volumes;

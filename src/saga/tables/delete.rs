@@ -19,28 +19,56 @@ use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::drop_claim;
 use crate::saga::steps::ownership::own;
 use crate::saga::steps::records::ignore_missing;
+use crate::saga::steps::shelf;
 use crate::saga::world::World;
 use crate::services::placement::Allocations;
 
 /// The saga.
 pub const TABLE: Table = Table { steps: STEPS, chooses: None };
+/// The saga of releases that shelved no server.
+pub const TABLE_1: Table = Table { steps: STEPS_1, chooses: None };
 
 const STEPS: &[Step] = &[
     ACCEPT,
-    Step::forward(StepName::BeginDelete, work!(begin_delete)),
+    BEGIN_DELETE,
     CLEAN_SOURCE_HOST,
     RELEASE_SOURCE_PORTS,
     RELEASE_SOURCE_VOLUMES,
     DROP_SOURCE_ALLOCATION,
     DELETE_SOURCE_RECORDS,
-    Step::cleanup(StepName::RemoveGuest, work!(remove_guest)),
-    Step::cleanup(StepName::ReleasePorts, work!(release_ports)),
-    Step::cleanup(StepName::ReleaseVolumes, work!(release_volumes)),
-    Step::forward(StepName::DropAllocation, work!(drop_allocation)),
-    // No host may run the guest any more: a host that comes back with it asks, and is refused.
-    Step::forward(StepName::Disown, work!(disown)),
-    Step::forward(StepName::DeleteRecord, work!(delete_record)),
+    REMOVE_GUEST,
+    RELEASE_PORTS,
+    RELEASE_VOLUMES,
+    Step::cleanup(StepName::DeleteShelvedImage, work!(delete_shelved_image)),
+    DROP_ALLOCATION,
+    DISOWN,
+    DELETE_RECORD,
 ];
+
+const STEPS_1: &[Step] = &[
+    ACCEPT,
+    BEGIN_DELETE,
+    CLEAN_SOURCE_HOST,
+    RELEASE_SOURCE_PORTS,
+    RELEASE_SOURCE_VOLUMES,
+    DROP_SOURCE_ALLOCATION,
+    DELETE_SOURCE_RECORDS,
+    REMOVE_GUEST,
+    RELEASE_PORTS,
+    RELEASE_VOLUMES,
+    DROP_ALLOCATION,
+    DISOWN,
+    DELETE_RECORD,
+];
+
+const BEGIN_DELETE: Step = Step::forward(StepName::BeginDelete, work!(begin_delete));
+const REMOVE_GUEST: Step = Step::cleanup(StepName::RemoveGuest, work!(remove_guest));
+const RELEASE_PORTS: Step = Step::cleanup(StepName::ReleasePorts, work!(release_ports));
+const RELEASE_VOLUMES: Step = Step::cleanup(StepName::ReleaseVolumes, work!(release_volumes));
+const DROP_ALLOCATION: Step = Step::forward(StepName::DropAllocation, work!(drop_allocation));
+/// No host may run the guest any more: a host that comes back with it asks, and is refused.
+const DISOWN: Step = Step::forward(StepName::Disown, work!(disown));
+const DELETE_RECORD: Step = Step::forward(StepName::DeleteRecord, work!(delete_record));
 
 async fn begin_delete(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
     // From here on the delete cannot be undone: if the cell goes down, users see no server.
@@ -75,6 +103,10 @@ async fn release_volumes(world: &World, context: &mut Delete, fence: Fence) -> R
         world.volumes.delete_volume(fence, *volume).await?;
     }
     Ok(())
+}
+
+async fn delete_shelved_image(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {
+    shelf::delete_image(world, context, fence, context.shelved_image).await
 }
 
 async fn drop_allocation(world: &World, context: &mut Delete, fence: Fence) -> Result<(), StepError> {

@@ -11,6 +11,9 @@ pub mod rebuild;
 pub mod resize;
 pub mod revert;
 pub mod same_cell_resize;
+pub mod shelve;
+pub mod shelve_offload;
+pub mod unshelve;
 pub mod volume_attachment;
 
 use std::collections::BTreeSet;
@@ -40,6 +43,11 @@ pub const ALL: &[(&str, Table)] = &[
     ("revert", revert::TABLE),
     ("attach_volume", volume_attachment::ATTACH),
     ("detach_volume", volume_attachment::DETACH),
+    ("shelve", shelve::TABLE),
+    ("shelve_and_offload", shelve::AND_OFFLOAD),
+    ("shelve_offload", shelve_offload::TABLE),
+    ("unshelve_in_place", unshelve::IN_PLACE),
+    ("unshelve", unshelve::TABLE),
 ];
 
 /// The tables of one kind of saga in one version. A release that changes a released table adds a version, and keeps the old one as
@@ -78,7 +86,8 @@ fn versions(kind: Kind) -> &'static [Tables] {
     }
     match kind {
         Kind::Create => first!(|_| create::TABLE),
-        Kind::Delete => first!(|_| delete::TABLE),
+        // Version 2 deletes a shelved server's image, too.
+        Kind::Delete => const { &[Tables { version: 1, choose: |_| delete::TABLE_1 }, Tables { version: 2, choose: |_| delete::TABLE }] },
         Kind::Start => first!(|_| power::START),
         Kind::Stop => first!(|_| power::STOP),
         Kind::Reboot => first!(|context| match context {
@@ -98,6 +107,15 @@ fn versions(kind: Kind) -> &'static [Tables] {
         Kind::Revert => first!(|_| revert::TABLE),
         Kind::AttachVolume => first!(|_| volume_attachment::ATTACH),
         Kind::DetachVolume => first!(|_| volume_attachment::DETACH),
+        Kind::Shelve => first!(|context| match context {
+            Context::Shelve(shelve) if shelve.offloads() => shelve::AND_OFFLOAD,
+            _ => shelve::TABLE,
+        }),
+        Kind::ShelveOffload => first!(|_| shelve_offload::TABLE),
+        Kind::Unshelve => first!(|context| match context {
+            Context::Unshelve(unshelve) if unshelve.stays() => unshelve::IN_PLACE,
+            _ => unshelve::TABLE,
+        }),
     }
 }
 

@@ -200,6 +200,18 @@ impl House {
             "locked_server" => self.acted("server", json!({"lock": null})).await,
             "stopped_server" => self.acted("server", json!({"os-stop": null})).await,
             "moved_server" => self.acted("server", json!({"resize": {"flavorRef": "m1.small"}})).await,
+            "shelved_server" => self.acted("server", json!({"shelve": null})).await,
+            "offloaded_server" => {
+                // In the cell of the house's host, to which it may then be unshelved.
+                let (cell, _) = self.names["host"].split_once("-host").expect("a host of a cell");
+                let server = self.server_with(json!({"availability_zone": cell})).await;
+                let path = format!("/compute/v2.1/servers/{server}/action");
+                for action in ["shelve", "shelveOffload"] {
+                    self.done("POST", &path, "compute 2.90", Body::Json(json!({action: null}))).await;
+                    self.rest().await;
+                }
+                server
+            }
             "server_with_group" => self.server_with(json!({"security_groups": [{"name": "default"}]})).await,
             "server_group" => {
                 let new = json!({"server_group": {"name": name, "policy": "affinity"}});

@@ -120,6 +120,7 @@ impl House {
         config.identity.password_cost = Cost::CHEAP;
         config.migration.back_off_first = Seconds::millis(5);
         config.migration.back_off_max = Seconds::millis(50);
+        config.compute.shelved_offload_time = -1;
         (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
         (config.quota.key_pairs, config.quota.server_groups) = (-1, -1);
         databases::place(&mut config);

@@ -89,6 +89,8 @@ fn kind_of(saga: &str) -> &'static str {
         "soft_reboot" | "hard_reboot" => "reboot",
         "same_cell_resize" | "cross_cell_resize" => "resize",
         "rebuild_of_root_volume" => "rebuild",
+        "shelve_and_offload" => "shelve",
+        "unshelve_in_place" => "unshelve",
         other => tables::ALL.iter().map(|(name, _)| *name).find(|name| *name == other).expect("a saga"),
     }
 }
@@ -306,5 +308,5 @@ macro_rules! sagas {
 
 sagas! {
     create delete start stop soft_reboot hard_reboot rebuild rebuild_of_root_volume same_cell_resize cross_cell_resize live_migration confirm
-    revert attach_volume detach_volume
+    revert attach_volume detach_volume shelve shelve_and_offload shelve_offload unshelve_in_place unshelve
 }

@@ -116,7 +116,8 @@ fn is_of_the_first_rank(case: &Case) -> bool {
 impl Run {
     /// Starts a fresh cloud, and runs the operation once without a fault to see its result.
     async fn start(scenario: &'static Scenario, table: Table) -> Run {
-        let mut run = Run { scenario, table, cloud: Cloud::start().await, ready: None, success: View::new() };
+        let mut run =
+            Run { scenario, table, cloud: Cloud::start_with(|config| scenario.configure(config)).await, ready: None, success: View::new() };
         let (begun, _) = run.begin().await;
         let server = run.perform((scenario.ask)(&run.cloud, &begun), &begun).await;
         run.success = gist(&view::view(run.cloud.tree(), server).await);
@@ -394,4 +395,5 @@ macro_rules! scenarios {
 scenarios! {
     create delete delete_resized start stop soft_reboot hard_reboot rebuild rebuild_of_root_volume same_cell_resize
     cross_cell_resize cross_cell_resize_stopped live_migration live_migration_on_root_volume confirm confirm_same_cell revert revert_same_cell attach_volume detach_volume
+    shelve shelve_and_offload shelve_on_root_volume shelve_offload unshelve_in_place unshelve unshelve_on_root_volume delete_shelved
 }

@@ -1,9 +1,10 @@
 //! Brings a server to the beginning state of each saga, and sends the saga's request. A saga without a scenario fails the suite.
 
+use cellshift::config::Config;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cloud::Cloud;
+use crate::cloud::{Cloud, add_policy};
 
 /// The state in which an operation begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +23,12 @@ pub enum Beginning {
     WithSpareVolume,
     /// ACTIVE, with a second volume attached.
     WithSecondVolume,
+    /// Shelved, and still on its host.
+    Shelved,
+    /// Shelved, and on no host.
+    Offloaded,
+    /// Shelved, with a volume as the root disk, and on no host.
+    OffloadedOnRootVolume,
 }
 
 /// A request for the operation.
@@ -62,6 +69,13 @@ const fn one_way(saga: &'static str, name: &'static str, beginning: Beginning, a
 }
 
 impl Scenario {
+    /// Sets the configuration in which the saga can be asked for.
+    pub fn configure(&self, config: &mut Config) {
+        if matches!(self.saga, "shelve" | "shelve_offload" | "unshelve_in_place") {
+            kept_on_hosts(config);
+        }
+    }
+
     const fn and_back(self, back: fn(&Cloud, &Begun) -> ApiCall) -> Scenario {
         Scenario { back: Some(back), ..self }
     }
@@ -89,11 +103,21 @@ pub const ALL: &[Scenario] = &[
     one_way("revert", "revert_same_cell", Beginning::ResizedWithin, REVERT).and_back(WITHIN),
     one_way("attach_volume", "attach_volume", Beginning::WithSpareVolume, attach).and_back(detach),
     one_way("detach_volume", "detach_volume", Beginning::WithSecondVolume, detach).and_back(attach),
+    one_way("shelve", "shelve", Beginning::Active, SHELVE).and_back(UNSHELVE),
+    one_way("shelve_and_offload", "shelve_and_offload", Beginning::Active, SHELVE).and_back(UNSHELVE),
+    one_way("shelve_and_offload", "shelve_on_root_volume", Beginning::OnRootVolume, SHELVE).and_back(UNSHELVE),
+    one_way("shelve_offload", "shelve_offload", Beginning::Shelved, action!({"shelveOffload": null})),
+    one_way("unshelve_in_place", "unshelve_in_place", Beginning::Shelved, UNSHELVE).and_back(SHELVE),
+    one_way("unshelve", "unshelve", Beginning::Offloaded, UNSHELVE).and_back(SHELVE),
+    one_way("unshelve", "unshelve_on_root_volume", Beginning::OffloadedOnRootVolume, UNSHELVE).and_back(SHELVE),
+    one_way("delete", "delete_shelved", Beginning::Offloaded, delete),
 ];
 
 const WITHIN: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen1.large"}});
 const LIVE: fn(&Cloud, &Begun) -> ApiCall = action!({"os-migrateLive": {"host": null, "block_migration": "auto"}});
 const ACROSS: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen2.large"}});
+const SHELVE: fn(&Cloud, &Begun) -> ApiCall = action!({"shelve": null});
+const UNSHELVE: fn(&Cloud, &Begun) -> ApiCall = action!({"unshelve": null});
 const REVERT: fn(&Cloud, &Begun) -> ApiCall = action!({"revertResize": null});
 
 fn rebuild(cloud: &Cloud, begun: &Begun) -> ApiCall {
@@ -122,6 +146,12 @@ fn detach(_: &Cloud, begun: &Begun) -> ApiCall {
     ApiCall { method: "DELETE", path, body: None }
 }
 
+/// Keeps shelved servers on their hosts until a member offloads them.
+pub fn kept_on_hosts(config: &mut Config) {
+    config.compute.shelved_offload_time = -1;
+    add_policy(config, "\"os_compute_api:os-shelve:shelve_offload\": \"rule:project_member_or_admin\"\n");
+}
+
 /// Makes a server in the beginning state.
 pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
     let mut begun = Begun { server: Uuid::nil(), volume: Uuid::nil() };
@@ -129,12 +159,13 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
         return begun;
     }
     begun.server = match beginning {
-        Beginning::OnRootVolume => cloud.ask_for_server_on_a_volume().await,
+        Beginning::OnRootVolume | Beginning::OffloadedOnRootVolume => cloud.ask_for_server_on_a_volume().await,
         _ => cloud.ask_for_server().await,
     };
     assert!(cloud.at_rest(begun.server).await, "a server is made");
     let action = match beginning {
         Beginning::Stopped => Some(json!({"os-stop": null})),
+        Beginning::Shelved | Beginning::Offloaded | Beginning::OffloadedOnRootVolume => Some(json!({"shelve": null})),
         Beginning::ResizedWithin => Some(json!({"resize": {"flavorRef": "gen1.large"}})),
         Beginning::ResizedAcross => Some(json!({"resize": {"flavorRef": "gen2.large"}})),
         _ => None,

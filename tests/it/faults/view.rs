@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use futures::TryStreamExt;
 use uuid::Uuid;
 
 use cellshift::actors::root::Tree;
 use cellshift::db::cell::instances::Instance;
 use cellshift::domain::host_protocol::{HostAnswer, HostQuery};
+use cellshift::saga::steps::shelf;
 
 use crate::cloud::PATIENCE;
 
@@ -38,6 +40,8 @@ pub async fn view(tree: &Tree, server: Uuid) -> View {
             format!("{} old {:?} new {:?}", instance.flavor.name, instance.old_flavor.is_some(), instance.new_flavor.is_some()),
         );
         add("image".into(), instance.image_ref.clone());
+        let (image, shelved) = (shelf::image_of(&instance.system_metadata), shelf::shelved_at(&instance.system_metadata));
+        add("shelf".into(), format!("{} {}", image.is_some(), shelved.is_some()));
         add("old state".into(), format!("{:?}", instance.old_vm_state));
         for device in world.cells[&cell].db.block_devices(server).await.expect("devices") {
             add(format!("device {:?}", device.device_name), format!("{:?}", device.volume_id));
@@ -97,9 +101,13 @@ async fn guests(tree: &Tree, server: Uuid) -> BTreeMap<String, String> {
     found
 }
 
-/// Returns the bytes of the server's root disk on the host that its record names; none if it has no host.
+/// Returns the bytes of the server's root disk on the host that its record names, or in the image of a shelved server without a host.
 pub async fn root_disk(tree: &Tree, server: Uuid) -> Option<Vec<u8>> {
     let (cell, instance) = record(tree, server).await?;
+    if let (None, Some(image)) = (&instance.host, shelf::image_of(&instance.system_metadata)) {
+        let (_, data) = tree.world.images.download(image).await.ok()?;
+        return Some(data.try_collect::<Vec<_>>().await.ok()?.concat());
+    }
     let disks = tree.cell(&cell)?.hypervisor(&instance.host?)?.disks(server).ok()?;
     let root = disks.into_iter().find(|disk| disk.name == "disk")?;
     std::fs::read(root.path).ok()
@@ -115,7 +123,8 @@ pub async fn guest_writes(tree: &Tree, server: Uuid, bytes: &str) {
 
 /// Returns the state without hosts and ids: two servers with the same history have the same.
 pub fn gist(view: &View) -> View {
-    let hostless = |name: &String| ["state", "flavor", "image", "cell", "old state", "request spec", "zone"].contains(&name.as_str());
+    let hostless =
+        |name: &String| ["state", "flavor", "image", "shelf", "cell", "old state", "request spec", "zone"].contains(&name.as_str());
     let mut gist: View = view.iter().filter(|(name, _)| hostless(name)).map(|(name, value)| (name.clone(), value.clone())).collect();
     for kind in ["allocation", "port", "volume", "guest", "device"] {
         gist.insert(format!("{kind}s"), view.keys().filter(|name| name.starts_with(kind)).count().to_string());

@@ -2,6 +2,7 @@
 //! the cell passes (INVARIANTS C1), and a request that may choose among cells does not (INVARIANTS C2).
 
 use super::{HostFilter, HostState, Reason, Request};
+use crate::saga::scheduling::OperationKind;
 
 /// See the file's description.
 pub struct CellEnabledFilter;
@@ -12,7 +13,9 @@ impl HostFilter for CellEnabledFilter {
     }
 
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
-        let within = request.asked.source.as_ref().is_some_and(|source| source.cell == host.cell.name);
+        // A shelved server has no host, and its record is in the cell that it is confined to.
+        let shelved = request.asked.operation == OperationKind::Unshelve;
+        let within = shelved || request.asked.source.as_ref().is_some_and(|source| source.cell == host.cell.name);
         if host.cell.disabled && !(within && request.confined_to() == Some(&host.cell.name)) {
             return Err(format!("cell {} is disabled", host.cell.name));
         }

@@ -17,7 +17,7 @@ impl HostFilter for SourceHostFilter {
     fn passes(&self, host: &HostState, request: &Request) -> Result<(), Reason> {
         let at_home = request.asked.source.as_ref().is_some_and(|source| source.host == host.host);
         let may_stay = match request.asked.operation {
-            OperationKind::Create => true,
+            OperationKind::Create | OperationKind::Unshelve => true,
             OperationKind::Resize | OperationKind::LiveMigrate => false,
             OperationKind::Migrate => host.traits.contains(SAME_HOST_COLD_MIGRATE),
         };

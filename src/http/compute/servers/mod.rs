@@ -61,6 +61,8 @@ pub struct Options {
     pub skip_down_cells: bool,
     /// The scheduler's filters. A hint for another filter is refused.
     pub scheduler_filters: Vec<String>,
+    /// If true, a server that is shelved leaves its host in the same operation.
+    pub offloads_at_once: bool,
 }
 
 /// Registers this resource's routes under the compute API's scope.

@@ -64,6 +64,18 @@ pub async fn check_growth(catalog: &Catalog, caller: &RequestContext, project: &
     room.check(&more)
 }
 
+/// Answers 403 unless the project has room for a server that gets a host again. With usage from placement it holds nothing until then.
+/// Returns the limits that are to be checked again when it has claimed its room.
+pub async fn check_return(catalog: &Catalog, caller: &RequestContext, project: &str, flavor: &Flavor) -> Result<Option<Limits>, ApiError> {
+    if !catalog.counting.from_placement {
+        return Ok(None);
+    }
+    let room = Room::of(catalog, project).await?;
+    room.check_complete(catalog, caller)?;
+    room.check(&[("cores", i64::from(flavor.vcpus)), ("ram", i64::from(flavor.memory_mb))])?;
+    Ok(room.counted_for_again().map(|counted| counted.limits))
+}
+
 /// Answers 403 if a new server's contents would exceed the project's limits.
 pub async fn check_contents(catalog: &Catalog, project: &str, wanted: &NewServerRequest) -> Result<(), ApiError> {
     let limits = catalog.limits_of(project, None).await?;

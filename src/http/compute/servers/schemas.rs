@@ -18,6 +18,8 @@ pub static MIGRATE: Schema = Schema::new(&[1, 56], migrate);
 pub static MIGRATE_LIVE: Schema = Schema::new(&[1, 25, 30, 68], migrate_live);
 /// `POST /servers/{id}/migrations/{migration}/action`.
 pub static FORCE_COMPLETE: Schema = Schema::fixed(|_| object(&json!({"force_complete": {"type": "null"}}), &["force_complete"]));
+/// The action `unshelve`.
+pub static UNSHELVE: Schema = Schema::new(&[1, 77, 91], unshelve);
 /// The action `reboot`.
 pub static REBOOT: Schema = Schema::fixed(reboot);
 /// The action `lock`.
@@ -316,6 +318,22 @@ fn migrate_live(minor: u16) -> Value {
         }
     };
     object(&json!({"os-migrateLive": body}), &["os-migrateLive"])
+}
+
+fn unshelve(minor: u16) -> Value {
+    let host = json!({"type": "string", "pattern": "^[a-zA-Z0-9-._]*$", "minLength": 1, "maxLength": 255});
+    let mut body = match minor {
+        // Older clients may send any value here; it has no effect.
+        ..77 => return object(&json!({"unshelve": {}}), &["unshelve"]),
+        77..91 => object(&json!({"availability_zone": name()}), &["availability_zone"]),
+        91.. => {
+            let mut zone = name();
+            zone["type"] = json!(["string", "null"]);
+            object(&json!({"availability_zone": zone, "host": host}), &[])
+        }
+    };
+    body["type"] = json!(["object", "null"]);
+    object(&json!({"unshelve": body}), &["unshelve"])
 }
 
 fn reboot(_: u16) -> Value {

@@ -8,6 +8,7 @@ mod power;
 mod rebuild;
 mod resize;
 mod security_group;
+mod shelve;
 
 use actix_web::{HttpRequest, web};
 
@@ -62,6 +63,9 @@ pub async fn action(
         "revertResize" => resize::revert(&asked).await,
         "migrate" => resize::migrate(&asked).await,
         "os-migrateLive" => live_migration::migrate(&asked).await,
+        "shelve" => shelve::shelve(&asked).await,
+        "shelveOffload" => shelve::offload(&asked).await,
+        "unshelve" => shelve::unshelve(&asked).await,
         "lock" => lock::lock(&asked).await,
         "unlock" => lock::unlock(&asked).await,
         "addSecurityGroup" => security_group::add(&asked).await,

@@ -1,0 +1,175 @@
+//! The parts of a shelve, of the offload of a shelved server, and of an unshelve.
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::part::part;
+use super::{Candidates, Part, Place, ServerFacts, ShelveRequest, UnshelveRequest, as_request};
+use crate::domain::server::{TaskState, VmState};
+
+/// The event of a server that leaves its host.
+pub const OFFLOAD_EVENT: &str = "compute_shelve_offload_instance";
+
+/// A shelve.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Shelve {
+    #[serde(flatten)]
+    pub facts: ServerFacts,
+    #[serde(with = "as_request")]
+    pub request: ShelveRequest,
+}
+
+part!(Shelve: Shelve);
+
+impl Shelve {
+    /// True if the server leaves its host in this operation. On a volume it always does, because there is no disk to keep on the host.
+    pub fn offloads(&self) -> bool {
+        self.request.offload || self.volume_backed
+    }
+
+    /// Returns the image of the root disk; none if a volume has it.
+    pub fn image(&self) -> Option<Uuid> {
+        (!self.volume_backed).then(|| self.derived_id("shelved"))
+    }
+}
+
+impl Part for Shelve {
+    fn action(&self) -> &'static str {
+        "shelve"
+    }
+
+    fn allowed_states(&self) -> &'static [VmState] {
+        &[VmState::Active, VmState::Stopped]
+    }
+
+    fn copies_disks(&self) -> bool {
+        true
+    }
+
+    fn first_task_state(&self) -> Option<TaskState> {
+        Some(TaskState::Shelving)
+    }
+
+    fn here(&self) -> Option<&Place> {
+        self.source.as_ref()
+    }
+
+    fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
+        vec![(if self.volume_backed { OFFLOAD_EVENT } else { "compute_shelve_instance" }, self.here())]
+    }
+
+    fn waits_for_moves_debts(&self) -> bool {
+        true
+    }
+}
+
+/// A shelved server leaves its host.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct ShelveOffload {
+    #[serde(flatten)]
+    pub facts: ServerFacts,
+}
+
+part!(ShelveOffload: ShelveOffload);
+
+impl Part for ShelveOffload {
+    fn action(&self) -> &'static str {
+        "shelveOffload"
+    }
+
+    fn verb(&self) -> &'static str {
+        "shelve_offload"
+    }
+
+    fn allowed_states(&self) -> &'static [VmState] {
+        &[VmState::Shelved]
+    }
+
+    fn first_task_state(&self) -> Option<TaskState> {
+        Some(TaskState::ShelvingOffloading)
+    }
+
+    fn here(&self) -> Option<&Place> {
+        self.source.as_ref()
+    }
+
+    fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
+        vec![(OFFLOAD_EVENT, self.here())]
+    }
+
+    fn waits_for_moves_debts(&self) -> bool {
+        true
+    }
+}
+
+/// An unshelve: on the server's host, or on a chosen host if it has none.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Unshelve {
+    #[serde(flatten)]
+    pub facts: ServerFacts,
+    #[serde(with = "as_request")]
+    pub request: Box<UnshelveRequest>,
+    #[serde(flatten)]
+    pub candidates: Candidates,
+    /// The cell of the server's record.
+    #[serde(default)]
+    pub home: Option<String>,
+    /// The image of the root disk; none if a volume has it.
+    #[serde(default)]
+    pub image: Option<Uuid>,
+}
+
+part!(Unshelve: Unshelve);
+
+impl Unshelve {
+    pub(super) fn new(facts: ServerFacts, request: Box<UnshelveRequest>) -> Unshelve {
+        Unshelve { facts, request, candidates: Candidates::default(), home: None, image: None }
+    }
+
+    /// True if the server is still on its host. False before the operation is accepted.
+    pub fn stays(&self) -> bool {
+        self.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Shelved)
+    }
+}
+
+impl Part for Unshelve {
+    fn action(&self) -> &'static str {
+        "unshelve"
+    }
+
+    fn allowed_states(&self) -> &'static [VmState] {
+        match self.request.names_a_place() {
+            true => &[VmState::ShelvedOffloaded],
+            false => &[VmState::Shelved, VmState::ShelvedOffloaded],
+        }
+    }
+
+    fn copies_disks(&self) -> bool {
+        true
+    }
+
+    fn first_task_state(&self) -> Option<TaskState> {
+        Some(TaskState::Unshelving)
+    }
+
+    fn here(&self) -> Option<&Place> {
+        self.target_or_source()
+    }
+
+    /// The steps record the events of a server without a host: its first ones belong to no host.
+    fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
+        self.source.as_ref().map(|here| ("compute_start_instance", Some(here))).into_iter().collect()
+    }
+
+    fn candidates(&self) -> Option<&Candidates> {
+        Some(&self.candidates)
+    }
+
+    fn candidates_mut(&mut self) -> Option<&mut Candidates> {
+        Some(&mut self.candidates)
+    }
+
+    fn waits_for_moves_debts(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,159 @@
+//! What is kept of a shelved server: the image of its root disk, and the entries of its record that say where that is.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::db::cell::instances::Instance;
+use crate::domain::fence::Fence;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::server::TaskState;
+use crate::saga::context::{Head, Shelve};
+use crate::saga::error::StepError;
+use crate::saga::world::World;
+use crate::services::ServiceError;
+use crate::services::image::Image;
+
+/// The moment of the shelving, on the record of a shelved server.
+const SHELVED_AT: &str = "shelved_at";
+/// The image of its root disk.
+const IMAGE_ID: &str = "shelved_image_id";
+/// The host that it was shelved on.
+const SHELVED_HOST: &str = "shelved_host";
+/// The property of an image that names its shelved server.
+pub const SHELVED_SERVER: &str = "cellshift_shelved_server";
+/// The image's own fields, which are no properties of the image that the server was made from.
+const NOT_INHERITED: [&str; 3] = ["base_image_ref", "min_disk", "min_ram"];
+
+/// Returns the image that a record names.
+pub fn image_of(known: &BTreeMap<String, String>) -> Option<Uuid> {
+    known.get(IMAGE_ID)?.parse().ok()
+}
+
+/// Returns the moment of the shelving that a record names.
+pub fn shelved_at(known: &BTreeMap<String, String>) -> Option<DateTime<Utc>> {
+    Some(DateTime::parse_from_rfc3339(known.get(SHELVED_AT)?).ok()?.to_utc())
+}
+
+/// Returns a record's entries with those of a shelving.
+pub fn shelved(mut known: BTreeMap<String, String>, at: DateTime<Utc>, host: &str, image: Option<Uuid>) -> BTreeMap<String, String> {
+    known = taken_off(known);
+    known.insert(SHELVED_AT.to_owned(), at.to_rfc3339());
+    known.insert(SHELVED_HOST.to_owned(), host.to_owned());
+    known.extend(image.map(|image| (IMAGE_ID.to_owned(), image.to_string())));
+    known
+}
+
+/// Returns a record's entries without those of a shelving.
+pub fn taken_off(mut known: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    known.retain(|key, _| ![SHELVED_AT, IMAGE_ID, SHELVED_HOST].contains(&key.as_str()));
+    known
+}
+
+/// Creates the record of the image, unless a volume has the root disk. The image belongs to the server's project, whoever shelves it.
+pub async fn create_image(world: &World, context: &mut Shelve, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    let Some(id) = context.image() else { return Ok(()) };
+    let cell = world.cell(&source.cell)?;
+    let task = InstanceChange::task(Some(TaskState::ShelvingImagePendingUpload));
+    cell.apply(fence, CellTxn::new().instance_change(context.server, task)).await?;
+    let record = cell.instance(context.server).await?;
+    Ok(world.images.create_image(fence, new_image(id, &record, world.env.now())).await?)
+}
+
+fn new_image(id: Uuid, record: &Instance, now: DateTime<Utc>) -> Image {
+    let demand = |key: &str| record.system_metadata.get(key).and_then(|amount| amount.parse::<i32>().ok()).unwrap_or(0);
+    Image {
+        id,
+        name: Some(format!("{}-shelved", record.display_name)),
+        status: "queued".into(),
+        visibility: "private".into(),
+        owner: record.project_id.clone(),
+        disk_format: Some("raw".into()),
+        container_format: Some("bare".into()),
+        min_disk: record.flavor.root_gb.max(demand("image_min_disk")),
+        min_ram: demand("image_min_ram"),
+        size: None,
+        os_hash_value: None,
+        protected: false,
+        properties: properties(record),
+        tags: Vec::new(),
+        members: Vec::new(),
+        created_at: now,
+        updated_at: now,
+    }
+}
+
+/// Returns the properties of the image that the server was made from, and those of a snapshot.
+fn properties(record: &Instance) -> BTreeMap<String, String> {
+    let inherited = record.system_metadata.iter().filter_map(|(key, value)| Some((key.strip_prefix("image_")?, value)));
+    let inherited = inherited.filter(|(key, _)| !NOT_INHERITED.contains(key) && !key.starts_with("cellshift_"));
+    let own = [
+        ("base_image_ref", record.image_ref.clone()),
+        ("image_location", "snapshot".to_owned()),
+        ("image_state", "available".to_owned()),
+        ("image_type", "snapshot".to_owned()),
+        ("instance_uuid", record.uuid.to_string()),
+        ("owner_id", record.project_id.clone()),
+        ("user_id", record.user_id.clone()),
+        (SHELVED_SERVER, record.uuid.to_string()),
+    ];
+    let inherited = inherited.map(|(key, value)| (key.to_owned(), value.clone()));
+    inherited.chain(own.into_iter().map(|(key, value)| (key.to_owned(), value))).collect()
+}
+
+/// Undo: deletes the image, with its bytes.
+pub async fn give_image_up(world: &World, context: &mut Shelve, fence: Fence) -> Result<(), StepError> {
+    let Some(id) = context.image() else { return Ok(()) };
+    Ok(world.images.delete_image(fence, id).await?)
+}
+
+/// Has the host upload the root disk.
+pub async fn upload_image(world: &World, context: &mut Shelve, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    let Some(image_id) = context.image() else { return Ok(()) };
+    let task = InstanceChange::task(Some(TaskState::ShelvingImageUploading));
+    world.cell(&source.cell)?.apply(fence, CellTxn::new().instance_change(context.server, task)).await?;
+    world.ask(context, &source, fence, HostCommand::UploadRootDisk { image_id }).await.map(drop)
+}
+
+/// Deletes the image of a server that is shelved no more. Its user may have deleted it, and another project may have taken the id since.
+pub async fn delete_image(world: &World, head: &Head, fence: Fence, image: Option<Uuid>) -> Result<(), StepError> {
+    let Some(id) = image else { return Ok(()) };
+    match world.images.image(id).await {
+        Ok(image) if image.owner == head.project_id => Ok(world.images.delete_image(fence, id).await?),
+        Ok(_) | Err(ServiceError::NotFound(_)) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Returns the image, if a guest can be made from it. Its user may have deleted it.
+pub async fn usable_image(world: &World, head: &Head, id: Uuid) -> Result<Image, StepError> {
+    let missing = || StepError::Refused(format!("The image {id} of the shelved server could not be found."));
+    match world.images.image(id).await {
+        Ok(image) if image.owner != head.project_id => Err(missing()),
+        Ok(image) if image.status == "active" => Ok(image),
+        Ok(image) => Err(StepError::Refused(format!("The image {id} of the shelved server is {}, not active.", image.status))),
+        Err(ServiceError::NotFound(_)) => Err(missing()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_entries_of_a_shelving_come_and_go_alone() {
+        let before = BTreeMap::from([("image_min_ram".to_owned(), "64".to_owned())]);
+        let (at, image) = (DateTime::<Utc>::UNIX_EPOCH, Uuid::from_u128(7));
+        let known = shelved(before.clone(), at, "host1", Some(image));
+        assert_eq!((shelved_at(&known), image_of(&known)), (Some(at), Some(image)));
+        // A server on a volume has no image, also if an older entry was left.
+        assert_eq!(image_of(&shelved(known.clone(), at, "host1", None)), None);
+        assert_eq!(taken_off(known), before);
+    }
+}

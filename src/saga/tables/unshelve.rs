@@ -1,0 +1,288 @@
+//! Unshelve: a shelved server on its host is started there. One without a host gets a host in its cell, as a new server does: its root disk
+//! comes from the shelved image, its ports are bound and its volumes attached there. If that fails, the server stays SHELVED_OFFLOADED, and
+//! tied to the zone as before.
+
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::fence::Fence;
+use crate::domain::guest::DiskSource;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::notification::{InstanceAction, Phase};
+use crate::domain::quota::{self, Taken};
+use crate::domain::request_spec::RequestSpec;
+use crate::domain::server::{PowerState, TaskState, VmState};
+use crate::saga::accept::ACCEPT;
+use crate::saga::claim::{Claimed, GiveUp};
+use crate::saga::context::{ServerFacts, Unshelve};
+use crate::saga::error::StepError;
+use crate::saga::history;
+use crate::saga::scheduling::{OperationKind, RequestedDestination, SchedulingError, SelectDestinations};
+use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
+use crate::saga::step_name::StepName;
+use crate::saga::steps::allocation::{
+    claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error, wanted_spec,
+};
+use crate::saga::steps::guest::{fence_target, guest_spec};
+use crate::saga::steps::ownership::own;
+use crate::saga::steps::ports::activate_ports;
+use crate::saga::steps::shelf;
+use crate::saga::steps::volumes::{attachments, complete_attachments, connect_volumes, drop_unnamed};
+use crate::saga::world::World;
+
+/// The event of the host that gets the server.
+const EVENT: &str = "compute_unshelve_instance";
+/// The event of the image's check.
+const IMAGE_EVENT: &str = "get_image_info";
+/// The event of the choice of a host.
+const CHOICE_EVENT: &str = "schedule_instances";
+
+/// The saga of a server that is still on its host.
+pub const IN_PLACE: Table = Table {
+    steps: &[
+        ACCEPT,
+        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
+        Step::reversible(StepName::StartGuest, work!(start_in_place), Undo::By(work!(stop_in_place)))
+            .moot_when(Moot::OutOfHand(At::Source))
+            .within(Deadline::Within(300))
+            .tried(4)
+            .serving(),
+        Step::forward(StepName::FinishUnshelve, work!(finish_in_place)),
+        DELETE_SHELVED_IMAGE,
+    ],
+    chooses: None,
+};
+
+/// The saga of a server without a host.
+pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectHost) };
+
+const STEPS: &[Step] = &[
+    ACCEPT,
+    Step::reversible(StepName::CheckImage, work!(check_image), Undo::Nothing("it changes nothing")),
+    Step::claiming(StepName::SelectHost, claims!(select_host), GiveUp::By(work!(release_destination))),
+    Step::claiming(StepName::ClaimAtHost, claims!(claim_at_host), GiveUp::AtCandidate(work!(drop_claim_at_target)))
+        .moot_when(Moot::InUseAgain(At::Target)),
+    Step::reversible(StepName::BindPortsAtTarget, work!(bind_ports), Undo::AtCandidate(work!(unbind_ports)))
+        .moot_when(Moot::InUseAgain(At::Target)),
+    // Beside the placeholders, which keep the volumes until the server is there.
+    Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes), Undo::By(work!(release_volumes))),
+    Step::reversible(StepName::PrepareAtTarget, work!(prepare), Undo::By(work!(remove_guest)))
+        .moot_when(Moot::InUseAgain(At::Target))
+        .within(Deadline::WithoutProgress(60)),
+    // As in a move: no guest runs before a commit has named its owner.
+    Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(disown))),
+    Step::forward_or_back(StepName::StartAtTarget, work!(start), Undo::By(work!(fence_target))).within(Deadline::Within(300)),
+    Step::forward(StepName::FinishUnshelve, work!(finish)),
+    Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_placeholders)),
+    DELETE_SHELVED_IMAGE,
+];
+
+/// Last: until the server runs, the image is all that is left of its root disk.
+const DELETE_SHELVED_IMAGE: Step = Step::cleanup(StepName::DeleteShelvedImage, work!(delete_image));
+
+async fn begin(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    history::apply_and_notify(world, context, fence, CellTxn::new(), (StepName::Begin, InstanceAction::Unshelve, Phase::Start), &here).await
+}
+
+async fn start_in_place(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    world.ask(context, &here, fence, HostCommand::StartGuest).await.map(drop)
+}
+
+/// Undo: the guest is off again.
+async fn stop_in_place(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let stop = HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms };
+    world.ask(context, &here, fence, stop).await.map(drop)
+}
+
+async fn finish_in_place(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    let known = world.cell(&here.cell)?.instance(context.server).await?.system_metadata;
+    let change = InstanceChange {
+        power_state: Some(PowerState::Running),
+        system_metadata: Some(shelf::taken_off(known)),
+        ..InstanceChange::states(VmState::Active, None)
+    };
+    let txn = history::succeeded(CellTxn::new().instance_change(context.server, change), context);
+    history::apply_and_notify(world, context, fence, txn, (StepName::FinishUnshelve, InstanceAction::Unshelve, Phase::End), &here).await
+}
+
+/// Begins or ends an event that belongs to no host.
+async fn record_event(world: &World, context: &Unshelve, fence: Fence, event: &str, done: bool) -> Result<(), StepError> {
+    let home = context.home.as_deref().ok_or_else(|| StepError::Refused("the server is in no cell".into()))?;
+    let txn = match done {
+        false => history::event_started(CellTxn::new(), context, event, None),
+        true => history::event_done(CellTxn::new(), context, event, None),
+    };
+    Ok(world.cell(home)?.apply(fence, txn).await?)
+}
+
+/// Refuses before anything is claimed, if the root disk cannot be made.
+async fn check_image(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    if context.volume_backed {
+        return Ok(());
+    }
+    record_event(world, context, fence, IMAGE_EVENT, false).await?;
+    let image = context.image.ok_or_else(|| StepError::Refused("The shelved server has no image.".into()))?;
+    shelf::usable_image(world, context, image).await?;
+    record_event(world, context, fence, IMAGE_EVENT, true).await
+}
+
+/// Returns the request spec in the zone that the request asks for. It is stored when the server is there, and not before.
+fn spec_of(context: &Unshelve) -> Result<RequestSpec, StepError> {
+    let spec = wanted_spec(context)?;
+    Ok(RequestSpec { availability_zone: context.request.zone.over(spec.availability_zone.as_deref()), ..spec })
+}
+
+async fn select_host(world: &World, context: &mut Unshelve, fence: Fence) -> Result<Claimed, StepError> {
+    let spec = spec_of(context)?;
+    if !context.candidates.refusals.is_empty() {
+        let Unshelve { facts, candidates, .. } = context;
+        return claim_next_alternate(world, facts, candidates, fence, &spec).await;
+    }
+    record_event(world, context, fence, CHOICE_EVENT, false).await?;
+    let destination = RequestedDestination { cell: context.home.clone(), allow_cross_cell_move: false, host: context.request.host.clone() };
+    let request = SelectDestinations {
+        resources: context.new_resources(),
+        required_traits: Vec::new(),
+        alternates: None,
+        operation: OperationKind::Unshelve,
+        source: None,
+        ignore_hosts: Vec::new(),
+        forced_host: None,
+        requested_destination: Some(destination),
+        fence,
+        consumer: context.server,
+        claim: true,
+        request_spec: spec,
+    };
+    let selection = world.scheduling.select_destinations(request).await.map_err(scheduling_error)?;
+    let Unshelve { facts, candidates, .. } = &mut *context;
+    let claimed = selection.record(facts, candidates)?;
+    record_event(world, context, fence, CHOICE_EVENT, true).await?;
+    Ok(claimed)
+}
+
+/// Has the host claim the room. Judges group and quota again, because others may have come since the choice.
+async fn claim_at_host(world: &World, context: &mut Unshelve, fence: Fence) -> Result<Claimed, StepError> {
+    let target = context.target()?.clone();
+    check_quota(world, context).await?;
+    if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
+        world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {
+            SchedulingError::NoValidHost { reason } => StepError::NextCandidate(reason),
+            other => scheduling_error(other),
+        })?;
+    }
+    claim(world, context, fence, &target).await.map_err(|error| match error {
+        StepError::Refused(why) | StepError::Unknown(why) => StepError::NextCandidate(why),
+        other => other,
+    })
+}
+
+/// Refuses if the project's claims, this one included, exceed its limits.
+async fn check_quota(world: &World, context: &Unshelve) -> Result<(), StepError> {
+    let Some(limits) = &context.request.limits else { return Ok(()) };
+    let held = world.placement.held_by_project(&context.project_id).await?;
+    let of_class = |class: &str| held.iter().filter_map(|one| one.amounts.get(class)).sum::<i64>();
+    let used = Taken { instances: 0, cores: of_class("VCPU"), ram: of_class("MEMORY_MB") };
+    match quota::refusal(limits, |resource| used.of(resource), &[("cores", 0), ("ram", 0)]) {
+        Some(why) => Err(StepError::Refused(why)),
+        None => Ok(()),
+    }
+}
+
+async fn bind_ports(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let host = context.target()?.host.clone();
+    activate_ports(world, context, fence, &host).await
+}
+
+async fn unbind_ports(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let Some(target) = context.target.clone() else { return Ok(()) };
+    for port in &context.ports {
+        world.network.delete_binding(fence, port.port_id, &target.host).await?;
+    }
+    Ok(())
+}
+
+async fn reserve_volumes(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    for volume in &context.volumes {
+        let mount = Some(volume.device_name.as_str());
+        world.volumes.create_attachment(fence, volume.target_attachment, volume.volume_id, None, mount).await?;
+    }
+    Ok(())
+}
+
+async fn release_volumes(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    for volume in &context.volumes {
+        world.volumes.delete_attachment(fence, volume.target_attachment).await?;
+    }
+    Ok(())
+}
+
+/// Builds the guest on its new host without starting it: all that can fail there fails here, while the way back is open.
+async fn prepare(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    let txn = CellTxn::new().instance_change(context.server, InstanceChange::task(Some(TaskState::Spawning)));
+    let txn = history::event_started(txn, context, EVENT, Some(&target));
+    let told = (StepName::PrepareAtTarget, InstanceAction::Unshelve, Phase::Start);
+    history::apply_and_notify(world, context, fence, txn, told, &target).await?;
+    let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
+    let disks = match context.image.filter(|_| !context.volume_backed) {
+        Some(image) => DiskSource::Image { image_id: shelf::usable_image(world, context, image).await?.id },
+        None => DiskSource::Volume,
+    };
+    let flavor = context.new_flavor.clone().unwrap_or_default();
+    let spec = guest_spec(world, context, &target, flavor, disks, volumes).await?;
+    world.ask(context, &target, fence, HostCommand::PrepareGuest { spec: Box::new(spec) }).await.map(drop)
+}
+
+async fn remove_guest(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    world.ask(context, &target, fence, HostCommand::RemoveGuest).await.map(drop)
+}
+
+async fn take_ownership(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    let owner = context.target()?.clone();
+    own(world, context, fence, Some(owner)).await
+}
+
+async fn disown(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    own(world, context, fence, None).await
+}
+
+async fn start(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    world.ask(context, &target, fence, HostCommand::StartGuest).await?;
+    complete_attachments(world, context, fence).await
+}
+
+/// Stores the zone, then writes ACTIVE and the host in one commit.
+async fn finish(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    let target = context.target()?.clone();
+    world.api.publish_move(fence, context.server, world.cell_uuid(&target.cell)?, spec_of(context)?).await?;
+    let known = world.cell(&target.cell)?.instance(context.server).await?.system_metadata;
+    let change = InstanceChange {
+        host: Some(Some(target.host.clone())),
+        node: Some(Some(target.node.clone())),
+        availability_zone: Some(target.availability_zone.clone()),
+        power_state: Some(PowerState::Running),
+        launched_at: Some(Some(world.env.now())),
+        system_metadata: Some(shelf::taken_off(known)),
+        ..InstanceChange::states(VmState::Active, None)
+    };
+    let mut txn = CellTxn::new().instance_change(context.server, change);
+    txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
+    txn = history::event_done(txn, context, EVENT, Some(&target));
+    txn = history::succeeded(txn, context);
+    history::apply_and_notify(world, context, fence, txn, (StepName::FinishUnshelve, InstanceAction::Unshelve, Phase::End), &target).await
+}
+
+/// Gives up the placeholders that held the volumes while the server had no host.
+async fn release_placeholders(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    drop_unnamed(world, context, fence, context.volumes.iter().map(|volume| volume.source_attachment)).await
+}
+
+async fn delete_image(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
+    shelf::delete_image(world, context, fence, context.image).await
+}
