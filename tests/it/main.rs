@@ -36,6 +36,8 @@ mod insides;
 mod killed;
 mod late_debts;
 mod layers;
+mod live_migration;
+mod live_migration_control;
 mod local_disks;
 mod many_sockets;
 mod migration_numbers;

@@ -153,14 +153,19 @@ const GROUPS: &[Group] = &[
             ("os_compute_api:os-shelve:unshelve_to_host", ADMIN),
             ("os_compute_api:os-volumes-attachments:swap", ADMIN),
             ("os_compute_api:servers:migrations:show", ADMIN),
-            ("os_compute_api:servers:migrations:force_complete", ADMIN),
-            ("os_compute_api:servers:migrations:delete", ADMIN),
             ("os_compute_api:servers:migrations:index:host", ADMIN),
             ("os_compute_api:os-instance-actions:events", ADMIN),
             ("os_compute_api:os-instance-actions:events:details", ADMIN),
         ],
     ),
-    ("Live migrations of a server, to its project's managers.", &[("os_compute_api:servers:migrations:index", MANAGER)]),
+    (
+        "Live migrations of a server, to its project's managers.",
+        &[
+            ("os_compute_api:servers:migrations:index", MANAGER),
+            ("os_compute_api:servers:migrations:force_complete", MANAGER),
+            ("os_compute_api:servers:migrations:delete", MANAGER),
+        ],
+    ),
     (
         "Parts of a server, to its project's readers.",
         &[

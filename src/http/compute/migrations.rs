@@ -7,7 +7,7 @@ use actix_web::{HttpRequest, web};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::answer::{Answer, bad_request, incomplete, moment, moment_or_null, ok};
+use super::answer::{Answer, bad_request, incomplete, links, moment, moment_or_null, ok};
 use super::catalog::{Catalog, Gathered};
 use super::query::Query;
 use super::schema::strict_bool;
@@ -39,7 +39,8 @@ async fn list(caller: Caller, version: ApiVersion, api: web::Data<Catalog>, requ
     if version.at_least(59) {
         found = page.cut_heard(found, |migration| migration.uuid.to_string(), &silent)?;
     }
-    let views: Vec<Value> = found.iter().map(|migration| view(migration, version, shows_hosts)).collect();
+    let views: Vec<Value> =
+        found.iter().map(|migration| linked(&request, migration, version, view(migration, version, shows_hosts))).collect();
     let mut body = json!({"migrations": views});
     let last = found.last().map(|migration| migration.uuid.to_string());
     if let Some(next) = page.next(&request, &query, "os-migrations", found.len(), last).filter(|_| version.at_least(59)) {
@@ -121,6 +122,16 @@ fn newest_of_each(records: impl Iterator<Item = Migration>) -> Vec<Migration> {
         }
     }
     newest.into_values().collect()
+}
+
+/// Adds the links of a live migration in progress.
+fn linked(request: &HttpRequest, migration: &Migration, version: ApiVersion, mut view: Value) -> Value {
+    let is_live = migration.migration_type == MigrationType::LiveMigration && migration.status.is_live();
+    if is_live && version.at_least(23) {
+        let collection = format!("servers/{}/migrations", migration.instance_uuid);
+        view["links"] = links(request, &collection, &migration.number().to_string());
+    }
+    view
 }
 
 fn view(migration: &Migration, version: ApiVersion, shows_hosts: bool) -> Value {

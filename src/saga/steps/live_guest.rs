@@ -7,11 +7,12 @@ use super::volumes::{complete_attachments, connect_volumes};
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
-use crate::domain::guest::DiskSource;
+use crate::domain::guest::{DiskSource, GuestSpec};
 use crate::domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostReply};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::saga::context::{LiveMigrate, Place};
+use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::step_name::StepName;
@@ -59,7 +60,7 @@ async fn spec_at_target(
     fence: Fence,
     target: &Place,
     disks: DiskSource,
-) -> Result<crate::domain::guest::GuestSpec, StepError> {
+) -> Result<GuestSpec, StepError> {
     let volumes = connect_volumes(world, context, fence, target, |volume| volume.target_attachment).await?;
     let flavor = context.new_flavor.clone().unwrap_or_default();
     guest_spec(world, context, target, flavor, disks, volumes).await
@@ -100,9 +101,13 @@ async fn show_progress(world: &World, context: &LiveMigrate, fence: Fence, sourc
     }
 }
 
-/// Undo: lets the guest run on at the source, and removes what was copied.
+/// Undo: lets the guest run on at the source, and removes what was copied. A debt leaves a guest alone that the server has elsewhere by now,
+/// or that its user has mended.
 pub async fn resume_at_source(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
+    if debt::lost_ownership(world, context, &source).await? || debt::was_mended(world, context).await? {
+        return world.ask(context, &source, fence, HostCommand::DropExport).await.map(drop);
+    }
     world.ask(context, &source, fence, HostCommand::EndLiveCopy).await?;
     let change = InstanceChange { progress: Some(0), ..InstanceChange::default() };
     let txn = CellTxn::new().instance_change(context.server, change);

@@ -46,7 +46,6 @@ const STEPS: &[Step] = &[
         .moot_when(Moot::InUseAgain(At::Target))
         .within(Deadline::WithoutProgress(60)),
     Step::reversible(StepName::CopyGuest, work!(copy_guest), Undo::By(work!(resume_at_source)))
-        .moot_when(Moot::OutOfHand(At::Source))
         .within(Deadline::WithoutProgress(60))
         .serving()
         .interruptible(),

@@ -283,6 +283,12 @@ impl Run {
                 _ => {}
             }
         }
+        if saga.kind == "live_migrate"
+            && let Ok(migration) = db.migration(saga.id).await
+            && !matches!(migration.status, MigrationStatus::Error | MigrationStatus::Failed)
+        {
+            return Err(format!("the live migration says {}", migration.status));
+        }
         if self.scenario.beginning == Beginning::Nothing || self.guest_may_be_lost(case) {
             let vm_state = instance.vm_state.to_string();
             return if vm_state == "error" { Ok(()) } else { Err(format!("a server whose guest is lost is {vm_state}")) };
