@@ -71,6 +71,10 @@ named_states! {
         RebootingHard = "rebooting_hard",
         /// Rebuild.
         Rebuilding = "rebuilding",
+        /// Evacuate: the volumes go to the target.
+        RebuildBlockDeviceMapping = "rebuild_block_device_mapping",
+        /// Evacuate: the target builds and starts the guest.
+        RebuildSpawning = "rebuild_spawning",
         /// Resize or migrate accepted, or choosing and preparing the target.
         ResizePrep = "resize_prep",
         /// The source host works.
@@ -118,7 +122,7 @@ impl PowerState {
 pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static str {
     use TaskState as T;
     match (vm_state, task_state) {
-        (VmState::Error, Some(T::Rebuilding)) => "REBUILD",
+        (VmState::Error, Some(T::Rebuilding | T::RebuildBlockDeviceMapping | T::RebuildSpawning)) => "REBUILD",
         (VmState::Error, Some(T::RebootingHard)) => "HARD_REBOOT",
         (VmState::Error, _) => "ERROR",
         (VmState::Deleted, _) => "DELETED",
@@ -129,7 +133,7 @@ pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static 
         (_, Some(T::ResizeReverting)) => "REVERT_RESIZE",
         (_, Some(T::Rebooting)) => "REBOOT",
         (_, Some(T::RebootingHard)) => "HARD_REBOOT",
-        (_, Some(T::Rebuilding)) => "REBUILD",
+        (_, Some(T::Rebuilding | T::RebuildBlockDeviceMapping | T::RebuildSpawning)) => "REBUILD",
         (VmState::Active, _) => "ACTIVE",
         (VmState::Stopped, _) => "SHUTOFF",
     }

@@ -23,7 +23,12 @@ pub enum OperationKind {
     Resize,
     /// A cold migration; the flavor stays the same.
     Migrate,
+    /// An evacuation from a host that is down; the flavor stays the same.
+    Evacuate,
 }
+
+/// The beginning of the scheduler's sentence when no host passes.
+pub const NO_VALID_HOST: &str = "No valid host was found.";
 
 impl fmt::Display for OperationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -31,6 +36,7 @@ impl fmt::Display for OperationKind {
             OperationKind::Create => "create",
             OperationKind::Resize => "resize",
             OperationKind::Migrate => "migrate",
+            OperationKind::Evacuate => "evacuate",
         })
     }
 }

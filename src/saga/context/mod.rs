@@ -7,6 +7,7 @@
 mod create;
 mod delete;
 mod end_of_move;
+mod evacuate;
 mod facts;
 pub mod first_boot;
 mod part;
@@ -30,14 +31,15 @@ use crate::domain::server::named_states;
 pub use create::Create;
 pub use delete::Delete;
 pub use end_of_move::{Confirm, Revert};
+pub use evacuate::Evacuate;
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
 pub use part::{Part, View};
 pub use power::Power;
 pub use rebuild::Rebuild;
 use request::as_request;
 pub use request::{
-    AttachRequest, ConfirmRequest, CreateRequest, DetachRequest, PowerRequest, RebuildRequest, Request, RequestedNetwork, RequestedVolume,
-    ResizeRequest,
+    AttachRequest, ConfirmRequest, CreateRequest, DetachRequest, EvacuateRequest, PowerRequest, RebuildRequest, Request, RequestedNetwork,
+    RequestedVolume, ResizeRequest,
 };
 pub use resize::Resize;
 pub use volume::{Attach, Detach};
@@ -54,6 +56,7 @@ named_states! {
         Resize = "resize",
         Confirm = "confirm",
         Revert = "revert",
+        Evacuate = "evacuate",
         AttachVolume = "attach_volume",
         DetachVolume = "detach_volume",
     }
@@ -72,6 +75,7 @@ pub enum Context {
     Resize(Resize),
     Confirm(Confirm),
     Revert(Revert),
+    Evacuate(Evacuate),
     AttachVolume(Attach),
     DetachVolume(Detach),
 }
@@ -94,6 +98,10 @@ impl Context {
             }
             Request::Confirm(request) => Context::Confirm(Confirm { facts: facts(Kind::Confirm), request }),
             Request::Revert => Context::Revert(Revert { facts: facts(Kind::Revert), running_before_move: false }),
+            Request::Evacuate(request) => {
+                let (facts, candidates) = (facts(Kind::Evacuate), Candidates::default());
+                Context::Evacuate(Evacuate { facts, request, candidates, source_stopped: None })
+            }
             Request::AttachVolume(request) => Context::AttachVolume(Attach { facts: facts(Kind::AttachVolume), request }),
             Request::DetachVolume(request) => Context::DetachVolume(Detach { facts: facts(Kind::DetachVolume), request }),
         }
@@ -109,6 +117,7 @@ impl Context {
             Context::Resize(part) => part,
             Context::Confirm(part) => part,
             Context::Revert(part) => part,
+            Context::Evacuate(part) => part,
             Context::AttachVolume(part) => part,
             Context::DetachVolume(part) => part,
         }
@@ -124,6 +133,7 @@ impl Context {
             Context::Resize(part) => part,
             Context::Confirm(part) => part,
             Context::Revert(part) => part,
+            Context::Evacuate(part) => part,
             Context::AttachVolume(part) => part,
             Context::DetachVolume(part) => part,
         }
@@ -162,6 +172,7 @@ impl<'de> Deserialize<'de> for Context {
             Kind::Resize => Context::Resize(part(stored)?),
             Kind::Confirm => Context::Confirm(part(stored)?),
             Kind::Revert => Context::Revert(part(stored)?),
+            Kind::Evacuate => Context::Evacuate(part(stored)?),
             Kind::AttachVolume => Context::AttachVolume(part(stored)?),
             Kind::DetachVolume => Context::DetachVolume(part(stored)?),
         })

@@ -22,7 +22,7 @@ use crate::services::ServiceError;
 use crate::services::placement::Allocations;
 
 /// Gives the server's allocation to the migration as its consumer, so that the scheduler can claim for the server.
-pub async fn hold_source_allocation(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn hold_source_allocation(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let held = world.placement.allocations_of(context.move_id()).await?;
     if held.is_some() {
         return Ok(());
@@ -131,7 +131,7 @@ pub async fn claim_next_alternate(
 /// Undo: gives the claim up.
 pub async fn release_destination(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let spec = wanted_spec(context)?;
-    let moved = context.kind == Kind::Resize && context.settling;
+    let moved = matches!(context.kind, Kind::Resize | Kind::Evacuate) && context.settling;
     if moved && world.placement.allocations_of(context.move_id()).await?.is_none() {
         // The undo before has replaced the claim with the server's earlier allocation.
         return Ok(());
@@ -154,13 +154,20 @@ pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) 
     let begun = history::event_started(CellTxn::new(), context, event, Some(&target));
     let told = (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::Start);
     history::apply_and_notify(world, context, fence, begun, told, &here).await?;
+    check_and_claim(world, context, fence, &target).await?;
+    let done = history::event_done(CellTxn::new(), context, event, Some(&target));
+    history::apply_and_notify(world, context, fence, done, (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::End), &here).await
+}
+
+/// Checks the server's group once more and has the host claim room. A refusal and silence lead to the next alternate.
+pub async fn check_and_claim(world: &World, context: &ServerFacts, fence: Fence, target: &Place) -> Result<(), StepError> {
     if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
         world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {
             SchedulingError::NoValidHost { reason } => StepError::NextCandidate(reason),
             other => scheduling_error(other),
         })?;
     }
-    claim(world, context, fence, &target).await.map_err(|error| match error {
+    claim(world, context, fence, target).await.map_err(|error| match error {
         StepError::Refused(why) => {
             StepError::NextCandidate(format!("Migration pre-check error: Pre-checks failed on host {}: {why}", target.host))
         }
@@ -168,9 +175,7 @@ pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) 
             StepError::NextCandidate(format!("Migration pre-check error: host {} did not answer: {why}", target.host))
         }
         other => other,
-    })?;
-    let done = history::event_done(CellTxn::new(), context, event, Some(&target));
-    history::apply_and_notify(world, context, fence, done, (StepName::ClaimAtTarget, InstanceAction::ResizePrep, Phase::End), &here).await
+    })
 }
 
 /// Undo: gives the room back.

@@ -133,7 +133,7 @@ fn disks_for_target(context: &Resize) -> DiskSource {
 }
 
 /// Undo: removes the target's guest and disks. The fence refuses a late start.
-pub async fn remove_from_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn remove_from_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
     world.ask(context, &target, fence, HostCommand::RemoveGuest).await.map(drop)
 }

@@ -3,19 +3,19 @@
 use crate::db::api::ownership;
 use crate::db::{Conn, DbError};
 use crate::domain::fence::Fence;
-use crate::saga::context::{Head, Place, Resize};
+use crate::saga::context::{Head, Place, ServerFacts};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 
 /// The pivot: names the target as the owner of the guest and raises the epoch, in one commit (INVARIANTS S4).
-pub async fn take_ownership(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn take_ownership(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let owner = context.target()?.clone();
     own(world, context, fence, Some(owner)).await
 }
 
 /// Undo: names the source again, in one commit. Reached only if the target has said "not running, fenced", an operator has forced it
 /// down, or the act's commit did not happen.
-pub async fn hand_back_ownership(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn hand_back_ownership(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let owner = context.source()?.clone();
     own(world, context, fence, Some(owner)).await
 }

@@ -2,13 +2,13 @@
 
 use super::allocation::precheck;
 use crate::domain::fence::Fence;
-use crate::saga::context::{Resize, ServerFacts};
+use crate::saga::context::ServerFacts;
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 use crate::services::ServiceError;
 
 /// Creates an inactive binding per port on the target host.
-pub async fn bind_ports_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn bind_ports_at_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     if context.crosses_cells() && !world.network.supports_extended_bindings().await? {
         return Err(precheck("the network service has no extension binding-extended (Port Bindings Extended)"));
     }
@@ -28,7 +28,7 @@ pub async fn bind_ports_at_target(world: &World, context: &mut Resize, fence: Fe
 }
 
 /// Undo: removes the target's bindings.
-pub async fn unbind_ports_at_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn unbind_ports_at_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let Some(target) = context.target.clone() else { return Ok(()) };
     for port in &context.ports {
         world.network.delete_binding(fence, port.port_id, &target.host).await?;
@@ -37,13 +37,13 @@ pub async fn unbind_ports_at_target(world: &World, context: &mut Resize, fence: 
 }
 
 /// Activates the target's bindings.
-pub async fn activate_target_ports(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn activate_target_ports(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let host = context.target()?.host.clone();
     activate_ports(world, context, fence, &host).await
 }
 
 /// Undo: activates the source's bindings, whatever failed before (NOVA-DIFFERENCES L15).
-pub async fn activate_source_ports(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn activate_source_ports(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let host = context.source()?.host.clone();
     activate_ports(world, context, fence, &host).await
 }

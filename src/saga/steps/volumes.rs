@@ -6,13 +6,13 @@ use crate::db::cell::CellTxn;
 use crate::db::cell::block_devices::BlockDeviceChange;
 use crate::domain::fence::Fence;
 use crate::domain::guest::GuestVolume;
-use crate::saga::context::{Place, Resize, ServerFacts, VolumeLink};
+use crate::saga::context::{Place, ServerFacts, VolumeLink};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 
 /// Creates an empty attachment per volume, which holds it for the target.
-pub async fn reserve_volumes_for_target(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn reserve_volumes_for_target(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     for volume in &context.volumes {
         let mount = Some(volume.device_name.as_str());
         world.volumes.create_attachment(fence, volume.target_attachment, volume.volume_id, None, mount).await?;
@@ -22,7 +22,7 @@ pub async fn reserve_volumes_for_target(world: &World, context: &mut Resize, fen
 
 /// Undo: removes the target's attachments and the placeholders. A placeholder that the record names stays until the source's guest is
 /// defined again.
-pub async fn release_target_volumes(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn release_target_volumes(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     for volume in &context.volumes {
         world.volumes.delete_attachment(fence, volume.target_attachment).await?;
     }

@@ -5,6 +5,7 @@ pub mod confirm;
 pub mod create;
 pub mod cross_cell_resize;
 pub mod delete;
+pub mod evacuate;
 pub mod power;
 pub mod rebuild;
 pub mod resize;
@@ -36,6 +37,7 @@ pub const ALL: &[(&str, Table)] = &[
     ("cross_cell_resize", cross_cell_resize::TABLE),
     ("confirm", confirm::TABLE),
     ("revert", revert::TABLE),
+    ("evacuate", evacuate::TABLE),
     ("attach_volume", volume_attachment::ATTACH),
     ("detach_volume", volume_attachment::DETACH),
 ];
@@ -93,6 +95,7 @@ fn versions(kind: Kind) -> &'static [Tables] {
         }),
         Kind::Confirm => first!(|_| confirm::TABLE),
         Kind::Revert => first!(|_| revert::TABLE),
+        Kind::Evacuate => first!(|_| evacuate::TABLE),
         Kind::AttachVolume => first!(|_| volume_attachment::ATTACH),
         Kind::DetachVolume => first!(|_| volume_attachment::DETACH),
     }
