@@ -1,6 +1,8 @@
 //! The steps of an evacuation at its source: a host that counts as down. It must not run the guest when the target may, and is cleaned up
 //! when it answers again.
 
+use uuid::Uuid;
+
 use super::records::ignore_missing;
 use super::volumes::{attachments, drop_unnamed_attachments};
 use crate::db::DbError;
@@ -55,27 +57,30 @@ pub async fn detach_source_volumes(world: &World, context: &mut ServerFacts, fen
     Ok(world.cell(&source.cell)?.apply(fence, txn).await?)
 }
 
-/// Undo: gives the volumes back to the source. A volume that its user has connected there since, by a hard reboot, keeps that attachment.
+/// Undo: gives the volumes back to the source. A volume that the server has by another attachment since keeps that one.
 pub async fn attach_source_volumes_again(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     if debt::lost_ownership(world, context, &source).await? {
         return drop_unnamed_attachments(world, context, fence).await;
     }
+    let devices = world.cell(&source.cell)?.block_devices(context.server).await?;
     let known = world.volumes.attachments_of(context.server).await?;
-    let is_connected = |volume: &VolumeLink| known.iter().any(|known| known.id == volume.placeholder && known.host.is_some());
-    for volume in context.volumes.iter().filter(|volume| !is_connected(volume)) {
+    let is_connected = |id: Uuid| known.iter().any(|known| known.id == id && known.host.is_some());
+    let named = |volume: &VolumeLink| devices.iter().find(|device| device.volume_id == Some(volume.volume_id))?.attachment_id;
+    let is_ours = |volume: &VolumeLink| match named(volume) {
+        Some(id) if id == volume.placeholder => !is_connected(id),
+        other => other == Some(volume.source_attachment),
+    };
+    for volume in context.volumes.iter().filter(|volume| is_ours(volume)) {
         let (id, mount) = (volume.source_attachment, Some(volume.device_name.as_str()));
         world.volumes.create_attachment(fence, id, volume.volume_id, Some(&source.host), mount).await?;
         world.volumes.update_attachment(fence, id, &source.host, mount).await?;
         world.volumes.complete_attachment(fence, id).await?;
     }
-    let named = |volume: &VolumeLink| if is_connected(volume) { volume.placeholder } else { volume.source_attachment };
-    let txn = attachments(world, context, &source.cell, CellTxn::new(), named).await?;
+    let kept = |volume: &VolumeLink| named(volume).filter(|_| !is_ours(volume)).unwrap_or(volume.source_attachment);
+    let txn = attachments(world, context, &source.cell, CellTxn::new(), kept).await?;
     world.cell(&source.cell)?.apply(fence, txn).await?;
-    for volume in context.volumes.iter().filter(|volume| !is_connected(volume)) {
-        world.volumes.delete_attachment(fence, volume.placeholder).await?;
-    }
-    Ok(())
+    drop_unnamed_attachments(world, context, fence).await
 }
 
 /// Removes what the source still has of the server: its guest, disks and room, and what the migration holds there. Waits for the host, unless
@@ -86,8 +91,13 @@ pub async fn clean_evacuated_source(world: &World, context: &mut ServerFacts, fe
         remove_from_source(world, context, fence, &source).await?;
     }
     drop_source_allocation(world, context, fence).await?;
-    let completed = CellTxn::new().migration_status(context.move_id(), MigrationStatus::Completed);
-    ignore_missing(world.cell(&source.cell)?.apply(fence, completed).await)
+    // The server may have gone to another cell since, with its history.
+    let present = debt::cell_of(world, context).await?.filter(|cell| *cell != source.cell);
+    for cell in std::iter::once(source.cell).chain(present) {
+        let completed = CellTxn::new().migration_status(context.move_id(), MigrationStatus::Completed);
+        ignore_missing(world.cell(&cell)?.apply(fence, completed).await)?;
+    }
+    Ok(())
 }
 
 async fn remove_from_source(world: &World, context: &ServerFacts, fence: Fence, source: &Place) -> Result<(), StepError> {

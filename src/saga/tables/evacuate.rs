@@ -37,8 +37,9 @@ const STEPS: &[Step] = &[
         .moot_when(Moot::InUseAgain(At::Target)),
     // A host that was forced down may run on: its guest is off before another may start.
     Step::reversible(StepName::FenceSource, work!(fence_source), Undo::By(work!(start_source_again)))
-        .moot_when(Moot::LostOwnership(At::Source))
-        .tried(4),
+        .moot_when(Moot::OutOfHand(At::Source))
+        .tried(4)
+        .serving(),
     Step::reversible(StepName::DetachSourceVolumes, work!(detach_source_volumes), Undo::By(work!(attach_source_volumes_again))).serving(),
     ACTIVATE_TARGET_PORTS,
     Step::reversible(StepName::PrepareAtTarget, work!(build_at_target), Undo::By(work!(remove_from_target)))

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::http::compute::schema::{Schema, boolean, object};
+use crate::http::compute::schema::{Schema, boolean, host, object};
 
 /// `POST /servers`.
 pub static CREATE: Schema = Schema::new(&[1, 19, 32, 33, 37, 42, 52, 57, 63, 67, 74, 90, 94], create);
@@ -14,6 +14,8 @@ pub static REBUILD: Schema = Schema::new(&[1, 19, 54, 57, 63, 90, 94], rebuild);
 pub static RESIZE: Schema = Schema::fixed(resize);
 /// The action `migrate`.
 pub static MIGRATE: Schema = Schema::new(&[1, 56], migrate);
+/// The action `evacuate`.
+pub static EVACUATE: Schema = Schema::new(&[1, 14, 29, 68], evacuate);
 /// The action `reboot`.
 pub static REBOOT: Schema = Schema::fixed(reboot);
 /// The action `lock`.
@@ -290,6 +292,18 @@ fn migrate(minor: u16) -> Value {
         })
     };
     object(&json!({"migrate": body}), &["migrate"])
+}
+
+fn evacuate(minor: u16) -> Value {
+    let mut fields = json!({"host": host(), "adminPass": {"type": "string"}});
+    if minor < 14 {
+        fields["onSharedStorage"] = boolean();
+    }
+    if (29..68).contains(&minor) {
+        fields["force"] = boolean();
+    }
+    let required: &[&str] = if minor < 14 { &["onSharedStorage"] } else { &[] };
+    object(&json!({"evacuate": object(&fields, required)}), &["evacuate"])
 }
 
 fn reboot(_: u16) -> Value {

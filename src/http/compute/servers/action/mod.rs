@@ -2,6 +2,7 @@
 
 mod admin;
 mod deferred_delete;
+mod evacuate;
 mod lock;
 mod power;
 mod rebuild;
@@ -60,6 +61,7 @@ pub async fn action(
         "confirmResize" => resize::confirm(&asked).await,
         "revertResize" => resize::revert(&asked).await,
         "migrate" => resize::migrate(&asked).await,
+        "evacuate" => evacuate::evacuate(&asked).await,
         "lock" => lock::lock(&asked).await,
         "unlock" => lock::unlock(&asked).await,
         "addSecurityGroup" => security_group::add(&asked).await,
