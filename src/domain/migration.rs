@@ -12,13 +12,15 @@ named_states! {
         Migration = "migration",
         /// A live migration: the guest runs on.
         LiveMigration = "live-migration",
+        /// An evacuation: the server is built anew, because its host is down.
+        Evacuation = "evacuation",
     }
 }
 
 named_states! {
     /// The progress of a migration.
     MigrationStatus {
-        /// Live migration: recorded; a target is being chosen and checked.
+        /// Recorded; nothing has been done yet.
         Accepted = "accepted",
         /// Live migration: waits for its turn at the source host.
         Queued = "queued",
@@ -42,15 +44,17 @@ named_states! {
         Reverting = "reverting",
         /// Reverted: the server is back at the source.
         Reverted = "reverted",
+        /// Evacuated: the server is at its target, and its source host, which is down, is still to be cleaned up.
+        Done = "done",
+        /// Evacuated, and the source host has been cleaned up. Live migration: the guest runs at the target.
+        Completed = "completed",
         /// Failed and undone.
         Error = "error",
-        /// Live migration: the guest runs at the target.
-        Completed = "completed",
-        /// Live migration: failed at the hosts; the guest runs on at the source.
+        /// Refused or failed at the target, and undone.
         Failed = "failed",
         /// Live migration: aborted; the guest runs on at the source.
         Cancelled = "cancelled",
-        /// Live migration: the scheduler refused the host that was named.
+        /// The scheduler refused the host that the caller named.
         Conflict = "conflict",
     }
 }
@@ -68,6 +72,18 @@ impl MigrationStatus {
         MigrationStatus::Finished,
         MigrationStatus::Confirming,
         MigrationStatus::Reverting,
+    ];
+
+    /// The statuses of a record that never changes again. An evacuation that is `done` is in neither list: it holds nothing up, and
+    /// becomes `completed`.
+    pub const OVER: [MigrationStatus; 7] = [
+        MigrationStatus::Confirmed,
+        MigrationStatus::Reverted,
+        MigrationStatus::Completed,
+        MigrationStatus::Error,
+        MigrationStatus::Failed,
+        MigrationStatus::Cancelled,
+        MigrationStatus::Conflict,
     ];
 
     /// True while the record may still change.

@@ -75,6 +75,10 @@ named_states! {
         RebootingHard = "rebooting_hard",
         /// Rebuild.
         Rebuilding = "rebuilding",
+        /// Evacuate: the volumes go to the target.
+        RebuildBlockDeviceMapping = "rebuild_block_device_mapping",
+        /// Evacuate: the target builds and starts the guest.
+        RebuildSpawning = "rebuild_spawning",
         /// Resize or migrate accepted, or choosing and preparing the target.
         ResizePrep = "resize_prep",
         /// The source host works.
@@ -137,7 +141,7 @@ impl PowerState {
 pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static str {
     use TaskState as T;
     match (vm_state, task_state) {
-        (VmState::Error, Some(T::Rebuilding)) => "REBUILD",
+        (VmState::Error, Some(T::Rebuilding | T::RebuildBlockDeviceMapping | T::RebuildSpawning)) => "REBUILD",
         (VmState::Error, Some(T::RebootingHard)) => "HARD_REBOOT",
         (VmState::Error, _) => "ERROR",
         (VmState::Deleted, _) => "DELETED",
@@ -150,7 +154,7 @@ pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static 
         (_, Some(T::ResizeReverting)) => "REVERT_RESIZE",
         (_, Some(T::Rebooting)) => "REBOOT",
         (_, Some(T::RebootingHard)) => "HARD_REBOOT",
-        (_, Some(T::Rebuilding)) => "REBUILD",
+        (_, Some(T::Rebuilding | T::RebuildBlockDeviceMapping | T::RebuildSpawning)) => "REBUILD",
         (VmState::Active, Some(T::Migrating)) => "MIGRATING",
         (VmState::Active, _) => "ACTIVE",
         (VmState::Stopped, _) => "SHUTOFF",

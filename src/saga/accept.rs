@@ -82,11 +82,20 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
     let txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
     let txn = history::failed(txn, world, context.part());
     world.cell(&cell)?.apply(fence, txn).await?;
-    if let (Kind::Resize | Kind::LiveMigrate | Kind::Confirm | Kind::Revert, Some(place)) = (context.kind, context.source.clone()) {
+    if let (Some(event), Some(place)) = (told_of_failure(context.kind), context.source.clone()) {
         let here = Place { cell, ..place };
-        history::emit(world, context.part(), StepName::Accept, Event::MigrateServerError, &here).await;
+        history::emit(world, context.part(), StepName::Accept, event, &here).await;
     }
     Ok(())
+}
+
+/// Returns the event that tells consumers that the whole operation failed; none if it has none.
+fn told_of_failure(kind: Kind) -> Option<Event> {
+    match kind {
+        Kind::Resize | Kind::LiveMigrate | Kind::Confirm | Kind::Revert => Some(Event::MigrateServerError),
+        Kind::Evacuate => Some(Event::RebuildServerError),
+        _ => None,
+    }
 }
 
 /// Returns the record in the cell that the mapping names, and the cell's name.
@@ -292,9 +301,10 @@ async fn read_move(
 /// Notes whether a move of a server in ERROR waits for confirm or revert.
 fn found_waiting_move(context: &mut Context, waits: bool) -> Result<(), Refusal> {
     match context {
-        Context::Rebuild(rebuild) if waits => Err(Refusal::Conflict(format!(
-            "Cannot 'rebuild' instance {} whose resize waits for confirm or revert: hard reboot it, then do one of them",
-            rebuild.server
+        Context::Rebuild(_) | Context::Evacuate(_) if waits => Err(Refusal::Conflict(format!(
+            "Cannot '{}' instance {} whose resize waits for confirm or revert: hard reboot it, then do one of them",
+            context.part().verb(),
+            context.server
         ))),
         Context::Start(power) | Context::Stop(power) | Context::Reboot(power) => {
             power.awaits_confirm = waits;
@@ -318,10 +328,10 @@ async fn place_of(world: &World, cell: &str, instance: &Instance) -> Result<Opti
 }
 
 /// Refuses a move, a revert, a shelve or an unshelve on its host while that host is down: a revert that cannot end must not begin
-/// (NOVA-DIFFERENCES L11, L34).
+/// (NOVA-DIFFERENCES L11, L34). Refuses an evacuation whose source host is up.
 async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
     let needs_its_host = match context.kind {
-        Kind::Resize | Kind::LiveMigrate | Kind::Revert | Kind::Shelve => true,
+        Kind::Resize | Kind::LiveMigrate | Kind::Revert | Kind::Evacuate | Kind::Shelve => true,
         Kind::Unshelve => context.source.is_some(),
         _ => false,
     };
@@ -331,7 +341,14 @@ async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
     let Some(source) = &context.source else {
         return Err(Refusal::Conflict(format!("Instance {} has no host.", context.server)));
     };
-    if !world.is_up(source).await? {
+    let is_up = world.is_up(source).await?;
+    if context.kind == Kind::Evacuate {
+        return match is_up {
+            true => Err(Refusal::Invalid(format!("Compute service of {} is still in use.", source.host))),
+            false => Ok(()),
+        };
+    }
+    if !is_up {
         return Err(Refusal::Conflict(format!(
             "Service is unavailable at this time: its compute host is down {}.",
             inside::of(&source.host)

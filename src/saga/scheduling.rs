@@ -31,7 +31,12 @@ pub enum OperationKind {
     LiveMigrate,
     /// A shelved server without a host comes back.
     Unshelve,
+    /// An evacuation from a host that is down; the flavor stays the same.
+    Evacuate,
 }
+
+/// The beginning of the scheduler's sentence when no host passes.
+pub const NO_VALID_HOST: &str = "No valid host was found.";
 
 impl fmt::Display for OperationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,6 +46,7 @@ impl fmt::Display for OperationKind {
             OperationKind::Migrate => "migrate",
             OperationKind::LiveMigrate => "live migrate",
             OperationKind::Unshelve => "unshelve",
+            OperationKind::Evacuate => "evacuate",
         })
     }
 }

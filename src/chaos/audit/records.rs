@@ -217,19 +217,10 @@ fn no_migration_is_stuck(snapshot: &Snapshot, found: &mut Findings) {
             if snapshot.busy.contains(&server) || verify.get(&server) == Some(&migration.uuid) || snapshot.is_out_of_sight(server) {
                 continue;
             }
-            let over = [
-                MigrationStatus::Error,
-                MigrationStatus::Confirmed,
-                MigrationStatus::Reverted,
-                MigrationStatus::Completed,
-                MigrationStatus::Failed,
-                MigrationStatus::Cancelled,
-                MigrationStatus::Conflict,
-            ];
             let message = format!(
                 "in {name} it is {} for server {server} but no operation is in flight, expected {}",
                 migration.status,
-                over.map(MigrationStatus::as_str).join(", ")
+                MigrationStatus::OVER.map(MigrationStatus::as_str).join(", ")
             );
             found.about(server, Topic::Records, "I5", format!("migration {}", migration.uuid), message);
         }

@@ -21,7 +21,7 @@ pub struct CellRecords {
     /// Undeleted instances, hidden or not.
     pub instances: Vec<Instance>,
     pub block_devices: Vec<BlockDevice>,
-    /// Migrations that may still change ([`MigrationStatus::is_live`]).
+    /// Migrations that may still change: all but those that are over ([`MigrationStatus::OVER`]).
     pub migrations: Vec<Migration>,
     pub compute_nodes: Vec<ComputeNode>,
     /// The highest `(epoch, attempt)` that has written here, per server.
@@ -34,7 +34,7 @@ impl CellDb {
         self.db
             .read(|conn| {
                 conn.transaction(|conn| {
-                    let live = migrations::table.filter(migrations::status.eq_any(MigrationStatus::LIVE));
+                    let live = migrations::table.filter(migrations::status.ne_all(MigrationStatus::OVER));
                     Ok(CellRecords {
                         instances: instances::table
                             .filter(instances::deleted.eq(false))

@@ -93,10 +93,16 @@ pub enum Event {
     Instance(InstanceAction, Phase),
     /// `instance.exists`: sent once in a revert, between start and end.
     InstanceExists,
+    /// `instance.evacuate`: an evacuation was accepted.
+    InstanceEvacuate,
+    /// `instance.rebuild_scheduled`: a host was chosen for an evacuated server.
+    InstanceRebuildScheduled,
     /// `scheduler.select_destinations.<phase>`.
     SelectDestinations(Phase),
     /// `compute_task.migrate_server.error`: a move, a confirm or a revert failed.
     MigrateServerError,
+    /// `compute_task.rebuild_server.error`: an evacuation failed.
+    RebuildServerError,
     /// `compute.exception`: a host refused or failed.
     ComputeException,
     /// `cell.down`: a cell has stopped answering.
@@ -115,8 +121,11 @@ impl Event {
         match self {
             Event::Instance(action, phase) => format!("instance.{action}.{phase}"),
             Event::InstanceExists => "instance.exists".to_owned(),
+            Event::InstanceEvacuate => "instance.evacuate".to_owned(),
+            Event::InstanceRebuildScheduled => "instance.rebuild_scheduled".to_owned(),
             Event::SelectDestinations(phase) => format!("scheduler.select_destinations.{phase}"),
             Event::MigrateServerError => "compute_task.migrate_server.error".to_owned(),
+            Event::RebuildServerError => "compute_task.rebuild_server.error".to_owned(),
             Event::ComputeException => "compute.exception".to_owned(),
             Event::CellDown => "cell.down".to_owned(),
             Event::CellUp => "cell.up".to_owned(),
@@ -131,7 +140,7 @@ impl Event {
             Event::Instance(_, Phase::Error) | Event::SelectDestinations(Phase::Error) | Event::QueuedDelete(Phase::Error) => {
                 Priority::Error
             }
-            Event::MigrateServerError | Event::ComputeException | Event::CellDown => Priority::Error,
+            Event::MigrateServerError | Event::RebuildServerError | Event::ComputeException | Event::CellDown => Priority::Error,
             _ => Priority::Info,
         }
     }
@@ -143,10 +152,11 @@ impl Event {
             Event::Instance(InstanceAction::ResizePrep, _) => ("InstanceActionResizePrepPayload", "1.3"),
             Event::Instance(InstanceAction::Rebuild, _) => ("InstanceActionRebuildPayload", "1.9"),
             Event::Instance(InstanceAction::VolumeAttach | InstanceAction::VolumeDetach, _) => ("InstanceActionVolumePayload", "1.6"),
-            Event::Instance(..) => ("InstanceActionPayload", "1.8"),
+            Event::InstanceRebuildScheduled => ("InstanceActionRebuildPayload", "1.9"),
+            Event::Instance(..) | Event::InstanceEvacuate => ("InstanceActionPayload", "1.8"),
             Event::InstanceExists => ("InstanceExistsPayload", "1.3"),
             Event::SelectDestinations(_) => ("RequestSpecPayload", "1.1"),
-            Event::MigrateServerError => ("ComputeTaskPayload", "1.0"),
+            Event::MigrateServerError | Event::RebuildServerError => ("ComputeTaskPayload", "1.0"),
             Event::ComputeException => ("ExceptionPayload", "1.1"),
             Event::CellDown | Event::CellUp => ("CellHealthPayload", "1.0"),
             Event::QueuedDelete(_) => ("QueuedDeletePayload", "1.0"),

@@ -7,6 +7,7 @@
 mod create;
 mod delete;
 mod end_of_move;
+mod evacuate;
 mod facts;
 pub mod first_boot;
 mod live_migration;
@@ -32,6 +33,7 @@ use crate::domain::server::named_states;
 pub use create::Create;
 pub use delete::Delete;
 pub use end_of_move::{Confirm, Revert};
+pub use evacuate::Evacuate;
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
 pub use live_migration::{LiveMigrate, LiveMigrateRequest};
 pub use part::{Part, View};
@@ -39,8 +41,8 @@ pub use power::Power;
 pub use rebuild::Rebuild;
 use request::as_request;
 pub use request::{
-    AttachRequest, ConfirmRequest, CreateRequest, DetachRequest, PowerRequest, RebuildRequest, Request, RequestedNetwork, RequestedVolume,
-    ResizeRequest, ShelveRequest, UnshelveRequest,
+    AttachRequest, ConfirmRequest, CreateRequest, DetachRequest, EvacuateRequest, PowerRequest, RebuildRequest, Request, RequestedNetwork,
+    RequestedVolume, ResizeRequest, ShelveRequest, UnshelveRequest,
 };
 pub use resize::Resize;
 pub use shelve::{OFFLOAD_EVENT, Shelve, ShelveOffload, Unshelve};
@@ -59,6 +61,7 @@ named_states! {
         LiveMigrate = "live_migrate",
         Confirm = "confirm",
         Revert = "revert",
+        Evacuate = "evacuate",
         AttachVolume = "attach_volume",
         DetachVolume = "detach_volume",
         Shelve = "shelve",
@@ -81,6 +84,7 @@ pub enum Context {
     LiveMigrate(LiveMigrate),
     Confirm(Confirm),
     Revert(Revert),
+    Evacuate(Evacuate),
     AttachVolume(Attach),
     DetachVolume(Detach),
     Shelve(Shelve),
@@ -107,6 +111,10 @@ impl Context {
             Request::LiveMigrate(request) => Context::LiveMigrate(LiveMigrate::new(facts(Kind::LiveMigrate), request)),
             Request::Confirm(request) => Context::Confirm(Confirm { facts: facts(Kind::Confirm), request }),
             Request::Revert => Context::Revert(Revert { facts: facts(Kind::Revert), running_before_move: false }),
+            Request::Evacuate(request) => {
+                let (facts, candidates) = (facts(Kind::Evacuate), Candidates::default());
+                Context::Evacuate(Evacuate { facts, request, candidates, source_stopped: None })
+            }
             Request::AttachVolume(request) => Context::AttachVolume(Attach { facts: facts(Kind::AttachVolume), request }),
             Request::DetachVolume(request) => Context::DetachVolume(Detach { facts: facts(Kind::DetachVolume), request }),
             Request::Shelve(request) => Context::Shelve(Shelve { facts: facts(Kind::Shelve), request }),
@@ -126,6 +134,7 @@ impl Context {
             Context::LiveMigrate(part) => part,
             Context::Confirm(part) => part,
             Context::Revert(part) => part,
+            Context::Evacuate(part) => part,
             Context::AttachVolume(part) => part,
             Context::DetachVolume(part) => part,
             Context::Shelve(part) => part,
@@ -145,6 +154,7 @@ impl Context {
             Context::LiveMigrate(part) => part,
             Context::Confirm(part) => part,
             Context::Revert(part) => part,
+            Context::Evacuate(part) => part,
             Context::AttachVolume(part) => part,
             Context::DetachVolume(part) => part,
             Context::Shelve(part) => part,
@@ -187,6 +197,7 @@ impl<'de> Deserialize<'de> for Context {
             Kind::LiveMigrate => Context::LiveMigrate(part(stored)?),
             Kind::Confirm => Context::Confirm(part(stored)?),
             Kind::Revert => Context::Revert(part(stored)?),
+            Kind::Evacuate => Context::Evacuate(part(stored)?),
             Kind::AttachVolume => Context::AttachVolume(part(stored)?),
             Kind::DetachVolume => Context::DetachVolume(part(stored)?),
             Kind::Shelve => Context::Shelve(part(stored)?),

@@ -31,6 +31,7 @@ pub enum Request {
     LiveMigrate(LiveMigrateRequest),
     Confirm(ConfirmRequest),
     Revert,
+    Evacuate(Box<EvacuateRequest>),
     AttachVolume(AttachRequest),
     DetachVolume(DetachRequest),
     Shelve(ShelveRequest),
@@ -140,6 +141,26 @@ pub struct ConfirmRequest {
     pub automatic: bool,
 }
 
+/// An evacuation: the server's host is down, and another host builds its guest anew.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct EvacuateRequest {
+    /// A host that an administrator demands.
+    pub host: Option<String>,
+    /// True if the demanded host is taken without the scheduler's filters.
+    pub bypasses_scheduler: bool,
+    /// True if the administrator forced that with `force`: the action's name says so.
+    pub forced: bool,
+    /// True if the guest of an active server is built but not started.
+    pub stays_off: bool,
+    /// The image of the root disk; none if the root disk is a volume.
+    pub image_id: Option<Uuid>,
+    /// The configuration that the guest reads at its first boot.
+    pub config_drive: serde_json::Value,
+    /// The guest's secrets, until the operation ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<Sealed>,
+}
+
 /// A volume to attach.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AttachRequest {
@@ -215,6 +236,7 @@ stored_as!(Box<RebuildRequest>, Request::Rebuild(own) => own, own => Request::Re
 stored_as!(Box<ResizeRequest>, Request::Resize(own) => own, own => Request::Resize(own));
 stored_as!(LiveMigrateRequest, Request::LiveMigrate(own) => own, own => Request::LiveMigrate(own));
 stored_as!(ConfirmRequest, Request::Confirm(own) => own, own => Request::Confirm(own));
+stored_as!(Box<EvacuateRequest>, Request::Evacuate(own) => own, own => Request::Evacuate(own));
 stored_as!(AttachRequest, Request::AttachVolume(own) => own, own => Request::AttachVolume(own));
 stored_as!(DetachRequest, Request::DetachVolume(own) => own, own => Request::DetachVolume(own));
 stored_as!(ShelveRequest, Request::Shelve(own) => own, own => Request::Shelve(own));

@@ -20,6 +20,18 @@ fn resize() -> Request {
     Request::Resize(Box::new(ResizeRequest { flavor, migrate: true, host: Some("host1".into()), cross_cell_allowed: true }))
 }
 
+fn evacuate() -> Request {
+    Request::Evacuate(Box::new(EvacuateRequest {
+        host: Some("host1".into()),
+        bypasses_scheduler: true,
+        forced: true,
+        stays_off: true,
+        image_id: Some(Uuid::from_u128(5)),
+        config_drive: json!({"name": "web"}),
+        sealed: None,
+    }))
+}
+
 fn every_request() -> Vec<Request> {
     let attach = AttachRequest { volume_id: Uuid::from_u128(4), device_name: None, tag: Some("data".into()), delete_on_termination: true };
     vec![
@@ -30,6 +42,7 @@ fn every_request() -> Vec<Request> {
         resize(),
         Request::Confirm(ConfirmRequest { automatic: true }),
         Request::Revert,
+        evacuate(),
         Request::AttachVolume(attach),
         Request::DetachVolume(DetachRequest { volume_id: Uuid::from_u128(4) }),
         Request::Shelve(ShelveRequest { offload: true }),
@@ -61,7 +74,7 @@ fn a_context_with_every_field_is_read_as_its_kind() {
 #[test]
 fn a_context_of_no_kind_or_with_anothers_request_is_unreadable() {
     let stored = serde_json::to_value(of(Request::Start)).unwrap();
-    for (key, value) in [("kind", json!("evacuate")), ("kind", Value::Null), ("request", json!("Delete")), ("server", json!(7))] {
+    for (key, value) in [("kind", json!("teleport")), ("kind", Value::Null), ("request", json!("Delete")), ("server", json!(7))] {
         let mut wrong = stored.clone();
         wrong[key] = value;
         assert!(serde_json::from_value::<Context>(wrong).is_err(), "{key}");

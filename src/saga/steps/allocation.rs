@@ -123,7 +123,7 @@ pub async fn claim_next_alternate(
 /// Undo: gives the claim up.
 pub async fn release_destination(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let spec = wanted_spec(context)?;
-    let moved = matches!(context.kind, Kind::Resize | Kind::LiveMigrate) && context.settling;
+    let moved = matches!(context.kind, Kind::Resize | Kind::LiveMigrate | Kind::Evacuate) && context.settling;
     if moved && world.placement.allocations_of(context.move_id()).await?.is_none() {
         // The undo before has replaced the claim with the server's earlier allocation.
         return Ok(());

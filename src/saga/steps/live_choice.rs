@@ -10,13 +10,13 @@ use crate::saga::claim::Claimed;
 use crate::saga::context::{LiveMigrate, Place};
 use crate::saga::error::StepError;
 use crate::saga::history;
-use crate::saga::scheduling::{Candidate, OperationKind, RequestedDestination, SelectDestinations, SourceHost, claim_candidate};
+use crate::saga::scheduling::{
+    Candidate, NO_VALID_HOST, OperationKind, RequestedDestination, SelectDestinations, SourceHost, claim_candidate,
+};
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
 use crate::services::ServiceError;
 
-/// The beginning of the reason why no host was chosen.
-pub const NO_VALID_HOST: &str = "No valid host was found.";
 /// The target's event: the pre-check.
 const CHECK: &str = "compute_check_can_live_migrate_destination";
 

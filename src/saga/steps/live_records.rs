@@ -1,6 +1,5 @@
 //! The records, ports and volumes of a live migration.
 
-use super::live_choice::NO_VALID_HOST;
 use super::live_guest::COPY;
 use super::ports::{activate_source_ports, activate_target_ports};
 use super::records::{flavor_number, ignore_missing, target_on_record};
@@ -17,6 +16,7 @@ use crate::env::guard::{Guard, stands};
 use crate::saga::context::LiveMigrate;
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::scheduling::NO_VALID_HOST;
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
 

@@ -3,6 +3,8 @@
 
 pub mod allocation;
 pub mod disks;
+pub mod evacuation;
+pub mod fenced_source;
 pub mod guest;
 pub mod live_choice;
 pub mod live_guest;

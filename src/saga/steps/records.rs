@@ -8,30 +8,41 @@ use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::db::cell::migrations::{Migration, MigrationChange, MigrationContext};
 use crate::domain::fence::Fence;
+use crate::domain::flavor::Flavor;
 use crate::domain::migration::{MigrationStatus, MigrationType};
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::env::guard::{Guard, stands};
-use crate::saga::context::{Place, Resize, ServerFacts};
+use crate::saga::context::{Context, Kind, Place, Resize, ServerFacts};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
+use crate::saga::scheduling::NO_VALID_HOST;
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
 
 /// Creates the migration's record, `pre-migrating`, under the saga's id.
 pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
     let (new, migrate) = ((*context.request.flavor).clone(), context.request.migrate);
+    let migration_type = if migrate { MigrationType::Migration } else { MigrationType::Resize };
+    let migration = Migration { migration_type, ..new_migration(world, context, &new).await? };
+    world.cell(&context.source()?.cell)?.create_migration(fence, migration).await?;
+    context.new_flavor = Some(new);
+    Ok(())
+}
+
+/// Returns the record of a move to this flavor that has just begun.
+pub async fn new_migration(world: &World, context: &ServerFacts, new: &Flavor) -> Result<Migration, StepError> {
     let old = context.old_flavor.clone().unwrap_or_default();
-    let source = context.source()?.clone();
+    let source = context.source()?;
     let (old_instance_type_id, new_instance_type_id) = futures::try_join!(flavor_number(world, &old.id), flavor_number(world, &new.id))?;
-    let migration = Migration {
+    Ok(Migration {
         id: 0,
         uuid: context.saga,
         instance_uuid: context.server,
         created_at: world.env.now(),
         updated_at: None,
-        migration_type: if migrate { MigrationType::Migration } else { MigrationType::Resize },
+        migration_type: MigrationType::Migration,
         status: MigrationStatus::PreMigrating,
         source_compute: source.host.clone(),
         source_node: source.node.clone(),
@@ -47,10 +58,7 @@ pub async fn record_migration(world: &World, context: &mut Resize, fence: Fence)
         user_id: context.caller.user_id.clone(),
         project_id: context.caller.project_id.clone(),
         first_id: None,
-    };
-    world.cell(&source.cell)?.create_migration(fence, migration).await?;
-    context.new_flavor = Some(new);
-    Ok(())
+    })
 }
 
 /// Returns a flavor's number in the API database; 0 if the flavor has been deleted since the server got it.
@@ -62,15 +70,32 @@ pub(super) async fn flavor_number(world: &World, flavorid: &str) -> Result<i32, 
     }
 }
 
-/// Undo: gives the record the status `error`.
-pub async fn fail_migration(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+/// Undo: gives the record the status of its failure.
+pub async fn fail_migration(world: &World, context: &mut Context, fence: Fence) -> Result<(), StepError> {
     let cell = context.source()?.cell.clone();
     let db = world.cell(&cell)?;
     // Raises the fence first: otherwise a late act could create the record after this look.
     if stands(Guard::TombstoneOfMigration) {
         db.apply(fence, CellTxn::new()).await?;
     }
-    ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, MigrationStatus::Error)).await)
+    ignore_missing(db.apply(fence, CellTxn::new().migration_status(context.saga, status_of_failure(context))).await)
+}
+
+/// Returns `conflict` if the scheduler refused the host that the caller named, `failed` if an evacuation failed after a host was chosen, and
+/// otherwise `error`.
+fn status_of_failure(context: &Context) -> MigrationStatus {
+    let is_named = match context {
+        Context::Resize(resize) => resize.request.host.is_some(),
+        Context::Evacuate(evacuate) => evacuate.request.host.is_some() && !evacuate.request.bypasses_scheduler,
+        _ => false,
+    };
+    let no_host = context.target.is_none() && context.error.as_ref().is_some_and(|why| why.starts_with(NO_VALID_HOST));
+    let at_target = context.kind == Kind::Evacuate && context.target.is_some() && !context.cancelled;
+    match (is_named && no_host, at_target) {
+        (true, _) => MigrationStatus::Conflict,
+        (_, true) => MigrationStatus::Failed,
+        _ => MigrationStatus::Error,
+    }
 }
 
 /// Creates a hidden copy of the server's records in the target cell.
@@ -226,7 +251,7 @@ pub fn ignore_missing(result: Result<(), DbError>) -> Result<(), StepError> {
 }
 
 /// Returns the change that names the target on the migration's record.
-pub(super) fn target_on_record(target: &Place, cross_cell: bool) -> MigrationChange {
+pub fn target_on_record(target: &Place, cross_cell: bool) -> MigrationChange {
     MigrationChange {
         cross_cell_move: Some(cross_cell),
         ..MigrationChange::target(Some(&target.host), Some(&target.node), Some("127.0.0.1"))

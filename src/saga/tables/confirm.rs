@@ -86,7 +86,8 @@ async fn release_source_volumes(world: &World, context: &mut ServerFacts, fence:
     Ok(())
 }
 
-async fn drop_source_allocation(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+/// Gives up what the migration holds at its source.
+pub async fn drop_source_allocation(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let Some(held) = world.placement.allocations_of(context.move_id()).await? else { return Ok(()) };
     let none = Allocations { allocations: BTreeMap::new(), ..held };
     Ok(world.placement.replace_allocations(fence, vec![none]).await?)

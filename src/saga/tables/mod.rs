@@ -5,6 +5,7 @@ pub mod confirm;
 pub mod create;
 pub mod cross_cell_resize;
 pub mod delete;
+pub mod evacuate;
 pub mod live_migration;
 pub mod power;
 pub mod rebuild;
@@ -41,6 +42,7 @@ pub const ALL: &[(&str, Table)] = &[
     ("live_migration", live_migration::TABLE),
     ("confirm", confirm::TABLE),
     ("revert", revert::TABLE),
+    ("evacuate", evacuate::TABLE),
     ("attach_volume", volume_attachment::ATTACH),
     ("detach_volume", volume_attachment::DETACH),
     ("shelve", shelve::TABLE),
@@ -105,6 +107,7 @@ fn versions(kind: Kind) -> &'static [Tables] {
         Kind::LiveMigrate => first!(|_| live_migration::TABLE),
         Kind::Confirm => first!(|_| confirm::TABLE),
         Kind::Revert => first!(|_| revert::TABLE),
+        Kind::Evacuate => first!(|_| evacuate::TABLE),
         Kind::AttachVolume => first!(|_| volume_attachment::ATTACH),
         Kind::DetachVolume => first!(|_| volume_attachment::DETACH),
         Kind::Shelve => first!(|context| match context {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::http::compute::schema::{Schema, boolean, object};
+use crate::http::compute::schema::{Schema, boolean, host, object};
 
 /// `POST /servers`.
 pub static CREATE: Schema = Schema::new(&[1, 19, 32, 33, 37, 42, 52, 57, 63, 67, 74, 90, 94], create);
@@ -20,6 +20,8 @@ pub static MIGRATE_LIVE: Schema = Schema::new(&[1, 25, 30, 68], migrate_live);
 pub static FORCE_COMPLETE: Schema = Schema::fixed(|_| object(&json!({"force_complete": {"type": "null"}}), &["force_complete"]));
 /// The action `unshelve`.
 pub static UNSHELVE: Schema = Schema::new(&[1, 77, 91], unshelve);
+/// The action `evacuate`.
+pub static EVACUATE: Schema = Schema::new(&[1, 14, 29, 68], evacuate);
 /// The action `reboot`.
 pub static REBOOT: Schema = Schema::fixed(reboot);
 /// The action `lock`.
@@ -334,6 +336,18 @@ fn unshelve(minor: u16) -> Value {
     };
     body["type"] = json!(["object", "null"]);
     object(&json!({"unshelve": body}), &["unshelve"])
+}
+
+fn evacuate(minor: u16) -> Value {
+    let mut fields = json!({"host": host(), "adminPass": {"type": "string"}});
+    if minor < 14 {
+        fields["onSharedStorage"] = boolean();
+    }
+    if (29..68).contains(&minor) {
+        fields["force"] = boolean();
+    }
+    let required: &[&str] = if minor < 14 { &["onSharedStorage"] } else { &[] };
+    object(&json!({"evacuate": object(&fields, required)}), &["evacuate"])
 }
 
 fn reboot(_: u16) -> Value {

@@ -8,7 +8,9 @@ use super::view;
 use crate::actors::cell::CellHandle;
 use crate::db::DbError;
 use crate::db::cell::CellTxn;
-use crate::db::cell::services::ServiceChange;
+use crate::db::cell::migrations::MigrationFilter;
+use crate::db::cell::services::{Service, ServiceChange};
+use crate::domain::migration::{MigrationStatus, MigrationType};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, not_found, ok};
 use crate::http::compute::catalog::Catalog;
@@ -47,6 +49,7 @@ async fn one(version: ApiVersion, api: &Catalog, id: &str, body: &Document) -> A
     let (cell, service) = api.find(|cell| cell.service(uuid)).await?;
     is_compute(&service.binary)?;
     let change = asked_for(body)?;
+    check_force_up(api, cell, &service, &change).await?;
     api.ask(cell, |db| db.apply_unfenced(CellTxn::new().service_change(uuid, change))).await?;
     let service = api.ask(cell, |db| db.service(uuid)).await?;
     let zones = Zones::read(api).await?;
@@ -99,8 +102,30 @@ async fn act(version: ApiVersion, api: &Catalog, action: &str, body: &Document) 
     is_compute(binary)?;
     let cell = cell_of(api, host, binary).await?;
     let service = api.ask(cell, |db| db.service_on(host, binary)).await?;
+    check_force_up(api, cell, &service, &change).await?;
     api.ask(cell, |db| db.apply_unfenced(CellTxn::new().service_change(service.uuid, change))).await?;
     ok(&json!({"service": answer}))
+}
+
+/// Refuses to force up a host that has not been cleaned up after evacuations from it.
+async fn check_force_up(api: &Catalog, cell: &CellHandle, service: &Service, change: &ServiceChange) -> Result<(), ApiError> {
+    if !service.forced_down || change.forced_down != Some(false) {
+        return Ok(());
+    }
+    let left = MigrationFilter {
+        source_compute: Some(service.host.clone()),
+        migration_type: Some(MigrationType::Evacuation),
+        statuses: vec![MigrationStatus::Done],
+        ..MigrationFilter::default()
+    };
+    match api.ask(cell, |db| db.migrations(left)).await?.len() {
+        0 => Ok(()),
+        waiting => Err(bad_request(format!(
+            "Compute service of {} cannot be forced up: {waiting} servers were evacuated from it, and it has not been cleaned up since. Start \
+             the host, and wait until their migrations are completed.",
+            service.host
+        ))),
+    }
 }
 
 async fn cell_of<'a>(api: &'a Catalog, host: &str, binary: &str) -> Result<&'a CellHandle, ApiError> {

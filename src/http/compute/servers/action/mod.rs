@@ -2,6 +2,7 @@
 
 mod admin;
 mod deferred_delete;
+mod evacuate;
 mod live_migration;
 mod lock;
 mod power;
@@ -66,6 +67,7 @@ pub async fn action(
         "shelve" => shelve::shelve(&asked).await,
         "shelveOffload" => shelve::offload(&asked).await,
         "unshelve" => shelve::unshelve(&asked).await,
+        "evacuate" => evacuate::evacuate(&asked).await,
         "lock" => lock::lock(&asked).await,
         "unlock" => lock::unlock(&asked).await,
         "addSecurityGroup" => security_group::add(&asked).await,

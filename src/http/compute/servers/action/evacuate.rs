@@ -1,0 +1,102 @@
+//! Evacuate: another host builds a server whose host is down.
+
+use actix_web::HttpResponse;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::ActionRequest;
+use crate::actors::cell_registry::{Located, ServerRecord};
+use crate::domain::config_drive::ConfigDrive;
+use crate::domain::guest_secrets::GuestSecrets;
+use crate::domain::secret::{Sealed, Secret};
+use crate::http::compute::answer::{Answer, bad_request, conflict, not_found};
+use crate::http::compute::schema::as_bool;
+use crate::http::compute::servers::create::password;
+use crate::http::compute::servers::{access, schemas};
+use crate::http::error::ApiError;
+use crate::saga::context::{EvacuateRequest, Request};
+
+const RULE: &str = "os_compute_api:os-evacuate";
+
+pub(super) async fn evacuate(asked: &ActionRequest<'_>) -> Answer {
+    schemas::EVACUATE.check(asked.version, asked.body).await?;
+    let located = asked.api.locate_unlocked(asked.caller, asked.id, RULE).await?;
+    let wanted = &asked.body["evacuate"];
+    let host = wanted["host"].as_str().map(str::to_owned);
+    let forced = as_bool(&wanted["force"]);
+    check_host(asked, &located, host.as_deref(), forced).await?;
+    access::require_no_task(&located.instance, "evacuate")?;
+    if located.instance.host.is_none() {
+        return Err(conflict(format!("Instance {} is not ready", located.instance.uuid)));
+    }
+    let before = asked.api.load(asked.caller, asked.id, RULE).await?;
+    check_storage(&before, as_bool(&wanted["onSharedStorage"]))?;
+    let given = wanted["adminPass"].as_str().map(str::to_owned);
+    let admin_pass = Secret::new(given.unwrap_or_else(|| password(asked.api.env.uuid())));
+    let request = EvacuateRequest {
+        // Below 2.29 the named host is taken as it is.
+        bypasses_scheduler: host.is_some() && (forced || !asked.version.at_least(29)),
+        forced,
+        stays_off: asked.version.at_least(95),
+        image_id: image_of(&before)?,
+        config_drive: config_drive(&before),
+        sealed: Some(sealed(asked, &admin_pass)),
+        host,
+    };
+    asked.api.begin(asked.caller, &located.instance, Request::Evacuate(Box::new(request))).await?;
+    if !asked.version.at_least(14) && asked.api.options.enable_instance_password {
+        return Ok(HttpResponse::Ok().json(json!({"adminPass": admin_pass.expose()})));
+    }
+    Ok(HttpResponse::Ok().finish())
+}
+
+/// Checks the demanded host: it must exist, be another one, and lie in the server's cell.
+async fn check_host(asked: &ActionRequest<'_>, located: &Located, host: Option<&str>, forced: bool) -> Result<(), ApiError> {
+    let Some(host) = host else {
+        return if forced { Err(bad_request("Can't force to a non-provided destination")) } else { Ok(()) };
+    };
+    let cell = asked.api.registry.cell_of_host(host).await?.ok_or_else(|| not_found(format!("Compute host {host} not found.")))?;
+    if located.instance.host.as_deref() == Some(host) {
+        return Err(bad_request("The target host can't be the same one."));
+    }
+    if located.cell.as_ref() != Some(&cell) {
+        return Err(bad_request(format!("Compute host {host} is in another cell, and an evacuation stays in its server's cell.")));
+    }
+    Ok(())
+}
+
+/// Refuses the word of an older client that the disks survive on shared storage: hosts here share none.
+fn check_storage(server: &ServerRecord, shared: bool) -> Result<(), ApiError> {
+    if shared && !server.instance.is_volume_backed() {
+        return Err(bad_request("The disks of the server are not on shared storage: onSharedStorage must be false."));
+    }
+    Ok(())
+}
+
+/// Returns the image of the root disk; none if that is a volume.
+fn image_of(server: &ServerRecord) -> Result<Option<Uuid>, ApiError> {
+    if server.instance.is_volume_backed() {
+        return Ok(None);
+    }
+    let id = Uuid::parse_str(&server.instance.image_ref);
+    id.map(Some).map_err(|_| conflict(format!("Instance {} has no image to build it from", server.instance.uuid)))
+}
+
+fn sealed(asked: &ActionRequest<'_>, admin_pass: &Secret<String>) -> Sealed {
+    let secrets = GuestSecrets { admin_pass: Some(admin_pass.clone()), ..GuestSecrets::default() };
+    secrets.sealed(|bytes| asked.api.env.seal(bytes))
+}
+
+fn config_drive(server: &ServerRecord) -> serde_json::Value {
+    let instance = &server.instance;
+    ConfigDrive {
+        uuid: instance.uuid,
+        name: &instance.display_name,
+        hostname: instance.hostname.as_deref(),
+        launch_index: instance.launch_index,
+        availability_zone: instance.availability_zone.as_deref(),
+        metadata: &server.metadata,
+        key: instance.key_name.as_deref().zip(instance.key_data.as_deref()),
+    }
+    .to_json()
+}

@@ -1,0 +1,112 @@
+//! The steps of an evacuation at its source: a host that counts as down. It must not run the guest when the target may, and is cleaned up
+//! when it answers again.
+
+use uuid::Uuid;
+
+use super::records::ignore_missing;
+use super::volumes::{attachments, drop_unnamed_attachments};
+use crate::db::DbError;
+use crate::db::cell::CellTxn;
+use crate::db::cell::instance_change::InstanceChange;
+use crate::domain::fence::Fence;
+use crate::domain::host_protocol::HostCommand;
+use crate::domain::migration::MigrationStatus;
+use crate::domain::server::TaskState;
+use crate::saga::context::{Evacuate, Place, ServerFacts, VolumeLink};
+use crate::saga::debt;
+use crate::saga::error::StepError;
+use crate::saga::steps::allocation::drop_claim;
+use crate::saga::tables::confirm::drop_source_allocation;
+use crate::saga::world::World;
+
+/// Has the guest off at a source that answers, because it was only forced down. A dead host runs nothing, and asks before it runs a guest
+/// again. A host that lives but does not answer may run the guest, so nothing is taken from it.
+pub async fn fence_source(world: &World, context: &mut Evacuate, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    match world.ask(context, &source, fence, HostCommand::StopGuest { grace_ms: 0 }).await {
+        Ok(_) => context.source_stopped = Some(true),
+        Err(StepError::Unknown(why)) if world.hosts.is_alive(&source.cell, &source.host).await => {
+            return Err(StepError::Unknown(format!("{why}; it counts as down but still lives, and may run the guest")));
+        }
+        Err(StepError::Unknown(_)) => context.source_stopped = Some(false),
+        Err(other) => return Err(other),
+    }
+    Ok(())
+}
+
+/// Undo: starts the guest that was stopped. A host that was dead starts its guests by itself.
+pub async fn start_source_again(world: &World, context: &mut Evacuate, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    if context.source_stopped != Some(false) && context.ran_before() {
+        world.ask(context, &source, fence, HostCommand::StartGuest).await?;
+    }
+    Ok(())
+}
+
+/// Takes the volumes from the source. An empty attachment holds each of them for the way back.
+pub async fn detach_source_volumes(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    for volume in &context.volumes {
+        let mount = Some(volume.device_name.as_str());
+        world.volumes.create_attachment(fence, volume.placeholder, volume.volume_id, None, mount).await?;
+        world.volumes.delete_attachment(fence, volume.source_attachment).await?;
+    }
+    let task = InstanceChange::task(Some(TaskState::RebuildBlockDeviceMapping));
+    let txn = CellTxn::new().instance_change(context.server, task);
+    let txn = attachments(world, context, &source.cell, txn, |volume| volume.placeholder).await?;
+    Ok(world.cell(&source.cell)?.apply(fence, txn).await?)
+}
+
+/// Undo: gives the volumes back to the source. A volume that the server has by another attachment since keeps that one.
+pub async fn attach_source_volumes_again(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    if debt::lost_ownership(world, context, &source).await? {
+        return drop_unnamed_attachments(world, context, fence).await;
+    }
+    let devices = world.cell(&source.cell)?.block_devices(context.server).await?;
+    let known = world.volumes.attachments_of(context.server).await?;
+    let is_connected = |id: Uuid| known.iter().any(|known| known.id == id && known.host.is_some());
+    let named = |volume: &VolumeLink| devices.iter().find(|device| device.volume_id == Some(volume.volume_id))?.attachment_id;
+    let is_ours = |volume: &VolumeLink| match named(volume) {
+        Some(id) if id == volume.placeholder => !is_connected(id),
+        other => other == Some(volume.source_attachment),
+    };
+    for volume in context.volumes.iter().filter(|volume| is_ours(volume)) {
+        let (id, mount) = (volume.source_attachment, Some(volume.device_name.as_str()));
+        world.volumes.create_attachment(fence, id, volume.volume_id, Some(&source.host), mount).await?;
+        world.volumes.update_attachment(fence, id, &source.host, mount).await?;
+        world.volumes.complete_attachment(fence, id).await?;
+    }
+    let kept = |volume: &VolumeLink| named(volume).filter(|_| !is_ours(volume)).unwrap_or(volume.source_attachment);
+    let txn = attachments(world, context, &source.cell, CellTxn::new(), kept).await?;
+    world.cell(&source.cell)?.apply(fence, txn).await?;
+    drop_unnamed_attachments(world, context, fence).await
+}
+
+/// Removes what the source still has of the server: its guest, disks and room, and what the migration holds there. Waits for the host, unless
+/// its service was removed for good.
+pub async fn clean_evacuated_source(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
+    let source = context.source()?.clone();
+    if !debt::in_use_again(world, context, &source).await? {
+        remove_from_source(world, context, fence, &source).await?;
+    }
+    drop_source_allocation(world, context, fence).await?;
+    // The server may have gone to another cell since, with its history.
+    let present = debt::cell_of(world, context).await?.filter(|cell| *cell != source.cell);
+    for cell in std::iter::once(source.cell).chain(present) {
+        let completed = CellTxn::new().migration_status(context.move_id(), MigrationStatus::Completed);
+        ignore_missing(world.cell(&cell)?.apply(fence, completed).await)?;
+    }
+    Ok(())
+}
+
+async fn remove_from_source(world: &World, context: &ServerFacts, fence: Fence, source: &Place) -> Result<(), StepError> {
+    match world.ask(context, source, fence, HostCommand::RemoveGuest).await {
+        Ok(_) => drop_claim(world, context, fence, source).await,
+        Err(StepError::Unknown(why)) => match world.api.host_mapping(&source.host).await {
+            Err(DbError::NotFound(_)) => Ok(()),
+            _ => Err(StepError::Unknown(why)),
+        },
+        Err(other) => Err(other),
+    }
+}
