@@ -71,9 +71,4 @@ impl MigrationStatus {
         MigrationStatus::Failed,
         MigrationStatus::Conflict,
     ];
-
-    /// True while the record may still change.
-    pub fn is_live(self) -> bool {
-        MigrationStatus::LIVE.contains(&self)
-    }
 }

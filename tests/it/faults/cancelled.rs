@@ -306,5 +306,5 @@ macro_rules! sagas {
 
 sagas! {
     create delete start stop soft_reboot hard_reboot rebuild rebuild_of_root_volume same_cell_resize cross_cell_resize confirm
-    revert attach_volume detach_volume
+    revert evacuate attach_volume detach_volume
 }

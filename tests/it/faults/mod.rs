@@ -298,7 +298,9 @@ impl Run {
     /// Checks that the guest's last write is on its disk, unless the operation was to replace or remove the disk.
     async fn check_disk(&self, before: Option<Vec<u8>>, server: Uuid, done: bool) -> Result<(), String> {
         let Some(before) = before else { return Ok(()) };
-        if matches!(self.scenario.saga, "delete" | "rebuild" | "rebuild_of_root_volume") || (done && self.scenario.saga == "revert") {
+        if matches!(self.scenario.saga, "delete" | "rebuild" | "rebuild_of_root_volume")
+            || (done && matches!(self.scenario.saga, "revert" | "evacuate"))
+        {
             return Ok(());
         }
         let after = view::root_disk(self.cloud.tree(), server).await.ok_or("the disk is gone")?;
@@ -393,5 +395,5 @@ macro_rules! scenarios {
 
 scenarios! {
     create delete delete_resized start stop soft_reboot hard_reboot rebuild rebuild_of_root_volume same_cell_resize
-    cross_cell_resize cross_cell_resize_stopped confirm confirm_same_cell revert revert_same_cell attach_volume detach_volume
+    cross_cell_resize cross_cell_resize_stopped confirm confirm_same_cell revert revert_same_cell evacuate attach_volume detach_volume
 }
