@@ -138,7 +138,7 @@ impl Cloud {
         config.migration.back_off_first = Seconds::millis(2);
         config.migration.back_off_max = Seconds::millis(20);
         // A guest waits for its ports, so shorten the deadlines of steps that wait for ports that cannot be plugged.
-        config.migration.deadlines = ["stop_source_guest", "stop_target_guest"].map(|step| (step.to_owned(), 3)).into();
+        config.migration.deadlines = ["stop_source_guest", "stop_target_guest", "fence_source"].map(|step| (step.to_owned(), 3)).into();
         configure(&mut config);
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
         let life = RunningService::start(config.clone(), launch::seams(), samples);
