@@ -19,6 +19,8 @@ use cellshift::chaos::borders::FaultyBorders;
 use cellshift::chaos::point::FaultPoints;
 use cellshift::chaos::seams::Seams;
 use cellshift::config::{Config, Seconds};
+use cellshift::db::cell::CellTxn;
+use cellshift::db::cell::services::ServiceChange;
 use cellshift::env::{Blocking, Clock, Env, RandomIds, SystemClock};
 use cellshift::launch::{self, Running};
 use cellshift::saga::world::World;
@@ -29,7 +31,8 @@ use crate::databases;
 /// The maximum time of any wait: a run that takes longer is stuck.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n\
-                      \"os_compute_api:os-migrate-server:migrate_live\": \"rule:project_member_or_admin\"\n";
+                      \"os_compute_api:os-migrate-server:migrate_live\": \"rule:project_member_or_admin\"\n\
+                      \"os_compute_api:os-evacuate\": \"rule:project_member_or_admin\"\n";
 
 /// The cloud: cell1 (hardware gen1) and cell2 (gen2) with two hosts each; members may move servers between cells, and
 /// alive within them.
@@ -138,7 +141,7 @@ impl Cloud {
         config.migration.back_off_first = Seconds::millis(2);
         config.migration.back_off_max = Seconds::millis(20);
         // A guest waits for its ports, so shorten the deadlines of steps that wait for ports that cannot be plugged.
-        config.migration.deadlines = ["stop_source_guest", "stop_target_guest"].map(|step| (step.to_owned(), 3)).into();
+        config.migration.deadlines = ["stop_source_guest", "stop_target_guest", "fence_source"].map(|step| (step.to_owned(), 3)).into();
         std::fs::write(config.policy_file(), POLICY).expect("a policy");
         configure(&mut config);
         let life = RunningService::start(config.clone(), launch::seams(), samples);
@@ -303,6 +306,28 @@ impl Cloud {
         };
         tokio::time::timeout(PATIENCE, made).await.expect("a volume is made");
         volume
+    }
+
+    /// Forces the server's host down, and all others up.
+    pub async fn force_host_down(&self, server: Uuid) {
+        let mapping = self.world().api.instance_mapping(server).await.expect("a mapping");
+        let cell = self.world().cell_name(mapping.cell_uuid.expect("a cell")).expect("a cell");
+        let db = &self.world().cells[cell].db;
+        let host = db.instance(server).await.expect("a record").host;
+        self.force_up().await;
+        let service = db.service_on(&host.expect("a host"), "nova-compute").await.expect("a service").uuid;
+        let down = ServiceChange { forced_down: Some(true), ..ServiceChange::default() };
+        db.apply_unfenced(CellTxn::new().service_change(service, down)).await.expect("a change");
+    }
+
+    /// Forces all hosts up.
+    pub async fn force_up(&self) {
+        for cell in self.world().cells.values() {
+            for service in cell.db.services().await.expect("services").into_iter().filter(|service| service.forced_down) {
+                let up = ServiceChange { forced_down: Some(false), ..ServiceChange::default() };
+                cell.db.apply_unfenced(CellTxn::new().service_change(service.uuid, up)).await.expect("a change");
+            }
+        }
     }
 
     /// Waits until no operation holds the server. False if that takes too long.

@@ -82,7 +82,7 @@ fn anti_affinity_counts_members_in_all_cells() {
         assert!(target.starts_with("cell2-"), "its own cell's other host has a member: {target}");
         stage.admin.migrate(servers[1], Some(&target)).await.expect(202);
         stage.at_rest(servers[1], "ACTIVE").await;
-        assert_eq!(stage.migration_status("cell1", servers[1]).await, "error");
+        assert_eq!(stage.migration_status("cell1", servers[1]).await, "conflict");
         assert_eq!(stage.holds(servers[1]).await, hosts(&["cell1-host2"]));
     });
 }

@@ -27,6 +27,8 @@ enum Act {
     Within,
     Confirm,
     Revert,
+    /// An evacuation from its host, which is forced down meanwhile.
+    Evacuate,
     Start,
     Stop,
     Reboot,
@@ -39,12 +41,12 @@ enum Act {
     Delete,
 }
 
-use Act::{Across, Attach, Back, Confirm, Delete, Detach, HardReboot, Reboot, Rebuild, Reimage, Revert, Start, Stop, Within};
+use Act::{Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Reboot, Rebuild, Reimage, Revert, Start, Stop, Within};
 
 impl Act {
     /// An action before which a move's debts are paid.
     fn builds_upon_debts(self) -> bool {
-        matches!(self, Across | Back | Within | Confirm | Revert)
+        matches!(self, Across | Back | Within | Confirm | Revert | Evacuate)
     }
 }
 
@@ -101,6 +103,15 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
         }
         Confirm => member.confirm(server).await.expect(204),
         Revert => member.revert(server).await.expect(202),
+        Evacuate => {
+            let host = stage.admin.show(server).await["OS-EXT-SRV-ATTR:host"].as_str().unwrap_or_default().to_owned();
+            stage.force_down(&host, true).await;
+            let answer = stage.admin.act(server, json!({"evacuate": {}})).await.expect(200);
+            stage.ended(server).await;
+            stage.paid(server).await;
+            stage.force_down(&host, false).await;
+            answer
+        }
         Start => member.act(server, json!({"os-start": null})).await.expect(202),
         Reboot => member.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202),
         Stop => member.act(server, json!({"os-stop": null})).await.expect(202),
@@ -301,6 +312,11 @@ stories! {
     a_confirm_within_a_cell:
         Story { saga: "confirm", before: &[Within], owing: Confirm, owed: Owed::CleanUps, refused: None,
             ways: &[&[], &[Within], &[Within, Confirm], &[Within, Revert], &[Across], &[Delete]] };
+    an_evacuation_that_came_back:
+        Story { saga: "evacuate", before: &[], owing: Evacuate, owed: Owed::Undos, refused: Some("prepare_at_target"), ways: AFTER_A_MOVE_THAT_CAME_BACK };
+    an_evacuation:
+        Story { saga: "evacuate", before: &[], owing: Evacuate, owed: Owed::CleanUps, refused: None,
+            ways: &[&[], &[Stop], &[Within], &[Within, Confirm], &[Within, Revert], &[Evacuate], &[Across], &[Across, Confirm], &[Delete]] };
     a_rebuild_that_failed:
         Story { saga: "rebuild", before: &[], owing: Rebuild, owed: Owed::Undos, refused: Some("start_guest"), ways: &[&[HardReboot], &[HardReboot, Stop], &[HardReboot, Across], &[Delete]] };
     a_rebuild_of_a_root_volume_that_failed:

@@ -324,6 +324,12 @@ impl Stage {
         cell.power_off_host(host, false).await.expect("power off");
     }
 
+    /// Forces a host's service down or up, as an operator does.
+    pub async fn force_down(&self, host: &str, down: bool) {
+        let body = serde_json::json!({"host": host, "binary": "nova-compute", "forced_down": down});
+        self.admin.speaking("2.11").put("/os-services/force-down", body).await.expect(200);
+    }
+
     pub async fn make_flavor(&self, name: &str, vcpus: i32, memory_mb: i32, root_gb: i32) {
         let flavor = Flavor { id: name.to_owned(), name: name.to_owned(), vcpus, memory_mb, root_gb, is_public: true, ..Flavor::default() };
         self.world().api.create_flavor(flavor).await.expect("a flavor");

@@ -5,14 +5,13 @@ use uuid::Uuid;
 
 use super::records::ignore_missing;
 use super::volumes::{attachments, drop_unnamed_attachments};
-use crate::db::DbError;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::TaskState;
-use crate::saga::context::{Evacuate, Place, ServerFacts, VolumeLink};
+use crate::saga::context::{Evacuate, ServerFacts, VolumeLink};
 use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::steps::allocation::drop_claim;
@@ -83,12 +82,12 @@ pub async fn attach_source_volumes_again(world: &World, context: &mut ServerFact
     drop_unnamed_attachments(world, context, fence).await
 }
 
-/// Removes what the source still has of the server: its guest, disks and room, and what the migration holds there. Waits for the host, unless
-/// its service was removed for good.
+/// Removes what the source still has of the server: its guest, disks and room, and what the migration holds there.
 pub async fn clean_evacuated_source(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
     if !debt::in_use_again(world, context, &source).await? {
-        remove_from_source(world, context, fence, &source).await?;
+        world.ask(context, &source, fence, HostCommand::RemoveGuest).await?;
+        drop_claim(world, context, fence, &source).await?;
     }
     drop_source_allocation(world, context, fence).await?;
     // The server may have gone to another cell since, with its history.
@@ -98,15 +97,4 @@ pub async fn clean_evacuated_source(world: &World, context: &mut ServerFacts, fe
         ignore_missing(world.cell(&cell)?.apply(fence, completed).await)?;
     }
     Ok(())
-}
-
-async fn remove_from_source(world: &World, context: &ServerFacts, fence: Fence, source: &Place) -> Result<(), StepError> {
-    match world.ask(context, source, fence, HostCommand::RemoveGuest).await {
-        Ok(_) => drop_claim(world, context, fence, source).await,
-        Err(StepError::Unknown(why)) => match world.api.host_mapping(&source.host).await {
-            Err(DbError::NotFound(_)) => Ok(()),
-            _ => Err(StepError::Unknown(why)),
-        },
-        Err(other) => Err(other),
-    }
 }

@@ -305,7 +305,9 @@ impl Run {
     /// Checks that the guest's last write is on its disk, unless the operation was to replace or remove the disk.
     async fn check_disk(&self, before: Option<Vec<u8>>, server: Uuid, done: bool) -> Result<(), String> {
         let Some(before) = before else { return Ok(()) };
-        if matches!(self.scenario.saga, "delete" | "rebuild" | "rebuild_of_root_volume") || (done && self.scenario.saga == "revert") {
+        if matches!(self.scenario.saga, "delete" | "rebuild" | "rebuild_of_root_volume")
+            || (done && matches!(self.scenario.saga, "revert" | "evacuate"))
+        {
             return Ok(());
         }
         let after = view::root_disk(self.cloud.tree(), server).await.ok_or("the disk is gone")?;
@@ -400,6 +402,6 @@ macro_rules! scenarios {
 
 scenarios! {
     create delete delete_resized start stop soft_reboot hard_reboot rebuild rebuild_of_root_volume same_cell_resize
-    cross_cell_resize cross_cell_resize_stopped live_migration live_migration_on_root_volume confirm confirm_same_cell revert revert_same_cell attach_volume detach_volume
+    cross_cell_resize cross_cell_resize_stopped live_migration live_migration_on_root_volume confirm confirm_same_cell revert revert_same_cell evacuate attach_volume detach_volume
     shelve shelve_and_offload shelve_on_root_volume shelve_offload unshelve_in_place unshelve unshelve_on_root_volume delete_shelved
 }

@@ -19,6 +19,8 @@ pub enum Beginning {
     ResizedWithin,
     /// Moved to another cell, and waits for confirm.
     ResizedAcross,
+    /// ACTIVE, on a host that was forced down and lives on.
+    OnDownHost,
     /// ACTIVE, with an unattached volume beside it.
     WithSpareVolume,
     /// ACTIVE, with a second volume attached.
@@ -101,6 +103,7 @@ pub const ALL: &[Scenario] = &[
     one_way("confirm", "confirm_same_cell", Beginning::ResizedWithin, action!({"confirmResize": null})),
     one_way("revert", "revert", Beginning::ResizedAcross, REVERT).and_back(ACROSS),
     one_way("revert", "revert_same_cell", Beginning::ResizedWithin, REVERT).and_back(WITHIN),
+    one_way("evacuate", "evacuate", Beginning::OnDownHost, action!({"evacuate": {}})),
     one_way("attach_volume", "attach_volume", Beginning::WithSpareVolume, attach).and_back(detach),
     one_way("detach_volume", "detach_volume", Beginning::WithSecondVolume, detach).and_back(attach),
     one_way("shelve", "shelve", Beginning::Active, SHELVE).and_back(UNSHELVE),
@@ -158,6 +161,7 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
     if beginning == Beginning::Nothing {
         return begun;
     }
+    cloud.force_up().await;
     begun.server = match beginning {
         Beginning::OnRootVolume | Beginning::OffloadedOnRootVolume => cloud.ask_for_server_on_a_volume().await,
         _ => cloud.ask_for_server().await,
@@ -180,6 +184,9 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
         let ApiCall { method, path, body } = attach(cloud, &begun);
         let (status, body) = cloud.send(method, &path, body).await;
         assert_eq!(status, 200, "{body}");
+    }
+    if beginning == Beginning::OnDownHost {
+        cloud.force_host_down(begun.server).await;
     }
     assert!(cloud.at_rest(begun.server).await, "the server comes to its beginning");
     begun

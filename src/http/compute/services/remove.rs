@@ -58,7 +58,8 @@ async fn refuse_while_in_use(api: &Catalog, cell: &CellHandle, host: &str) -> Re
     if !api.ask(cell, |db| db.instances_on_host(host)).await?.is_empty() {
         return Err(conflict("Unable to delete compute service that is hosting instances. Migrate or delete the instances first."));
     }
-    let live: Vec<MigrationStatus> = MigrationStatus::ALL.iter().copied().filter(|status| status.is_live()).collect();
+    // An evacuation that is `done` holds room here until the host is cleaned up.
+    let live: Vec<MigrationStatus> = MigrationStatus::LIVE.into_iter().chain([MigrationStatus::Done]).collect();
     let here = api.ask(cell, |db| db.migrations(involving(host, &live))).await?;
     let anywhere = api.gather_named(|cell| cell.migrations(involving(host, &live))).await;
     let is_claimed = !anywhere.silent.is_empty() && is_claimed(api, host).await?;
