@@ -134,7 +134,7 @@ impl Core {
         if !guest.runs() && guest.power_state != PowerState::Paused {
             return Err(CommandError::Refused(format!("the guest of server {server} does not run")));
         }
-        let (manifest, memory) = copy::Copying::begin(self, admission, operation, &leave, &guest).await?.to_the_end().await?;
+        let (manifest, memory) = copy::Copying::begin(self, admission, operation, &leave, &guest).await?.finish().await?;
         self.leaving.end(operation);
         let exported = self.sent_as_written(admission, manifest).await?;
         match exported {

@@ -88,6 +88,7 @@ fn kind_of(saga: &str) -> &'static str {
     match saga {
         "soft_reboot" | "hard_reboot" => "reboot",
         "same_cell_resize" | "cross_cell_resize" => "resize",
+        "live_migration" => "live_migrate",
         "rebuild_of_root_volume" => "rebuild",
         "shelve_and_offload" => "shelve",
         "unshelve_in_place" => "unshelve",

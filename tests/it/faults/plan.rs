@@ -312,6 +312,11 @@ pub fn demanded(table: &Table, case: &Case) -> End {
         // Past the pivot an undo that is not sure of the target goes forward again.
         return if step.class == Class::Forward { End::Either } else { End::Unwound };
     }
+    // A restart takes the guest that was to be copied while it ran; it boots at its source.
+    let takes_the_guest = table.position(StepName::CopyGuest).is_some_and(|copy| position <= copy) && !case.stops().is_empty();
+    if takes_the_guest {
+        return End::Either;
+    }
     match (step.class, case.fault) {
         (_, StepFault::Refuse) if position == 0 => End::NeverBegun,
         // The caller may not know, but the successor performs the step again.

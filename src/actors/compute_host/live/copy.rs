@@ -118,7 +118,7 @@ impl<'a> Copying<'a> {
     }
 
     /// Copies until the rest fits into the downtime, pauses the guest, and copies the rest.
-    pub async fn to_the_end(mut self) -> Result<(DiskManifest, DiskPart), CommandError> {
+    pub async fn finish(mut self) -> Result<(DiskManifest, DiskPart), CommandError> {
         if !self.paused {
             self.rounds().await?;
             let (server, operation) = (self.admission.fence.server, self.operation);

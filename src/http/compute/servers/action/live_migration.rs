@@ -82,11 +82,18 @@ async fn await_choice(asked: &ActionRequest<'_>, located: &Located, migration: U
     let cell = located.cell.clone().unwrap_or_default();
     let chosen = async {
         loop {
-            let found = asked.api.registry.ask(&cell, |db| async move { db.migration(migration).await }).await?;
-            match found.status {
-                MigrationStatus::Error | MigrationStatus::Conflict => return Ok::<bool, DbError>(false),
-                MigrationStatus::Accepted => {}
-                _ => return Ok(true),
+            match asked.api.registry.ask(&cell, |db| async move { db.migration(migration).await }).await {
+                // It is recorded a moment after the server is taken; an operation that failed before has no record.
+                Err(DbError::NotFound(_)) => {
+                    if asked.api.operations.failure(migration).await.is_ok_and(|why| why.is_some()) {
+                        return Ok(false);
+                    }
+                }
+                found => match found?.status {
+                    MigrationStatus::Error | MigrationStatus::Conflict => return Ok::<bool, DbError>(false),
+                    MigrationStatus::Accepted => {}
+                    _ => return Ok(true),
+                },
             }
             tokio::time::sleep(BETWEEN_LOOKS).await;
         }
