@@ -85,4 +85,9 @@ impl MigrationStatus {
         MigrationStatus::Cancelled,
         MigrationStatus::Conflict,
     ];
+
+    /// True while the record may still change.
+    pub fn is_live(self) -> bool {
+        MigrationStatus::LIVE.contains(&self)
+    }
 }
