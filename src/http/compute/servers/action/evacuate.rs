@@ -30,6 +30,11 @@ pub(super) async fn evacuate(asked: &ActionRequest<'_>) -> Answer {
         return Err(conflict(format!("Instance {} is not ready", located.instance.uuid)));
     }
     let before = asked.api.load(asked.caller, asked.id, RULE).await?;
+    // The operation checks this again; a request that is refused here leaves no trace.
+    if asked.api.registry.host_is_up(&before).await {
+        let host = before.instance.host.as_deref().unwrap_or_default();
+        return Err(bad_request(format!("Compute service of {host} is still in use.")));
+    }
     check_storage(&before, as_bool(&wanted["onSharedStorage"]))?;
     let given = wanted["adminPass"].as_str().map(str::to_owned);
     let admin_pass = Secret::new(given.unwrap_or_else(|| password(asked.api.env.uuid())));
