@@ -5,6 +5,8 @@ import hashlib
 import json
 import os
 
+import within_a_cell
+
 RULE = '"compute:servers:resize:cross_cell": "rule:project_member_or_admin"\n'
 IMAGE_BYTES = 3 * 1024 * 1024
 TARGETS = ["cell2-host1", "cell2-host2"]
@@ -25,6 +27,7 @@ def run(cloud):
     no_target_host_is_up(cloud, second)
     the_target_host_fails(cloud, second)
     every_day(cloud, server, volume)
+    within_a_cell.run(cloud, server)
     records(cloud, server)
     clean(cloud)
     a_restart_keeps_everything(cloud, [server, second])

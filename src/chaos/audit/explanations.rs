@@ -40,6 +40,8 @@ pub fn topics_of(step: &str) -> &'static [Topic] {
         "stop_source_guest" | "stop_target_guest" | "start_at_source" | "stop_guest" | "start_guest" | "reboot_guest" => &[Guest, Volumes],
         "release_source_guest" | "prepare_at_source" => &[Guest, Host, Volumes, Ports],
         "connect_volume" => &[Host, Volumes],
+        "queue_at_source" => &[Host],
+        "copy_guest" => &[Guest, Host],
         "fence_source" => &[Guest],
         "detach_source_volumes" => &[Guest, Volumes],
         "clean_evacuated_source" => &[Host, Allocations, Records],

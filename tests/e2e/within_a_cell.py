@@ -1,0 +1,85 @@
+"""What an operator does within a cell: a live migration, an abort that comes too late or in time, an evacuation from a host that is down, a
+shelved server that comes back, and the question where a server could go."""
+
+ADMIN = "cellshift-admin"
+VERSION = ("--os-compute-api-version", "2.93")
+
+
+def run(cloud, server):
+    live_migrated(cloud, server)
+    explained(cloud, server)
+    evacuated(cloud, server)
+    shelved(cloud, server)
+
+
+def look(cloud, server):
+    return cloud.admin("server", "show", server)
+
+
+def host_of(shown):
+    return shown["OS-EXT-SRV-ATTR:host"]
+
+
+def other_host(cloud, shown):
+    """The other host of the server's cell."""
+    cell = host_of(shown).split("-")[0]
+    hosts = {row["Host"] for row in cloud.admin("compute", "service", "list", "--service", "nova-compute")}
+    return next(host for host in sorted(hosts) if host.startswith(cell) and host != host_of(shown))
+
+
+def rests(cloud, what, server, status):
+    def rested():
+        shown = look(cloud, server)
+        return shown if shown["status"] == status and shown["OS-EXT-STS:task_state"] in (None, "None") else None
+
+    return cloud.until(f"{what}: {status}", rested, patience=60)
+
+
+def moves(cloud, server):
+    return cloud.admin(*VERSION, "server", "migration", "list", "--server", server)
+
+
+def live_migrated(cloud, server):
+    before = look(cloud, server)
+    target = other_host(cloud, before)
+    cloud.openstack(*VERSION, "server", "migrate", "--live-migration", "--host", target, server, cloud=ADMIN)
+    after = rests(cloud, "the live migration", server, "ACTIVE")
+    cloud.check("the server runs on the host that was named", host_of(after), target)
+    for kept in ("addresses", "volumes_attached", "flavor"):
+        cloud.check(f"a live migration keeps {kept}", after[kept], before[kept])
+    cloud.that("it is listed as completed", "completed" in {row["Status"] for row in moves(cloud, before["id"])}, moves(cloud, before["id"]))
+    late = cloud.try_openstack(*VERSION, "server", "migration", "abort", server, str(moves(cloud, before["id"])[0]["Id"]), cloud=ADMIN)
+    cloud.that("an abort after the end is refused", late.returncode != 0, late.stderr)
+    elsewhere = cloud.try_openstack(*VERSION, "server", "migrate", "--live-migration", "--host", "cell1-host1", server, cloud=ADMIN)
+    cloud.that("a host of another cell is refused", "could not be found" in elsewhere.stderr, elsewhere.stderr)
+
+
+def explained(cloud, server):
+    code, printed, complaint = cloud.run("explain", server, "--data-dir", cloud.data)
+    cloud.that("`cellshift explain` judges every host", code == 0 and "fits, weight" in printed and "refused by" in printed, printed + complaint)
+
+
+def evacuated(cloud, server):
+    before = look(cloud, server)
+    source, target = host_of(before), other_host(cloud, before)
+    early = cloud.try_openstack(*VERSION, "server", "evacuate", server, cloud=ADMIN)
+    cloud.that("a host that is up cannot be evacuated", "still in use" in early.stderr, early.stderr)
+    cloud.openstack("compute", "service", "set", "--down", source, "nova-compute", cloud=ADMIN)
+    try:
+        cloud.openstack(*VERSION, "server", "evacuate", "--host", target, server, cloud=ADMIN)
+        after = rests(cloud, "the evacuation", server, "ACTIVE")
+        cloud.check("the server was built on the other host", host_of(after), target)
+        clean = lambda: "completed" in {row["Status"] for row in moves(cloud, before["id"]) if row["Type"] == "evacuation"}  # noqa: E731
+        cloud.until("its host, which answers, was cleaned up", clean, patience=60)
+    finally:
+        cloud.openstack("compute", "service", "set", "--up", source, "nova-compute", cloud=ADMIN)
+
+
+def shelved(cloud, server):
+    before = look(cloud, server)
+    cloud.openstack("server", "shelve", server)
+    rests(cloud, "the shelve", server, "SHELVED_OFFLOADED")
+    cloud.openstack("server", "unshelve", server)
+    after = rests(cloud, "the unshelve", server, "ACTIVE")
+    for kept in ("addresses", "volumes_attached", "flavor"):
+        cloud.check(f"shelving keeps {kept}", after[kept], before[kept])
