@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::fence::Fence;
 use super::flavor::Resources;
-use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVif, GuestVolume};
+use super::guest::{DiskManifest, DiskPart, GuestSpec, GuestVolume};
 use super::server::PowerState;
 
 /// A command for one server on a host. The host refuses a fence below the highest that it has obeyed for the server, answers a repeated
@@ -83,16 +83,6 @@ pub enum HostCommand {
     DetachVolume {
         /// The volume.
         volume_id: Uuid,
-    },
-    /// Plugs an interface.
-    AttachVif {
-        /// The interface.
-        vif: GuestVif,
-    },
-    /// Unplugs an interface. Succeeds if it is not plugged.
-    DetachVif {
-        /// The port.
-        port_id: Uuid,
     },
     /// Live migration: refused if the guest could not come to this host. Changes nothing.
     CheckLiveTarget,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::written::Written;
-use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
+use crate::domain::guest::{GuestSpec, GuestVolume};
 use crate::domain::inside;
 use crate::domain::server::PowerState;
 
@@ -210,12 +210,6 @@ pub trait Hypervisor: Send + Sync {
 
     /// Disconnects a volume. Succeeds if it is not connected.
     fn disconnect_volume(&self, server: Uuid, volume: Uuid) -> Result<(), VirtError>;
-
-    /// Gives the guest an interface. Replaces an interface of the same port.
-    fn add_vif(&self, server: Uuid, vif: &GuestVif) -> Result<(), VirtError>;
-
-    /// Removes an interface. Succeeds if there is none.
-    fn remove_vif(&self, server: Uuid, port: Uuid) -> Result<(), VirtError>;
 
     /// Handles the loss or the return of the host or its agent: no guest runs now. With `resume`, guests that ran get
     /// [`StopCause::HostDown`]; otherwise they are just off.

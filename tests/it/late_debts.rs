@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use cellshift::chaos::point::{Moment, StepFault};
+use cellshift::config::Config;
 use cellshift::db::api::debts::NewDebt;
 use cellshift::db::api::operations::{Append, SagaFilter, SagaRecord};
 use cellshift::saga::context::{Context, Place};
@@ -15,7 +16,7 @@ use uuid::Uuid;
 use crate::client::id_of;
 use crate::cloud::difference;
 use crate::faults::view::{View, view};
-use crate::stage::{Stage, play_default};
+use crate::stage::{Stage, play, play_default};
 
 /// An action of a user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,6 +30,12 @@ enum Act {
     Revert,
     /// An evacuation from its host, which is forced down meanwhile.
     Evacuate,
+    /// A live migration to the other host of its cell.
+    Live,
+    Shelve,
+    /// A shelved server leaves its host.
+    Offload,
+    Unshelve,
     Start,
     Stop,
     Reboot,
@@ -41,12 +48,15 @@ enum Act {
     Delete,
 }
 
-use Act::{Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Reboot, Rebuild, Reimage, Revert, Start, Stop, Within};
+use Act::{
+    Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Reboot, Rebuild, Reimage, Revert, Shelve, Start,
+    Stop, Unshelve, Within,
+};
 
 impl Act {
     /// An action before which a move's debts are paid.
     fn builds_upon_debts(self) -> bool {
-        matches!(self, Across | Back | Within | Confirm | Revert | Evacuate)
+        matches!(self, Across | Back | Within | Confirm | Revert | Evacuate | Live | Shelve | Offload | Unshelve)
     }
 }
 
@@ -112,6 +122,13 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
             stage.force_down(&host, false).await;
             answer
         }
+        Live => {
+            let anywhere = json!({"os-migrateLive": {"host": null, "block_migration": "auto"}});
+            stage.admin.speaking("2.68").act(server, anywhere).await.expect(202)
+        }
+        Shelve => member.act(server, json!({"shelve": null})).await.expect(202),
+        Offload => stage.admin.act(server, json!({"shelveOffload": null})).await.expect(202),
+        Unshelve => member.act(server, json!({"unshelve": null})).await.expect(202),
         Start => member.act(server, json!({"os-start": null})).await.expect(202),
         Reboot => member.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202),
         Stop => member.act(server, json!({"os-stop": null})).await.expect(202),
@@ -230,7 +247,9 @@ async fn go_on(stage: &Stage, subject: Subject, owed: Owed, way: &[Act]) {
 }
 
 fn tell(story: &'static Story) {
-    play_default(|stage| async move {
+    let stays_on_its_host = ["shelve", "shelve_offload", "unshelve_in_place"].contains(&story.saga);
+    let configure = move |config: &mut Config| config.compute.shelved_offload_time = if stays_on_its_host { -1 } else { 0 };
+    play(configure, move |stage| async move {
         for way in story.ways {
             let subject = subject(&stage, story.owing).await;
             for before in story.before {
@@ -284,6 +303,8 @@ const AFTER_A_MOVE_THAT_CAME_BACK: &[&[Act]] = &[
     &[Delete],
 ];
 const AFTER_A_GUEST_THAT_DID_NOT_OBEY: &[&[Act]] = &[&[], &[HardReboot], &[HardReboot, Stop], &[HardReboot, Across], &[Delete]];
+const AFTER_A_SHELVE_THAT_FAILED: &[&[Act]] = &[&[], &[HardReboot], &[HardReboot, Stop], &[Shelve], &[Across], &[Delete]];
+const AFTER_AN_OFFLOAD: &[&[Act]] = &[&[], &[Unshelve], &[Unshelve, Stop], &[Unshelve, Within], &[Unshelve, Shelve], &[Delete]];
 const AFTER_A_REVERT_THAT_FAILED: &[&[Act]] = &[&[], &[Confirm], &[Revert], &[Revert, Within], &[Delete]];
 
 stories! {
@@ -317,6 +338,30 @@ stories! {
     an_evacuation:
         Story { saga: "evacuate", before: &[], owing: Evacuate, owed: Owed::CleanUps, refused: None,
             ways: &[&[], &[Stop], &[Within], &[Within, Confirm], &[Within, Revert], &[Evacuate], &[Across], &[Across, Confirm], &[Delete]] };
+    a_live_migration_that_came_back:
+        Story { saga: "live_migration", before: &[], owing: Live, owed: Owed::Undos, refused: Some("copy_guest"), ways: AFTER_A_MOVE_THAT_CAME_BACK };
+    a_live_migration:
+        Story { saga: "live_migration", before: &[], owing: Live, owed: Owed::CleanUps, refused: None,
+            ways: &[&[], &[Stop], &[Live], &[Within], &[Within, Confirm], &[Within, Revert], &[Across], &[Delete]] };
+    a_shelve_that_failed:
+        Story { saga: "shelve", before: &[], owing: Shelve, owed: Owed::Undos, refused: Some("upload_shelved_image"), ways: AFTER_A_SHELVE_THAT_FAILED };
+    a_shelve_and_offload_that_failed:
+        Story { saga: "shelve_and_offload", before: &[], owing: Shelve, owed: Owed::Undos, refused: Some("upload_shelved_image"), ways: AFTER_A_SHELVE_THAT_FAILED };
+    a_shelve_and_offload:
+        Story { saga: "shelve_and_offload", before: &[], owing: Shelve, owed: Owed::CleanUps, refused: None, ways: AFTER_AN_OFFLOAD };
+    an_offload:
+        Story { saga: "shelve_offload", before: &[Shelve], owing: Offload, owed: Owed::CleanUps, refused: None, ways: AFTER_AN_OFFLOAD };
+    an_unshelve_in_place_that_failed:
+        Story { saga: "unshelve_in_place", before: &[Shelve], owing: Unshelve, owed: Owed::Undos, refused: Some("start_guest"),
+            ways: &[&[], &[Unshelve], &[Unshelve, Stop], &[Offload], &[Delete]] };
+    an_unshelve_in_place:
+        Story { saga: "unshelve_in_place", before: &[Shelve], owing: Unshelve, owed: Owed::CleanUps, refused: None, ways: &[&[], &[Shelve], &[Delete]] };
+    an_unshelve_that_failed:
+        Story { saga: "unshelve", before: &[Shelve], owing: Unshelve, owed: Owed::Undos, refused: Some("prepare_at_target"),
+            ways: &[&[], &[Unshelve], &[Unshelve, Within], &[Delete]] };
+    an_unshelve:
+        Story { saga: "unshelve", before: &[Shelve], owing: Unshelve, owed: Owed::CleanUps, refused: None,
+            ways: &[&[], &[Stop], &[Shelve], &[Within], &[Across, Confirm], &[Delete]] };
     a_rebuild_that_failed:
         Story { saga: "rebuild", before: &[], owing: Rebuild, owed: Owed::Undos, refused: Some("start_guest"), ways: &[&[HardReboot], &[HardReboot, Stop], &[HardReboot, Across], &[Delete]] };
     a_rebuild_of_a_root_volume_that_failed:

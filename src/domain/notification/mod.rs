@@ -55,12 +55,6 @@ named_states! {
         LiveMigrationPostDest = "live_migration_post_dest",
         /// Live migration: the guest stays at the source.
         LiveMigrationRollback = "live_migration_rollback",
-        /// Live migration: the target host drops what it prepared.
-        LiveMigrationRollbackDest = "live_migration_rollback_dest",
-        /// Live migration: aborted.
-        LiveMigrationAbort = "live_migration_abort",
-        /// Live migration: hastened.
-        LiveMigrationForceComplete = "live_migration_force_complete",
         /// Rebuild.
         Rebuild = "rebuild",
         /// Hard or soft reboot.

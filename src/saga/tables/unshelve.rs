@@ -58,7 +58,7 @@ pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectHos
 const STEPS: &[Step] = &[
     ACCEPT,
     Step::reversible(StepName::CheckImage, work!(check_image), Undo::Nothing("it changes nothing")),
-    Step::claiming(StepName::SelectHost, claims!(select_host), GiveUp::By(work!(release_destination))),
+    Step::claiming(StepName::SelectHost, claims!(select_host), GiveUp::By(work!(release_destination))).before_the_next_move(),
     Step::claiming(StepName::ClaimAtHost, claims!(claim_at_host), GiveUp::AtCandidate(work!(drop_claim_at_target)))
         .moot_when(Moot::InUseAgain(At::Target)),
     Step::reversible(StepName::BindPortsAtTarget, work!(bind_ports), Undo::AtCandidate(work!(unbind_ports)))

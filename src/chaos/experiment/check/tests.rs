@@ -67,7 +67,11 @@ const WRONG: [(&str, usize, &[&str]); 22] = [
     ("[[faults]]\nwhat = \"restart\"\nwhen = { at_ms = 1, step = \"accept\" }\n", 3, &["one of", "between_ms"]),
     ("[[faults]]\nwhat = \"restart\"\nwhen = { step = \"prepare\" }\n", 3, &["faults[0].when.step", "prepare_at_target"]),
     ("[[faults]]\nwhat = \"restart\"\nwhen = { step = \"publish\", side = \"undo\" }\n", 3, &["publish has no undo"]),
-    ("[[faults]]\nwhat = \"restart\"\nwhen = { step = \"accept\", saga = \"x\" }\n", 3, &["no saga", "resize, live_migrate, confirm, revert"]),
+    (
+        "[[faults]]\nwhat = \"restart\"\nwhen = { step = \"accept\", saga = \"x\" }\n",
+        3,
+        &["no saga", "resize, live_migrate, confirm, revert"],
+    ),
     ("[[faults]]\nwhat = \"restart\"\nwhen = { step = \"accept\", moment = \"now\" }\n", 3, &["unknown variant `now`", "`after_effect`"]),
     ("[[faults]]\nwhat = { step = \"refuse\" }\nwhen = { at_ms = 1 }\n", 2, &["faults[0].what.step", "say which in `when`"]),
     (
