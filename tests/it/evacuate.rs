@@ -171,7 +171,7 @@ fn a_service_stays_until_its_host_is_cleaned_up() {
 }
 
 #[test]
-fn a_group_that_keeps_apart_is_not_broken_by_evacuations_at_once() {
+fn evacuations_at_once_keep_an_anti_affinity_group_apart() {
     play_default(|stage| async move {
         let body = json!({"server_group": {"name": "apart", "policy": "anti-affinity", "rules": {"max_server_per_host": 2}}});
         let group = id_of(&stage.admin.post("/os-server-groups", body).await.expect(200).body["server_group"]);

@@ -152,7 +152,7 @@ async fn is_as_before(stage: &Stage, server: Uuid, zone: Option<&str>) -> Vec<(S
 }
 
 #[test]
-fn a_named_host_that_does_not_fit_leaves_the_server_and_its_zone() {
+fn a_named_host_that_does_not_fit_leaves_server_and_zone() {
     play_default(|stage| async move {
         two_zones(&stage).await;
         let server = shelved(&stage, Some("cell1")).await;

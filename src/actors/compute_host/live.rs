@@ -156,7 +156,7 @@ impl Core {
 
     pub(super) async fn receive_guest(&self, admission: &Admission, operation: Uuid, spec: &GuestSpec, memory: &DiskPart) -> Outcome {
         let (server, epoch) = (admission.fence.server, admission.fence.epoch);
-        // It has run here, so its disks have moved on. If its host went away since, it boots.
+        // The guest has run here, so its disks have moved on. If its host went away since, the guest boots.
         if let Some(guest) = self.guest(server).await?.filter(|guest| has_come(guest, epoch)) {
             self.power_on(admission, guest).await?;
             return Ok(HostReply::Done);

@@ -1,4 +1,4 @@
-//! What is kept of a shelved server: the image of its root disk, and the entries of its record that say where that is.
+//! The remains of a shelved server: the image of its root disk, and the entries of its record that say where that is.
 
 use std::collections::BTreeMap;
 

@@ -40,7 +40,7 @@ pub const RELEASE_SOURCE_PORTS: Step =
 pub const HOLD_VOLUMES: Step = Step::forward(StepName::HoldVolumes, work!(hold_volumes));
 /// Before the record says so: whoever sees SHELVED_OFFLOADED finds the room free.
 pub const DROP_ALLOCATION: Step = Step::forward(StepName::DropAllocation, work!(drop_allocation));
-/// One commit clears the host and writes the state.
+/// Clears the host and writes the state in one commit.
 pub const RECORD_OFFLOADED: Step = Step::forward(StepName::RecordOffloaded, work!(record_offloaded));
 
 async fn begin(world: &World, context: &mut ShelveOffload, fence: Fence) -> Result<(), StepError> {

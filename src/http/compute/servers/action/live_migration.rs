@@ -83,7 +83,7 @@ async fn await_choice(asked: &ActionRequest<'_>, located: &Located, migration: U
     let chosen = async {
         loop {
             match asked.api.registry.ask(&cell, |db| async move { db.migration(migration).await }).await {
-                // It is recorded a moment after the server is taken; an operation that failed before has no record.
+                // The migration is recorded a moment after the server is taken; an operation that failed before has no record.
                 Err(DbError::NotFound(_)) => {
                     if asked.api.operations.failure(migration).await.is_ok_and(|why| why.is_some()) {
                         return Ok(false);
