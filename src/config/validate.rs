@@ -36,6 +36,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     refuse(!(1..=CONDUCTORS_MAX).contains(&config.conductor.workers), "conductor.workers", "between 1 and 16")?;
     let zone = &config.scheduler.default_availability_zone;
     refuse(zone.is_empty() || zone.contains(':'), "scheduler.default_availability_zone", "a name without colons")?;
+    refuse(config.compute.shelved_offload_time < -1, "compute.shelved_offload_time", "seconds, 0 for at once, or -1 for never")?;
     config.scheduler.validate()?;
     let levels = "error, warn, info, debug, trace or off, or MODULE=LEVEL, joined with commas";
     refuse(logging::check_level(&config.log.level).is_err(), "log.level", levels)
@@ -72,6 +73,7 @@ fn amounts(config: &Config) -> Result<(), ConfigError> {
         ("compute.vcpus", config.compute.vcpus as usize),
         ("compute.memory_mb", config.compute.memory_mb as usize),
         ("compute.disk_gb", config.compute.disk_gb as usize),
+        ("compute.max_concurrent_live_migrations", config.compute.max_concurrent_live_migrations as usize),
         ("notifications.rotate_bytes", usize::try_from(notifications.rotate_bytes).unwrap_or(usize::MAX)),
         ("network.max_fixed_ips_per_port", config.network.max_fixed_ips_per_port),
         ("notifications.window", notifications.window),
@@ -94,6 +96,7 @@ fn times(config: &Config) -> Result<(), ConfigError> {
         ("migration.back_off_max", config.migration.back_off_max),
         ("compute.heartbeat", config.compute.heartbeat),
         ("compute.service_down_time", config.compute.service_down_time),
+        ("compute.shelved_poll_interval", config.compute.shelved_poll_interval),
     ];
     positive.iter().try_for_each(|(key, value)| refuse(value.duration().is_zero(), key, "more than 0 seconds"))?;
     let too_soon = config.compute.service_down_time <= config.compute.heartbeat;
