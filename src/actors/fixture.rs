@@ -38,6 +38,8 @@ pub(super) const IMAGE: &[u8] = b"bytes of an image";
 #[derive(Default)]
 pub(super) struct ToldOracle {
     pub owned: Mutex<BTreeMap<(String, Uuid), (i64, i64)>>,
+    /// Servers of which a later attempt has begun.
+    pub overtaken: Mutex<Vec<Uuid>>,
     /// Servers that are forgotten.
     pub forgotten: Mutex<Vec<Uuid>>,
 }
@@ -46,6 +48,10 @@ pub(super) struct ToldOracle {
 impl OwnershipOracle for ToldOracle {
     async fn may_run(&self, _: &str, host: &str, server: Uuid) -> Option<(i64, i64)> {
         self.owned.lock().get(&(host.to_owned(), server)).copied()
+    }
+
+    async fn is_latest(&self, fence: Fence) -> Option<bool> {
+        Some(!self.overtaken.lock().contains(&fence.server))
     }
 
     async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid> {

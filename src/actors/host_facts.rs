@@ -17,6 +17,7 @@ use crate::db::api::aggregates::Aggregate;
 use crate::db::api::operations::Operations;
 use crate::db::cell::compute_nodes::ComputeNode;
 use crate::db::cell::services::Service;
+use crate::domain::fence::Fence;
 use crate::domain::server_group::ServerGroup;
 
 /// Reads host states, groups and owners.
@@ -120,6 +121,11 @@ impl OwnershipOracle for HostFacts {
                 None
             }
         }
+    }
+
+    async fn is_latest(&self, fence: Fence) -> Option<bool> {
+        let told = self.operations.is_latest(fence).await;
+        told.inspect_err(|error| log::warn!(server:% = fence.server; "whether a start is late cannot be told now: {error}")).ok()
     }
 
     async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid> {

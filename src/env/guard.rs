@@ -61,6 +61,8 @@ guards! {
     DiskChecksum = "disk-checksum",
     /// A repeated upload accepts the bytes that it finds only if they are those of the disks.
     UploadedBefore = "uploaded-before",
+    /// After its host was away, a guest is started only by the latest attempt.
+    LateStart = "late-start",
     /// After its host was away, a guest is started on its owner alone.
     OwnerCheck = "owner-check",
     /// After its host was away, a guest is started only when no operation has the server.

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::core::{CommandError, Core, unless_overtaken};
 use super::first_boot::unsealed;
 use super::lanes::Admission;
+use crate::domain::fence::Fence;
 use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::env::guard::{Guard, stands};
@@ -71,6 +72,7 @@ impl Core {
 
     /// Plugs the interfaces, waits until the network confirms them, and powers the guest on.
     pub(super) async fn power_on(&self, admission: &Admission, guest: GuestRecord) -> Result<(), CommandError> {
+        self.refuse_late_start(admission.fence).await?;
         let (server, epoch) = (admission.fence.server, admission.fence.epoch);
         self.wait_for_vifs(admission, &guest.spec.vifs).await?;
         self.latency(admission, Operation::Start).await?;
@@ -93,6 +95,25 @@ impl Core {
 
     async fn stop_guest(&self, admission: &Admission, operation: Uuid, grace: Duration) -> Outcome {
         Ok(HostReply::Stopped { was_running: self.power_off(admission, operation, grace).await? })
+    }
+
+    /// Refuses a start that has waited in the network while the host was away and its server went elsewhere: no fence can have been raised
+    /// on a host that was off. Once a start is known to be the latest attempt, the lane refuses each earlier one by itself.
+    pub(super) async fn refuse_late_start(&self, fence: Fence) -> Result<(), CommandError> {
+        if !stands(Guard::LateStart) || !self.lanes.may_be_behind(fence.server) {
+            return Ok(());
+        }
+        let asked = tokio::time::timeout(self.parts.options.oracle_patience, self.parts.oracle.is_latest(fence)).await;
+        match asked.ok().flatten() {
+            Some(true) => {
+                self.lanes.is_abreast(fence.server);
+                Ok(())
+            }
+            Some(false) => Err(CommandError::Refused(format!("a later attempt than this start has begun for server {}", fence.server))),
+            None => {
+                Err(CommandError::Refused(format!("whether this start of server {} is the latest attempt cannot be told", fence.server)))
+            }
+        }
     }
 
     async fn start_guest(&self, admission: &Admission) -> Outcome {

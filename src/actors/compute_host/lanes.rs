@@ -40,6 +40,8 @@ struct Lane {
     tickets: Vec<Ticket>,
     turn: Arc<tokio::sync::Mutex<()>>,
     progress: Option<Arc<Progress>>,
+    /// True until this incarnation of the host has learnt that a start is the server's latest attempt.
+    may_be_behind: bool,
 }
 
 impl Lane {
@@ -107,7 +109,7 @@ fn stale((epoch, attempt): (i64, i64)) -> HostReply {
 impl Lanes {
     /// Makes lanes with the memories from the disk. `limit` is the capacity times the ratio.
     pub fn new(limit: Resources, memories: BTreeMap<Uuid, ServerMemory>) -> Arc<Lanes> {
-        let lane = |memory: ServerMemory| Lane { recorded: memory.fence, memory, ..Lane::default() };
+        let lane = |memory: ServerMemory| Lane { recorded: memory.fence, memory, may_be_behind: true, ..Lane::default() };
         let lanes = memories.into_iter().map(|(server, memory)| (server, lane(memory))).collect();
         Arc::new(Lanes { limit, inner: Mutex::new(Inner { lanes, next_ticket: 0 }) })
     }
@@ -202,6 +204,16 @@ impl Lanes {
     /// Returns the server's highest fence.
     pub fn fence(&self, server: Uuid) -> (i64, i64) {
         self.inner.lock().lanes.get(&server).map_or((0, 0), |lane| lane.memory.fence)
+    }
+
+    /// True if the server may have been moved while the host was away, and the lane's fence does not tell.
+    pub fn may_be_behind(&self, server: Uuid) -> bool {
+        self.with(server, |lane| lane.may_be_behind)
+    }
+
+    /// Notes that the lane's fence is the server's latest, so that it refuses each earlier start.
+    pub fn is_abreast(&self, server: Uuid) {
+        self.with(server, |lane| lane.may_be_behind = false);
     }
 
     /// Returns the servers without claims and without requests at work: only a fence is remembered of them.

@@ -161,6 +161,7 @@ impl Core {
             self.power_on(admission, guest).await?;
             return Ok(HostReply::Done);
         }
+        self.refuse_late_start(admission.fence).await?;
         let arrived = self.arrived_memory(server, memory.clone()).await?;
         self.prepare_guest(admission, operation, spec).await?;
         self.wait_for_vifs(admission, &spec.vifs).await?;

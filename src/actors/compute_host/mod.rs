@@ -29,6 +29,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use uuid::Uuid;
 
 use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
+use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::host_protocol::{HostAnswer, HostQuery, HostReply, HostRequest};
 use crate::env::Env;
@@ -93,6 +94,9 @@ pub trait OwnershipOracle: Send + Sync {
     /// Returns the owner's epoch and the server's attempt counter if the host owns the server and its guest should run. None if another
     /// host owns it, the guest should be off, an operation has the server, or nobody can tell now; the host asks again later.
     async fn may_run(&self, cell: &str, host: &str, server: Uuid) -> Option<(i64, i64)>;
+
+    /// True if no attempt later than this fence has begun for its server. None if nobody can tell now.
+    async fn is_latest(&self, fence: Fence) -> Option<bool>;
 
     /// Returns those of the servers whose fences the deployment has forgotten; none if nobody can tell now.
     async fn forgotten(&self, servers: Vec<Uuid>) -> Vec<Uuid>;

@@ -343,6 +343,27 @@ async fn a_start_repeated_after_a_host_loss_starts_nothing() {
 }
 
 #[actix::test]
+async fn a_start_from_before_a_host_loss_may_be_late() {
+    let world = world().await;
+    let (cell, _a) = world.cell("cell1", options()).await;
+    world.run_guest(&cell.hosts, H1, SERVER).await;
+    cell.power_off_host(H1, true).await.unwrap();
+    cell.power_on_host(H1).await.unwrap();
+    // The server has gone elsewhere while the host was off, so the host's fence knows nothing of it.
+    world.oracle.overtaken.lock().push(SERVER);
+    for command in [HostCommand::StartGuest, HostCommand::RebootGuest { grace_ms: 0 }] {
+        let reply = world.ask(&cell.hosts, H1, SERVER, command).await;
+        assert!(matches!(&reply, HostReply::Refused { reason } if reason.contains("a later attempt")), "{reply:?}");
+        assert_ne!(world.only_guest(&cell.hosts, H1).await.unwrap().power_state, PowerState::Running);
+    }
+    world.oracle.overtaken.lock().clear();
+    assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::StartGuest).await, HostReply::Done);
+    // From here on the lane's own fence tells.
+    world.oracle.overtaken.lock().push(SERVER);
+    assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::StartGuest).await, HostReply::Done);
+}
+
+#[actix::test]
 async fn a_broken_hypervisor_is_a_reply_and_a_dead_host_is_unknown() {
     let world = world().await;
     let mut options = options();

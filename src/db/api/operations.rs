@@ -416,6 +416,12 @@ impl Operations {
             })
             .await
     }
+
+    /// True if no attempt later than this fence has begun for its server, and the server is known.
+    pub async fn is_latest(&self, fence: Fence) -> Result<bool, DbError> {
+        let row = self.ownership(fence.server).await?;
+        Ok(row.is_some_and(|row| (row.epoch, row.attempt) <= fence.pair()))
+    }
 }
 
 /// Implements [`Operations::begin`] within the caller's transaction.
