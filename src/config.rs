@@ -4,6 +4,7 @@
 
 mod identity;
 pub mod listen;
+pub mod log_level;
 mod seconds;
 pub mod validate;
 

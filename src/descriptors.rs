@@ -4,7 +4,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::config::Http;
 use crate::db::POOL_SIZE;
-use crate::http::front::connections::RESERVE;
 
 /// The maximum number of connections if the configuration names none: more would cost memory without use.
 const CONNECTIONS_AT_MOST: usize = 8192;
@@ -44,10 +43,11 @@ pub fn raise() -> usize {
     now.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
 
-/// Returns the number of connections for clients, so that they leave enough for databases, hosts and images.
-pub fn connections(http: &Http, databases: usize, limit: usize) -> Result<usize, TooFew> {
+/// Returns the number of connections for clients, so that they leave enough for databases, hosts and images. Beyond that number
+/// each listener accepts `spare` connections, to refuse them with an answer.
+pub fn connections(http: &Http, databases: usize, spare: usize, limit: usize) -> Result<usize, TooFew> {
     let pooled = databases * POOL_SIZE as usize * FILES_PER_DATABASE_CONNECTION;
-    let reserved = pooled + http.max_transfers * 2 + 2 * RESERVE + BESIDES;
+    let reserved = pooled + http.max_transfers * 2 + 2 * spare + BESIDES;
     let room = limit.saturating_sub(reserved);
     let wanted = match http.max_connections {
         0 => room.clamp(CONNECTIONS_AT_LEAST, CONNECTIONS_AT_MOST),
@@ -63,11 +63,11 @@ mod tests {
     #[test]
     fn clients_get_what_the_service_does_not_need_itself() {
         let http = Http::default();
-        assert_eq!(connections(&http, 4, 1 << 20).unwrap(), CONNECTIONS_AT_MOST);
-        assert_eq!(connections(&http, 4, 1024).unwrap(), 1024 - 4 * 8 * 3 - 128 - 2 * RESERVE - BESIDES);
-        assert!(connections(&http, 4, 256).unwrap_err().to_string().contains("LimitNOFILE"));
-        assert_eq!(connections(&Http { max_connections: 20_000, ..Http::default() }, 4, 1 << 20).unwrap(), 20_000);
-        assert!(connections(&Http { max_connections: 1000, ..Http::default() }, 4, 1024).is_err());
+        assert_eq!(connections(&http, 4, 32, 1 << 20).unwrap(), CONNECTIONS_AT_MOST);
+        assert_eq!(connections(&http, 4, 32, 1024).unwrap(), 1024 - 4 * 8 * 3 - 128 - 2 * 32 - BESIDES);
+        assert!(connections(&http, 4, 32, 256).unwrap_err().to_string().contains("LimitNOFILE"));
+        assert_eq!(connections(&Http { max_connections: 20_000, ..Http::default() }, 4, 32, 1 << 20).unwrap(), 20_000);
+        assert!(connections(&Http { max_connections: 1000, ..Http::default() }, 4, 32, 1024).is_err());
     }
 
     #[test]

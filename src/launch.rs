@@ -32,11 +32,12 @@ use crate::http::clients::Clients;
 use crate::http::compute::catalog::Catalog;
 use crate::http::compute::quota_usage::Counting;
 use crate::http::compute::servers::{ComputeApi, Options};
-use crate::http::front::connections::{Connections, Peers};
+use crate::http::front::connections::{Connections, Peers, RESERVE};
 use crate::http::front::{self, Front, HEAD_PATIENCE};
 use crate::http::limits::{InFlight, Transfers};
 use crate::http::ops::{self, Operators};
 use crate::http::pace::Pace;
+use crate::http::policy::PolicyEnforcer;
 use crate::http::server::{Part, Wiring};
 use crate::http::{compute, identity, image, network, placement, volume};
 use crate::saga::performer::Plainly;
@@ -127,7 +128,7 @@ pub fn environment(config: &Config) -> Env {
 /// Launches as [`launch`] does, with an experiment's parts and seams.
 pub async fn launch_with(cloud: Cloud, parts: Parts, seams: Option<Seams>, listener: TcpListener) -> Result<Running, LaunchError> {
     // Checks the limit before anything is started.
-    let connections = descriptors::connections(&cloud.config.http, cloud.databases().len(), descriptors::raise())?;
+    let connections = descriptors::connections(&cloud.config.http, cloud.databases().len(), RESERVE, descriptors::raise())?;
     let Assembled { tree, wiring, stopping } = assemble(&cloud, parts, seams).await?;
     // Connections wait meanwhile, because the listener is bound.
     tree.conductor.until_ready(READY_PATIENCE).await;
@@ -311,6 +312,7 @@ fn settings(config: &Config) -> Settings {
 /// Wires the door, and the APIs behind it.
 async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos: Option<Chaos>) -> Result<Wiring, LaunchError> {
     let (services, config) = (cloud.services.clone(), &cloud.config);
+    let policy = Arc::new(PolicyEnforcer::of(cloud.policy.clone()));
     let anonymous = match config.api.authentication {
         Authentication::Token => None,
         Authentication::None => Some(administrator(cloud).await?),
@@ -322,7 +324,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
         images: services.images.clone(),
         network: services.network.clone(),
         volumes: services.volumes.clone(),
-        policy: cloud.policy.clone(),
+        policy: policy.clone(),
         env: cloud.env.clone(),
         options: Options {
             default_availability_zone: config.scheduler.default_availability_zone.clone(),
@@ -333,7 +335,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
             offloads_at_once: config.compute.shelved_offload_time == 0,
         },
     });
-    let catalog = web::Data::new(catalog(cloud, tree));
+    let catalog = web::Data::new(catalog(cloud, tree, policy.clone()));
     let of_compute: Part = Arc::new(move |part| {
         part.app_data(compute_api.clone()).app_data(catalog.clone()).configure(compute::configure);
     });
@@ -354,7 +356,7 @@ async fn wiring(cloud: &Cloud, tree: &Tree, stops: watch::Receiver<bool>, chaos:
     Ok(Wiring {
         env: cloud.env.clone(),
         authenticator: services.identity,
-        policy: cloud.policy.clone(),
+        policy,
         anonymous,
         in_flight: InFlight::new(config.http.max_requests_in_flight),
         transfers: Transfers(InFlight::new(config.http.max_transfers)),
@@ -383,14 +385,14 @@ fn of_operators(cloud: &Cloud, tree: &Tree, stopping: watch::Receiver<bool>, cha
 }
 
 /// Returns the data of the compute API's handlers that do not serve `/servers`.
-fn catalog(cloud: &Cloud, tree: &Tree) -> Catalog {
+fn catalog(cloud: &Cloud, tree: &Tree, policy: Arc<PolicyEnforcer>) -> Catalog {
     let config = &cloud.config;
     Catalog {
         env: cloud.env.clone(),
         api: cloud.api.clone(),
         cells: tree.cells.clone(),
         placement: cloud.services.placement.clone(),
-        policy: cloud.policy.clone(),
+        policy,
         service_down_time: config.compute.service_down_time.duration(),
         cell_timeout: config.cells.timeout.duration(),
         default_zone: config.scheduler.default_availability_zone.clone(),

@@ -18,6 +18,8 @@ pub mod env;
 pub mod http;
 pub mod launch;
 pub mod logging;
+pub mod policy_file;
+pub mod private_file;
 pub mod saga;
 pub mod services;
 pub mod signals;

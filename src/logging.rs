@@ -6,6 +6,7 @@ use env_logger::fmt::Formatter;
 use log::Record;
 use log::kv::{Error, Key, Value, VisitSource};
 
+use crate::config::log_level::misspelt;
 use crate::config::{Log, LogFormat};
 
 /// The reason why the log cannot be set up.
@@ -19,7 +20,9 @@ pub enum LogError {
 
 /// Starts logging for the whole process, including panics.
 pub fn init(config: &Log) -> Result<(), LogError> {
-    check_level(&config.level)?;
+    if let Some(wrong) = misspelt(&config.level) {
+        return Err(LogError::Level(wrong.to_owned()));
+    }
     let mut builder = env_logger::Builder::new();
     builder.parse_filters(&config.level);
     match config.format {
@@ -28,15 +31,6 @@ pub fn init(config: &Log) -> Result<(), LogError> {
     };
     builder.try_init()?;
     std::panic::set_hook(Box::new(|panic| log::error!(target: "cellshift::panic", "{}", one_line(&panic.to_string()))));
-    Ok(())
-}
-
-/// Refuses a misspelt level, which would otherwise be taken for a module's name.
-pub fn check_level(directives: &str) -> Result<(), LogError> {
-    for directive in directives.split(',') {
-        let level = directive.rsplit('=').next().unwrap_or_default();
-        level.trim().parse::<log::LevelFilter>().map_err(|_| LogError::Level(directive.to_owned()))?;
-    }
     Ok(())
 }
 
@@ -95,14 +89,6 @@ impl<'kvs> VisitSource<'kvs> for Pairs {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_misspelt_level_is_refused() {
-        assert!(check_level("info,cellshift::saga=debug,actix_server=off").is_ok());
-        for wrong in ["inof", "", "info,cellshift=loud"] {
-            assert!(check_level(wrong).unwrap_err().to_string().contains("log.level"), "{wrong}");
-        }
-    }
 
     #[test]
     fn pairs_keep_their_kinds() {

@@ -7,9 +7,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{BootstrapError, at};
-use crate::cli::data_dir::write_private;
 use crate::config::Config;
 use crate::env::Env;
+use crate::private_file;
 use crate::services::identity::catalog::REGION;
 use crate::services::identity::embedded::DOMAIN_NAME;
 use crate::services::identity::{EmbeddedIdentity, Target, UserUpdate};
@@ -77,7 +77,7 @@ pub(super) async fn ensure(config: &Config, env: &Env, identity: &EmbeddedIdenti
     }
     let text = serde_yaml_ng::to_string(&CloudsFile { clouds })
         .map_err(|error| BootstrapError::CloudsFile { path: path.clone(), reason: error.to_string() })?;
-    write_private(&path, &text).map_err(at(&path))?;
+    private_file::write(&path, &text).map_err(at(&path))?;
     if !made {
         // After the file, so that an interrupted first start leaves nobody without a password.
         identity.note_accounts_made().await?;

@@ -26,7 +26,7 @@ use crate::db::cell::CellDb;
 use crate::db::deployment::Part;
 use crate::db::{Db, DbError};
 use crate::env::Env;
-use crate::http::policy_file::{PolicyEnforcer, PolicyFileError};
+use crate::policy_file::{PolicyFile, PolicyFileError};
 use crate::saga::clear_contexts;
 use crate::services::ServiceError;
 use crate::services::identity::EmbeddedIdentity;
@@ -100,7 +100,7 @@ pub struct Cloud {
     /// cell0 first.
     pub cells: Vec<CellPlan>,
     pub services: Services,
-    pub policy: Arc<PolicyEnforcer>,
+    pub policy: Arc<PolicyFile>,
 }
 
 impl Cloud {
@@ -129,7 +129,7 @@ pub async fn open_with(config: Config, env: Env, wanted: Samples) -> Result<Clou
     let data = config.data_dir.clone();
     let mut deployment = deployment::identify(&config, &env).await?;
     policy_file::make_if_missing(&config.policy_file()).map_err(at(&config.policy_file()))?;
-    let policy = Arc::new(PolicyEnforcer::open(&config.policy_file())?);
+    let policy = Arc::new(PolicyFile::open(&config.policy_file())?);
     deployment.begin(&config, &env).await?;
     let controller = controller::name(&data, &env)?;
     let api = ApiDb::new(deployment.open(&config, &env, Part::Api).await?);

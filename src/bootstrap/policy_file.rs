@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::cli::data_dir::write_private;
+use crate::private_file;
 
 const TEXT: &str = r#"# Who may do what. One rule per line, laid over the built-in ones; read again whenever this file changes.
 # A file with a mistake changes nothing and is an error in the log.
@@ -15,5 +15,5 @@ const TEXT: &str = r#"# Who may do what. One rule per line, laid over the built-
 "#;
 
 pub(super) fn make_if_missing(path: &Path) -> std::io::Result<()> {
-    if path.exists() { Ok(()) } else { write_private(path, TEXT) }
+    if path.exists() { Ok(()) } else { private_file::write(path, TEXT) }
 }

@@ -164,16 +164,6 @@ fn close(path: &Path, found: &fs::Metadata) -> io::Result<bool> {
     fs::set_permissions(path, fs::Permissions::from_mode(mode & !OTHERS)).map(|()| true)
 }
 
-/// Writes a file that only its owner may read, completely or not at all.
-pub fn write_private(path: &Path, contents: &str) -> std::io::Result<()> {
-    let partial = path.with_extension("partial");
-    fs::write(&partial, "")?;
-    fs::set_permissions(&partial, fs::Permissions::from_mode(0o600))?;
-    fs::write(&partial, contents)?;
-    File::open(&partial)?.sync_all()?;
-    fs::rename(&partial, path)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use reqwest::Url;
 
+use super::log_level;
 use super::{Authentication, Config, ConfigError, Http};
 use crate::actors::arbiters::ARBITERS_MAX;
 use crate::actors::conductor::CONDUCTORS_MAX;
 use crate::db::connection::{has_what_it_demands, is_postgres};
-use crate::logging;
 use crate::saga::step_name::StepName;
 
 /// The maximum number of cells beside cell0.
@@ -39,7 +39,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     refuse(config.compute.shelved_offload_time < -1, "compute.shelved_offload_time", "seconds, 0 for at once, or -1 for never")?;
     config.scheduler.validate()?;
     let levels = "error, warn, info, debug, trace or off, or MODULE=LEVEL, joined with commas";
-    refuse(logging::check_level(&config.log.level).is_err(), "log.level", levels)
+    refuse(log_level::misspelt(&config.log.level).is_some(), "log.level", levels)
 }
 
 fn refuse(wrong: bool, key: &str, must_be: &str) -> Result<(), ConfigError> {

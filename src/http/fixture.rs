@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::arrival::Arrivals;
 use super::clients::Clients;
 use super::limits::{InFlight, Transfers};
-use super::policy_file::PolicyEnforcer;
+use super::policy::PolicyEnforcer;
 use super::server::{Part, Wiring};
 use super::{identity, image, volume};
 use crate::db::fixture::services_database;

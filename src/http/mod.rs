@@ -24,7 +24,7 @@ pub mod ops;
 pub mod pace;
 pub mod panic;
 pub mod placement;
-pub mod policy_file;
+pub mod policy;
 pub mod request_id;
 pub mod roles;
 pub mod server;

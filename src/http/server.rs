@@ -15,7 +15,7 @@ use super::auth::Anonymous;
 use super::clients::Clients;
 use super::error::{ApiError, ErrorForm};
 use super::limits::{CellTimeout, InFlight, Transfers};
-use super::policy_file::PolicyEnforcer;
+use super::policy::PolicyEnforcer;
 use super::{access_log, arrival, compute, limits, microversion, null_characters, panic, request_id};
 use crate::domain::context::RequestContext;
 use crate::env::Env;

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::arrival::Arrivals;
 use super::clients::Clients;
 use super::limits::{InFlight, Transfers};
-use super::policy_file::PolicyEnforcer;
+use super::policy::PolicyEnforcer;
 use super::server::{Part, Wiring, app};
 use crate::domain::context::RequestContext;
 use crate::env::Env;

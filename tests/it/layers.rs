@@ -14,13 +14,14 @@ use regex::Regex;
 const LAYERS: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("env", &[]),
+    ("policy_file", &["domain"]),
     ("chaos", &["domain", "env"]),
     ("db", &["domain", "env"]),
     ("services", &["db", "domain", "env"]),
     ("virt", &["domain", "env"]),
     ("saga", &["db", "services", "virt", "domain", "env"]),
     ("actors", &["saga", "db", "services", "virt", "domain", "env"]),
-    ("http", &["actors", "saga", "db", "services", "virt", "domain", "env"]),
+    ("http", &["actors", "saga", "db", "services", "virt", "policy_file", "domain", "env"]),
 ];
 
 /// The audit checks everything that sagas reach, so it stands above them. Only `http` and the modules above it use it.

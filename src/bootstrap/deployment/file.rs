@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::cli::data_dir::write_private;
+use crate::private_file;
 use crate::virt::files::names_in;
 
 /// The file's name.
@@ -87,7 +87,7 @@ pub fn read(data: &Path) -> Result<Directory, String> {
 /// Replaces the file durably.
 pub fn write(data: &Path, file: &DeploymentFile) -> io::Result<()> {
     let text = toml::to_string(file).map_err(io::Error::other)?;
-    write_private(&data.join(NAME), &format!("{HEAD}{text}"))?;
+    private_file::write(&data.join(NAME), &format!("{HEAD}{text}"))?;
     File::open(data)?.sync_all()
 }
 

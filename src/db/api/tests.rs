@@ -273,6 +273,11 @@ async fn who_names_an_owner_has_the_lease_and_knows_the_one_before() {
         operations.release(id(7), 2).await.unwrap();
         assert_eq!(may_run("host2").await.unwrap(), Some((2, row.attempt)));
         assert_eq!(may_run("host1").await.unwrap(), None, "it is another's now");
+        let is_latest = |epoch, attempt| operations.is_latest(Fence { server: id(1), epoch, attempt });
+        assert!(is_latest(2, row.attempt).await.unwrap() && is_latest(2, row.attempt + 1).await.unwrap());
+        assert!(!is_latest(1, row.attempt).await.unwrap() && !is_latest(2, row.attempt - 1).await.unwrap());
+        let unknown = Fence { server: id(9), epoch: 9, attempt: 9 };
+        assert!(!operations.is_latest(unknown).await.unwrap(), "nobody starts a server that is gone");
     }
 }
 

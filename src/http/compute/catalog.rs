@@ -19,7 +19,7 @@ use crate::env::Env;
 use crate::env::turns::Turns;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
-use crate::http::policy_file::PolicyEnforcer;
+use crate::http::policy::PolicyEnforcer;
 use crate::services::placement::PlacementService;
 
 /// The answer of one cell.

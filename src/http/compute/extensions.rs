@@ -9,7 +9,7 @@ use crate::domain::policy::Target;
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
-use crate::http::policy_file::PolicyEnforcer;
+use crate::http::policy::PolicyEnforcer;
 
 /// Registers this resource's routes.
 pub fn routes(config: &mut web::ServiceConfig) {

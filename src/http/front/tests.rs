@@ -16,7 +16,7 @@ use crate::http::clients::Clients;
 use crate::http::error::ErrorForm;
 use crate::http::front::connections::Peers;
 use crate::http::limits::{InFlight, Transfers};
-use crate::http::policy_file::PolicyEnforcer;
+use crate::http::policy::PolicyEnforcer;
 use crate::http::server::Part;
 use crate::services::ServiceError;
 use crate::services::identity::Authenticator;

@@ -29,7 +29,7 @@ use actix_web::web;
 
 use crate::actors::cell_registry::CellRegistry;
 use crate::env::Env;
-use crate::http::policy_file::PolicyEnforcer;
+use crate::http::policy::PolicyEnforcer;
 use crate::saga::operations::BeginOperation;
 use crate::services::image::ImageService;
 use crate::services::network::NetworkService;

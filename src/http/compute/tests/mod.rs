@@ -39,7 +39,7 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::http::arrival::Arrivals;
 use crate::http::clients::Clients;
 use crate::http::limits::{InFlight, Transfers};
-use crate::http::policy_file::PolicyEnforcer;
+use crate::http::policy::PolicyEnforcer;
 use crate::http::server::{Part, Wiring, app};
 use crate::services::ServiceError;
 use crate::services::identity::Authenticator;

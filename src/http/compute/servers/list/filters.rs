@@ -17,7 +17,7 @@ use crate::http::compute::schema::{is_true, strict_bool};
 use crate::http::compute::servers::schemas::MAX_TAGS;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
-use crate::http::policy_file::PolicyEnforcer;
+use crate::http::policy::PolicyEnforcer;
 
 /// The maximum size of a compiled pattern in bytes, because a short pattern can compile to a large program.
 const LARGEST_PATTERN: usize = 1 << 20;

@@ -8,7 +8,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::microversion::Microversion;
 use crate::http::compute::query::Query;
 use crate::http::microversion::ApiVersion;
-use crate::http::policy_file::PolicyEnforcer;
+use crate::http::policy::PolicyEnforcer;
 
 fn caller(role: &str) -> RequestContext {
     RequestContext { project_id: "demo".into(), roles: vec![role.into()], ..RequestContext::default() }

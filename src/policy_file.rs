@@ -5,10 +5,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use actix_web::http::StatusCode;
 use parking_lot::RwLock;
 
-use super::error::{ApiError, ErrorForm};
 use crate::domain::context::RequestContext;
 use crate::domain::policy::{Policy, PolicyError, Target};
 
@@ -32,24 +30,24 @@ struct InForce {
     read: Stamp,
 }
 
-/// Enforces the policy. Share it as `web::Data`.
-pub struct PolicyEnforcer {
+/// The built-in rules with those of the file.
+pub struct PolicyFile {
     path: Option<PathBuf>,
     in_force: RwLock<InForce>,
 }
 
-impl PolicyEnforcer {
+impl PolicyFile {
     /// Uses the built-in rules only.
-    pub fn built_in() -> Result<PolicyEnforcer, PolicyError> {
+    pub fn built_in() -> Result<PolicyFile, PolicyError> {
         let in_force = InForce { policy: Arc::new(Policy::new(&BTreeMap::new())?), read: None };
-        Ok(PolicyEnforcer { path: None, in_force: RwLock::new(in_force) })
+        Ok(PolicyFile { path: None, in_force: RwLock::new(in_force) })
     }
 
     /// Uses the built-in rules and the file's. A missing file changes nothing.
-    pub fn open(path: &Path) -> Result<PolicyEnforcer, PolicyFileError> {
+    pub fn open(path: &Path) -> Result<PolicyFile, PolicyFileError> {
         // Takes the stamp first, so that the next request notices a change between the two reads.
         let in_force = InForce { read: stamp(path), policy: Arc::new(read(path)?) };
-        Ok(PolicyEnforcer { path: Some(path.to_owned()), in_force: RwLock::new(in_force) })
+        Ok(PolicyFile { path: Some(path.to_owned()), in_force: RwLock::new(in_force) })
     }
 
     /// Returns the present rules. Each call checks the file's stamp, as oslo.policy does, so a change works for the next request. If the
@@ -82,17 +80,6 @@ impl PolicyEnforcer {
     pub fn check(&self, rule: &str, context: &RequestContext, target: &Target<'_>) -> bool {
         self.current().check(rule, context, target)
     }
-
-    /// Answers 403 with Nova's message unless the rule allows the action.
-    pub fn authorize(&self, rule: &str, context: &RequestContext, target: &Target<'_>) -> Result<(), ApiError> {
-        match self.check(rule, context, target) {
-            true => Ok(()),
-            false => {
-                let message = format!("Policy doesn't allow {rule} to be performed.");
-                Err(ApiError::new(ErrorForm::Compute, StatusCode::FORBIDDEN, message))
-            }
-        }
-    }
 }
 
 fn stamp(path: &Path) -> Stamp {
@@ -119,9 +106,9 @@ mod tests {
 
     const RULE: &str = "compute:servers:resize:cross_cell";
 
-    fn allowed(enforcer: &PolicyEnforcer) -> bool {
+    fn allowed(file: &PolicyFile) -> bool {
         let caller = RequestContext { roles: vec!["admin".into()], ..RequestContext::default() };
-        enforcer.check(RULE, &caller, &Target::default())
+        file.check(RULE, &caller, &Target::default())
     }
 
     #[test]
@@ -132,7 +119,7 @@ mod tests {
             [("\"x\": \"role:\"\n", "\"x\""), ("- a\n- b\n", "YAML mapping"), ("x: [a]\n", "YAML mapping"), ("x: \"rule:y\"\n", "\"y\"")]
         {
             std::fs::write(&path, text).unwrap();
-            let error = PolicyEnforcer::open(&path).err().unwrap().to_string();
+            let error = PolicyFile::open(&path).err().unwrap().to_string();
             assert!(error.contains(part) && error.contains("policy.yaml"), "{error}");
         }
     }
@@ -141,8 +128,8 @@ mod tests {
     fn a_change_holds_for_the_next_check_and_a_bad_one_never() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("policy.yaml");
-        let enforcer = PolicyEnforcer::open(&path).unwrap();
-        assert!(!allowed(&enforcer));
+        let file = PolicyFile::open(&path).unwrap();
+        assert!(!allowed(&file));
         for (text, expected) in [
             ("# only a comment\n", false),
             ("\"compute:servers:resize:cross_cell\": \"role:admin\"\n", true),
@@ -153,9 +140,9 @@ mod tests {
             // Replaces the file as editors do: the last two texts have equal length and may have equal times.
             std::fs::write(dir.path().join("new"), text).unwrap();
             std::fs::rename(dir.path().join("new"), &path).unwrap();
-            assert_eq!(allowed(&enforcer), expected, "{text}");
+            assert_eq!(allowed(&file), expected, "{text}");
         }
         std::fs::remove_file(&path).unwrap();
-        assert!(!allowed(&enforcer), "without the file the built-in rules are in force");
+        assert!(!allowed(&file), "without the file the built-in rules are in force");
     }
 }
