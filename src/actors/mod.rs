@@ -6,16 +6,14 @@ pub mod cell;
 pub mod cell_registry;
 pub mod compute_host;
 pub mod conductor;
-#[cfg(test)]
-mod fixture;
 pub mod host_facts;
 pub mod migration_view;
 pub mod notifier;
 pub mod periodic;
-#[cfg(test)]
-mod played;
 pub mod queued_deletes;
 pub mod root;
 pub mod scheduler;
 pub mod service_report;
 pub mod supervision;
+#[cfg(test)]
+mod tests;

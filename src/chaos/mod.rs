@@ -1,6 +1,6 @@
 //! Deliberate faults and their proof. `seams` and `borders` put faults between the parts of a cloud, `point` is
-//! the hook of steps, `audit` says which invariants do not hold,
-//! `experiment` describes a run and its results, and `simulation` runs the whole cloud from a seed.
+//! the hook of steps, `audit` says which invariants do not hold, and
+//! `experiment` describes a run and its results.
 
 pub mod audit;
 pub mod borders;
@@ -9,4 +9,3 @@ pub mod experiment;
 pub mod performer;
 pub mod point;
 pub mod seams;
-pub mod simulation;

@@ -16,8 +16,8 @@ use crate::chaos::experiment::html;
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::experiment::text::{seconds, text};
 use crate::chaos::experiment::verdict::{Conclusion, Findings, Verdict};
-use crate::chaos::simulation::{self, Options, Teller};
 use crate::env::Env;
+use crate::simulation::{self, Options, Teller};
 
 /// The exit code if an invariant or an expectation did not hold.
 const BROKEN: u8 = 3;

@@ -15,7 +15,7 @@ use crate::chaos::experiment::check;
 use crate::chaos::experiment::draw::drawn;
 use crate::chaos::experiment::fault::PlannedFault;
 use crate::chaos::experiment::scenario::Scenario;
-use crate::chaos::simulation::{Options, Outcome, minimise, run_with};
+use crate::simulation::{Options, Outcome, minimise, run_with};
 
 /// The exit code if a seed failed.
 const FAILED: u8 = 3;

@@ -10,8 +10,8 @@ use cellshift::chaos::experiment::html::{self, Origin};
 use cellshift::chaos::experiment::scenario::Scenario;
 use cellshift::chaos::experiment::text::text;
 use cellshift::chaos::experiment::verdict::{Conclusion, Verdict};
-use cellshift::chaos::simulation::{Options, run_with};
 use cellshift::env::Env;
+use cellshift::simulation::{Options, run_with};
 use serde_json::Value;
 
 use crate::service::program;

@@ -39,11 +39,8 @@ const EXPERIMENT: &str = "chaos::experiment";
 const SEAMS: &[&str] = &["chaos::seams", "chaos::drivers"];
 const EXPERIMENT_LAYER: (&str, &[&str]) = ("chaos", &["actors", "saga", "db", "services", "virt", "domain", "env"]);
 
-/// The simulation runs the whole cloud, so it stands above all layers, as the command line does.
-const SIMULATION: &str = "chaos::simulation";
-
 /// Modules that only unit tests compile: they build what the tests of their layer need.
-const FIXTURES: &[&str] = &["actors::fixture", "actors::played"];
+const FIXTURES: &[&str] = &["actors::tests"];
 
 /// Crates and the only layers that may use them.
 const CRATES: &[(&str, &[&str])] = &[("diesel", &["db"]), ("diesel_migrations", &["db"]), ("actix", &["actors"]), ("actix_web", &["http"])];
@@ -145,7 +142,7 @@ fn head(path: &str) -> &str {
 fn layer_of(source: &Source) -> Option<&'static (&'static str, &'static [&'static str])> {
     let within = |module: &str| source.module.iter().map(String::as_str).take(2).eq(module.split("::"));
     let within_any = |modules: &[&str]| modules.iter().any(|module| within(module));
-    if source.module.iter().any(|part| part == "tests") || within_any(FIXTURES) || within(SIMULATION) {
+    if source.module.iter().any(|part| part == "tests") || within_any(FIXTURES) {
         return None;
     }
     if within_any(&[AUDIT, PERFORMER, BORDERS]) {

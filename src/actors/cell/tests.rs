@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use uuid::Uuid;
 
 use super::*;
-use crate::actors::fixture::{DEADLINE, options, start, until, world};
+use crate::actors::tests::fixture::{DEADLINE, options, start, until, world};
 use crate::chaos::borders::{Outage, Outages};
 use crate::db::DbError;
 use crate::db::cell::services::Service;

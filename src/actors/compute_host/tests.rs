@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::core::{Core, HostSite};
 use super::{HostParts, HostPlace};
-use crate::actors::fixture::{DEADLINE, HostFixture, IMAGE, files_below, options, until, world, world_on};
+use crate::actors::tests::fixture::{DEADLINE, HostFixture, IMAGE, files_below, options, until, world, world_on};
 use crate::domain::fence::Fence;
 use crate::domain::flavor::Resources;
 use crate::domain::guest::{DiskManifest, DiskSource};

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::*;
 use crate::actors::address::Address;
 use crate::actors::cell::CellHosts;
-use crate::actors::played::{HOST, Played, play};
+use crate::actors::tests::played::{HOST, Played, play};
 use crate::chaos::borders::{Outage, Outages};
 use crate::db::api::debts::NewDebt;
 use crate::db::api::leases::LEASE;

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use super::tests::{owed, worker};
 use super::*;
 use crate::actors::address::Address;
-use crate::actors::played::{Played, play_leased};
+use crate::actors::tests::played::{Played, play_leased};
 use crate::db::api::leases::LEASE;
 use crate::db::api::operations::{JournalEntry, Lease};
 use crate::domain::server::VmState;

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::*;
-use crate::actors::played::{Played, play};
+use crate::actors::tests::played::{Played, play};
 use crate::chaos::borders::{Outage, Outages};
 use crate::db::api::operations::NewSaga;
 use crate::db::api::ownership;

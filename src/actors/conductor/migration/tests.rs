@@ -4,8 +4,8 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::actors::conductor::room::{Limits, Room};
-use crate::actors::played::{Played, play};
 use crate::actors::supervision::{ChildDied, Children, Verdict};
+use crate::actors::tests::played::{Played, play};
 use crate::db::api::leases::TakeOver;
 use crate::db::api::operations::NewSaga;
 use crate::domain::server::VmState;

@@ -24,10 +24,10 @@ use std::fmt;
 use std::sync::Arc;
 
 use self::stage::Stage;
-use super::experiment::draw;
-use super::experiment::fault::PlannedFault;
-use super::experiment::scenario::Scenario;
-use super::experiment::verdict::Findings;
+use crate::chaos::experiment::draw;
+use crate::chaos::experiment::fault::PlannedFault;
+use crate::chaos::experiment::scenario::Scenario;
+use crate::chaos::experiment::verdict::Findings;
 
 /// The options of a run.
 #[derive(Clone, Debug, Default)]

@@ -41,11 +41,11 @@ use crate::services::placement::EmbeddedPlacement;
 use crate::services::volume::embedded::EmbeddedVolume;
 use crate::virt::{HostUnreachable, Hosts};
 
-pub(super) const HOST: &str = "host1";
+pub(in crate::actors) const HOST: &str = "host1";
 const CELL: &str = "cell1";
 
 /// A request that has arrived at the played host.
-pub(super) struct ReceivedRequest {
+pub(in crate::actors) struct ReceivedRequest {
     pub request: HostRequest,
     reply: oneshot::Sender<Result<HostReply, HostUnreachable>>,
 }
@@ -114,7 +114,7 @@ impl Notifications for Silent {
 }
 
 /// The world, with the test's part of its host.
-pub(super) struct Played {
+pub(in crate::actors) struct Played {
     pub world: Arc<World>,
     /// The health of the cell.
     pub health: CellHealth,
@@ -124,12 +124,12 @@ pub(super) struct Played {
     _dir: tempfile::TempDir,
 }
 
-pub(super) async fn play() -> Played {
+pub(in crate::actors) async fn play() -> Played {
     play_leased(LEASE).await
 }
 
 /// Makes a world with leases of this length.
-pub(super) async fn play_leased(lease: Duration) -> Played {
+pub(in crate::actors) async fn play_leased(lease: Duration) -> Played {
     let env = FaultyBorders::of(Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline));
     let dir = tempfile::tempdir().unwrap();
     let open = |name: &str, schema| Db::open(name, "", schema, &env).unwrap();

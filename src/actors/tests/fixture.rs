@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use actix::{Actor, Addr};
 
-use super::cell::{Cell, CellHandle, CellOptions, CellParts, HostDirectory, HostSpec, simulated_hypervisors};
-use super::compute_host::{HostOptions, OwnershipOracle};
+use crate::actors::cell::{Cell, CellHandle, CellOptions, CellParts, HostDirectory, HostSpec, simulated_hypervisors};
+use crate::actors::compute_host::{HostOptions, OwnershipOracle};
 use crate::chaos::borders::FaultyBorders;
 use crate::chaos::drivers::FaultyDrivers;
 use crate::db::cell::CellDb;
@@ -31,12 +31,12 @@ use crate::services::image::embedded::EmbeddedImage;
 use crate::services::image::{Image, ImageService};
 use crate::services::network::{EmbeddedNetwork, NetworkService, NewPort};
 
-pub(super) const DEADLINE: Duration = Duration::from_secs(20);
-pub(super) const IMAGE: &[u8] = b"bytes of an image";
+pub(in crate::actors) const DEADLINE: Duration = Duration::from_secs(20);
+pub(in crate::actors) const IMAGE: &[u8] = b"bytes of an image";
 
 /// Says what the test told it; nothing at first.
 #[derive(Default)]
-pub(super) struct ToldOracle {
+pub(in crate::actors) struct ToldOracle {
     pub owned: Mutex<BTreeMap<(String, Uuid), (i64, i64)>>,
     /// Servers of which a later attempt has begun.
     pub overtaken: Mutex<Vec<Uuid>>,
@@ -62,7 +62,7 @@ impl OwnershipOracle for ToldOracle {
 
 /// Keeps notifications for the test to look at.
 #[derive(Default)]
-pub(super) struct Told {
+pub(in crate::actors) struct Told {
     pub notifications: Mutex<Vec<Notification>>,
 }
 
@@ -75,7 +75,7 @@ impl Notifications for Told {
     }
 }
 
-pub(super) struct HostFixture {
+pub(in crate::actors) struct HostFixture {
     pub env: Env,
     pub dir: tempfile::TempDir,
     pub images: Arc<EmbeddedImage>,
@@ -88,12 +88,12 @@ pub(super) struct HostFixture {
 }
 
 /// On one thread and in memory, as a simulation.
-pub(super) async fn world() -> HostFixture {
+pub(in crate::actors) async fn world() -> HostFixture {
     world_on(Env::new(Arc::new(SystemClock), Arc::new(RandomIds), Blocking::Inline)).await
 }
 
 /// With [`Env::system`]: as a service, with files and the blocking pool.
-pub(super) async fn world_on(env: Env) -> HostFixture {
+pub(in crate::actors) async fn world_on(env: Env) -> HostFixture {
     let (env, dir) = (FaultyBorders::of(env), tempfile::tempdir().unwrap());
     let services = Db::open("services", &database(dir.path(), "services"), Schema::Services, &env).unwrap();
     let images = Arc::new(EmbeddedImage::open(services.clone(), env.clone(), &dir.path().join("images")).await.unwrap());
@@ -103,7 +103,7 @@ pub(super) async fn world_on(env: Env) -> HostFixture {
 }
 
 /// No ticks, quick resumption.
-pub(super) fn options() -> CellOptions {
+pub(in crate::actors) fn options() -> CellOptions {
     let hosts = HostOptions { tick: Duration::ZERO, resume_interval: Duration::from_millis(20), ..HostOptions::default() };
     CellOptions { hosts, ..CellOptions::default() }
 }
@@ -256,7 +256,7 @@ fn database(dir: &Path, name: &str) -> String {
 }
 
 /// Starts a cell's actor and waits for its hosts.
-pub(super) async fn start(parts: CellParts) -> Addr<Cell> {
+pub(in crate::actors) async fn start(parts: CellParts) -> Addr<Cell> {
     let (handle, hosts) = (parts.handle.clone(), parts.hosts.clone());
     let address = Cell::new(parts, None).start();
     until("the hosts take requests", || async { hosts.iter().all(|host| handle.hosts.is_alive(&host.name)) }).await;
@@ -264,7 +264,7 @@ pub(super) async fn start(parts: CellParts) -> Addr<Cell> {
 }
 
 /// Every file below a directory.
-pub(super) fn files_below(dir: &Path) -> Vec<String> {
+pub(in crate::actors) fn files_below(dir: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(dir) else { return vec![] };
     let mut found = Vec::new();
     for entry in entries.map(Result::unwrap) {
@@ -278,7 +278,7 @@ pub(super) fn files_below(dir: &Path) -> Vec<String> {
 }
 
 /// Waits until the condition holds.
-pub(super) async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+pub(in crate::actors) async fn until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
     for _ in 0..2000 {
         if condition().await {
             return;

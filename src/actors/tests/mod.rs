@@ -1,0 +1,4 @@
+//! The surroundings of actors in unit tests.
+
+pub mod fixture;
+pub mod played;
