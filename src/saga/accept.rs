@@ -240,6 +240,8 @@ fn read_shelf(context: &mut Context, cell: &str, instance: &Instance) {
             unshelve.new_flavor = Some(instance.flavor.clone());
         }
         Context::Delete(delete) => delete.shelved_image = image,
+        Context::AttachVolume(attach) => attach.home = Some(cell.to_owned()),
+        Context::DetachVolume(detach) => detach.home = Some(cell.to_owned()),
         _ => {}
     }
 }

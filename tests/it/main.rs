@@ -68,6 +68,7 @@ mod security_groups;
 mod service;
 mod shared_volumes;
 mod shelve;
+mod shelved_volumes;
 mod stage;
 mod starts_with_a_cell_down;
 mod task_states;

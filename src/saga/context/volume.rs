@@ -6,7 +6,7 @@ use super::part::part;
 use super::{AttachRequest, DetachRequest, Part, Place, ServerFacts, as_request};
 use crate::domain::server::{TaskState, VmState};
 
-const ALLOWED: &[VmState] = &[VmState::Active, VmState::Stopped, VmState::Resized];
+const ALLOWED: &[VmState] = &[VmState::Active, VmState::Stopped, VmState::Resized, VmState::Shelved, VmState::ShelvedOffloaded];
 
 /// An attach.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -15,6 +15,9 @@ pub struct Attach {
     pub facts: ServerFacts,
     #[serde(with = "as_request")]
     pub request: AttachRequest,
+    /// The cell of the record of a server without a host.
+    #[serde(default)]
+    pub home: Option<String>,
 }
 
 part!(Attach: AttachVolume);
@@ -37,7 +40,8 @@ impl Part for Attach {
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
-        vec![("compute_attach_volume", self.here())]
+        // Nova's API service does it for a server without a host.
+        vec![(if self.here().is_some() { "compute_attach_volume" } else { "api_attach_volume" }, self.here())]
     }
 }
 
@@ -48,6 +52,9 @@ pub struct Detach {
     pub facts: ServerFacts,
     #[serde(with = "as_request")]
     pub request: DetachRequest,
+    /// The cell of the record of a server without a host.
+    #[serde(default)]
+    pub home: Option<String>,
 }
 
 part!(Detach: DetachVolume);
@@ -70,6 +77,7 @@ impl Part for Detach {
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
-        vec![("compute_detach_volume", self.here())]
+        // Nova's API service does it for a server without a host.
+        vec![(if self.here().is_some() { "compute_detach_volume" } else { "api_detach_volume" }, self.here())]
     }
 }

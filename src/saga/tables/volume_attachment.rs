@@ -1,4 +1,5 @@
-//! Attach and detach of a volume, at rest or between a move and its confirm (NOVA-DIFFERENCES L24).
+//! Attach and detach of a volume, at rest, between a move and its confirm (NOVA-DIFFERENCES L24), or while the server is shelved. For a server
+//! without a host the volume is only reserved, or given up, by an attachment without a connector; the unshelve connects it.
 
 use crate::db::cell::CellTxn;
 use crate::db::cell::block_devices::BlockDevice;
@@ -7,7 +8,7 @@ use crate::domain::guest::GuestVolume;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::saga::accept::ACCEPT;
-use crate::saga::context::{Attach, AttachRequest, Detach, Head, Part, Place};
+use crate::saga::context::{Attach, AttachRequest, Detach, Part};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::step::{Moot, Step, Table, Undo, work};
@@ -38,24 +39,28 @@ pub const DETACH: Table = Table {
     chooses: None,
 };
 
-fn here(part: &dyn Part) -> Result<Place, StepError> {
-    part.here().cloned().ok_or_else(|| StepError::Refused("the server has no host".into()))
+/// Commits changes where the server's record is, and notifies consumers, as its host would: there is nobody to tell if it has none.
+async fn commit(
+    world: &World,
+    part: &dyn Part,
+    fence: Fence,
+    (txn, home): (CellTxn, Option<&String>),
+    told: (StepName, InstanceAction, Phase),
+) -> Result<(), StepError> {
+    match (part.here(), home) {
+        (Some(place), _) => history::apply_and_notify(world, part, fence, txn, told, place).await,
+        (None, Some(home)) => Ok(world.cell(home)?.apply(fence, txn).await?),
+        (None, None) => Err(StepError::Refused("the server is in no cell".into())),
+    }
 }
 
 async fn reserve_volume(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
     let (volume, device) = (context.request.volume_id, context.request.device_name.clone());
-    let place = here(context)?;
-    history::apply_and_notify(
-        world,
-        context,
-        fence,
-        CellTxn::new(),
-        (StepName::ReserveVolume, InstanceAction::VolumeAttach, Phase::Start),
-        &place,
-    )
-    .await?;
+    let told = (StepName::ReserveVolume, InstanceAction::VolumeAttach, Phase::Start);
+    commit(world, context, fence, (CellTxn::new(), context.home.as_ref()), told).await?;
     let id = context.derived_id(&format!("attachment:{volume}"));
-    world.volumes.create_attachment(fence, id, volume, Some(&place.host), device.as_deref()).await?;
+    let host = context.here().map(|place| place.host.as_str());
+    world.volumes.create_attachment(fence, id, volume, host, device.as_deref()).await?;
     Ok(())
 }
 
@@ -66,7 +71,7 @@ async fn release_volume(world: &World, context: &mut Attach, fence: Fence) -> Re
 
 async fn connect_volume(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
     let (volume_id, device) = (context.request.volume_id, context.request.device_name.clone());
-    let place = here(context)?;
+    let Some(place) = context.here().cloned() else { return Ok(()) };
     let id = context.derived_id(&format!("attachment:{volume_id}"));
     let attachment = world.volumes.update_attachment(fence, id, &place.host, device.as_deref()).await?;
     let volume = GuestVolume {
@@ -80,60 +85,55 @@ async fn connect_volume(world: &World, context: &mut Attach, fence: Fence) -> Re
     Ok(world.volumes.complete_attachment(fence, id).await?)
 }
 
-/// The host takes the volume out of the guest.
-async fn disconnect(world: &World, head: &Head, fence: Fence, place: &Place, volume_id: Uuid) -> Result<(), StepError> {
-    world.ask(head, place, fence, HostCommand::DetachVolume { volume_id }).await.map(drop)
+/// Has the server's host, if it has one, take the volume out of the guest.
+async fn disconnect(world: &World, part: &dyn Part, fence: Fence, volume_id: Uuid) -> Result<(), StepError> {
+    let Some(place) = part.here().cloned() else { return Ok(()) };
+    world.ask(part, &place, fence, HostCommand::DetachVolume { volume_id }).await.map(drop)
 }
 
 async fn disconnect_volume(world: &World, context: &mut Detach, fence: Fence) -> Result<(), StepError> {
-    disconnect(world, context, fence, &here(context)?, context.request.volume_id).await
+    disconnect(world, context, fence, context.request.volume_id).await
 }
 
 /// Undo of an attach.
 async fn take_volume_back(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
-    disconnect(world, context, fence, &here(context)?, context.request.volume_id).await
+    disconnect(world, context, fence, context.request.volume_id).await
 }
 
 async fn record_volume(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
     let AttachRequest { volume_id, device_name, tag, delete_on_termination } = context.request.clone();
-    let place = here(context)?;
     let id = context.derived_id(&format!("attachment:{volume_id}"));
     let info = world.volumes.attachments_of(context.server).await?.into_iter().find(|attachment| attachment.id == id);
     let device = BlockDevice {
         device_name,
         attachment_id: Some(id),
-        connection_info: info.map(|attachment| attachment.connection_info),
+        connection_info: info.filter(|_| context.here().is_some()).map(|attachment| attachment.connection_info),
         volume_size: Some(world.volumes.volume(volume_id).await?.size_gb),
         delete_on_termination,
         tag,
         ..BlockDevice::volume(context.derived_id(&format!("device:{volume_id}")), context.server, volume_id, world.env.now())
     };
     let txn = history::succeeded(CellTxn::new().save_block_device(device), context);
-    history::apply_and_notify(world, context, fence, txn, (StepName::RecordVolume, InstanceAction::VolumeAttach, Phase::End), &place).await
+    let told = (StepName::RecordVolume, InstanceAction::VolumeAttach, Phase::End);
+    commit(world, context, fence, (txn, context.home.as_ref()), told).await
 }
 
 /// Deletes the attachment and the placeholder that a move kept for the source (NOVA-DIFFERENCES L24), then the record.
 async fn forget_volume(world: &World, context: &mut Detach, fence: Fence) -> Result<(), StepError> {
     let volume_id = context.request.volume_id;
-    let place = here(context)?;
+    let cell = context.here().map(|place| &place.cell).or(context.home.as_ref());
+    let cell = cell.ok_or_else(|| StepError::Refused("the server is in no cell".into()))?.clone();
     for attachment in world.volumes.attachments_of(context.server).await? {
         if attachment.volume_id == volume_id {
             world.volumes.delete_attachment(fence, attachment.id).await?;
         }
     }
     let mut txn = CellTxn::new();
-    for device in world.cell(&place.cell)?.block_devices(context.server).await? {
+    for device in world.cell(&cell)?.block_devices(context.server).await? {
         if device.volume_id == Some(volume_id) {
             txn = txn.delete_block_device(device.uuid);
         }
     }
-    history::apply_and_notify(
-        world,
-        context,
-        fence,
-        history::succeeded(txn, context),
-        (StepName::ForgetVolume, InstanceAction::VolumeDetach, Phase::End),
-        &place,
-    )
-    .await
+    let told = (StepName::ForgetVolume, InstanceAction::VolumeDetach, Phase::End);
+    commit(world, context, fence, (history::succeeded(txn, context), context.home.as_ref()), told).await
 }

@@ -31,6 +31,10 @@ pub enum Beginning {
     Offloaded,
     /// Shelved, with a volume as the root disk, and on no host.
     OffloadedOnRootVolume,
+    /// Shelved, on no host, with an unattached volume beside it.
+    OffloadedWithSpareVolume,
+    /// Shelved, on no host, with a second volume reserved.
+    OffloadedWithSecondVolume,
 }
 
 /// A request for the operation.
@@ -106,6 +110,8 @@ pub const ALL: &[Scenario] = &[
     one_way("evacuate", "evacuate", Beginning::OnDownHost, action!({"evacuate": {}})),
     one_way("attach_volume", "attach_volume", Beginning::WithSpareVolume, attach).and_back(detach),
     one_way("detach_volume", "detach_volume", Beginning::WithSecondVolume, detach).and_back(attach),
+    one_way("attach_volume", "attach_to_offloaded", Beginning::OffloadedWithSpareVolume, attach).and_back(detach),
+    one_way("detach_volume", "detach_from_offloaded", Beginning::OffloadedWithSecondVolume, detach).and_back(attach),
     one_way("shelve", "shelve", Beginning::Active, SHELVE).and_back(UNSHELVE),
     one_way("shelve_and_offload", "shelve_and_offload", Beginning::Active, SHELVE).and_back(UNSHELVE),
     one_way("shelve_and_offload", "shelve_on_root_volume", Beginning::OnRootVolume, SHELVE).and_back(UNSHELVE),
@@ -169,7 +175,11 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
     assert!(cloud.at_rest(begun.server).await, "a server is made");
     let action = match beginning {
         Beginning::Stopped => Some(json!({"os-stop": null})),
-        Beginning::Shelved | Beginning::Offloaded | Beginning::OffloadedOnRootVolume => Some(json!({"shelve": null})),
+        Beginning::Shelved
+        | Beginning::Offloaded
+        | Beginning::OffloadedOnRootVolume
+        | Beginning::OffloadedWithSpareVolume
+        | Beginning::OffloadedWithSecondVolume => Some(json!({"shelve": null})),
         Beginning::ResizedWithin => Some(json!({"resize": {"flavorRef": "gen1.large"}})),
         Beginning::ResizedAcross => Some(json!({"resize": {"flavorRef": "gen2.large"}})),
         _ => None,
@@ -177,10 +187,12 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
     if let Some(action) = action {
         cloud.act(begun.server, action).await;
     }
-    if matches!(beginning, Beginning::WithSpareVolume | Beginning::WithSecondVolume) {
+    use Beginning::{OffloadedWithSecondVolume, OffloadedWithSpareVolume, WithSecondVolume, WithSpareVolume};
+    if matches!(beginning, WithSpareVolume | WithSecondVolume | OffloadedWithSpareVolume | OffloadedWithSecondVolume) {
         begun.volume = cloud.make_volume().await;
+        assert!(cloud.at_rest(begun.server).await, "the server is shelved before its volume comes");
     }
-    if beginning == Beginning::WithSecondVolume {
+    if matches!(beginning, WithSecondVolume | OffloadedWithSecondVolume) {
         let ApiCall { method, path, body } = attach(cloud, &begun);
         let (status, body) = cloud.send(method, &path, body).await;
         assert_eq!(status, 200, "{body}");

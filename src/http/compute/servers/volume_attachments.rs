@@ -83,12 +83,15 @@ async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Api
     schemas::ATTACH_VOLUME.check(version, &body).await?;
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:create").await?;
     let wanted = &body["volumeAttachment"];
-    check_state(&located, "attach_volume")?;
+    check_state(&located, version, "attach_volume")?;
     let server = api.registry.server(located.instance.uuid).await?;
     let volume = usable_volume(&api, &caller, version, &server, wanted["volumeId"].as_str().unwrap_or_default()).await?;
     let device = device_name(&server, wanted["device"].as_str())?;
     let delete = as_bool(&wanted["delete_on_termination"]);
     let tag = wanted["tag"].as_str().map(str::to_owned);
+    if tag.is_some() && located.instance.vm_state == VmState::ShelvedOffloaded {
+        return Err(bad_request("Tagged volume attachment is not supported for shelved-offloaded instances."));
+    }
     let request = Request::AttachVolume(AttachRequest {
         volume_id: volume.id,
         device_name: Some(device.clone()),
@@ -109,10 +112,11 @@ async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Api
     Ok(HttpResponse::Ok().json(json!({"volumeAttachment": view})))
 }
 
-/// Checks that the server is at rest or waits for confirm or revert.
-fn check_state(located: &Located, action: &str) -> Result<(), ApiError> {
+/// Checks that the server is at rest, waits for confirm or revert, or, from 2.20 on, is shelved.
+fn check_state(located: &Located, version: ApiVersion, action: &str) -> Result<(), ApiError> {
     match located.instance.vm_state {
         VmState::Active | VmState::Stopped | VmState::Resized => access::require_no_task(&located.instance, action),
+        VmState::Shelved | VmState::ShelvedOffloaded if version.at_least(20) => access::require_no_task(&located.instance, action),
         other => Err(access::wrong_state(&located.instance, action, "vm_state", other.as_str())),
     }
 }
@@ -136,6 +140,9 @@ async fn usable_volume(
     }
     if volume.multiattach && !version.at_least(60) {
         return Err(bad_request("Multiattach volumes are only supported starting with compute API version 2.60."));
+    }
+    if volume.multiattach && server.instance.vm_state == VmState::ShelvedOffloaded {
+        return Err(bad_request("Attaching multiattach volumes is not supported for shelved-offloaded instances."));
     }
     if volume.status != "available" && !(volume.multiattach && volume.status == "in-use") {
         let status = &volume.status;
@@ -193,10 +200,10 @@ fn check_unchanged(device: &BlockDevice, wanted: &Value) -> Result<(), ApiError>
     changed.map_or(Ok(()), |(key, _)| Err(bad_request(format!("The {key} property is not mutable"))))
 }
 
-async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, path: web::Path<(String, String)>) -> Answer {
+async fn detach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiVersion, path: web::Path<(String, String)>) -> Answer {
     let (id, volume) = path.into_inner();
     let located = api.locate_unlocked(&caller, &id, "os_compute_api:os-volumes-attachments:delete").await?;
-    check_state(&located, "detach_volume")?;
+    check_state(&located, version, "detach_volume")?;
     let server = api.registry.server(located.instance.uuid).await?;
     let device = attached(&server, &id, &volume)?;
     if device.boot_index == Some(0) {
