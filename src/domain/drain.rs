@@ -15,11 +15,11 @@ pub const MAX_IN_FLIGHT: u32 = 64;
 named_states! {
     /// The progress of a drain.
     DrainState {
-        /// It moves servers.
+        /// Moves servers.
         Running = "running",
-        /// It begins no moves until it is resumed.
+        /// Begins no moves until it is resumed.
         Paused = "paused",
-        /// It begins no moves any more.
+        /// Begins no moves any more.
         Cancelled = "cancelled",
         /// Every server has moved or was refused.
         Done = "done",
@@ -29,15 +29,15 @@ named_states! {
 named_states! {
     /// The progress of one server of a drain.
     DrainServerState {
-        /// It is still to be moved; with a reason if a try failed.
+        /// Still to be moved; with a reason if a try failed.
         Pending = "pending",
         /// Its move, or the confirm of it, is in flight.
         Moving = "moving",
-        /// It has left the host by the drain's move.
+        /// Has left the host by the drain's move.
         Moved = "moved",
-        /// It could not be moved, for the reason in its row.
+        /// Could not be moved, for the reason in its row.
         Refused = "refused",
-        /// It was deleted, or left the host by someone else's operation.
+        /// Deleted, or off the host by someone else's operation.
         Gone = "gone",
     }
 }
@@ -89,7 +89,7 @@ impl std::fmt::Display for Destination {
     }
 }
 
-/// What an operator asked of a drain, checked.
+/// An operator's request for a drain, checked.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DrainPlan {
     /// The cell of the hosts to empty.

@@ -24,6 +24,8 @@ mod deletes_with_a_cell_down;
 mod deployment;
 mod documents;
 mod down_cells;
+mod drain;
+mod drain_restarts;
 mod evacuate;
 mod evacuate_failures;
 mod experiments;
