@@ -2,11 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use cellshift::db::api::drains::DrainServer;
 use cellshift::db::api::operations::SagaFilter;
+use cellshift::domain::context::RequestContext;
+use cellshift::domain::drain::{Destination, DrainPlan, DrainServerState, MoveKind};
+use cellshift::saga::context::{Context, LiveMigrateRequest, Request};
+use cellshift::saga::refusal::Refusal;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::cloud::{Cloud, PATIENCE};
+use crate::live_migration::at_home;
+use crate::stage::{hosts, play_default};
 
 async fn servers_of(cloud: &Cloud, drain: &str) -> Vec<Value> {
     cloud.look(&format!("/ops/v1/drains/{drain}/servers")).await["servers"].as_array().expect("servers").clone()
@@ -70,4 +77,49 @@ fn a_drain_survives_its_controllers_and_moves_none_twice() {
 async fn moves(cloud: &Cloud, server: Uuid) -> Vec<String> {
     let filter = SagaFilter { server: Some(server), limit: 100, ..SagaFilter::default() };
     cloud.world().operations.list(filter).await.expect("the journal").into_iter().map(|saga| saga.kind).collect()
+}
+
+/// The first driver dies after it has recorded the move, and before the move begins. Its request arrives all the same, much later.
+#[test]
+fn a_recorded_move_begins_once_under_its_id() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        let (operations, id) = (stage.world().operations.clone(), stage.world().env.uuid());
+        let caller = RequestContext { user_id: stage.admin.user_id.clone(), roles: vec!["admin".into()], ..RequestContext::default() };
+        let plan = DrainPlan {
+            cell: "cell1".into(),
+            hosts: vec!["cell1-host1".into()],
+            whole_cell: false,
+            to: Destination::Cell("cell1".into()),
+            flavors: BTreeMap::new(),
+            max_in_flight: 4,
+            confirm: false,
+            may_leave_cell: false,
+            caller: caller.clone(),
+        };
+        operations.create_drain(id, plan).await.expect("a drain");
+        let lease = operations.lease_drain(id, "a driver that dies", None).await.expect("the API database").expect("nobody has it yet");
+        operations.add_drain_servers(lease, vec![(server, "cell1-host1".into())]).await.expect("its lease");
+        let row = operations.drain_servers_due(id, 1).await.expect("rows").pop().expect("a row");
+        let operation = stage.world().env.uuid();
+        let moving = DrainServer {
+            state: DrainServerState::Moving,
+            kind: Some(MoveKind::Live),
+            target: Some("cell1-host2".into()),
+            operation: Some(operation),
+            ..row
+        };
+        assert!(operations.begin_drain_move(lease, moving).await.expect("its lease"));
+        let over = || async { operations.drain(id).await.expect("a drain").expect("a drain").is_settled };
+        stage.until("another driver ends the drain", over).await;
+        let row = operations.drain_servers(id, None, None, 9).await.expect("rows").pop().expect("a row");
+        assert_eq!((row.state, row.operation), (DrainServerState::Moved, Some(operation)));
+        assert_eq!(stage.runs_on(server).await, hosts(&["cell1-host2"]));
+
+        let request = LiveMigrateRequest { host: Some("cell1-host1".into()), block_migration: None, forced: false, unchecked: false };
+        let late = Context::new(operation, caller, server, Request::LiveMigrate(request));
+        let refused = stage.running.tree.conductor.begin(late).await;
+        assert!(matches!(refused, Err(Refusal::Conflict(_))), "{refused:?}");
+        assert_eq!(stage.runs_on(server).await, hosts(&["cell1-host2"]));
+    });
 }

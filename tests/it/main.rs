@@ -25,6 +25,7 @@ mod deployment;
 mod documents;
 mod down_cells;
 mod drain;
+mod drain_command;
 mod drain_restarts;
 mod evacuate;
 mod evacuate_failures;

@@ -329,3 +329,6 @@ fn server_of(row: ServerRow) -> Result<DrainServer, DbError> {
         updated_at: updated_at.and_utc(),
     })
 }
+
+#[cfg(test)]
+mod tests;
