@@ -6,6 +6,7 @@ pub mod cell;
 pub mod cell_registry;
 pub mod compute_host;
 pub mod conductor;
+pub mod drains;
 pub mod host_facts;
 pub mod migration_view;
 pub mod notifier;

@@ -212,6 +212,7 @@ pub async fn start(parts: Parts) -> Result<Tree, StartError> {
             world: world.clone(),
             services: parts.services.clone(),
             conductor: Arc::new(conductor.clone()),
+            controller: parts.controller.name.clone(),
             options: parts.periodic,
         };
         periodics.start(spec("periodic", arbiters.home(), move |guard| Periodic::new(periodic.clone(), Some(guard))));

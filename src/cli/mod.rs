@@ -4,6 +4,7 @@ mod audit;
 mod chaos;
 mod chaos_service;
 pub mod data_dir;
+mod drain;
 mod explain;
 mod migrations;
 mod names;
@@ -77,6 +78,12 @@ enum Command {
     ///
     /// Exit codes: 0 if a host would take the server, and 3 if none would.
     Explain(explain::Explain),
+    /// Move all servers off a host or a cell, and follow until the end. The service is disabled there, and stays so.
+    ///
+    /// Ctrl-C ends the command and not the drain. Exit codes: 0 if every server left, 3 if one did not, and 4 if the command was interrupted.
+    Drain(drain::Drain),
+    /// List drains, or show, pause, resume, cancel or follow one.
+    Drains(drain::Drains),
     /// Report the invariants that do not hold, in a running service or in the data of a stopped one.
     ///
     /// Exit codes: 0 if all hold, 3 if one does not, 4 if none was found broken but a part did not answer, and 5 if there is nothing to
@@ -200,6 +207,8 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Migrations { reach, server, status } => migrations::list(reach, server, status),
         Command::Migration { id, reach, watch } => migrations::show(reach, &id, watch),
         Command::Explain(asked) => explain::run(asked),
+        Command::Drain(asked) => drain::run(asked),
+        Command::Drains(asked) => drain::manage(asked),
         Command::Audit { reach, deep, json } => Ok(audit::run(reach, deep, json)),
         Command::Simulate(asked) => simulate::run(&asked),
         Command::Chaos { command } => Ok(chaos::run(command)),

@@ -1,4 +1,4 @@
-//! What databases keep, and for how long: removes records of deleted servers, ended operations and old history in batches.
+//! What databases keep, and for how long: removes records of deleted servers, ended operations and drains, and old history in batches.
 //!
 //! Each cell is purged for itself, so a cell that does not answer delays only its own records. The API database goes first: a crash in between
 //! leaves deleted records in the cell, which the next run removes. Fences go last, once a server's counters are gone.
@@ -23,7 +23,7 @@ const BATCH: i64 = 200;
 pub struct Before {
     /// The delete of a server.
     pub deleted_servers: Option<DateTime<Utc>>,
-    /// The end of an operation.
+    /// The end of an operation or a drain.
     pub operations: Option<DateTime<Utc>>,
     /// The end of an instance action or a migration, and a fault.
     pub history: Option<DateTime<Utc>>,
@@ -34,6 +34,7 @@ pub struct Before {
 pub struct Removed {
     pub servers: usize,
     pub operations: usize,
+    pub drains: usize,
     pub actions: usize,
     pub faults: usize,
     pub migrations: usize,
@@ -44,6 +45,7 @@ impl AddAssign for Removed {
     fn add_assign(&mut self, more: Removed) {
         self.servers += more.servers;
         self.operations += more.operations;
+        self.drains += more.drains;
         self.actions += more.actions;
         self.faults += more.faults;
         self.migrations += more.migrations;
@@ -115,7 +117,7 @@ impl Retention {
         Ok(count)
     }
 
-    /// Purges the API database: operations that ended long ago, and counters without a server.
+    /// Purges the API database: operations and drains that ended long ago, and counters without a server.
     pub async fn of_operations(&self) -> Result<Removed, DbError> {
         let mut removed = Removed::default();
         let Some(before) = self.before.operations else { return Ok(removed) };
@@ -126,6 +128,14 @@ impl Retention {
                 break;
             }
             self.operations.forget_operations(old).await?;
+        }
+        loop {
+            let old = self.operations.drains_ended_before(before, if self.removes { BATCH } else { i64::MAX }).await?;
+            removed.drains += old.len();
+            if !self.removes || old.is_empty() {
+                break;
+            }
+            self.operations.forget_drains(old).await?;
         }
         if self.removes {
             let alone = self.operations.counters_alone(BATCH).await?;

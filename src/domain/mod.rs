@@ -5,6 +5,7 @@ pub mod cancellation;
 pub mod config_drive;
 pub mod context;
 pub mod delete_request;
+pub mod drain;
 pub mod fence;
 pub mod flavor;
 pub mod guest;

@@ -12,6 +12,7 @@ pub mod context;
 pub mod debt;
 pub mod error;
 pub mod explanation;
+pub mod flavor_change;
 pub mod history;
 pub mod journal;
 pub mod machine;

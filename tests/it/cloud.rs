@@ -235,6 +235,11 @@ impl Cloud {
         body
     }
 
+    /// Sends a request of an administrator, as [`Cloud::send`] does.
+    pub async fn operate(&self, method: &str, path: &str, body: Value) -> (u16, Value) {
+        self.send_as(&self.admin, method, path, Some(body)).await.expect("an answer")
+    }
+
     /// Sends as [`Cloud::send`] does, to a process that may die before it answers.
     pub async fn try_send(&self, method: &str, path: &str, body: Option<Value>) -> reqwest::Result<(u16, Value)> {
         self.send_as(&self.member, method, path, body).await

@@ -11,7 +11,7 @@ use crate::databases;
 use crate::service::{Ended, Service, program};
 
 /// Runs a subcommand in an empty directory, with these variables and without openstackclient's other variables.
-fn run_with(variables: &[(&str, &str)], arguments: &[&str]) -> Ended {
+pub fn run_with(variables: &[(&str, &str)], arguments: &[&str]) -> Ended {
     let elsewhere = tempfile::tempdir().expect("a directory");
     let mut command = Command::new(program());
     std::env::vars().filter(|(name, _)| name.starts_with("OS_")).for_each(|(name, _)| {
@@ -23,12 +23,12 @@ fn run_with(variables: &[(&str, &str)], arguments: &[&str]) -> Ended {
     Ended { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
 }
 
-struct Users {
-    member: User,
-    admin: User,
+pub struct Users {
+    pub member: User,
+    pub admin: User,
 }
 
-async fn users(service: &Service, data: &Path) -> Users {
+pub async fn users(service: &Service, data: &Path) -> Users {
     Users { member: service.user(data, "cellshift").await, admin: service.user(data, "cellshift-admin").await }
 }
 

@@ -1,5 +1,5 @@
 //! The periodic work: overdue resizes are confirmed, queued deletes are carried out, records follow guests that went off, servers that were
-//! shelved for long leave their hosts, and old records are removed.
+//! shelved for long leave their hosts, drains go on, and old records are removed.
 //!
 //! Each kind of work runs for itself, and all but the queued deletes also per cell: a cell that hangs delays neither the other cells nor other work.
 
@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 pub use self::offload::OffloadOptions;
 pub use self::retention::RetentionOptions;
+use super::drains::{self, Drains};
 use super::queued_deletes::QueuedDeletes;
 use super::supervision::{DeathGuard, Pause, Shutdown, stand_still};
 use crate::db::Db;
@@ -50,6 +51,8 @@ pub struct PeriodicParts {
     /// The services' database.
     pub services: Db,
     pub conductor: Arc<dyn BeginOperation>,
+    /// The controller's name, with which it signs the leases of drains.
+    pub controller: String,
     pub options: PeriodicOptions,
 }
 
@@ -57,6 +60,7 @@ pub struct PeriodicParts {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Work {
     Confirm(String),
+    Drains,
     FollowPower(String),
     Offload(String),
     QueuedDeletes,
@@ -73,6 +77,7 @@ pub struct Periodic {
     /// The time of the last look at shelved servers; none before the first.
     offloaded: Option<Instant>,
     deletes: Arc<QueuedDeletes>,
+    drains: Arc<Drains>,
     _guard: Option<DeathGuard>,
 }
 
@@ -80,17 +85,19 @@ impl Periodic {
     /// Makes one incarnation of the actor; `guard` reports its death.
     pub fn new(parts: PeriodicParts, guard: Option<DeathGuard>) -> Periodic {
         let deletes = Arc::new(QueuedDeletes::new(parts.world.clone(), parts.conductor.clone()));
-        Periodic { parts, busy: BTreeSet::new(), retained: None, offloaded: None, deletes, _guard: guard }
+        let drains = Arc::new(Drains::new(parts.world.clone(), parts.conductor.clone(), &parts.controller));
+        Periodic { parts, busy: BTreeSet::new(), retained: None, offloaded: None, deletes, drains, _guard: guard }
     }
 
     fn start(&mut self, work: Work, ctx: &mut Context<Self>) {
         if !self.busy.insert(work.clone()) {
             return;
         }
-        let (parts, deletes, doing) = (self.parts.clone(), self.deletes.clone(), work.clone());
+        let (parts, deletes, drains, doing) = (self.parts.clone(), self.deletes.clone(), self.drains.clone(), work.clone());
         let done = async move {
             match doing {
                 Work::Confirm(cell) => confirm::confirm_overdue(&parts, &cell).await,
+                Work::Drains => drains.run().await,
                 Work::FollowPower(cell) => power::follow(&parts.world, &cell).await,
                 Work::Offload(cell) => offload::offload_due(&parts, &cell).await,
                 Work::QueuedDeletes => deletes.run_round().await,
@@ -108,6 +115,7 @@ impl Actor for Periodic {
 
     fn started(&mut self, ctx: &mut Self::Context) {
         ctx.run_interval(self.parts.options.interval, |_, ctx| ctx.notify(RunRound));
+        ctx.run_interval(drains::PACE, |periodic, ctx| periodic.start(Work::Drains, ctx));
     }
 }
 

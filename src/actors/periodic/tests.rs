@@ -60,7 +60,8 @@ fn periodic(played: &Played, window: Duration) -> (Addr<Periodic>, Arc<Begun>) {
         offload: OffloadOptions::default(),
         retention: RetentionOptions::default(),
     };
-    let parts = PeriodicParts { world: played.world.clone(), services: played.world.api.db().clone(), conductor: begun.clone(), options };
+    let (services, controller) = (played.world.api.db().clone(), "test".to_owned());
+    let parts = PeriodicParts { world: played.world.clone(), services, conductor: begun.clone(), controller, options };
     (Periodic::new(parts, None).start(), begun)
 }
 
@@ -227,7 +228,8 @@ async fn records_are_kept_for_the_configured_days() {
         retention,
     };
     let services = played.world.api.db().clone();
-    let parts = PeriodicParts { world: played.world.clone(), services, conductor: Arc::new(Begun::default()), options };
+    let (conductor, controller) = (Arc::new(Begun::default()), "test".to_owned());
+    let parts = PeriodicParts { world: played.world.clone(), services, conductor, controller, options };
     let cell = played.world.cells["cell1"].db.clone();
     let mut deleted = Vec::new();
     for days in [1, 3, 3] {

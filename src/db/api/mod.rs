@@ -9,6 +9,7 @@ pub mod cancellations;
 pub mod cell_mappings;
 pub mod clear_contexts;
 pub mod debts;
+pub mod drains;
 pub mod flavors;
 pub mod host_mappings;
 pub mod instance_mappings;

@@ -21,7 +21,7 @@ use crate::saga::world::{CELL0, World};
 use crate::services::ServiceError;
 
 /// The policy rule that lets a move leave its cell.
-const CROSS_CELL: &str = "compute:servers:resize:cross_cell";
+pub(super) const CROSS_CELL: &str = "compute:servers:resize:cross_cell";
 
 /// The move to explain: a resize if a flavor is given, else a migration.
 #[derive(Deserialize)]
@@ -78,7 +78,7 @@ pub async fn show(
 }
 
 /// Returns the flavor with this id, or the only flavor with this name.
-async fn flavor_called(world: &World, wanted: &str) -> Result<Flavor, ApiError> {
+pub(super) async fn flavor_called(world: &World, wanted: &str) -> Result<Flavor, ApiError> {
     match world.api.flavor(wanted).await {
         Ok(record) => return Ok(record.flavor),
         Err(DbError::NotFound(_)) => {}

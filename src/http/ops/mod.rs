@@ -1,10 +1,11 @@
-//! The operators' API, `/ops/v1`: cells, queued deletes, the destinations of servers, migrations with their journals, the audit, notifications as they happen, and chaos
+//! The operators' API, `/ops/v1`: cells, queued deletes, the destinations of servers, drains, migrations with their journals, the audit, notifications as they happen, and chaos
 //! experiments if they are enabled.
 
 mod audit;
 mod cells;
 mod chaos;
 mod destinations;
+mod drains;
 mod migrations;
 mod notifications;
 mod queued_deletes;
@@ -70,6 +71,12 @@ pub fn configure(config: &mut web::ServiceConfig) {
             )
             .service(web::resource("/chaos/faults").route(web::get().to(chaos::faults)).route(web::post().to(chaos::inject)))
             .service(web::resource("/chaos/faults/{id}").route(web::delete().to(chaos::end)))
+            .service(web::resource("/drains").route(web::get().to(drains::list)).route(web::post().to(drains::create)))
+            .service(web::resource("/drains/{id}").route(web::get().to(drains::show)))
+            .service(web::resource("/drains/{id}/servers").route(web::get().to(drains::servers)))
+            .service(web::resource("/drains/{id}/cancel").route(web::post().to(drains::cancel)))
+            .service(web::resource("/drains/{id}/pause").route(web::post().to(drains::pause)))
+            .service(web::resource("/drains/{id}/resume").route(web::post().to(drains::resume)))
             .service(web::resource("/migrations").route(web::get().to(migrations::list)))
             .service(web::resource("/migrations/{uuid}").route(web::get().to(migrations::show)))
             .service(web::resource("/notifications").route(web::get().to(notifications::follow)))

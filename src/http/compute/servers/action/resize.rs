@@ -15,6 +15,7 @@ use crate::http::compute::servers::create::request::id_of_reference;
 use crate::http::compute::servers::{access, quota, schemas};
 use crate::http::error::{ApiError, ErrorForm};
 use crate::saga::context::{ConfirmRequest, Request, ResizeRequest};
+use crate::saga::flavor_change;
 use crate::services::ServiceError;
 
 /// The policy rule that lets a move leave its cell.
@@ -88,37 +89,7 @@ fn check_state(instance: &Instance, action: &str) -> Result<(), ApiError> {
 }
 
 fn check_flavor(instance: &Instance, flavor: &Flavor) -> Result<(), ApiError> {
-    let old = &instance.flavor;
-    if flavor.id == old.id {
-        return Err(bad_request("When resizing, instances must change flavor!"));
-    }
-    if flavor.extra_specs.contains_key("accel:device_profile") {
-        return Err(bad_request("Forbidden: a server cannot be resized to a flavor with accelerators."));
-    }
-    if flavor.ephemeral_gb < old.ephemeral_gb {
-        return Err(bad_request(format!(
-            "Flavor's ephemeral disk is too small: the server has {} GiB whose data would be lost, the flavor has {} GiB.",
-            old.ephemeral_gb, flavor.ephemeral_gb
-        )));
-    }
-    let demand = |key: &str| instance.system_metadata.get(key).and_then(|value| value.parse::<i32>().ok()).unwrap_or(0);
-    if demand("image_min_ram") > flavor.memory_mb {
-        return Err(bad_request("Flavor's memory is too small for requested image."));
-    }
-    if instance.is_volume_backed() {
-        return Ok(());
-    }
-    if flavor.root_gb == 0 && old.root_gb != 0 {
-        return Err(bad_request("Server disk was unable to be resized because: Resize to zero disk flavor is not allowed."));
-    }
-    if flavor.root_gb != 0 && demand("image_min_disk") > flavor.root_gb {
-        return Err(bad_request(format!(
-            "Flavor's disk is too small for requested image. Flavor disk is {} GiB, the image asks for {} GiB.",
-            flavor.root_gb,
-            demand("image_min_disk")
-        )));
-    }
-    Ok(())
+    flavor_change::objection(instance, flavor).map_or(Ok(()), |why| Err(bad_request(why)))
 }
 
 /// Answers 401 if the image exists but the caller may no longer use it. A deleted image is no obstacle, because a move carries the disk.

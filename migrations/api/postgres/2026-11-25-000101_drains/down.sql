@@ -1,0 +1,3 @@
+DROP TABLE drain_servers;
+DROP TABLE drained_hosts;
+DROP TABLE drains;

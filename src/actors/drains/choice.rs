@@ -1,0 +1,201 @@
+//! The choice of a server's move: live or cold, and to which host. The scheduler's explanation says which hosts would take the server.
+
+use std::collections::BTreeMap;
+
+use crate::db::cell::instances::Instance;
+use crate::domain::drain::{Destination, DrainPlan, MoveKind};
+use crate::domain::flavor::Flavor;
+use crate::domain::request_spec::RequestSpec;
+use crate::domain::server::{PowerState, VmState};
+use crate::saga::context::{LiveMigrateRequest, Request, ResizeRequest};
+use crate::saga::error::StepError;
+use crate::saga::explanation::{Explanation, HostVerdict};
+use crate::saga::flavor_change;
+use crate::saga::scheduling::{OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost};
+use crate::saga::world::World;
+
+/// The number of hosts that a reason names.
+const NAMED_MAX: usize = 3;
+
+/// A server's move.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Choice {
+    pub kind: MoveKind,
+    pub cell: String,
+    pub host: String,
+    /// The flavor after the move, if it changes.
+    pub flavor: Option<Flavor>,
+}
+
+impl Choice {
+    /// Returns the request that users make for such a move.
+    pub fn request(self, server: &Instance, cell: &str) -> Request {
+        let host = Some(self.host);
+        match self.kind {
+            MoveKind::Live => Request::LiveMigrate(LiveMigrateRequest { host, block_migration: None, forced: false, unchecked: false }),
+            MoveKind::Cold => Request::Resize(Box::new(ResizeRequest {
+                migrate: self.flavor.is_none(),
+                flavor: Box::new(self.flavor.unwrap_or_else(|| server.flavor.clone())),
+                host,
+                cross_cell_allowed: self.cell != cell,
+            })),
+        }
+    }
+}
+
+/// The reason why no move is chosen.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NoChoice {
+    /// The server cannot be moved as it is.
+    Refused(String),
+    /// Something does not answer; a later try may choose.
+    Silent(String),
+}
+
+impl From<StepError> for NoChoice {
+    fn from(error: StepError) -> NoChoice {
+        match error {
+            StepError::Unknown(why) => NoChoice::Silent(why),
+            other => NoChoice::Refused(other.to_string()),
+        }
+    }
+}
+
+impl From<SchedulingError> for NoChoice {
+    fn from(error: SchedulingError) -> NoChoice {
+        match error {
+            SchedulingError::NoValidHost { reason } | SchedulingError::Invalid { reason } => NoChoice::Refused(reason),
+            other => NoChoice::Silent(other.to_string()),
+        }
+    }
+}
+
+/// Hosts that are better not chosen.
+#[derive(Clone, Debug, Default)]
+pub struct Avoid {
+    /// The host that refused the server last.
+    pub refused: Option<String>,
+    /// The drain's moves in flight by target.
+    pub in_flight: BTreeMap<String, usize>,
+}
+
+/// Returns the reason why nobody could move the server now, if there is one.
+pub fn obstacle(server: &Instance) -> Option<String> {
+    if server.locked {
+        return Some(match &server.locked_reason {
+            Some(reason) => format!("the server is locked: {reason}"),
+            None => "the server is locked".to_owned(),
+        });
+    }
+    if let Some(task) = server.task_state {
+        return Some(format!("the server is busy: its task is {task}"));
+    }
+    match server.vm_state {
+        VmState::Active | VmState::Stopped => None,
+        VmState::Resized => Some("the server waits for the confirm or the revert of an earlier move".to_owned()),
+        VmState::Error => Some("the server is in ERROR: rebuild or hard-reboot it first".to_owned()),
+        VmState::Shelved => Some("the server is shelved, and its guest is still on the host: offload it".to_owned()),
+        other => Some(format!("a server in state {other} cannot be moved")),
+    }
+}
+
+/// Chooses the move of a server that has no [`obstacle`]. An active server moves live if a host of its cell takes it; a guest that runs is
+/// never switched off to stay in its cell with its flavor.
+pub async fn choose(world: &World, plan: &DrainPlan, cell: &str, server: &Instance, avoid: &Avoid) -> Result<Choice, NoChoice> {
+    let flavor = new_flavor(world, plan, server).await?;
+    let spec = world.api.request_spec(server.uuid).await.map_err(StepError::from)?;
+    let runs = server.vm_state == VmState::Active && server.power_state == PowerState::Running;
+    let (lives_on, here) = (runs && flavor.is_none(), plan.to.may_include_cell(cell));
+    let mut reasons = Vec::new();
+    if lives_on && here {
+        let explained = explain(world, &spec, server, cell, (OperationKind::LiveMigrate, None, false)).await?;
+        match best(plan, &explained, cell, true, avoid) {
+            Some(host) => return Ok(Choice { kind: MoveKind::Live, cell: cell.to_owned(), host: host.host.clone(), flavor: None }),
+            None => reasons.push(why_none(plan, &explained, cell, true)?),
+        }
+    }
+    let bound =
+        if plan.to == Destination::Cell(cell.to_owned()) { Some(String::new()) } else { stays_in_cell(world, plan, server).await? };
+    let (cold_here, leaves) = (here && !lives_on, bound.is_none());
+    reasons.extend(bound);
+    if cold_here || leaves {
+        let kind = if flavor.is_some() { OperationKind::Resize } else { OperationKind::Migrate };
+        let explained = explain(world, &spec, server, cell, (kind, flavor.clone(), leaves)).await?;
+        for in_cell in [(true, cold_here), (false, leaves)].into_iter().filter_map(|(in_cell, may)| may.then_some(in_cell)) {
+            match best(plan, &explained, cell, in_cell, avoid) {
+                Some(host) => return Ok(Choice { kind: MoveKind::Cold, cell: host.cell.clone(), host: host.host.clone(), flavor }),
+                None => reasons.push(why_none(plan, &explained, cell, in_cell)?),
+            }
+        }
+    }
+    reasons.retain(|reason| !reason.is_empty());
+    match reasons.is_empty() {
+        true => Err(NoChoice::Refused(format!("{} has no host for it", plan.to))),
+        false => Err(NoChoice::Refused(reasons.join("; "))),
+    }
+}
+
+async fn new_flavor(world: &World, plan: &DrainPlan, server: &Instance) -> Result<Option<Flavor>, NoChoice> {
+    let Some(id) = plan.flavors.get(&server.flavor.id) else { return Ok(None) };
+    let flavor = world.api.flavor(id).await.map_err(StepError::from)?.flavor;
+    match flavor_change::objection(server, &flavor) {
+        Some(why) => Err(NoChoice::Refused(format!("the server cannot take flavor {}: {why}", flavor.name))),
+        None => Ok(Some(flavor)),
+    }
+}
+
+/// Returns the reason why the server may not leave its cell, if there is one.
+async fn stays_in_cell(world: &World, plan: &DrainPlan, server: &Instance) -> Result<Option<String>, NoChoice> {
+    if !plan.may_leave_cell {
+        return Ok(Some("policy does not let the drain's operator move servers out of their cells".to_owned()));
+    }
+    let ports = world.network.ports_of(server.uuid).await.map_err(|error| NoChoice::Silent(error.to_string()))?;
+    let asks = ports.iter().any(|port| port.resource_request.is_some());
+    Ok(asks.then(|| "a server with ports that have resource requests (QoS) cannot leave its cell".to_owned()))
+}
+
+async fn explain(
+    world: &World,
+    spec: &RequestSpec,
+    server: &Instance,
+    cell: &str,
+    (operation, flavor, leaves): (OperationKind, Option<Flavor>, bool),
+) -> Result<Explanation, NoChoice> {
+    let flavor = flavor.unwrap_or_else(|| server.flavor.clone());
+    let resources = flavor.resources(server.is_volume_backed());
+    let source = SourceHost { cell: cell.to_owned(), host: server.host.clone().unwrap_or_default() };
+    let destination = RequestedDestination::of_move(cell, None, leaves);
+    let spec = RequestSpec { flavor, ..spec.clone() };
+    let asked = SelectDestinations { operation, ..SelectDestinations::of_move(spec, resources, source, destination) };
+    Ok(world.scheduling.explain(asked).await?)
+}
+
+/// The hosts of the server's cell, or those of others, to which the drain may move it.
+fn considered<'a>(plan: &'a DrainPlan, explained: &'a Explanation, cell: &'a str, here: bool) -> impl Iterator<Item = &'a HostVerdict> {
+    let wanted = move |host: &&HostVerdict| (host.cell == cell) == here && !plan.hosts.contains(&host.host);
+    explained.destinations.iter().filter(wanted).filter(|host| plan.to.includes(&host.cell, host.availability_zone.as_deref()))
+}
+
+/// Returns the host with the fewest moves in flight to it, of these the one with the highest weight.
+fn best<'a>(plan: &'a DrainPlan, explained: &'a Explanation, cell: &'a str, here: bool, avoid: &Avoid) -> Option<&'a HostVerdict> {
+    let fits = considered(plan, explained, cell, here).filter(|host| host.weight.is_some());
+    // The best comes first, and `min_by_key` keeps the first of equals.
+    fits.min_by_key(|host| (avoid.refused.as_ref() == Some(&host.host), avoid.in_flight.get(&host.host).copied().unwrap_or(0)))
+}
+
+/// Says why each host is refused; empty if there is none. Silent if a cell that matters does not answer.
+fn why_none(plan: &DrainPlan, explained: &Explanation, cell: &str, here: bool) -> Result<String, NoChoice> {
+    let matters = |silent: &&String| (silent.as_str() == cell) == here && plan.to.may_include_cell(silent);
+    if let Some(silent) = explained.silent_cells.iter().find(matters) {
+        return Err(NoChoice::Silent(format!("{silent} does not answer")));
+    }
+    let refused: Vec<String> = considered(plan, explained, cell, here)
+        .map(|host| {
+            let rules: Vec<String> = host.refusals.iter().map(|refusal| format!("{}: {}", refusal.rule, refusal.reason)).collect();
+            format!("{} refuses it ({})", host.host, rules.join(", "))
+        })
+        .collect();
+    let more = refused.len().saturating_sub(NAMED_MAX);
+    let named = refused.into_iter().take(NAMED_MAX).collect::<Vec<_>>().join("; ");
+    Ok(if more > 0 { format!("{named}; and {more} more hosts refuse it") } else { named })
+}

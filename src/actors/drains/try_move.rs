@@ -1,0 +1,143 @@
+//! One try to move one server: it is looked at, a host is chosen, the move's id is recorded, and only then the move begins. A successor that
+//! finds the id but no such operation begins it under the same id, so that the journal refuses the second of the two.
+
+use std::collections::BTreeMap;
+
+use chrono::TimeDelta;
+use uuid::Uuid;
+
+use super::choice::{self, Avoid, Choice, NoChoice};
+use super::{Driven, TRIES_MAX};
+use crate::db::DbError;
+use crate::db::api::drains::DrainServer;
+use crate::db::cell::instances::Instance;
+use crate::domain::drain::DrainServerState;
+use crate::domain::inside;
+use crate::saga::accept;
+use crate::saga::context::Context;
+use crate::saga::refusal::Refusal;
+
+/// A server that can be moved now.
+struct Found {
+    cell: String,
+    instance: Instance,
+}
+
+impl Driven<'_> {
+    /// Tries to begin the server's move. Returns the server if its move is in flight.
+    pub(super) async fn try_move(&self, server: DrainServer, moving: &[DrainServer]) -> Result<Option<DrainServer>, DbError> {
+        // An earlier driver may have begun the move later than its successor looked.
+        if let Some(operation) = server.operation
+            && self.world().operations.saga(operation).await?.is_some()
+        {
+            let moving = DrainServer { state: DrainServerState::Moving, ..server };
+            self.world().operations.write_drain_server(self.lease, moving.clone()).await?;
+            return Ok(Some(moving));
+        }
+        let found = match self.find(&server).await {
+            Ok(found) => found,
+            Err(ended) => return self.ended(server, ended).await,
+        };
+        if let Some(why) = choice::obstacle(&found.instance) {
+            return self.failed(server, why).await;
+        }
+        let mut in_flight = BTreeMap::new();
+        for target in moving.iter().filter_map(|other| other.target.clone()) {
+            *in_flight.entry(target).or_insert(0) += 1;
+        }
+        let avoid = Avoid { refused: server.target.clone(), in_flight };
+        match choice::choose(self.world(), &self.drain.plan, &found.cell, &found.instance, &avoid).await {
+            Ok(chosen) => self.begin(server, &found, chosen).await,
+            Err(NoChoice::Refused(why)) => self.failed(server, why).await,
+            Err(NoChoice::Silent(why)) => self.postponed(server, why).await,
+        }
+    }
+
+    async fn begin(&self, server: DrainServer, found: &Found, chosen: Choice) -> Result<Option<DrainServer>, DbError> {
+        let operation = server.operation.unwrap_or_else(|| self.world().env.uuid());
+        let moving = DrainServer {
+            state: DrainServerState::Moving,
+            kind: Some(chosen.kind),
+            target: Some(chosen.host.clone()),
+            operation: Some(operation),
+            next_try_at: None,
+            reason: None,
+            ..server
+        };
+        if !self.world().operations.begin_drain_move(self.lease, moving.clone()).await? {
+            return Ok(None);
+        }
+        let request = chosen.request(&found.instance, &found.cell);
+        let context = Context::new(operation, self.caller(), moving.server, request);
+        match self.drains.conductor.begin(context).await {
+            Ok(_) => Ok(Some(moving)),
+            // The journal says at the next look whether it has begun.
+            Err(refusal) if !refusal.is_definite() => Ok(Some(moving)),
+            Err(refusal) => match self.world().operations.saga(operation).await? {
+                Some(_) => Ok(Some(moving)),
+                None => self.failed(moving, refusal.to_string()).await,
+            },
+        }
+    }
+
+    /// Returns the server, if it is on the host that it shall leave.
+    async fn find(&self, server: &DrainServer) -> Result<Found, Ended> {
+        match accept::find(self.world(), server.server).await {
+            Ok((cell, instance)) if instance.host.as_ref() == Some(&server.host) => Ok(Found { cell, instance }),
+            Ok((_, instance)) => Err(Ended::Gone(match instance.host {
+                Some(host) => format!("it is on host {host} by another operation"),
+                None => "it has left its host by another operation".to_owned(),
+            })),
+            Err(Refusal::NotFound(_)) => Err(Ended::Gone("it was deleted".to_owned())),
+            Err(refusal) => Err(Ended::Silent(refusal.to_string())),
+        }
+    }
+
+    async fn ended(&self, server: DrainServer, ended: Ended) -> Result<Option<DrainServer>, DbError> {
+        match ended {
+            Ended::Gone(why) => {
+                let gone = DrainServer { state: DrainServerState::Gone, reason: Some(why), ..server };
+                self.write(gone).await
+            }
+            Ended::Silent(why) => self.postponed(server, why).await,
+        }
+    }
+
+    /// Records a failed try. The server is tried again after the others, or refused.
+    pub(super) async fn failed(&self, server: DrainServer, why: String) -> Result<Option<DrainServer>, DbError> {
+        let tries = server.tries + 1;
+        let state = if tries < TRIES_MAX { DrainServerState::Pending } else { DrainServerState::Refused };
+        let next_try_at = (state == DrainServerState::Pending).then(|| self.later());
+        self.write(DrainServer { state, tries, next_try_at, reason: Some(inside::opened(&why)), ..server }).await
+    }
+
+    /// Records that something does not answer. The try does not count.
+    async fn postponed(&self, server: DrainServer, why: String) -> Result<Option<DrainServer>, DbError> {
+        let (state, next_try_at) = (DrainServerState::Pending, Some(self.later()));
+        self.write(DrainServer { state, next_try_at, reason: Some(inside::opened(&why)), ..server }).await
+    }
+
+    /// Writes the row of a server that has nothing in flight.
+    pub(super) async fn write(&self, server: DrainServer) -> Result<Option<DrainServer>, DbError> {
+        self.world().operations.write_drain_server(self.lease, server).await?;
+        Ok(None)
+    }
+
+    fn later(&self) -> chrono::DateTime<chrono::Utc> {
+        let pause = TimeDelta::from_std(self.world().settings.back_off_max).unwrap_or(TimeDelta::MAX);
+        self.world().env.now() + pause
+    }
+
+    /// Returns the id for an operation that is about to begin.
+    pub(super) fn fresh_id(&self) -> Uuid {
+        self.world().env.uuid()
+    }
+}
+
+/// The end of a try before its beginning.
+enum Ended {
+    /// The server is not there any more.
+    Gone(String),
+    /// Its cell does not answer.
+    Silent(String),
+}

@@ -1,0 +1,172 @@
+//! A drain in words: its beginning, its progress, and what it leaves.
+
+use std::fmt::Write as _;
+
+use comfy_table::{Table, presets};
+use serde_json::Value;
+
+/// The width of the progress bar.
+const BAR: usize = 30;
+
+fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object[key].as_str().unwrap_or_default()
+}
+
+fn count(drain: &Value, state: &str) -> u64 {
+    drain["servers"][state].as_u64().unwrap_or_default()
+}
+
+fn source(drain: &Value) -> String {
+    let hosts: Vec<&str> = drain["hosts"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    match drain["whole_cell"] == true {
+        true => format!("cell {} ({})", text(drain, "cell"), hosts.join(", ")),
+        false => format!("host {}", hosts.join(", ")),
+    }
+}
+
+fn destination(drain: &Value) -> String {
+    match drain["to_cell"].as_str() {
+        Some(cell) => format!("cell {cell}"),
+        None => format!("availability zone {}", text(drain, "to_zone")),
+    }
+}
+
+/// Says what begins.
+pub(super) fn beginning(drain: &Value) -> String {
+    format!(
+        "Drain {} moves all servers off {} to {}. The service is disabled there, and stays so after the drain.",
+        text(drain, "id"),
+        source(drain),
+        destination(drain)
+    )
+}
+
+/// True if nothing of the drain is in flight or will be.
+pub(super) fn is_over(drain: &Value) -> bool {
+    match text(drain, "state") {
+        "done" => true,
+        "cancelled" => count(drain, "moving") == 0,
+        _ => false,
+    }
+}
+
+/// Returns the progress on one line.
+pub(super) fn progress(drain: &Value) -> String {
+    let ended = count(drain, "moved") + count(drain, "gone") + count(drain, "refused");
+    let all = ended + count(drain, "pending") + count(drain, "moving");
+    let filled = usize::try_from(ended * BAR as u64 / all.max(1)).unwrap_or(BAR);
+    let mut line = format!("[{}{}] {ended}/{all} servers", "#".repeat(filled), ".".repeat(BAR - filled));
+    for (state, words) in [("moving", "in flight"), ("pending", "waiting"), ("refused", "refused")] {
+        let count = count(drain, state);
+        if count > 0 {
+            // Writing to a String cannot fail.
+            let _ = write!(line, ", {count} {words}");
+        }
+    }
+    if text(drain, "state") != "running" {
+        let _ = write!(line, ", {}", text(drain, "state"));
+    }
+    if let Some(reason) = drain["reason"].as_str() {
+        let _ = write!(line, "; waits: {reason}");
+    }
+    line
+}
+
+/// Says what has moved, and what could not move and why.
+pub(super) fn summary(drain: &Value, servers: &[Value]) -> String {
+    let mut summary = format!(
+        "Drain {} of {} to {} is {}: {} moved, {} gone, {} in flight, {} waiting, {} refused.\n",
+        text(drain, "id"),
+        source(drain),
+        destination(drain),
+        text(drain, "state"),
+        count(drain, "moved"),
+        count(drain, "gone"),
+        count(drain, "moving"),
+        count(drain, "pending"),
+        count(drain, "refused")
+    );
+    for server in servers.iter().filter(|server| server["reason"].is_string()) {
+        let (id, host) = (text(server, "server"), text(server, "host"));
+        let said = match text(server, "state") {
+            "refused" => format!("  {id} stays on {host}: {}", text(server, "reason")),
+            "pending" => format!("  {id} is still on {host}: {}", text(server, "reason")),
+            _ => format!("  {id} is on {}: {}", text(server, "target"), text(server, "reason")),
+        };
+        summary += &said;
+        summary.push('\n');
+    }
+    if drain["hosts_disabled"] == true {
+        summary +=
+            "The service stays disabled on what was drained; enable it with: openstack compute service set --enable HOST nova-compute\n";
+    }
+    summary
+}
+
+/// Says where each server could go.
+pub(super) fn preview(drain: &Value) -> String {
+    let mut preview = format!("A drain of {} to {} would begin these moves; nothing is started.\n", source(drain), destination(drain));
+    for server in drain["servers"].as_array().into_iter().flatten() {
+        let (id, name, host) = (text(server, "server"), text(server, "name"), text(server, "host"));
+        preview += &match server["kind"].as_str() {
+            Some(kind) => format!(
+                "  {id}  {name}  {host}  {kind} to {} in {}, flavor {}\n",
+                text(server, "target"),
+                text(server, "cell"),
+                text(server, "flavor")
+            ),
+            None => format!("  {id}  {name}  {host}  stays: {}\n", text(server, "reason")),
+        };
+    }
+    preview
+}
+
+/// Lists drains.
+pub(super) fn table(body: &Value) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(["DRAIN", "OF", "TO", "STATE", "MOVED", "IN FLIGHT", "WAITING", "REFUSED"]);
+    for drain in body["drains"].as_array().into_iter().flatten() {
+        let counts = ["moved", "moving", "pending", "refused"].map(|state| count(drain, state).to_string());
+        let words = [text(drain, "id").to_owned(), source(drain), destination(drain), text(drain, "state").to_owned()];
+        table.add_row(words.into_iter().chain(counts));
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn drain(state: &str, moving: u64) -> Value {
+        json!({
+            "id": "d", "state": state, "cell": "cell1", "hosts": ["h1"], "whole_cell": false, "to_cell": null, "to_zone": "east",
+            "hosts_disabled": true, "reason": null,
+            "servers": {"moved": 5, "gone": 0, "refused": 1, "pending": 3, "moving": moving},
+        })
+    }
+
+    #[test]
+    fn the_bar_counts_servers_that_have_ended() {
+        assert_eq!(progress(&drain("running", 1)), "[##################............] 6/10 servers, 1 in flight, 3 waiting, 1 refused");
+        assert!(progress(&drain("paused", 0)).ends_with(", 3 waiting, 1 refused, paused"));
+        assert!(!is_over(&drain("paused", 0)) && !is_over(&drain("cancelled", 1)) && is_over(&drain("cancelled", 0)));
+    }
+
+    #[test]
+    fn the_report_says_who_stays_and_why() {
+        let servers = [
+            json!({"server": "a", "host": "h1", "state": "refused", "reason": "the server is locked"}),
+            json!({"server": "b", "host": "h1", "state": "moved", "target": "h9", "reason": "its move waits for confirm or revert"}),
+            json!({"server": "c", "host": "h1", "state": "moved", "target": "h9", "reason": null}),
+        ];
+        let told = summary(&drain("done", 0), &servers);
+        let wanted = "Drain d of host h1 to availability zone east is done: 5 moved, 0 gone, 0 in flight, 3 waiting, 1 refused.\n  \
+                      a stays on h1: the server is locked\n  b is on h9: its move waits for confirm or revert\nThe service stays disabled";
+        assert!(told.starts_with(wanted), "{told}");
+    }
+}

@@ -1,0 +1,125 @@
+//! Drains: an operator's wish that all servers leave a host or a cell, and how far each server is.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::context::RequestContext;
+use super::server::named_states;
+
+/// The moves at once of a drain whose operator names no number.
+pub const DEFAULT_IN_FLIGHT: u32 = 4;
+/// The maximum number of moves at once of one drain.
+pub const MAX_IN_FLIGHT: u32 = 64;
+
+named_states! {
+    /// The progress of a drain.
+    DrainState {
+        /// Moves servers.
+        Running = "running",
+        /// Begins no moves until it is resumed.
+        Paused = "paused",
+        /// Begins no moves any more.
+        Cancelled = "cancelled",
+        /// Every server has moved or was refused.
+        Done = "done",
+    }
+}
+
+named_states! {
+    /// The progress of one server of a drain.
+    DrainServerState {
+        /// Still to be moved; with a reason if a try failed.
+        Pending = "pending",
+        /// Its move, or the confirm of it, is in flight.
+        Moving = "moving",
+        /// Has left the host by the drain's move.
+        Moved = "moved",
+        /// Could not be moved, for the reason in its row.
+        Refused = "refused",
+        /// Deleted, or off the host by someone else's operation.
+        Gone = "gone",
+    }
+}
+
+named_states! {
+    /// The kinds of moves that a drain begins.
+    MoveKind {
+        /// A live migration.
+        Live = "live",
+        /// A cold migration or, to a mapped flavor, a resize.
+        Cold = "cold",
+    }
+}
+
+/// Where the servers of a drain go.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Destination {
+    /// Hosts of this cell.
+    Cell(String),
+    /// Hosts in this availability zone. `is_default` if hosts that no aggregate puts into a zone are in it.
+    Zone { name: String, is_default: bool },
+}
+
+impl Destination {
+    /// True if the servers may go to a host of this cell, in the zone that an aggregate names.
+    pub fn includes(&self, cell: &str, zone: Option<&str>) -> bool {
+        match self {
+            Destination::Cell(wanted) => wanted == cell,
+            Destination::Zone { name, is_default } => zone.map_or(*is_default, |zone| zone == name),
+        }
+    }
+
+    /// True if no host of this cell is known to be excluded.
+    pub fn may_include_cell(&self, cell: &str) -> bool {
+        match self {
+            Destination::Cell(wanted) => wanted == cell,
+            Destination::Zone { .. } => true,
+        }
+    }
+}
+
+impl std::fmt::Display for Destination {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Destination::Cell(name) => write!(f, "cell {name}"),
+            Destination::Zone { name, .. } => write!(f, "availability zone {name}"),
+        }
+    }
+}
+
+/// An operator's request for a drain, checked.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DrainPlan {
+    /// The cell of the hosts to empty.
+    pub cell: String,
+    /// The hosts to empty: one, or all of the cell.
+    pub hosts: Vec<String>,
+    /// True if the operator named the cell.
+    pub whole_cell: bool,
+    pub to: Destination,
+    /// The flavors that servers take when they move, by the id of the present one.
+    pub flavors: BTreeMap<String, String>,
+    pub max_in_flight: u32,
+    /// True if the drain confirms the cold moves that it began.
+    pub confirm: bool,
+    /// True if policy lets the operator's moves leave a cell.
+    pub may_leave_cell: bool,
+    /// The operator, in whose name servers are moved.
+    pub caller: RequestContext,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_zone_takes_hosts_of_every_cell_that_are_in_it() {
+        let zone = |is_default| Destination::Zone { name: "east".into(), is_default };
+        assert!(zone(false).includes("cell1", Some("east")) && !zone(false).includes("cell1", Some("west")));
+        assert!(zone(true).includes("cell1", None) && !zone(false).includes("cell1", None));
+        let cell = Destination::Cell("cell2".into());
+        assert!(cell.includes("cell2", Some("west")) && !cell.includes("cell1", None) && !cell.may_include_cell("cell1"));
+    }
+}
