@@ -73,3 +73,5 @@ mod starts_with_a_cell_down;
 mod task_states;
 mod token_keys;
 mod unshelve;
+mod unshelve_across;
+mod unshelve_across_failures;
