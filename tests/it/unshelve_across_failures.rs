@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use cellshift::chaos::borders::{Outage, Outages};
-use cellshift::chaos::point::{FaultPlan, Moment, Point, StepFault};
+use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::config::{Config, Seconds};
 use cellshift::domain::host_protocol::HostCommand;
-use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::client::PATIENCE;
+use crate::held::Held;
 use crate::resize_rollback::{fill, tell};
 use crate::shelve::{images_of, shelve};
 use crate::stage::{Stage, hosts, play, play_default};
@@ -79,42 +79,19 @@ fn a_host_of_another_cell_that_refuses_leads_to_the_next_one() {
     });
 }
 
-/// Holds the act of one step once, until the test lets it go.
-struct Held {
-    step: &'static str,
-    met: Semaphore,
-    goes_on: Arc<Semaphore>,
-}
-
-impl FaultPlan for Held {
-    fn at(&self, point: &Point<'_>) -> StepFault {
-        let here = (point.step, point.side, point.moment) == (self.step, "act", Moment::BeforeEffect);
-        if here {
-            self.met.add_permits(1);
-        }
-        if here { StepFault::Wait } else { StepFault::None }
-    }
-
-    fn released(&self, _: &Point<'_>) -> BoxFuture<'static, ()> {
-        let goes_on = self.goes_on.clone();
-        Box::pin(async move { goes_on.acquire().await.expect("it is never closed").forget() })
-    }
-}
-
 /// The copy is made already, and must be shown with the change.
 #[test]
 fn a_name_that_is_given_meanwhile_is_kept() {
     play_default(|stage| async move {
         let server = shelved_in_cell1(&stage).await;
-        let held = Arc::new(Held { step: "prepare_at_target", met: Semaphore::new(0), goes_on: Arc::new(Semaphore::new(0)) });
-        stage.seams.steps.arm(Some(held.clone()));
+        let held = Held::at(&stage, "prepare_at_target", Moment::BeforeEffect);
         unshelve(&stage, server, &to_host("cell2-host1")).await.expect(202);
-        tokio::time::timeout(PATIENCE, held.met.acquire()).await.expect("the step is reached").expect("it is never closed").forget();
+        held.met().await;
         let path = format!("/servers/{server}");
         let new = json!({"server": {"name": "renamed", "description": "mine"}});
         stage.member.speaking("2.90").put(&path, new).await.expect(200);
         assert_eq!(stage.member.show(server).await["name"], "renamed");
-        held.goes_on.add_permits(1);
+        held.release();
         let shown = lives_on(&stage, server, "cell2-host1", "cell1").await;
         assert_eq!((&shown["name"], &shown["description"]), (&json!("renamed"), &json!("mine")));
     });
