@@ -373,6 +373,8 @@ pub struct LiveMigration {
     pub bandwidth_mib: u64,
     /// The MiB of its memory that a running guest changes per second.
     pub dirty_rate_mib: u64,
+    /// The number of further hosts that are asked after the first one refuses the guest; -1 for all of the cell.
+    pub migrate_max_retries: i64,
     /// The longest time for which a guest may be paused at the end, in milliseconds.
     pub max_downtime_ms: u64,
     /// The time limit of a copy per GiB of the guest's memory and disks; 0 for none.
@@ -394,6 +396,7 @@ impl Default for LiveMigration {
         LiveMigration {
             bandwidth_mib: 800,
             dirty_rate_mib: 256,
+            migrate_max_retries: -1,
             max_downtime_ms: 50,
             completion_timeout: Seconds::whole(800),
             timeout_action: TimeoutAction::Abort,

@@ -305,6 +305,7 @@ fn settings(config: &Config) -> Settings {
         back_off_first: migration.back_off_first.duration(),
         back_off_max: migration.back_off_max.duration(),
         data_dir: Some(config.data_dir.clone()),
+        migrate_max_retries: usize::try_from(config.compute.live_migration.migrate_max_retries).ok(),
         ..Settings::default()
     }
 }

@@ -50,6 +50,7 @@ fn a_wrong_file_is_refused_with_the_key_and_what_is_allowed() {
         ("[cells]\ncount = 0\n", ["--cells", "between 1 and 100"]),
         ("[api]\nauthentication = \"maybe\"\n", ["maybe", "token"]),
         ("[compute]\nmax_concurrent_live_migrations = 0\n", ["compute.max_concurrent_live_migrations", "at least 1"]),
+        ("[compute.live_migration]\nmigrate_max_retries = -2\n", ["compute.live_migration.migrate_max_retries", "-1 for all"]),
         ("[compute]\nshelved_offload_time = -2\n", ["compute.shelved_offload_time", "-1 for never"]),
         ("[compute]\nshelved_poll_interval = 0\n", ["compute.shelved_poll_interval", "more than 0"]),
         ("[compute.latency_ms]\nstrt = 1\n", ["strt", "start"]),

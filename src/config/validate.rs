@@ -36,6 +36,8 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     refuse(!(1..=CONDUCTORS_MAX).contains(&config.conductor.workers), "conductor.workers", "between 1 and 16")?;
     let zone = &config.scheduler.default_availability_zone;
     refuse(zone.is_empty() || zone.contains(':'), "scheduler.default_availability_zone", "a name without colons")?;
+    let retries = config.compute.live_migration.migrate_max_retries;
+    refuse(retries < -1, "compute.live_migration.migrate_max_retries", "a number of hosts, or -1 for all")?;
     refuse(config.compute.shelved_offload_time < -1, "compute.shelved_offload_time", "seconds, 0 for at once, or -1 for never")?;
     config.scheduler.validate()?;
     let levels = "error, warn, info, debug, trace or off, or MODULE=LEVEL, joined with commas";

@@ -50,6 +50,8 @@ pub struct Settings {
     /// The pause after the first try of a debt that could not be paid, for all conductors. It doubles with each try, up to
     /// [`LONGEST_PAUSE`].
     pub debt_rest: Duration,
+    /// The number of further hosts that a live migration asks after a refusal; none for all.
+    pub migrate_max_retries: Option<usize>,
     /// The directory of the service's files, for the audit; none if there are no files.
     pub data_dir: Option<PathBuf>,
 }
@@ -64,6 +66,7 @@ impl Default for Settings {
             back_off_max: Duration::from_secs(10),
             debt_deadline: Duration::from_secs(30),
             debt_rest: Duration::from_millis(1500),
+            migrate_max_retries: None,
             data_dir: None,
         }
     }

@@ -294,6 +294,17 @@ impl Cloud {
         self.ask_for(new).await
     }
 
+    /// Requests a server that is tied to the zone of cell1, and that any hardware can run.
+    pub async fn ask_for_server_for_any_cell(&self, on_a_volume: bool) -> Uuid {
+        let mut new = self.new_server();
+        (new["server"]["flavorRef"], new["server"]["availability_zone"]) = (json!("m1.tiny"), json!("cell1"));
+        if on_a_volume {
+            let root = &mut new["server"]["block_device_mapping_v2"][0];
+            (root["destination_type"], root["volume_size"]) = (json!("volume"), json!(1));
+        }
+        self.ask_for(new).await
+    }
+
     async fn ask_for(&self, new: Value) -> Uuid {
         let (status, body) = self.send("POST", "/compute/v2.1/servers", Some(new)).await;
         assert_eq!(status, 202, "{body}");

@@ -1,17 +1,41 @@
 //! Evacuation: a host dies, and its servers are built anew on another one; the host comes back and finds its guests fenced.
 
+use cellshift::config::Config;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::client::{Answer, id_of};
 use crate::resize_confirm::events;
-use crate::stage::{Stage, hosts, play_default};
+use crate::stage::{Stage, hosts, play, play_default};
 
 /// Makes a server on cell1-host1, and has that host die.
 pub async fn stranded(stage: &Stage) -> Uuid {
     let server = stage.create_by(&stage.admin, stage.server().on_host("cell1-host1")).await;
     stage.power("cell1-host1", false).await;
     server
+}
+
+#[test]
+fn a_locked_server_stays_where_a_member_may_evacuate() {
+    let for_members = |config: &mut Config| {
+        std::fs::write(config.policy_file(), "\"os_compute_api:os-evacuate\": \"rule:project_member_or_admin\"\n").expect("a policy");
+    };
+    play(for_members, |stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        stage.admin.act(server, json!({"lock": null})).await.expect(202);
+        stage.power(&source, false).await;
+        let evacuate = async || stage.member.act(server, json!({"evacuate": {}})).await;
+        let refused = evacuate().await.expect(409);
+        assert!(refused.message().contains("locked"), "{}", refused.message());
+        assert!(stage.admin.actions(server).await.iter().all(|action| action["action"] != "evacuate"));
+        stage.admin.act(server, json!({"unlock": null})).await.expect(202);
+        evacuate().await.expect(200);
+        let shown = stage.at_rest(server, "ACTIVE").await;
+        assert_ne!(shown["OS-EXT-SRV-ATTR:host"], json!(source));
+        stage.power(&source, true).await;
+        stage.paid(server).await;
+    });
 }
 
 /// Asks for an evacuation at this microversion.

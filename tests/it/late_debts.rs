@@ -36,6 +36,8 @@ enum Act {
     /// A shelved server leaves its host.
     Offload,
     Unshelve,
+    /// An unshelve onto a host of cell2.
+    UnshelveAcross,
     Start,
     Stop,
     Reboot,
@@ -50,13 +52,13 @@ enum Act {
 
 use Act::{
     Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Reboot, Rebuild, Reimage, Revert, Shelve, Start,
-    Stop, Unshelve, Within,
+    Stop, Unshelve, UnshelveAcross, Within,
 };
 
 impl Act {
     /// An action before which a move's debts are paid.
     fn builds_upon_debts(self) -> bool {
-        matches!(self, Across | Back | Within | Confirm | Revert | Evacuate | Live | Shelve | Offload | Unshelve)
+        matches!(self, Across | Back | Within | Confirm | Revert | Evacuate | Live | Shelve | Offload | Unshelve | UnshelveAcross)
     }
 }
 
@@ -91,7 +93,11 @@ struct Subject {
 }
 
 async fn subject(stage: &Stage, owing: Act) -> Subject {
-    let new = if owing == Reimage { stage.volume_server() } else { stage.server() };
+    let new = match owing {
+        Reimage => stage.volume_server(),
+        UnshelveAcross => stage.server().flavor("m1.tiny").with("availability_zone", json!("cell1")),
+        _ => stage.server(),
+    };
     let server = stage.create(new).await;
     let volume = stage.member.make_volume().await;
     stage.member.attach(server, volume).await.expect(200);
@@ -129,6 +135,10 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
         Shelve => member.act(server, json!({"shelve": null})).await.expect(202),
         Offload => stage.admin.act(server, json!({"shelveOffload": null})).await.expect(202),
         Unshelve => member.act(server, json!({"unshelve": null})).await.expect(202),
+        UnshelveAcross => {
+            let there = json!({"unshelve": {"availability_zone": null, "host": "cell2-host1"}});
+            stage.admin.speaking("2.91").act(server, there).await.expect(202)
+        }
         Start => member.act(server, json!({"os-start": null})).await.expect(202),
         Reboot => member.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202),
         Stop => member.act(server, json!({"os-stop": null})).await.expect(202),
@@ -362,6 +372,15 @@ stories! {
     an_unshelve:
         Story { saga: "unshelve", before: &[Shelve], owing: Unshelve, owed: Owed::CleanUps, refused: None,
             ways: &[&[], &[Stop], &[Shelve], &[Within], &[Across, Confirm], &[Delete]] };
+    an_unshelve_across_cells_that_failed:
+        Story { saga: "cross_cell_unshelve", before: &[Shelve], owing: UnshelveAcross, owed: Owed::Undos, refused: Some("prepare_at_target"),
+            ways: &[&[], &[Unshelve], &[Unshelve, Within], &[Unshelve, Across], &[UnshelveAcross], &[UnshelveAcross, Back], &[Delete]] };
+    an_unshelve_across_cells:
+        Story { saga: "cross_cell_unshelve", before: &[Shelve], owing: UnshelveAcross, owed: Owed::CleanUps, refused: None,
+            ways: &[&[], &[Stop], &[Shelve], &[Shelve, Unshelve], &[Back], &[Back, Confirm], &[Back, Revert], &[Back, Confirm, Across], &[Delete]] };
+    a_candidate_of_an_unshelve_across_cells:
+        Story { saga: "cross_cell_unshelve", before: &[Shelve], owing: UnshelveAcross, owed: Owed::AtOtherCandidate, refused: None,
+            ways: &[&[], &[Shelve, Unshelve], &[Within, Confirm], &[Back], &[Delete]] };
     a_rebuild_that_failed:
         Story { saga: "rebuild", before: &[], owing: Rebuild, owed: Owed::Undos, refused: Some("start_guest"), ways: &[&[HardReboot], &[HardReboot, Stop], &[HardReboot, Across], &[Delete]] };
     a_rebuild_of_a_root_volume_that_failed:

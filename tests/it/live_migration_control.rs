@@ -10,7 +10,7 @@ use crate::live_migration::{at_home, live};
 use crate::stage::{Stage, hosts, play, play_default};
 
 /// Lets guests change their memory faster than it is copied: a copy ends only if it is made to.
-fn endless(config: &mut Config) {
+pub fn endless(config: &mut Config) {
     config.compute.live_migration.bandwidth_mib = 4000;
     config.compute.live_migration.dirty_rate_mib = 16_000;
 }
@@ -21,13 +21,13 @@ async fn in_progress(stage: &Stage, server: Uuid) -> Vec<Value> {
 }
 
 /// Waits until the server's live migration has this status, and returns it.
-async fn until_it_is(stage: &Arc<Stage>, server: Uuid, status: &str) -> Value {
+pub async fn until_it_is(stage: &Arc<Stage>, server: Uuid, status: &str) -> Value {
     stage.until(status, || async { in_progress(stage, server).await.iter().any(|migration| migration["status"] == status) }).await;
     in_progress(stage, server).await.pop().expect("a migration")
 }
 
 /// Checks that the server is where it was, and that nothing is left of the migration.
-async fn stays(stage: &Stage, server: Uuid, status: &str) {
+pub async fn stays(stage: &Stage, server: Uuid, status: &str) {
     stage.at_rest(server, "ACTIVE").await;
     assert_eq!(stage.migration_status("cell1", server).await, status);
     assert_eq!((stage.holds(server).await, stage.runs_on(server).await), (hosts(&["cell1-host1"]), hosts(&["cell1-host1"])));

@@ -157,6 +157,11 @@ fn a_server_with_a_qos_port_stays_in_its_cell() {
         assert_eq!(action["message"], json!("Error"), "{action:#}");
         let elsewhere: Value = stage.admin.migrate(server, Some("cell2-host1")).await.expect(400).body;
         assert!(elsewhere.to_string().contains("QoS"), "{elsewhere}");
+        stage.member.act(server, json!({"shelve": null})).await.expect(202);
+        stage.at_rest(server, "SHELVED_OFFLOADED").await;
+        let away = json!({"unshelve": {"host": "cell2-host1"}});
+        let elsewhere: Value = stage.admin.speaking("2.91").act(server, away).await.expect(400).body;
+        assert!(elsewhere.to_string().contains("bandwidth"), "{elsewhere}");
     });
 }
 

@@ -194,14 +194,14 @@ fn a_flavor_too_big_for_every_host_changes_nothing() {
 }
 
 /// Fills a host without placement's knowledge, so that it refuses the next claim. The returned value empties it again.
-async fn fill(stage: &Stage, host: &str) -> Uuid {
+pub async fn fill(stage: &Stage, host: &str) -> Uuid {
     let stranger = Uuid::new_v5(&Uuid::NAMESPACE_OID, host.as_bytes());
     let resources = Resources { vcpu: 1, memory_mb: 32_768, disk_gb: 1 };
     tell(stage, host, stranger, HostCommand::Claim { holder: stranger, resources }, 1).await;
     stranger
 }
 
-async fn tell(stage: &Stage, host: &str, server: Uuid, command: HostCommand, attempt: i64) {
+pub async fn tell(stage: &Stage, host: &str, server: Uuid, command: HostCommand, attempt: i64) {
     let cell = host.split('-').next().expect("a cell");
     let request = HostRequest { fence: Fence { server, epoch: 0, attempt }, operation: server, command };
     let reply = stage.world().hosts.request(cell, host, request, crate::client::PATIENCE).await;

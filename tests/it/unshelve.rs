@@ -22,7 +22,7 @@ fn speaking(user: &User) -> User {
     user.speaking("2.96")
 }
 
-async fn unshelve(stage: &Stage, server: Uuid, wanted: &Value) -> Answer {
+pub async fn unshelve(stage: &Stage, server: Uuid, wanted: &Value) -> Answer {
     speaking(&stage.admin).act(server, json!({"unshelve": wanted})).await
 }
 
@@ -37,7 +37,7 @@ async fn shelved(stage: &Stage, zone: Option<&str>) -> Uuid {
     server
 }
 
-async fn pinned(stage: &Stage, server: Uuid) -> Value {
+pub async fn pinned(stage: &Stage, server: Uuid) -> Value {
     speaking(&stage.admin).show(server).await["pinned_availability_zone"].clone()
 }
 
@@ -114,7 +114,6 @@ fn a_place_that_cannot_be_is_refused_at_once() {
             stage.at_rest(server, "SHELVED_OFFLOADED").await;
             for wanted in [
                 json!({"host": "nowhere"}),
-                json!({"host": "cell2-host1"}),
                 json!({"availability_zone": "nowhere"}),
                 json!({"availability_zone": 1}),
                 json!({"host": null}),
@@ -135,14 +134,14 @@ fn a_place_that_cannot_be_is_refused_at_once() {
 }
 
 /// Disables the compute service of a host.
-async fn disable(stage: &Stage, host: &str) {
+pub async fn disable(stage: &Stage, host: &str) {
     let listed = stage.admin.get(&format!("/os-services?binary=nova-compute&host={host}")).await.expect(200).body;
     let path = format!("/os-services/{}", listed["services"][0]["id"].as_str().expect("an id"));
     stage.admin.put(&path, json!({"status": "disabled"})).await.expect(200);
 }
 
 /// Checks that the failed unshelve has changed nothing, and returns its events.
-async fn is_as_before(stage: &Stage, server: Uuid, zone: Option<&str>) -> Vec<(String, String)> {
+pub async fn is_as_before(stage: &Stage, server: Uuid, zone: Option<&str>) -> Vec<(String, String)> {
     stage.at_rest(server, "SHELVED_OFFLOADED").await;
     is_on_no_host(stage, server).await;
     assert_eq!(pinned(stage, server).await, json!(zone));

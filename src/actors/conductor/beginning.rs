@@ -15,11 +15,14 @@ use crate::domain::cancellation::Cancellation;
 use crate::domain::delete_request::DeleteRequest;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::{HostAnswer, HostQuery, LiveProgress};
+use crate::domain::notification::{InstanceAction, Phase};
 use crate::saga::accept::{busy_message, busy_with, owing_message};
 use crate::saga::context::{Context, Kind};
 use crate::saga::debt::pay_before;
+use crate::saga::history;
 use crate::saga::operations::{BeginOperation, LiveMove};
 use crate::saga::refusal::Refusal;
+use crate::saga::step_name::StepName;
 use crate::saga::tables::{Tables, waits_for};
 use crate::saga::world::World;
 
@@ -80,12 +83,28 @@ impl BeginOperation for ConductorHandle {
 
     async fn force_complete(&self, of: &LiveMove) -> Result<bool, Refusal> {
         let query = HostQuery::ForceComplete { operation: of.operation };
-        match self.next().parts.world.hosts.query(&of.cell, &of.source, query, QUERY_PATIENCE).await {
-            Ok(HostAnswer::Hastened(hastened)) => Ok(hastened),
+        let world = &self.next().parts.world;
+        tell_forced_end(world, of, Phase::Start).await;
+        match world.hosts.query(&of.cell, &of.source, query, QUERY_PATIENCE).await {
+            Ok(HostAnswer::Hastened(hastened)) => {
+                if hastened {
+                    tell_forced_end(world, of, Phase::End).await;
+                }
+                Ok(hastened)
+            }
             Ok(_) => Ok(false),
             Err(error) => Err(Refusal::Unavailable(error.to_string())),
         }
     }
+}
+
+/// Notifies consumers of a forced end of a copy. An operation that cannot be read is not told of.
+async fn tell_forced_end(world: &World, of: &LiveMove, phase: Phase) {
+    let Ok(Some(saga)) = world.operations.saga(of.operation).await else { return };
+    let Ok(context) = serde_json::from_str::<Context>(&saga.context) else { return };
+    let Some(source) = &context.source else { return };
+    let action = InstanceAction::LiveMigrationForceComplete;
+    history::notify(world, context.part(), StepName::CopyGuest, action, phase, source).await;
 }
 
 impl ConductorHandle {

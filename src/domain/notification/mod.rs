@@ -55,6 +55,12 @@ named_states! {
         LiveMigrationPostDest = "live_migration_post_dest",
         /// Live migration: the guest stays at the source.
         LiveMigrationRollback = "live_migration_rollback",
+        /// Live migration: the target host removes what had come.
+        LiveMigrationRollbackDest = "live_migration_rollback_dest",
+        /// Live migration: a user's abort is carried out.
+        LiveMigrationAbort = "live_migration_abort",
+        /// Live migration: a user ends the copy by force.
+        LiveMigrationForceComplete = "live_migration_force_complete",
         /// Rebuild.
         Rebuild = "rebuild",
         /// Hard or soft reboot.

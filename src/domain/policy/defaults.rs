@@ -81,7 +81,7 @@ const GROUPS: &[Group] = &[
         ],
     ),
     (
-        "A resize or cold migration may leave its cell. Nobody's until the policy file gives it to somebody.",
+        "A resize, cold migration or unshelve may leave its cell. Nobody's until the policy file gives it to somebody.",
         &[("compute:servers:resize:cross_cell", "!")],
     ),
     (

@@ -31,6 +31,9 @@ pub struct LiveMigrate {
     pub candidates: Candidates,
     /// True once the source host has taken the migration up: a failure from then on is the hosts' (`failed`), not the choice's (`error`).
     pub taken_up: bool,
+    /// True once a copy was given up, and the abort told if a user wanted it.
+    #[serde(default)]
+    pub copy_given_up: bool,
     /// The disks that the source has left in the transfer area.
     pub manifest: Option<DiskManifest>,
     /// The memory that the source has left there.
@@ -39,7 +42,15 @@ pub struct LiveMigrate {
 
 impl LiveMigrate {
     pub(super) fn new(facts: ServerFacts, request: LiveMigrateRequest) -> LiveMigrate {
-        LiveMigrate { facts, request, candidates: Candidates::default(), taken_up: false, manifest: None, memory: None }
+        LiveMigrate {
+            facts,
+            request,
+            candidates: Candidates::default(),
+            taken_up: false,
+            copy_given_up: false,
+            manifest: None,
+            memory: None,
+        }
     }
 }
 

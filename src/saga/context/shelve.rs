@@ -6,6 +6,7 @@ use uuid::Uuid;
 use super::part::part;
 use super::{Candidates, Part, Place, ServerFacts, ShelveRequest, UnshelveRequest, as_request};
 use crate::domain::server::{TaskState, VmState};
+use crate::saga::error::StepError;
 
 /// The event of a server that leaves its host.
 pub const OFFLOAD_EVENT: &str = "compute_shelve_offload_instance";
@@ -124,6 +125,16 @@ part!(Unshelve: Unshelve);
 impl Unshelve {
     pub(super) fn new(facts: ServerFacts, request: Box<UnshelveRequest>) -> Unshelve {
         Unshelve { facts, request, candidates: Candidates::default(), home: None, image: None }
+    }
+
+    /// Returns the cell of the server's record; refused before the operation is accepted.
+    pub fn home(&self) -> Result<&str, StepError> {
+        self.home.as_deref().ok_or_else(|| StepError::Refused("the server is in no cell".into()))
+    }
+
+    /// True if the chosen host is in another cell than the server's record. False before the choice.
+    pub fn leaves_its_cell(&self) -> bool {
+        matches!((&self.home, &self.target), (Some(home), Some(target)) if *home != target.cell)
     }
 
     /// True if the server is still on its host. False before the operation is accepted.

@@ -47,7 +47,12 @@ fn every_request() -> Vec<Request> {
         Request::DetachVolume(DetachRequest { volume_id: Uuid::from_u128(4) }),
         Request::Shelve(ShelveRequest { offload: true }),
         Request::ShelveOffload,
-        Request::Unshelve(Box::new(UnshelveRequest { zone: WantedZone::Unpinned, host: Some("host1".into()), limits: None })),
+        Request::Unshelve(Box::new(UnshelveRequest {
+            zone: WantedZone::Unpinned,
+            host: Some("host1".into()),
+            limits: None,
+            cross_cell_allowed: true,
+        })),
     ]
 }
 

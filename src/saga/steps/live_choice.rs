@@ -1,9 +1,10 @@
 //! The target of a live migration: chosen by the scheduler, or named and not checked by it; then asked whether the guest could come.
 
-use super::allocation::{claim_checked, claim_next_alternate, next_candidate, scheduling_error, wanted_spec};
+use super::allocation::{claim_checked, next_candidate, scheduling_error, wanted_spec};
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
+use crate::domain::inside;
 use crate::domain::notification::{Event, Phase};
 use crate::domain::request_spec::RequestSpec;
 use crate::saga::claim::Claimed;
@@ -20,13 +21,11 @@ use crate::services::ServiceError;
 /// The target's event: the pre-check.
 const CHECK: &str = "compute_check_can_live_migrate_destination";
 
-/// Has the scheduler choose and claim a host of the server's cell. A named host is the only one. After a refusal, claims the next alternate.
+/// Has the scheduler choose and claim a host of the server's cell. A named host is the only one. After a refusal it is asked again without the
+/// hosts that refused, until the limit of retries or until no host is left.
 pub async fn select_live_destination(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<Claimed, StepError> {
     let wanted = wanted_spec(context)?;
-    if !context.candidates.refusals.is_empty() {
-        let LiveMigrate { facts, candidates, .. } = context;
-        return claim_next_alternate(world, facts, candidates, fence, &wanted).await;
-    }
+    check_retries(world, context)?;
     disks_allow(context)?;
     if let Some(host) = context.request.host.clone().filter(|_| context.request.unchecked) {
         return take_unchecked(world, context, fence, &host, &wanted).await;
@@ -35,17 +34,47 @@ pub async fn select_live_destination(world: &World, context: &mut LiveMigrate, f
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::Start), &source).await;
     let destination = RequestedDestination::of_move(&source.cell, context.request.host.clone(), false);
     let from = SourceHost { cell: source.cell.clone(), host: source.host.clone() };
-    let asked = SelectDestinations {
+    let mut asked = SelectDestinations {
         operation: OperationKind::LiveMigrate,
+        alternates: Some(0),
         fence,
         claim: true,
         ..SelectDestinations::of_move(wanted, context.new_resources(), from, destination)
     };
-    let selection = world.scheduling.select_destinations(asked).await.map_err(scheduling_error)?;
+    asked.ignore_hosts.extend(context.candidates.refusals.iter().map(|(host, _)| host.clone()));
+    let selection = world.scheduling.select_destinations(asked).await.map_err(|error| with_refusals(scheduling_error(error), context))?;
     let LiveMigrate { facts, candidates, .. } = &mut *context;
     let claimed = selection.record(facts, candidates)?;
     history::emit(world, context, StepName::SelectDestination, Event::SelectDestinations(Phase::End), &source).await;
     Ok(claimed)
+}
+
+/// Refuses if no further host may be asked: the named one has refused, or as many as the configuration allows.
+fn check_retries(world: &World, context: &LiveMigrate) -> Result<(), StepError> {
+    let refused = context.candidates.refusals.len();
+    let allowed = if context.request.host.is_some() { Some(0) } else { world.settings.migrate_max_retries };
+    match allowed.filter(|allowed| refused > *allowed) {
+        Some(allowed) => Err(StepError::Refused(format!(
+            "Exceeded max scheduling retries {allowed} for instance {} during live migration. {}",
+            context.server,
+            tried(context)
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Returns the hosts that refused, for operators alone.
+fn tried(context: &LiveMigrate) -> String {
+    let refusals: Vec<String> = context.candidates.refusals.iter().map(|(host, why)| format!("{host}: {why}")).collect();
+    inside::of(format!("Tried {}", refusals.join("; ")))
+}
+
+/// Adds the hosts that refused to the reason why no other is found.
+fn with_refusals(error: StepError, context: &LiveMigrate) -> StepError {
+    match error {
+        StepError::Refused(why) if !context.candidates.refusals.is_empty() => StepError::Refused(format!("{why} {}", tried(context))),
+        other => other,
+    }
 }
 
 /// Refuses a `block_migration` that does not suit the server's disks: hosts share no disks but volumes.

@@ -38,7 +38,18 @@ pub async fn queue_at_source(world: &World, context: &mut LiveMigrate, fence: Fe
 /// Undo: gives the turn to the next.
 pub async fn leave_queue(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
     let source = context.source()?.clone();
-    world.ask(context, &source, fence, HostCommand::LeaveLiveQueue).await.map(drop)
+    let aborted = context.cancelled && !context.copy_given_up;
+    tell_abort(world, context, aborted, (StepName::QueueAtSource, Phase::Start)).await?;
+    world.ask(context, &source, fence, HostCommand::LeaveLiveQueue).await?;
+    tell_abort(world, context, aborted, (StepName::QueueAtSource, Phase::End)).await
+}
+
+/// Notifies consumers of a user's abort, at the source host.
+async fn tell_abort(world: &World, context: &LiveMigrate, aborted: bool, (step, phase): (StepName, Phase)) -> Result<(), StepError> {
+    if aborted {
+        history::notify(world, context, step, InstanceAction::LiveMigrationAbort, phase, context.source()?).await;
+    }
+    Ok(())
 }
 
 /// Has the target define the guest with empty disks, beside the source's connections to its volumes. It is not started.
@@ -108,11 +119,25 @@ pub async fn resume_at_source(world: &World, context: &mut LiveMigrate, fence: F
     if debt::lost_ownership(world, context, &source).await? || debt::was_mended(world, context).await? {
         return world.ask(context, &source, fence, HostCommand::DropExport).await.map(drop);
     }
+    let told = |phase| (StepName::CopyGuest, InstanceAction::LiveMigrationRollback, phase);
+    let aborted = context.cancelled;
+    tell_abort(world, context, aborted, (StepName::CopyGuest, Phase::Start)).await?;
+    history::apply_and_notify(world, context, fence, CellTxn::new(), told(Phase::Start), &source).await?;
     world.ask(context, &source, fence, HostCommand::EndLiveCopy).await?;
+    tell_abort(world, context, aborted, (StepName::CopyGuest, Phase::End)).await?;
+    context.copy_given_up = true;
     let change = InstanceChange { progress: Some(0), ..InstanceChange::default() };
     let txn = CellTxn::new().instance_change(context.server, change);
-    let told = (StepName::CopyGuest, InstanceAction::LiveMigrationRollback, Phase::End);
-    history::apply_and_notify(world, context, fence, txn, told, &source).await
+    history::apply_and_notify(world, context, fence, txn, told(Phase::End), &source).await
+}
+
+/// Undo: removes what has come to the target. The fence refuses a late start.
+pub async fn remove_live_target(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
+    let (target, action) = (context.target()?.clone(), InstanceAction::LiveMigrationRollbackDest);
+    history::notify(world, context, StepName::PrepareAtTarget, action, Phase::Start, &target).await;
+    world.ask(context, &target, fence, HostCommand::RemoveGuest).await?;
+    history::notify(world, context, StepName::PrepareAtTarget, action, Phase::End, &target).await;
+    Ok(())
 }
 
 /// Lets the guest run on at the target, from what the source has left in the transfer area, under the new epoch.

@@ -107,7 +107,7 @@ pub async fn create_target_records(world: &World, context: &mut Resize, fence: F
 }
 
 /// Undo: removes the copy with all its records.
-pub async fn delete_target_records(world: &World, context: &mut Resize, fence: Fence) -> Result<(), StepError> {
+pub async fn delete_target_records(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let Some(target) = context.target.clone() else { return Ok(()) };
     delete_hidden_records(world, context, fence, &target.cell).await
 }

@@ -14,10 +14,10 @@ use crate::saga::claim::GiveUp;
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{drop_claim_at_target, release_destination};
-use crate::saga::steps::guest::remove_from_target;
 use crate::saga::steps::live_choice::{check_at_target, claim_live_target, select_live_destination};
 use crate::saga::steps::live_guest::{
-    copy_guest, fence_live_target, leave_queue, prepare_live_target, queue_at_source, resume_at_source, resume_at_target,
+    copy_guest, fence_live_target, leave_queue, prepare_live_target, queue_at_source, remove_live_target, resume_at_source,
+    resume_at_target,
 };
 use crate::saga::steps::live_records::{
     drop_transfer, end_live_migration, finish_live_record, record_live_migration, record_live_target, release_left_volumes,
@@ -42,7 +42,7 @@ const STEPS: &[Step] = &[
     Step::reversible(StepName::QueueAtSource, work!(queue_at_source), Undo::By(work!(leave_queue)))
         .within(Deadline::WhileAlive(60))
         .interruptible(),
-    Step::reversible(StepName::PrepareAtTarget, work!(prepare_live_target), Undo::By(work!(remove_from_target)))
+    Step::reversible(StepName::PrepareAtTarget, work!(prepare_live_target), Undo::By(work!(remove_live_target)))
         .moot_when(Moot::InUseAgain(At::Target))
         .within(Deadline::WithoutProgress(60)),
     Step::reversible(StepName::CopyGuest, work!(copy_guest), Undo::By(work!(resume_at_source)))

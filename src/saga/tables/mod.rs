@@ -4,6 +4,7 @@
 pub mod confirm;
 pub mod create;
 pub mod cross_cell_resize;
+pub mod cross_cell_unshelve;
 pub mod delete;
 pub mod evacuate;
 pub mod live_migration;
@@ -50,6 +51,7 @@ pub const ALL: &[(&str, Table)] = &[
     ("shelve_offload", shelve_offload::TABLE),
     ("unshelve_in_place", unshelve::IN_PLACE),
     ("unshelve", unshelve::TABLE),
+    ("cross_cell_unshelve", cross_cell_unshelve::TABLE),
 ];
 
 /// The tables of one kind of saga in one version. A release that changes a released table adds a version, and keeps the old one as
@@ -62,8 +64,8 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Returns the table that a context runs. The two tables of a move begin with the same four steps, so the choice between them may come
-    /// later.
+    /// Returns the table that a context runs. The two tables of a move begin with the same four steps, and those of an unshelve onto a host
+    /// with the same three, so the choice between them may come later.
     pub fn of(&self, context: &Context) -> Table {
         (self.choose)(context)
     }
@@ -117,6 +119,7 @@ fn versions(kind: Kind) -> &'static [Tables] {
         Kind::ShelveOffload => first!(|_| shelve_offload::TABLE),
         Kind::Unshelve => first!(|context| match context {
             Context::Unshelve(unshelve) if unshelve.stays() => unshelve::IN_PLACE,
+            Context::Unshelve(unshelve) if unshelve.leaves_its_cell() => cross_cell_unshelve::TABLE,
             _ => unshelve::TABLE,
         }),
     }

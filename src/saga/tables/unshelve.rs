@@ -1,6 +1,8 @@
 //! Unshelve: a shelved server on its host is started there. One without a host gets a host in its cell, as a new server does: its root disk
 //! comes from the shelved image, its ports are bound and its volumes attached there. If that fails, the server stays SHELVED_OFFLOADED, and
-//! tied to the zone as before.
+//! tied to the zone as before. The choice of a host in another cell leads to `cross_cell_unshelve`, which shares most rows.
+
+use std::collections::BTreeMap;
 
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
@@ -13,7 +15,7 @@ use crate::domain::request_spec::RequestSpec;
 use crate::domain::server::{PowerState, TaskState, VmState};
 use crate::saga::accept::ACCEPT;
 use crate::saga::claim::{Claimed, GiveUp};
-use crate::saga::context::{ServerFacts, Unshelve};
+use crate::saga::context::{Place, ServerFacts, Unshelve};
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::scheduling::{OperationKind, RequestedDestination, SchedulingError, SelectDestinations};
@@ -30,7 +32,7 @@ use crate::saga::steps::volumes::{attachments, complete_attachments, connect_vol
 use crate::saga::world::World;
 
 /// The event of the host that gets the server.
-const EVENT: &str = "compute_unshelve_instance";
+pub(super) const EVENT: &str = "compute_unshelve_instance";
 /// The event of the image's check.
 const IMAGE_EVENT: &str = "get_image_info";
 /// The event of the choice of a host.
@@ -57,27 +59,51 @@ pub const TABLE: Table = Table { steps: STEPS, chooses: Some(StepName::SelectHos
 
 const STEPS: &[Step] = &[
     ACCEPT,
-    Step::reversible(StepName::CheckImage, work!(check_image), Undo::Nothing("it changes nothing")),
-    Step::claiming(StepName::SelectHost, claims!(select_host), GiveUp::By(work!(release_destination))).before_the_next_move(),
-    Step::claiming(StepName::ClaimAtHost, claims!(claim_at_host), GiveUp::AtCandidate(work!(drop_claim_at_target)))
-        .moot_when(Moot::InUseAgain(At::Target)),
-    Step::reversible(StepName::BindPortsAtTarget, work!(bind_ports), Undo::AtCandidate(work!(unbind_ports)))
-        .moot_when(Moot::InUseAgain(At::Target)),
-    // Beside the placeholders, which keep the volumes until the server is there.
-    Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes), Undo::By(work!(release_volumes))),
-    Step::reversible(StepName::PrepareAtTarget, work!(prepare), Undo::By(work!(remove_guest)))
-        .moot_when(Moot::InUseAgain(At::Target))
-        .within(Deadline::WithoutProgress(60)),
-    // As in a move: no guest runs before a commit has named its owner.
-    Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(disown))),
-    Step::forward_or_back(StepName::StartAtTarget, work!(start), Undo::By(work!(fence_target))).within(Deadline::Within(300)),
+    CHECK_IMAGE,
+    SELECT_HOST,
+    CLAIM_AT_HOST,
+    BIND_PORTS_AT_TARGET,
+    RESERVE_VOLUMES_FOR_TARGET,
+    PREPARE_AT_TARGET,
+    TAKE_OWNERSHIP,
+    START_AT_TARGET,
     Step::forward(StepName::FinishUnshelve, work!(finish)),
-    Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_placeholders)),
+    RELEASE_SOURCE_VOLUMES,
     DELETE_SHELVED_IMAGE,
 ];
 
+pub(super) const CHECK_IMAGE: Step = Step::reversible(StepName::CheckImage, work!(check_image), Undo::Nothing("it changes nothing"));
+
+/// The choice decides between the two tables, so both begin with the steps up to this one.
+pub(super) const SELECT_HOST: Step =
+    Step::claiming(StepName::SelectHost, claims!(select_host), GiveUp::By(work!(release_destination))).before_the_next_move();
+
+pub(super) const CLAIM_AT_HOST: Step =
+    Step::claiming(StepName::ClaimAtHost, claims!(claim_at_host), GiveUp::AtCandidate(work!(drop_claim_at_target)))
+        .moot_when(Moot::InUseAgain(At::Target));
+
+pub(super) const BIND_PORTS_AT_TARGET: Step =
+    Step::reversible(StepName::BindPortsAtTarget, work!(bind_ports), Undo::AtCandidate(work!(unbind_ports)))
+        .moot_when(Moot::InUseAgain(At::Target));
+
+/// Beside the placeholders, which keep the volumes until the server is there.
+pub(super) const RESERVE_VOLUMES_FOR_TARGET: Step =
+    Step::reversible(StepName::ReserveVolumesForTarget, work!(reserve_volumes), Undo::By(work!(release_volumes)));
+
+pub(super) const PREPARE_AT_TARGET: Step = Step::reversible(StepName::PrepareAtTarget, work!(prepare), Undo::By(work!(remove_guest)))
+    .moot_when(Moot::InUseAgain(At::Target))
+    .within(Deadline::WithoutProgress(60));
+
+/// As in a move: no guest runs before a commit has named its owner.
+pub(super) const TAKE_OWNERSHIP: Step = Step::pivot(StepName::TakeOwnership, work!(take_ownership), Undo::By(work!(disown)));
+
+pub(super) const START_AT_TARGET: Step =
+    Step::forward_or_back(StepName::StartAtTarget, work!(start), Undo::By(work!(fence_target))).within(Deadline::Within(300));
+
+pub(super) const RELEASE_SOURCE_VOLUMES: Step = Step::cleanup(StepName::ReleaseSourceVolumes, work!(release_placeholders));
+
 /// Last: until the server runs, the image is all that is left of its root disk.
-const DELETE_SHELVED_IMAGE: Step = Step::cleanup(StepName::DeleteShelvedImage, work!(delete_image));
+pub(super) const DELETE_SHELVED_IMAGE: Step = Step::cleanup(StepName::DeleteShelvedImage, work!(delete_image));
 
 async fn begin(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
@@ -110,7 +136,7 @@ async fn finish_in_place(world: &World, context: &mut Unshelve, fence: Fence) ->
 
 /// Begins or ends an event that belongs to no host.
 async fn record_event(world: &World, context: &Unshelve, fence: Fence, event: &str, done: bool) -> Result<(), StepError> {
-    let home = context.home.as_deref().ok_or_else(|| StepError::Refused("the server is in no cell".into()))?;
+    let home = context.home()?;
     let txn = match done {
         false => history::event_started(CellTxn::new(), context, event, None),
         true => history::event_done(CellTxn::new(), context, event, None),
@@ -130,7 +156,7 @@ async fn check_image(world: &World, context: &mut Unshelve, fence: Fence) -> Res
 }
 
 /// Returns the request spec in the zone that the request asks for. It is stored when the server is there, and not before.
-fn spec_of(context: &Unshelve) -> Result<RequestSpec, StepError> {
+pub(super) fn spec_of(context: &Unshelve) -> Result<RequestSpec, StepError> {
     let spec = wanted_spec(context)?;
     Ok(RequestSpec { availability_zone: context.request.zone.over(spec.availability_zone.as_deref()), ..spec })
 }
@@ -142,7 +168,8 @@ async fn select_host(world: &World, context: &mut Unshelve, fence: Fence) -> Res
         return claim_next_alternate(world, facts, candidates, fence, &spec).await;
     }
     record_event(world, context, fence, CHOICE_EVENT, false).await?;
-    let destination = RequestedDestination { cell: context.home.clone(), allow_cross_cell_move: false, host: context.request.host.clone() };
+    let (host, may_leave) = (context.request.host.clone(), context.request.cross_cell_allowed);
+    let destination = RequestedDestination::of_move(context.home()?, host, may_leave);
     let request = SelectDestinations {
         resources: context.new_resources(),
         required_traits: Vec::new(),
@@ -223,10 +250,12 @@ async fn release_volumes(world: &World, context: &mut ServerFacts, fence: Fence)
 /// Builds the guest on its new host without starting it: all that can fail there fails here, while the way back is open.
 async fn prepare(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
+    // Users see the record in the server's cell until the end.
+    let here = Place { cell: context.home()?.to_owned(), ..target.clone() };
     let txn = CellTxn::new().instance_change(context.server, InstanceChange::task(Some(TaskState::Spawning)));
     let txn = history::event_started(txn, context, EVENT, Some(&target));
     let told = (StepName::PrepareAtTarget, InstanceAction::Unshelve, Phase::Start);
-    history::apply_and_notify(world, context, fence, txn, told, &target).await?;
+    history::apply_and_notify(world, context, fence, txn, told, &here).await?;
     let volumes = connect_volumes(world, context, fence, &target, |volume| volume.target_attachment).await?;
     let disks = match context.image.filter(|_| !context.volume_backed) {
         Some(image) => DiskSource::Image { image_id: shelf::usable_image(world, context, image).await?.id },
@@ -262,7 +291,16 @@ async fn finish(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(
     let target = context.target()?.clone();
     world.api.publish_move(fence, context.server, world.cell_uuid(&target.cell)?, spec_of(context)?).await?;
     let known = world.cell(&target.cell)?.instance(context.server).await?.system_metadata;
-    let change = InstanceChange {
+    let txn = CellTxn::new().instance_change(context.server, running_at(world, &target, known));
+    let mut txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
+    txn = history::event_done(txn, context, EVENT, Some(&target));
+    txn = history::succeeded(txn, context);
+    history::apply_and_notify(world, context, fence, txn, (StepName::FinishUnshelve, InstanceAction::Unshelve, Phase::End), &target).await
+}
+
+/// Returns the change of the record of a server that runs at its new host and is shelved no more.
+pub(super) fn running_at(world: &World, target: &Place, known: BTreeMap<String, String>) -> InstanceChange {
+    InstanceChange {
         host: Some(Some(target.host.clone())),
         node: Some(Some(target.node.clone())),
         availability_zone: Some(target.availability_zone.clone()),
@@ -270,12 +308,7 @@ async fn finish(world: &World, context: &mut Unshelve, fence: Fence) -> Result<(
         launched_at: Some(Some(world.env.now())),
         system_metadata: Some(shelf::taken_off(known)),
         ..InstanceChange::states(VmState::Active, None)
-    };
-    let mut txn = CellTxn::new().instance_change(context.server, change);
-    txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;
-    txn = history::event_done(txn, context, EVENT, Some(&target));
-    txn = history::succeeded(txn, context);
-    history::apply_and_notify(world, context, fence, txn, (StepName::FinishUnshelve, InstanceAction::Unshelve, Phase::End), &target).await
+    }
 }
 
 /// Gives up the placeholders that held the volumes while the server had no host.

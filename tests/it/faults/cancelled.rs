@@ -91,7 +91,7 @@ fn kind_of(saga: &str) -> &'static str {
         "live_migration" => "live_migrate",
         "rebuild_of_root_volume" => "rebuild",
         "shelve_and_offload" => "shelve",
-        "unshelve_in_place" => "unshelve",
+        "unshelve_in_place" | "cross_cell_unshelve" => "unshelve",
         other => tables::ALL.iter().map(|(name, _)| *name).find(|name| *name == other).expect("a saga"),
     }
 }
@@ -310,4 +310,5 @@ macro_rules! sagas {
 sagas! {
     create delete start stop soft_reboot hard_reboot rebuild rebuild_of_root_volume same_cell_resize cross_cell_resize live_migration confirm
     revert evacuate attach_volume detach_volume shelve shelve_and_offload shelve_offload unshelve_in_place unshelve
+    cross_cell_unshelve
 }

@@ -35,6 +35,9 @@ pub enum Beginning {
     OffloadedWithSpareVolume,
     /// Shelved, on no host, with a second volume reserved.
     OffloadedWithSecondVolume,
+    /// As the offloaded ones above, with a flavor for hosts of any cell.
+    OffloadedForAnyCell,
+    OffloadedOnRootVolumeForAnyCell,
 }
 
 /// A request for the operation.
@@ -119,6 +122,8 @@ pub const ALL: &[Scenario] = &[
     one_way("unshelve_in_place", "unshelve_in_place", Beginning::Shelved, UNSHELVE).and_back(SHELVE),
     one_way("unshelve", "unshelve", Beginning::Offloaded, UNSHELVE).and_back(SHELVE),
     one_way("unshelve", "unshelve_on_root_volume", Beginning::OffloadedOnRootVolume, UNSHELVE).and_back(SHELVE),
+    one_way("cross_cell_unshelve", "cross_cell_unshelve", Beginning::OffloadedForAnyCell, UNSHELVE_ACROSS),
+    one_way("cross_cell_unshelve", "cross_cell_unshelve_on_root_volume", Beginning::OffloadedOnRootVolumeForAnyCell, UNSHELVE_ACROSS),
     one_way("delete", "delete_shelved", Beginning::Offloaded, delete),
 ];
 
@@ -127,6 +132,7 @@ const LIVE: fn(&Cloud, &Begun) -> ApiCall = action!({"os-migrateLive": {"host": 
 const ACROSS: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen2.large"}});
 const SHELVE: fn(&Cloud, &Begun) -> ApiCall = action!({"shelve": null});
 const UNSHELVE: fn(&Cloud, &Begun) -> ApiCall = action!({"unshelve": null});
+const UNSHELVE_ACROSS: fn(&Cloud, &Begun) -> ApiCall = action!({"unshelve": {"availability_zone": "cell2"}});
 const REVERT: fn(&Cloud, &Begun) -> ApiCall = action!({"revertResize": null});
 
 fn rebuild(cloud: &Cloud, begun: &Begun) -> ApiCall {
@@ -170,6 +176,9 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
     cloud.force_up().await;
     begun.server = match beginning {
         Beginning::OnRootVolume | Beginning::OffloadedOnRootVolume => cloud.ask_for_server_on_a_volume().await,
+        Beginning::OffloadedForAnyCell | Beginning::OffloadedOnRootVolumeForAnyCell => {
+            cloud.ask_for_server_for_any_cell(beginning == Beginning::OffloadedOnRootVolumeForAnyCell).await
+        }
         _ => cloud.ask_for_server().await,
     };
     assert!(cloud.at_rest(begun.server).await, "a server is made");
@@ -179,7 +188,9 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
         | Beginning::Offloaded
         | Beginning::OffloadedOnRootVolume
         | Beginning::OffloadedWithSpareVolume
-        | Beginning::OffloadedWithSecondVolume => Some(json!({"shelve": null})),
+        | Beginning::OffloadedWithSecondVolume
+        | Beginning::OffloadedForAnyCell
+        | Beginning::OffloadedOnRootVolumeForAnyCell => Some(json!({"shelve": null})),
         Beginning::ResizedWithin => Some(json!({"resize": {"flavorRef": "gen1.large"}})),
         Beginning::ResizedAcross => Some(json!({"resize": {"flavorRef": "gen2.large"}})),
         _ => None,

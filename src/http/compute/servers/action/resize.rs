@@ -106,12 +106,13 @@ async fn check_image_access(asked: &ActionRequest<'_>, instance: &Instance) -> R
     }
 }
 
-fn may_leave_cell(asked: &ActionRequest<'_>, instance: &Instance) -> bool {
+/// True if policy lets the server leave its cell.
+pub(super) fn may_leave_cell(asked: &ActionRequest<'_>, instance: &Instance) -> bool {
     asked.api.policy.check(CROSS_CELL, asked.caller, &access::target(instance))
 }
 
 /// True if a port of the server requests bandwidth: then the server must stay in its cell.
-async fn has_qos_port(asked: &ActionRequest<'_>, instance: &Instance) -> Result<bool, ApiError> {
+pub(super) async fn has_qos_port(asked: &ActionRequest<'_>, instance: &Instance) -> Result<bool, ApiError> {
     let ports = asked.api.network.ports_of(instance.uuid).await.map_err(service_error)?;
     Ok(ports.iter().any(|port| port.resource_request.is_some()))
 }

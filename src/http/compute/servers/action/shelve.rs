@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 use serde_json::Value;
 
-use super::ActionRequest;
+use super::{ActionRequest, resize};
 use crate::actors::cell_registry::Located;
 use crate::db::DbError;
 use crate::db::api::aggregates::Aggregate;
@@ -40,8 +40,9 @@ pub(super) async fn unshelve(asked: &ActionRequest<'_>) -> Answer {
         let rule = "os_compute_api:os-shelve:unshelve_to_host";
         asked.api.policy.authorize(rule, asked.caller, &access::target(instance))?;
     }
-    let mut request = UnshelveRequest { zone: zone_of(asked.version, wanted), host, limits: None };
+    let mut request = UnshelveRequest { zone: zone_of(asked.version, wanted), host, ..UnshelveRequest::default() };
     check_state(instance, &request)?;
+    request.cross_cell_allowed = may_leave_cell(asked, instance).await?;
     check_place(asked, &located, &request).await?;
     request.limits = limits(asked, instance).await?;
     asked.api.begin(asked.caller, instance, Request::Unshelve(Box::new(request))).await?;
@@ -84,7 +85,7 @@ async fn check_place(asked: &ActionRequest<'_>, located: &Located, request: &Uns
         }
     }
     let Some(host) = &request.host else { return Ok(()) };
-    check_cell(asked, located, host).await?;
+    check_cell(asked, located, host, request.cross_cell_allowed).await?;
     let before = match api.request_spec(located.instance.uuid).await {
         Err(DbError::NotFound(_)) => None,
         spec => spec?.availability_zone,
@@ -100,13 +101,20 @@ fn zone_of_host<'a>(aggregates: &'a [Aggregate], host: &str) -> Option<&'a str> 
     aggregates.iter().filter(|aggregate| aggregate.hosts.contains(host)).find_map(Aggregate::availability_zone)
 }
 
-/// Refuses a host of another cell: the record, the ports and the volumes of a shelved server are in its own.
-async fn check_cell(asked: &ActionRequest<'_>, located: &Located, host: &str) -> Result<(), ApiError> {
+/// True if a server without a host may leave its cell: policy allows it, and no port of the server requests bandwidth.
+async fn may_leave_cell(asked: &ActionRequest<'_>, instance: &Instance) -> Result<bool, ApiError> {
+    let may_leave = instance.vm_state == VmState::ShelvedOffloaded && resize::may_leave_cell(asked, instance);
+    Ok(may_leave && !resize::has_qos_port(asked, instance).await?)
+}
+
+/// Refuses a host of another cell, unless the server may leave its own.
+async fn check_cell(asked: &ActionRequest<'_>, located: &Located, host: &str, may_leave: bool) -> Result<(), ApiError> {
     match asked.api.registry.cell_of_host(host).await? {
-        Some(cell) if located.cell.as_ref() == Some(&cell) => Ok(()),
+        Some(cell) if may_leave || located.cell.as_ref() == Some(&cell) => Ok(()),
         // A member may not learn of the hosts of other cells; who names a host is an operator.
         Some(_) => Err(bad_request(format!(
-            "Compute host {host} could not be found in the server's cell: a shelved server is unshelved within its cell."
+            "Compute host {host} could not be found in the server's cell: the policy compute:servers:resize:cross_cell does not let this \
+             server leave its cell, or one of its ports asks for bandwidth."
         ))),
         None => Err(bad_request(format!("Compute host {host} could not be found."))),
     }
