@@ -7,6 +7,7 @@ pub mod context;
 pub mod delete_request;
 pub mod fence;
 pub mod flavor;
+pub mod group_move;
 pub mod guest;
 pub mod guest_secrets;
 pub mod host_protocol;
