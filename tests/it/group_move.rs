@@ -1,15 +1,20 @@
 //! Whole affinity groups move: all members together, or none; and a move that cannot be finished is undone or can be repeated.
 
+use std::time::Duration;
+
 use cellshift::chaos::point::{Moment, StepFault};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::client::Answer;
+use crate::client::{Answer, NewServer, PATIENCE, User, id_of};
 use crate::group_rules::{make_group, member};
+use crate::service::Service;
 use crate::stage::{Stage, hosts, play, play_default};
 
 const HOME: &str = "cell1-host1";
 const THERE: &str = "cell1-host2";
+/// The pause between two questions to another process.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 async fn ask(stage: &Stage, group: Uuid, body: Value) -> Answer {
     stage.admin.post(&format!("/ops/v1/server-groups/{group}/moves"), body).await
@@ -148,5 +153,65 @@ fn a_group_that_cannot_move_is_refused_with_the_reason() {
         stage.at_rest(two[1], "SHUTOFF").await;
         assert_eq!(stage.migration_status("cell1", two[1]).await, "conflict", "one alone does not leave its group");
         both_are_on(&stage, two, HOME).await;
+    });
+}
+
+/// Waits until the server, which may be of another process, has this status and no task.
+async fn is(user: &User, server: Uuid, status: &str) {
+    let waiting = async {
+        loop {
+            let shown = user.show(server).await;
+            if shown["status"] == status && shown["OS-EXT-STS:task_state"].is_null() {
+                return;
+            }
+            tokio::time::sleep(BETWEEN_LOOKS).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{server} is never {status}"));
+}
+
+#[test]
+fn a_group_whose_service_is_killed_arrives_all_the_same() {
+    let dir = tempfile::tempdir().expect("a directory");
+    actix_rt::System::new().block_on(async {
+        let service = Service::start(dir.path(), &[]);
+        let admin = service.user(dir.path(), "cellshift-admin").await;
+        let images = admin.get("/image/v2/images?name=tiny").await.expect(200).body;
+        let image = id_of(&images["images"][0]);
+        let group = make_group(&admin, "affinity", None).await;
+        let mut members = Vec::new();
+        for name in ["one", "two"] {
+            let new = NewServer::of_image(image).named(name).flavor("m1.tiny").on_host(HOME).in_group(group);
+            members.push(id_of(&new.ask(&admin).await.expect(202).body["server"]));
+            is(&admin, members[members.len() - 1], "ACTIVE").await;
+        }
+        let path = format!("/ops/v1/server-groups/{group}/moves");
+        admin.post(&path, json!({"host": THERE})).await.expect(202);
+        let begun = async {
+            while admin.get(&path).await.expect(200).body["moves"][0]["members"][0]["operation"].is_null() {
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, begun).await.expect("the move begins");
+        // Dropping the service kills it.
+        drop(service);
+        let service = Service::start(dir.path(), &[]);
+        let admin = service.user(dir.path(), "cellshift-admin").await;
+        let ended = async {
+            while admin.get(&path).await.expect(200).body["moves"][0]["open"] == true {
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, ended).await.expect("the move ends");
+        let report = admin.get(&path).await.expect(200).body["moves"][0].clone();
+        let end = if report["state"] == "done" { THERE } else { HOME };
+        assert!(report["state"] == "done" || report["state"] == "returned", "{report:#}");
+        for server in members {
+            is(&admin, server, "ACTIVE").await;
+            assert_eq!(admin.show(server).await["OS-EXT-SRV-ATTR:host"], end, "{report:#}");
+        }
+        let audit = admin.get("/ops/v1/audit").await.expect(200).body;
+        assert_eq!(audit["clean"], true, "{audit:#}");
+        service.stop();
     });
 }

@@ -6,7 +6,6 @@ use uuid::Uuid;
 
 use crate::client::{Answer, User, id_of};
 use crate::live_migration::live;
-use crate::shelve::shelve;
 use crate::stage::{Stage, hosts, play_default};
 
 const HOME: &str = "cell1-host1";
@@ -111,12 +110,18 @@ const WAYS: &[Way] = &[
     },
 ];
 
+/// Has an administrator's server leave its host.
+pub async fn shelved(stage: &Stage, server: Uuid) {
+    stage.admin.act(server, json!({"shelve": null})).await.expect(202);
+    stage.at_rest(server, "SHELVED_OFFLOADED").await;
+}
+
 /// Has two members of a group ask for one slot at once.
 async fn both_ask(stage: &Stage, way: &Way, two: [Uuid; 2]) {
     let away = way.name.starts_with("evacuate");
     if way.name == "unshelve" {
         for server in two {
-            shelve(stage, server, "SHELVED_OFFLOADED").await;
+            shelved(stage, server).await;
         }
     }
     if away {

@@ -47,6 +47,7 @@ mod local_disks;
 mod many_sockets;
 mod migration_numbers;
 mod moves_with_a_database_down;
+mod named_destinations;
 mod named_tests;
 mod operating;
 mod operators;

@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::group_rules::make_group;
+use crate::group_rules::{make_group, shelved};
 use crate::live_migration::live;
-use crate::shelve::shelve;
 use crate::stage::{Stage, hosts, play_default};
 
 const HOME: &str = "cell1-host1";
@@ -133,7 +132,7 @@ fn a_server_that_was_created_on_a_host_moves_freely() {
             for (name, (request, status)) in moves {
                 let server = placed_by_name(&stage, by_zone).await;
                 if name == "unshelve" {
-                    shelve(&stage, server, "SHELVED_OFFLOADED").await;
+                    shelved(&stage, server).await;
                     disable(&stage, HOME, true).await;
                 }
                 if name == "evacuate" {

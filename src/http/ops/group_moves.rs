@@ -9,6 +9,8 @@ use uuid::Uuid;
 
 use super::{Catalog, Shared};
 use crate::actors::periodic::travels_alive;
+use crate::db::DbError;
+use crate::db::api::server_groups::ServerGroupRecord;
 use crate::db::cell::instances::Instance;
 use crate::domain::flavor::Resources;
 use crate::domain::group_move::{GroupMove, GroupMoveState, HostOfCell, MemberMove};
@@ -19,6 +21,7 @@ use crate::http::auth::Caller;
 use crate::http::compute::answer::{bad_request, conflict, not_found, unavailable};
 use crate::http::compute::servers::access::refused;
 use crate::http::error::ApiError;
+use crate::http::json::Json;
 use crate::saga::accept;
 use crate::saga::refusal::Refusal;
 use crate::saga::scheduling::{RequestedDestination, SelectDestinations, SourceHost};
@@ -50,9 +53,9 @@ struct Traveller {
 }
 
 /// Answers `GET`: the group's moves, newest first.
-pub async fn list(caller: Caller, id: web::Path<Uuid>, catalog: Shared<Catalog>) -> Result<HttpResponse, ApiError> {
+pub async fn list(caller: Caller, id: web::Path<String>, catalog: Shared<Catalog>) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:group_moves")?;
-    let group = catalog.api.server_group(*id).await.map_err(|_| no_such_group(*id))?;
+    let group = group_with(&catalog, &id).await?;
     let moves = catalog.api.group_moves(Some(group.uuid), LISTED).await?;
     let entries: Vec<Value> = moves.iter().map(entry).collect();
     Ok(HttpResponse::Ok().json(json!({ "moves": entries })))
@@ -61,19 +64,20 @@ pub async fn list(caller: Caller, id: web::Path<Uuid>, catalog: Shared<Catalog>)
 /// Answers `POST`: plans a move and, unless the caller only asks, records it. The periodic work carries it out.
 pub async fn create(
     caller: Caller,
-    id: web::Path<Uuid>,
+    id: web::Path<String>,
     catalog: Shared<Catalog>,
     world: Shared<World>,
-    body: web::Json<NewMove>,
+    body: Json<NewMove>,
 ) -> Result<HttpResponse, ApiError> {
     catalog.allow(&caller, "ops:group_moves")?;
-    let group = catalog.api.server_group(*id).await.map_err(|_| no_such_group(*id))?;
+    let group = group_with(&catalog, &id).await?;
     if group.policy != GroupPolicy::Affinity {
         return Err(bad_request(format!(
             "The policy of server group {} is {}: only the members of an affinity group must move together.",
             group.uuid, group.policy
         )));
     }
+    let body = body.into_inner();
     let members = travellers(&world, &group.members).await?;
     let target = choose(&world, &members, body.host.as_deref(), body.cell.as_deref()).await?;
     let travelling: Vec<&Traveller> = members.iter().filter(|member| member.host != target.host).collect();
@@ -103,13 +107,17 @@ pub async fn create(
     let answer = json!({ "move": entry(&moving) });
     match world.api.create_group_move(moving).await {
         Ok(()) => Ok(HttpResponse::Accepted().json(answer)),
-        Err(crate::db::DbError::Conflict(_)) => Err(conflict(format!("Server group {} is moving already.", group.uuid))),
+        Err(DbError::Conflict(_)) => Err(conflict(format!("Server group {} is moving already.", group.uuid))),
         Err(error) => Err(error.into()),
     }
 }
 
-fn no_such_group(id: Uuid) -> ApiError {
-    not_found(format!("Instance group {id} could not be found."))
+async fn group_with(catalog: &Catalog, id: &str) -> Result<ServerGroupRecord, ApiError> {
+    let unknown = || not_found(format!("Instance group {id} could not be found."));
+    match catalog.api.server_group(Uuid::parse_str(id).map_err(|_| unknown())?).await {
+        Err(DbError::NotFound(_)) => Err(unknown()),
+        found => Ok(found?),
+    }
 }
 
 fn entry(moving: &GroupMove) -> Value {
