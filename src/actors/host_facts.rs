@@ -91,14 +91,7 @@ impl HostStates for HostFacts {
     }
 
     async fn server_group(&self, group: Uuid) -> Result<Option<ServerGroup>, String> {
-        let record = match self.api.server_group(group).await {
-            Ok(record) => record,
-            Err(DbError::NotFound(_)) => return Ok(None),
-            Err(error) => return Err(error.to_string()),
-        };
-        let members = self.hosts_of(&record.members.into_iter().collect::<Vec<_>>()).await?;
-        let limit = record.rules.get("max_server_per_host").and_then(serde_json::Value::as_u64).and_then(|n| u32::try_from(n).ok());
-        Ok(Some(ServerGroup { uuid: group, policy: record.policy, max_server_per_host: limit.unwrap_or(1), members }))
+        self.api.placed_group(group).await.map_err(|error| error.to_string())
     }
 
     async fn hosts_of(&self, servers: &[Uuid]) -> Result<BTreeMap<Uuid, Vec<String>>, String> {

@@ -7,6 +7,7 @@ pub mod data_dir;
 mod drain;
 mod explain;
 mod migrations;
+mod move_group;
 mod names;
 mod populate;
 mod purge;
@@ -84,6 +85,11 @@ enum Command {
     Drain(drain::Drain),
     /// List drains, or show, pause, resume, cancel or follow one.
     Drains(drain::Drains),
+    /// Move all members of a server group to one host, together: all of them, or none.
+    ///
+    /// Running members of the same cell move live, others cold, and are confirmed when the last has arrived. When one cannot go, the others
+    /// come back. Exit codes: 0 if all are (or would be) at the target, and 3 if they are not.
+    MoveGroup(move_group::MoveGroup),
     /// Report the invariants that do not hold, in a running service or in the data of a stopped one.
     ///
     /// Exit codes: 0 if all hold, 3 if one does not, 4 if none was found broken but a part did not answer, and 5 if there is nothing to
@@ -209,6 +215,7 @@ pub fn run(cli: Cli) -> ExitCode {
         Command::Explain(asked) => explain::run(asked),
         Command::Drain(asked) => drain::run(asked),
         Command::Drains(asked) => drain::manage(asked),
+        Command::MoveGroup(asked) => move_group::run(asked),
         Command::Audit { reach, deep, json } => Ok(audit::run(reach, deep, json)),
         Command::Simulate(asked) => simulate::run(&asked),
         Command::Chaos { command } => Ok(chaos::run(command)),

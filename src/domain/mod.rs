@@ -8,6 +8,7 @@ pub mod delete_request;
 pub mod drain;
 pub mod fence;
 pub mod flavor;
+pub mod group_move;
 pub mod guest;
 pub mod guest_secrets;
 pub mod host_protocol;

@@ -33,6 +33,12 @@ pub struct ServerGroup {
     /// The members with the hosts on which they are or to which they move; a member in a move has two. Host names are unique over cells
     /// (INVARIANTS C10), so no cell is needed.
     pub members: BTreeMap<Uuid, Vec<String>>,
+    /// While the whole group moves: the hosts on which its members may be meanwhile.
+    #[serde(default)]
+    pub moving_among: Vec<String>,
+    /// True if the last move of the whole group could neither be completed nor undone.
+    #[serde(default)]
+    pub split: bool,
 }
 
 impl ServerGroup {
@@ -50,12 +56,25 @@ impl ServerGroup {
                 let limit = self.max_server_per_host.max(1) as usize;
                 (others >= limit).then(|| format!("anti-affinity group {} has {others} of at most {limit} servers on it", self.uuid))
             }
-            GroupPolicy::Affinity => {
-                let placed = self.members.iter().any(|(member, hosts)| *member != server && !hosts.is_empty());
-                (placed && self.others_on(server, host) == 0).then(|| format!("affinity group {} is on another host", self.uuid))
-            }
+            GroupPolicy::Affinity => self.separation(server, host),
             GroupPolicy::SoftAffinity | GroupPolicy::SoftAntiAffinity => None,
         }
+    }
+
+    /// Says why `host` would separate `server` from its affinity group. Nobody joins a member that is between two hosts: it could end on
+    /// either of them.
+    fn separation(&self, server: Uuid, host: &str) -> Option<String> {
+        if !self.moving_among.is_empty() {
+            let among = self.moving_among.iter().any(|one| one == host);
+            return (!among).then(|| format!("affinity group {} moves to {}", self.uuid, self.moving_among[0]));
+        }
+        let others = || self.members.iter().filter(|(member, hosts)| **member != server && !hosts.is_empty());
+        if others().next().is_some() && self.others_on(server, host) == 0 {
+            return Some(format!("affinity group {} is on another host", self.uuid));
+        }
+        let (between, hosts) = others().find(|(_, hosts)| hosts.len() > 1)?;
+        let (group, hosts) = (self.uuid, hosts.join(" and "));
+        Some(format!("server {between} of affinity group {group} is between {hosts}: its move must end, or be confirmed or reverted"))
     }
 }
 
@@ -69,7 +88,7 @@ mod tests {
 
     fn group(policy: GroupPolicy, max: u32, members: &[(u128, &[&str])]) -> ServerGroup {
         let members = members.iter().map(|(n, hosts)| (id(*n), hosts.iter().map(|h| (*h).to_owned()).collect())).collect();
-        ServerGroup { uuid: id(99), policy, max_server_per_host: max, members }
+        ServerGroup { uuid: id(99), policy, max_server_per_host: max, members, moving_among: Vec::new(), split: false }
     }
 
     #[test]
@@ -89,6 +108,8 @@ mod tests {
             (P::Affinity, 1, &[(1, &["h1"]), (2, &["h1"])], "h2", false),
             (P::Affinity, 1, &[(2, &["h1"])], "h1", true),
             (P::Affinity, 1, &[(2, &[])], "h1", true),
+            (P::Affinity, 1, &[(2, &["h1", "h2"])], "h1", false),
+            (P::Affinity, 1, &[(1, &["h1", "h2"]), (2, &[])], "h2", true),
             (P::SoftAntiAffinity, 1, &[(2, &["h1"])], "h1", true),
             (P::SoftAffinity, 1, &[(2, &["h1"])], "h2", true),
         ];
@@ -96,5 +117,9 @@ mod tests {
             let verdict = group(*policy, *max, members).violation(id(1), host);
             assert_eq!(verdict.is_none(), *allowed, "{policy} {max} {members:?} {host}: {verdict:?}");
         }
+        let whole = group(P::Affinity, 1, &[(1, &["h1"]), (2, &["h1", "h2"])]);
+        let moving = ServerGroup { moving_among: vec!["h2".into(), "h1".into()], ..whole };
+        assert!(moving.violation(id(1), "h2").is_none() && moving.violation(id(1), "h1").is_none());
+        assert!(moving.violation(id(1), "h3").is_some());
     }
 }

@@ -141,6 +141,8 @@ guards! {
     ImageOnce = "image-once",
     /// A quota is checked again in the commit that uses it.
     QuotaRecheck = "quota-recheck",
+    /// A server group's rule is checked again in the commit that takes a member's place.
+    GroupRecheck = "group-recheck",
     /// No more operations run at once than the configuration allows.
     OperationsLimit = "operations-limit",
 }

@@ -213,10 +213,6 @@ pub trait Scheduling: Send + Sync {
     /// Chooses and claims. A repetition under one fence may choose another host, and leaves one claim.
     async fn select_destinations(&self, request: SelectDestinations) -> Result<Selection, SchedulingError>;
 
-    /// The late check (NOVA-DIFFERENCES L25): `NoValidHost` if the policy of `group` forbids `server` on `host`, judged by the members' present
-    /// claims. The caller claims the host first, so that of two concurrent checks for two members at least one sees the other.
-    async fn check_group_policy(&self, group: Uuid, server: Uuid, host: &str) -> Result<(), SchedulingError>;
-
     /// Returns the verdict on every host of every cell that answers. Changes nothing.
     async fn explain(&self, request: SelectDestinations) -> Result<Explanation, SchedulingError>;
 }

@@ -1,9 +1,10 @@
 //! The periodic work: overdue resizes are confirmed, queued deletes are carried out, records follow guests that went off, servers that were
-//! shelved for long leave their hosts, drains go on, and old records are removed.
+//! shelved for long leave their hosts, drains go on, server groups move as a whole, and old records are removed.
 //!
 //! Each kind of work runs for itself, and all but the queued deletes also per cell: a cell that hangs delays neither the other cells nor other work.
 
 mod confirm;
+mod group_moves;
 mod offload;
 mod power;
 mod retention;
@@ -17,6 +18,7 @@ use std::time::Duration;
 use actix::prelude::*;
 use tokio::time::Instant;
 
+pub use self::group_moves::travels_alive;
 pub use self::offload::OffloadOptions;
 pub use self::retention::RetentionOptions;
 use super::drains::{self, Drains};
@@ -62,6 +64,7 @@ enum Work {
     Confirm(String),
     Drains,
     FollowPower(String),
+    GroupMoves,
     Offload(String),
     QueuedDeletes,
     /// Of one cell; of the other databases if none is named.
@@ -99,6 +102,7 @@ impl Periodic {
                 Work::Confirm(cell) => confirm::confirm_overdue(&parts, &cell).await,
                 Work::Drains => drains.run().await,
                 Work::FollowPower(cell) => power::follow(&parts.world, &cell).await,
+                Work::GroupMoves => group_moves::advance_all(&parts).await,
                 Work::Offload(cell) => offload::offload_due(&parts, &cell).await,
                 Work::QueuedDeletes => deletes.run_round().await,
                 Work::Retention(cell) => retention::run(&parts, cell.as_deref()).await,
@@ -124,6 +128,7 @@ impl Handler<RunRound> for Periodic {
 
     fn handle(&mut self, _: RunRound, ctx: &mut Self::Context) {
         self.start(Work::QueuedDeletes, ctx);
+        self.start(Work::GroupMoves, ctx);
         for cell in self.parts.world.cells.keys().cloned().collect::<Vec<_>>() {
             self.start(Work::Confirm(cell.clone()), ctx);
             self.start(Work::FollowPower(cell), ctx);

@@ -11,9 +11,8 @@ use super::config::{ConfigError, SchedulerConfig};
 use super::filters::{self, HostFilter};
 use super::host_state::{HostState, HostStates};
 use super::request::Request;
-use super::selection::{self, NO_VALID_HOST, NoneLeft};
+use super::selection::{self, NoneLeft};
 use super::weighers::{self, HostWeigher};
-use crate::domain::inside;
 use crate::domain::scheduler_hints::{DIFFERENT_HOST, Hints, SAME_HOST, servers_named};
 use crate::domain::server_group::ServerGroup;
 use crate::saga::scheduling::{SchedulingError, SelectDestinations, Selection, claim_candidate, release_claim};
@@ -74,17 +73,6 @@ impl Decider {
         }
         request.named_servers = self.named_servers(&request.asked.request_spec.scheduler_hints).await?;
         Ok(request)
-    }
-
-    /// See [`Scheduling::check_group_policy`](crate::saga::scheduling::Scheduling::check_group_policy).
-    pub async fn check_group_policy(&self, group: Uuid, server: Uuid, host: &str) -> Result<(), SchedulingError> {
-        let group = self.group_with_claims(group, server).await?;
-        match group.and_then(|group| group.violation(server, host)) {
-            Some(reason) => {
-                Err(SchedulingError::NoValidHost { reason: format!("{NO_VALID_HOST} {}", inside::of(format!("{host}: {reason}."))) })
-            }
-            None => Ok(()),
-        }
     }
 
     /// An earlier try of the same step may have claimed before its reply was lost. Its room must not count as used.

@@ -92,5 +92,5 @@ pub fn request(asked: SelectDestinations) -> Request {
 pub fn group(policy: GroupPolicy, members: &[(&str, &[&str])]) -> ServerGroup {
     let hosts = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect();
     let members = members.iter().map(|(member, on)| (id(member), hosts(on))).collect();
-    ServerGroup { uuid: id("group"), policy, max_server_per_host: 1, members }
+    ServerGroup { uuid: id("group"), policy, max_server_per_host: 1, members, moving_among: Vec::new(), split: false }
 }

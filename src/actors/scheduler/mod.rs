@@ -2,7 +2,7 @@
 //!
 //! Promises: requests are handled concurrently, at most `max_in_flight` at once (further ones are answered "busy"), each for at most
 //! `deadline` seconds. Decisions for servers in groups are made one after the other, and each sees the earlier claims; across controllers
-//! the late check of [`CheckGroupPolicy`] closes the gap. The scheduler keeps no state between requests, so a restart changes nothing.
+//! the turn in which a member takes its place (`db::api::group_places`) closes the gap. The scheduler keeps no state between requests, so a restart changes nothing.
 
 pub mod config;
 mod decision;
@@ -23,7 +23,6 @@ use std::time::Duration;
 use actix::{Actor, ActorContext, Context, Handler, MailboxError, Message, ResponseFuture};
 use async_trait::async_trait;
 use tokio::sync::Semaphore;
-use uuid::Uuid;
 
 use self::config::{ConfigError, SchedulerConfig};
 use self::decision::Decider;
@@ -38,18 +37,6 @@ use crate::services::placement::PlacementService;
 
 impl Message for SelectDestinations {
     type Result = Result<Selection, SchedulingError>;
-}
-
-/// Asks whether the server's group policy allows the host now (NOVA-DIFFERENCES L25).
-#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize, Message)]
-#[rtype(result = "Result<(), SchedulingError>")]
-pub struct CheckGroupPolicy {
-    /// The group.
-    pub group: Uuid,
-    /// The server.
-    pub server: Uuid,
-    /// The host that the server has claimed.
-    pub host: String,
 }
 
 /// Asks for the verdict on every host as a destination of this request.
@@ -153,14 +140,6 @@ impl Handler<SelectDestinations> for Scheduler {
     }
 }
 
-impl Handler<CheckGroupPolicy> for Scheduler {
-    type Result = ResponseFuture<Result<(), SchedulingError>>;
-
-    fn handle(&mut self, check: CheckGroupPolicy, _: &mut Context<Self>) -> Self::Result {
-        self.bounded(async move |decider| decider.check_group_policy(check.group, check.server, &check.host).await)
-    }
-}
-
 impl Handler<ExplainDestinations> for Scheduler {
     type Result = ResponseFuture<Result<Explanation, SchedulingError>>;
 
@@ -190,11 +169,6 @@ fn not_reached(error: MailboxError) -> SchedulingError {
 impl Scheduling for SchedulerHandle {
     async fn select_destinations(&self, request: SelectDestinations) -> Result<Selection, SchedulingError> {
         self.address.get().send(request).await.map_err(not_reached)?
-    }
-
-    async fn check_group_policy(&self, group: Uuid, server: Uuid, host: &str) -> Result<(), SchedulingError> {
-        let check = CheckGroupPolicy { group, server, host: host.to_owned() };
-        self.address.get().send(check).await.map_err(not_reached)?
     }
 
     async fn explain(&self, request: SelectDestinations) -> Result<Explanation, SchedulingError> {

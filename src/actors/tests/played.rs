@@ -95,10 +95,6 @@ impl Scheduling for NoHosts {
         Err(SchedulingError::NoValidHost { reason: "No valid host was found.".into() })
     }
 
-    async fn check_group_policy(&self, _: Uuid, _: Uuid, _: &str) -> Result<(), SchedulingError> {
-        Ok(())
-    }
-
     async fn explain(&self, _: SelectDestinations) -> Result<Explanation, SchedulingError> {
         Ok(Explanation::default())
     }

@@ -139,7 +139,10 @@ fn no_consumer_of_nobody(snapshot: &Snapshot, placement: &PlacementSnapshot, fou
     let by_move: BTreeMap<Uuid, Uuid> = snapshot.sagas.iter().map(|saga| (saga.id, saga.server)).collect();
     for held in &placement.allocations {
         let consumer = held.consumer;
-        let alive = snapshot.is_known(consumer) || moves.contains(&consumer) || snapshot.is_in_flight(consumer);
+        let alive = snapshot.is_known(consumer)
+            || moves.contains(&consumer)
+            || snapshot.is_in_flight(consumer)
+            || snapshot.reserved.contains(&consumer);
         // The move's record may be in a silent cell.
         let unseen = by_move.get(&consumer).is_some_and(|server| snapshot.is_out_of_sight(*server));
         if !alive && !unseen {

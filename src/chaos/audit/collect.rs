@@ -99,9 +99,10 @@ pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
         let ownership = sources.operations.all_ownership().await?;
         let held = sources.operations.held_servers().await?;
         let host_mappings = sources.api.host_mappings().await?;
-        Ok::<_, DbError>((ownership, held, host_mappings))
+        let moving = sources.api.open_group_moves().await?;
+        Ok::<_, DbError>((ownership, held, host_mappings, moving))
     };
-    let (ownership, held, host_mappings) = within(sources, reading).await?;
+    let (ownership, held, host_mappings, moving) = within(sources, reading).await?;
     let mut snapshot = Snapshot { at: sources.env.now(), ..Snapshot::default() };
     snapshot.cell_names = sources.cells.iter().map(|(name, (uuid, _))| (*uuid, name.clone())).collect();
     for (uuid, name, reason) in &sources.silent_cells {
@@ -122,10 +123,13 @@ pub async fn collect(sources: &Sources<'_>) -> Result<Snapshot, DbError> {
     let rest = async {
         let mappings = sources.api.instance_mappings(MappingFilter::default()).await?;
         let building = sources.api.build_requests(None).await?;
-        Ok::<_, DbError>((mappings, building, sources.operations.audit_records().await?))
+        let groups = (sources.api.placed_groups().await?, sources.api.open_group_moves().await?);
+        Ok::<_, DbError>((mappings, building, groups, sources.operations.audit_records().await?))
     };
-    let (mappings, building, after) = within(sources, rest).await?;
-    snapshot.mappings = mappings;
+    let (mappings, building, (groups, still_moving), after) = within(sources, rest).await?;
+    (snapshot.mappings, snapshot.groups) = (mappings, groups);
+    let moving = moving.iter().chain(&still_moving);
+    snapshot.reserved = moving.flat_map(|one| one.members.iter().map(|member| member.reservation(one.id))).collect();
     snapshot.build_requests = building.into_iter().map(|bundle| bundle.instance.uuid).collect();
     let attempts =
         |rows: &[Ownership]| -> BTreeMap<Uuid, (i64, i64)> { rows.iter().map(|row| (row.server, (row.epoch, row.attempt))).collect() };

@@ -18,6 +18,7 @@ use crate::db::cell::migrations::Migration;
 use crate::domain::host_protocol::{GuestReport, HostReport};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::VmState;
+use crate::domain::server_group::ServerGroup;
 use crate::services::image::Image;
 use crate::services::lost_and_found::Lost;
 use crate::services::network::Port;
@@ -61,6 +62,10 @@ pub struct Snapshot {
     pub host_cells: BTreeMap<String, String>,
     pub mappings: Vec<InstanceMapping>,
     pub build_requests: BTreeSet<Uuid>,
+    /// The server groups.
+    pub groups: Vec<ServerGroup>,
+    /// The consumers that hold room for members of groups that move.
+    pub reserved: BTreeSet<Uuid>,
     pub ownership: BTreeMap<Uuid, Ownership>,
     /// The saga that holds each server, before or after the reading.
     pub holders: BTreeMap<Uuid, Uuid>,

@@ -11,6 +11,8 @@ pub mod clear_contexts;
 pub mod debts;
 pub mod drains;
 pub mod flavors;
+pub mod group_moves;
+pub mod group_places;
 pub mod host_mappings;
 pub mod instance_mappings;
 pub mod key_pairs;

@@ -35,7 +35,7 @@ impl ApiDb {
 }
 
 /// Takes the holder's turn: other transactions wait for it until this one ends.
-fn take_turn(conn: &mut Conn, holder: &str) -> Result<(), DbError> {
+pub(super) fn take_turn(conn: &mut Conn, holder: &str) -> Result<(), DbError> {
     let raised = diesel::update(quota_turns::table.find(holder)).set(quota_turns::turns.eq(quota_turns::turns + 1)).execute(conn)?;
     if raised == 0 {
         diesel::insert_into(quota_turns::table).values((quota_turns::holder.eq(holder), quota_turns::turns.eq(1_i64))).execute(conn)?;

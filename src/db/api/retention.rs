@@ -20,9 +20,9 @@ diesel::allow_tables_to_appear_in_same_query!(debts, operations);
 diesel::alias!(sagas as later: Later);
 
 /// The kind of an operation that waits for a confirm or a revert after its end.
-const MOVE: &str = "resize";
+pub(super) const MOVE: &str = "resize";
 /// The kinds that end such a wait.
-const ENDS_OF_MOVES: [&str; 3] = ["confirm", "revert", "delete"];
+pub(super) const ENDS_OF_MOVES: [&str; 3] = ["confirm", "revert", "delete"];
 
 /// An operation with its journal.
 pub type OldOperation = (SagaRecord, Vec<JournalEntry>);
@@ -141,6 +141,7 @@ fn forget(conn: &mut Conn, server: Uuid) -> Result<(), DbError> {
     diesel::delete(server_group_members::table.filter(server_group_members::instance_uuid.eq(Sql(server)))).execute(conn)?;
     diesel::delete(instance_mappings::table.filter(instance_mappings::instance_uuid.eq(Sql(server)))).execute(conn)?;
     diesel::delete(ownership::table.find(&id)).execute(conn)?;
+    super::group_places::forget(conn, &id)?;
     fence::forget(conn, &[server])
 }
 

@@ -28,19 +28,19 @@ use crate::domain::quota_grant::QuotaGrant;
 use crate::domain::request_spec::RequestSpec;
 use crate::domain::server_group::GroupPolicy;
 
-fn databases() -> Vec<ApiDb> {
+pub(super) fn databases() -> Vec<ApiDb> {
     fixture::databases(Schema::Api).into_iter().map(ApiDb::new).collect()
 }
 
-fn id(n: u128) -> Uuid {
+pub(super) fn id(n: u128) -> Uuid {
     Uuid::from_u128(n)
 }
 
-fn now() -> DateTime<Utc> {
+pub(super) fn now() -> DateTime<Utc> {
     DateTime::UNIX_EPOCH + TimeDelta::seconds(1_000_000)
 }
 
-fn fence(server: Uuid, attempt: i64) -> Fence {
+pub(super) fn fence(server: Uuid, attempt: i64) -> Fence {
     Fence { server, epoch: 1, attempt }
 }
 
@@ -48,7 +48,7 @@ fn flavor(flavorid: &str, name: &str) -> Flavor {
     Flavor { id: flavorid.into(), name: name.into(), vcpus: 1, memory_mb: 64, is_public: true, ..Flavor::default() }
 }
 
-async fn with_cells(api: &ApiDb) {
+pub(super) async fn with_cells(api: &ApiDb) {
     for (uuid, name) in [(CELL0, "cell0"), (id(1), "cell1"), (id(2), "cell2")] {
         let cell = CellMapping {
             uuid,
@@ -62,7 +62,7 @@ async fn with_cells(api: &ApiDb) {
     }
 }
 
-fn new_server(n: u128, group: Option<Uuid>) -> NewServer {
+pub(super) fn new_server(n: u128, group: Option<Uuid>) -> NewServer {
     let instance = Instance::new(id(n), "p1", "u1", "vm", flavor("1", "a"), now());
     let request_spec = RequestSpec {
         instance_uuid: id(n),

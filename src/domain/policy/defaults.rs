@@ -316,6 +316,7 @@ const GROUPS: &[Group] = &[
             ("ops:audit", "rule:admin_api"),
             ("ops:destinations", "rule:admin_api"),
             ("ops:drains", "rule:admin_api"),
+            ("ops:group_moves", "rule:admin_api"),
             ("ops:migrations", "rule:admin_api"),
             ("ops:notifications", "rule:admin_api"),
             ("ops:queued_deletes", "rule:admin_api"),

@@ -1,4 +1,5 @@
-//! The operators' API, `/ops/v1`: cells, queued deletes, the destinations of servers, drains, migrations with their journals, the audit, notifications as they happen, and chaos
+//! The operators' API, `/ops/v1`: cells, queued deletes, the destinations of servers, drains, moves of server groups, migrations with their
+//! journals, the audit, notifications as they happen, and chaos
 //! experiments if they are enabled.
 
 mod audit;
@@ -6,6 +7,7 @@ mod cells;
 mod chaos;
 mod destinations;
 mod drains;
+mod group_moves;
 mod migrations;
 mod notifications;
 mod queued_deletes;
@@ -81,6 +83,11 @@ pub fn configure(config: &mut web::ServiceConfig) {
             .service(web::resource("/migrations/{uuid}").route(web::get().to(migrations::show)))
             .service(web::resource("/notifications").route(web::get().to(notifications::follow)))
             .service(web::resource("/queued-deletes").route(web::get().to(queued_deletes::list)))
+            .service(
+                web::resource("/server-groups/{id}/moves")
+                    .route(web::get().to(group_moves::list))
+                    .route(web::post().to(group_moves::create)),
+            )
             .service(web::resource("/servers/{id}/destinations").route(web::get().to(destinations::show)))
             .service(web::resource("/openapi.json").route(web::get().to(openapi))),
     );

@@ -26,6 +26,7 @@ fn the_document_describes_each_route_and_its_schemas() {
         "/ops/v1/notifications",
         "/ops/v1/openapi.json",
         "/ops/v1/queued-deletes",
+        "/ops/v1/server-groups/{id}/moves",
         "/ops/v1/servers/{id}/destinations",
     ];
     assert_eq!(paths, served);

@@ -1,21 +1,20 @@
 //! The providers that could serve a request, each with the allocation to make.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::resource_providers::aggregates;
-use super::{Service, admit, amounts, invalid, refusal, required_traits};
+use super::candidates::{self, Candidate};
+use super::{Service, admit, invalid};
 use crate::http::auth::Caller;
 use crate::http::error::ApiError;
 use crate::http::microversion::ApiVersion;
-use crate::services::placement::{PlacementService, Provider};
+use crate::services::placement::Provider;
 
 const SINCE: u16 = 10;
 const BY_PROVIDER: u16 = 12;
-const LIMIT: u16 = 16;
 const SHOWS_TRAITS: u16 = 17;
 const TREES: u16 = 29;
 const MAPPINGS: u16 = 34;
@@ -24,32 +23,23 @@ pub(super) fn configure(cfg: &mut web::ServiceConfig) {
     cfg.service(web::resource("/placement/allocation_candidates").route(web::get().to(list)));
 }
 
-/// The parsed query, which has one group without a suffix.
-#[derive(Default)]
-struct Wanted {
-    resources: Option<String>,
-    required: Vec<String>,
-    member_of: Vec<BTreeSet<Uuid>>,
-    in_tree: Option<Uuid>,
-    limit: Option<usize>,
-}
-
 async fn list(service: Service, caller: Caller, version: ApiVersion, request: HttpRequest) -> Result<HttpResponse, ApiError> {
     admit(&caller, version, SINCE)?;
-    let wanted = wanted(&request, version)?;
-    let resources = amounts(wanted.resources.as_deref().ok_or_else(|| invalid("The query asks for no resources"))?)?;
-    let found = service.candidates(resources.clone(), wanted.required, usize::MAX).await.map_err(refusal)?;
+    let pairs = web::Query::<Vec<(String, String)>>::from_query(request.query_string()).map_err(|e| invalid(e.to_string()))?;
+    let query = candidates::parse(pairs.into_inner(), version)?;
     let tree = super::tree(&service).await?;
-    let root = wanted.in_tree.map(|uuid| tree.root(uuid));
-    let kept: Vec<Provider> = found
-        .into_iter()
-        .filter(|provider| wanted.member_of.iter().all(|any| provider.aggregates.iter().any(|held| any.contains(&held.id()))))
-        .filter(|provider| root.is_none_or(|root| tree.root(provider.uuid) == root))
-        .take(wanted.limit.unwrap_or(usize::MAX))
-        .collect();
-    let requests: Vec<Value> = kept.iter().map(|provider| allocation_request(provider.uuid, &json!(resources), version)).collect();
+    let found = candidates::candidates(&tree, &query);
+    let shown: BTreeSet<Uuid> = match version.at_least(TREES) {
+        // Every provider of a tree that takes part.
+        true => {
+            let roots: BTreeSet<Uuid> = found.iter().flat_map(|one| one.providers()).map(|provider| tree.root(provider)).collect();
+            tree.providers.iter().map(|provider| provider.uuid).filter(|uuid| roots.contains(&tree.root(*uuid))).collect()
+        }
+        false => found.iter().flat_map(|one| one.providers()).collect(),
+    };
+    let requests: Vec<Value> = found.iter().map(|one| allocation_request(one, version)).collect();
     let mut summaries = Map::new();
-    for provider in &kept {
+    for provider in shown.iter().filter_map(|uuid| tree.provider(*uuid)) {
         let mut value = summary(provider, version);
         if version.at_least(TREES) {
             value["parent_provider_uuid"] = json!(tree.parent(provider.uuid));
@@ -60,39 +50,16 @@ async fn list(service: Service, caller: Caller, version: ApiVersion, request: Ht
     Ok(HttpResponse::Ok().json(json!({"allocation_requests": requests, "provider_summaries": summaries})))
 }
 
-fn wanted(request: &HttpRequest, version: ApiVersion) -> Result<Wanted, ApiError> {
-    let pairs = web::Query::<Vec<(String, String)>>::from_query(request.query_string()).map_err(|e| invalid(e.to_string()))?;
-    let mut wanted = Wanted::default();
-    for (name, value) in pairs.into_inner() {
-        match name.as_str() {
-            "resources" => wanted.resources = Some(value),
-            "required" if version.at_least(SHOWS_TRAITS) => wanted.required.extend(required_traits(&value)?),
-            "member_of" if version.at_least(21) => wanted.member_of.push(aggregates(&value)?),
-            "in_tree" if version.at_least(31) => {
-                wanted.in_tree = Some(Uuid::parse_str(&value).map_err(|_| invalid(format!("{value} is not a UUID")))?);
-            }
-            "limit" if version.at_least(LIMIT) => {
-                wanted.limit = Some(value.parse().ok().filter(|limit| *limit > 0).ok_or_else(|| invalid("limit is a number above 0"))?);
-            }
-            // With a single group this parameter has no effect.
-            "group_policy" if version.at_least(25) => {}
-            other => {
-                return Err(invalid(format!(
-                    "The query parameter {other} is not supported here: requests have one group, without a suffix"
-                )));
-            }
-        }
-    }
-    Ok(wanted)
-}
-
-fn allocation_request(provider: Uuid, resources: &Value, version: ApiVersion) -> Value {
+fn allocation_request(candidate: &Candidate, version: ApiVersion) -> Value {
+    let allocations = candidate.allocations();
     if !version.at_least(BY_PROVIDER) {
-        return json!({"allocations": [{"resource_provider": {"uuid": provider}, "resources": resources}]});
+        let one = |(provider, resources): (&Uuid, &BTreeMap<String, i64>)| json!({"resource_provider": {"uuid": provider}, "resources": resources});
+        return json!({"allocations": allocations.iter().map(one).collect::<Vec<_>>()});
     }
-    let mut request = json!({"allocations": {provider.to_string(): {"resources": resources}}});
+    let one = |(provider, resources): (&Uuid, &BTreeMap<String, i64>)| (provider.to_string(), json!({"resources": resources}));
+    let mut request = json!({"allocations": allocations.iter().map(one).collect::<Map<_, _>>()});
     if version.at_least(MAPPINGS) {
-        request["mappings"] = json!({"": [provider]});
+        request["mappings"] = json!(candidate.mappings());
     }
     request
 }

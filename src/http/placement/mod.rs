@@ -4,6 +4,7 @@
 mod aggregates;
 mod allocation_candidates;
 mod allocations;
+mod candidates;
 mod inventories;
 mod resource_classes;
 mod resource_providers;

@@ -128,7 +128,12 @@ async fn candidates_are_what_could_be_claimed() {
     let odd = call(&api, 29, "GET", "allocation_candidates?resources=MEMORY_MB:9", None).await.expect(200);
     assert_eq!(odd["allocation_requests"], json!([]), "the step size is 8");
     call(&api, 29, "GET", "allocation_candidates?resources=VCPU", None).await.expect(400);
-    call(&api, 29, "GET", "allocation_candidates?resources1=VCPU:1", None).await.expect(400);
+    call(&api, 24, "GET", "allocation_candidates?resources1=VCPU:1", None).await.expect(400);
+    let grouped = call(&api, 34, "GET", "allocation_candidates?resources=MEMORY_MB:8&resources1=VCPU:5", None).await.expect(200);
+    assert_eq!(
+        grouped["allocation_requests"],
+        json!([{"allocations": {big.as_str(): {"resources": {"MEMORY_MB": 8, "VCPU": 5}}}, "mappings": {"": [big], "1": [big]}}])
+    );
     let custom = json!({"name": "CUSTOM_MAGIC"});
     call(&api, 29, "POST", "resource_classes", Some(custom)).await.expect(201);
     call(&api, 29, "GET", "resource_classes/CUSTOM_MAGIC", None).await.expect(200);

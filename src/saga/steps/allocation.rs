@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::db::api::group_places::GroupPlace;
 use crate::db::cell::CellTxn;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
@@ -15,7 +16,7 @@ use crate::saga::debt;
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::scheduling::{
-    OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost, claim_candidate, release_claim,
+    NO_VALID_HOST, OperationKind, RequestedDestination, SchedulingError, SelectDestinations, SourceHost, claim_candidate, release_claim,
 };
 use crate::saga::step_name::StepName;
 use crate::saga::world::World;
@@ -153,16 +154,31 @@ pub async fn claim_at_target(world: &World, context: &mut Resize, fence: Fence) 
     Ok(claimed)
 }
 
-/// Checks the server's group once more (NOVA-DIFFERENCES L25), and has the target claim room. If the policy, the host or its silence
+/// Takes the server's place in its group, and has the target claim room. If the policy, the host or its silence
 /// stands against it, the next candidate is tried.
 pub async fn claim_checked(world: &World, context: &ServerFacts, fence: Fence, target: &Place) -> Result<Claimed, StepError> {
-    if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
-        world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {
-            SchedulingError::NoValidHost { reason } => StepError::NextCandidate(reason),
-            other => scheduling_error(other),
-        })?;
-    }
+    take_group_place(world, context, fence, target).await?;
     claim(world, context, fence, target).await.map_err(|error| next_candidate(error, target))
+}
+
+/// Takes the server's place in its group, if it has one (NOVA-DIFFERENCES L25). If the group's rule forbids the host by now, the next
+/// candidate is tried.
+pub async fn take_group_place(world: &World, context: &ServerFacts, fence: Fence, target: &Place) -> Result<(), StepError> {
+    let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) else { return Ok(()) };
+    let place = GroupPlace {
+        group,
+        server: context.server,
+        saga: context.saga,
+        host: target.host.clone(),
+        source_host: context.source.as_ref().map(|source| source.host.clone()),
+    };
+    match world.api.take_group_place(fence, place).await? {
+        None => Ok(()),
+        Some(why) => Err(StepError::NextCandidate(format!(
+            "{NO_VALID_HOST} There are not enough hosts available. {}",
+            inside::of(format!("{}: {why}.", target.host))
+        ))),
+    }
 }
 
 /// Takes the candidate's refusal or silence as a reason to try the next one.

@@ -24,10 +24,12 @@ use crate::saga::context::{Create, CreateRequest, PortLink, Prior, ServerFacts, 
 use crate::saga::error::StepError;
 use crate::saga::history;
 use crate::saga::refusal::Refusal;
-use crate::saga::scheduling::{OperationKind, SchedulingError, SelectDestinations};
+use crate::saga::scheduling::{OperationKind, SelectDestinations};
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
-use crate::saga::steps::allocation::{claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error};
+use crate::saga::steps::allocation::{
+    claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error, take_group_place,
+};
 use crate::saga::steps::guest::{fence_target, guest_spec, start_at_target};
 use crate::saga::steps::ownership::own;
 use crate::saga::steps::volumes::connect_volumes;
@@ -157,12 +159,7 @@ async fn select_host(world: &World, context: &mut Create, fence: Fence) -> Resul
 
 async fn claim_at_host(world: &World, context: &mut Create, fence: Fence) -> Result<Claimed, StepError> {
     let target = context.target()?.clone();
-    if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
-        world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {
-            SchedulingError::NoValidHost { reason } => StepError::NextCandidate(reason),
-            other => scheduling_error(other),
-        })?;
-    }
+    take_group_place(world, context, fence, &target).await?;
     claim(world, context, fence, &target).await.map_err(|error| match error {
         StepError::Refused(why) | StepError::Unknown(why) => StepError::NextCandidate(why),
         other => other,

@@ -18,11 +18,11 @@ use crate::saga::claim::{Claimed, GiveUp};
 use crate::saga::context::{Place, ServerFacts, Unshelve};
 use crate::saga::error::StepError;
 use crate::saga::history;
-use crate::saga::scheduling::{OperationKind, RequestedDestination, SchedulingError, SelectDestinations};
+use crate::saga::scheduling::{OperationKind, RequestedDestination, SelectDestinations};
 use crate::saga::step::{At, Deadline, Moot, Step, Table, Undo, claims, work};
 use crate::saga::step_name::StepName;
 use crate::saga::steps::allocation::{
-    claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error, wanted_spec,
+    claim, claim_next_alternate, drop_claim_at_target, release_destination, scheduling_error, take_group_place, wanted_spec,
 };
 use crate::saga::steps::guest::{fence_target, guest_spec};
 use crate::saga::steps::ownership::own;
@@ -195,12 +195,7 @@ async fn select_host(world: &World, context: &mut Unshelve, fence: Fence) -> Res
 async fn claim_at_host(world: &World, context: &mut Unshelve, fence: Fence) -> Result<Claimed, StepError> {
     let target = context.target()?.clone();
     check_quota(world, context).await?;
-    if let Some(group) = context.request_spec.as_ref().and_then(|spec| spec.instance_group) {
-        world.scheduling.check_group_policy(group, context.server, &target.host).await.map_err(|error| match error {
-            SchedulingError::NoValidHost { reason } => StepError::NextCandidate(reason),
-            other => scheduling_error(other),
-        })?;
-    }
+    take_group_place(world, context, fence, &target).await?;
     claim(world, context, fence, &target).await.map_err(|error| match error {
         StepError::Refused(why) | StepError::Unknown(why) => StepError::NextCandidate(why),
         other => other,

@@ -1,0 +1,107 @@
+//! `cellshift move-group GROUP`: moves all members of a server group to one host, together.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::Failure;
+use super::reach::Reach;
+use super::terminal::say;
+use crate::client::{Client, OPERATORS};
+
+/// The pause between two looks at the move.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+
+/// The move.
+#[derive(Args)]
+pub(super) struct MoveGroup {
+    /// The server group: its id, or its name if no other group has it.
+    #[arg(value_name = "GROUP")]
+    group: String,
+    #[command(flatten)]
+    reach: Reach,
+    /// Move to this host; otherwise the best host with room for all members is taken.
+    #[arg(long, value_name = "HOST", conflicts_with = "to_cell")]
+    host: Option<String>,
+    /// Move to the best host of this cell.
+    #[arg(long, value_name = "CELL")]
+    to_cell: Option<String>,
+    /// Print what would be done, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// Returns 0 when all members are at the target (or would go there), and 3 if they are not.
+pub(super) fn run(asked: MoveGroup) -> Result<ExitCode, Failure> {
+    actix_rt::System::new().block_on(async {
+        let client = asked.reach.client().await?;
+        let path = format!("/server-groups/{}/moves", group(&client, &asked.group).await?);
+        let wanted = json!({"host": asked.host, "cell": asked.to_cell, "dry_run": asked.dry_run});
+        let answer = client.post(OPERATORS, &path, wanted).await?;
+        if asked.dry_run {
+            plan(&answer["plan"]);
+            return Ok(ExitCode::SUCCESS);
+        }
+        let id = answer["move"]["id"].clone();
+        say!(
+            "moving {} members to {} in {}",
+            count(&answer["move"]),
+            word(&answer["move"]["target"]["host"]),
+            word(&answer["move"]["target"]["cell"])
+        );
+        loop {
+            let listed = client.get(OPERATORS, &path).await?;
+            let found = listed["moves"].as_array().into_iter().flatten().find(|one| one["id"] == id);
+            let Some(now) = found.filter(|now| now["open"] == false) else {
+                tokio::time::sleep(BETWEEN_LOOKS).await;
+                continue;
+            };
+            return Ok(report(now));
+        }
+    })
+}
+
+fn word(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn count(moving: &Value) -> usize {
+    moving["members"].as_array().map_or(0, Vec::len)
+}
+
+fn plan(plan: &Value) {
+    say!("would move to {} in {}:", word(&plan["target"]["host"]), word(&plan["target"]["cell"]));
+    for member in plan["members"].as_array().into_iter().flatten() {
+        say!("  {} from {} ({})", word(&member["server"]), word(&member["from"]), word(&member["how"]));
+    }
+}
+
+/// Prints how the move ended.
+fn report(moving: &Value) -> ExitCode {
+    let why = moving["reason"].as_str().map(|why| format!(": {why}")).unwrap_or_default();
+    match word(&moving["state"]) {
+        "done" => say!("all {} members are on {}", count(moving), word(&moving["target"]["host"])),
+        "returned" => say!("all members are where they were{why}"),
+        "refused" => say!("nothing was moved{why}"),
+        _ => say!("the members are on several hosts{why}"),
+    }
+    if word(&moving["state"]) == "done" { ExitCode::SUCCESS } else { ExitCode::from(3) }
+}
+
+/// Returns the id of the group with this id or name.
+async fn group(client: &Client, text: &str) -> Result<Uuid, Failure> {
+    if let Ok(id) = Uuid::parse_str(text) {
+        return Ok(id);
+    }
+    let listed = client.get("compute", "/os-server-groups?all_projects=True").await?;
+    let groups = listed["server_groups"].as_array().into_iter().flatten();
+    let mut found = groups.filter(|group| group["name"] == text).filter_map(|group| Uuid::parse_str(word(&group["id"])).ok());
+    match (found.next(), found.next()) {
+        (Some(id), None) => Ok(id),
+        (None, _) => Err(format!("no server group is called {text:?}").into()),
+        (Some(_), Some(_)) => Err(format!("several server groups are called {text:?}: give the id").into()),
+    }
+}

@@ -1,0 +1,111 @@
+//! The records of moves of whole server groups.
+
+use chrono::NaiveDateTime;
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use super::ApiDb;
+use crate::db::{Conn, DbError};
+use crate::domain::group_move::{GroupMove, GroupMoveState};
+
+diesel::table! {
+    group_moves (id) {
+        id -> Text,
+        group_uuid -> Text,
+        state -> Text,
+        record -> Text,
+        created_at -> Timestamp,
+        updated_at -> Timestamp,
+    }
+}
+
+impl ApiDb {
+    /// Records a move. Conflict if one of the group is open.
+    pub async fn create_group_move(&self, new: GroupMove) -> Result<(), DbError> {
+        let now = self.db.env().now().naive_utc();
+        self.db.write(move |conn| insert(conn, &new, now)).await
+    }
+
+    /// Saves a move's progress, unless it has ended meanwhile by another controller's hand. False then.
+    pub async fn save_group_move(&self, changed: GroupMove) -> Result<bool, DbError> {
+        let now = self.db.env().now().naive_utc();
+        self.db
+            .write(move |conn| {
+                let open = group_moves::table.find(changed.id.to_string()).filter(group_moves::state.eq_any(open_states()));
+                let set = (
+                    group_moves::state.eq(changed.state.as_str()),
+                    group_moves::record.eq(written(&changed)?),
+                    group_moves::updated_at.eq(now),
+                );
+                Ok(diesel::update(open).set(set).execute(conn)? > 0)
+            })
+            .await
+    }
+
+    /// Returns a move.
+    pub async fn group_move(&self, id: Uuid) -> Result<Option<GroupMove>, DbError> {
+        self.db
+            .read(move |conn| {
+                let found: Option<String> = group_moves::table.find(id.to_string()).select(group_moves::record).first(conn).optional()?;
+                found.as_deref().map(read).transpose()
+            })
+            .await
+    }
+
+    /// Returns moves, of one group or of all, newest first.
+    pub async fn group_moves(&self, group: Option<Uuid>, limit: i64) -> Result<Vec<GroupMove>, DbError> {
+        self.db
+            .read(move |conn| {
+                let mut query = group_moves::table.into_boxed().order((group_moves::created_at.desc(), group_moves::id)).limit(limit);
+                if let Some(group) = group {
+                    query = query.filter(group_moves::group_uuid.eq(group.to_string()));
+                }
+                let found: Vec<String> = query.select(group_moves::record).load(conn)?;
+                found.iter().map(|text| read(text)).collect()
+            })
+            .await
+    }
+
+    /// Returns the open moves, oldest first.
+    pub async fn open_group_moves(&self) -> Result<Vec<GroupMove>, DbError> {
+        self.db
+            .read(|conn| {
+                let open =
+                    group_moves::table.filter(group_moves::state.eq_any(open_states())).order((group_moves::created_at, group_moves::id));
+                let found: Vec<String> = open.select(group_moves::record).load(conn)?;
+                found.iter().map(|text| read(text)).collect()
+            })
+            .await
+    }
+}
+
+/// Returns a group's latest move.
+pub(super) fn latest(conn: &mut Conn, group: Uuid) -> Result<Option<GroupMove>, DbError> {
+    let of_group = group_moves::table.filter(group_moves::group_uuid.eq(group.to_string()));
+    let newest = of_group.order((group_moves::created_at.desc(), group_moves::id)).select(group_moves::record);
+    newest.first::<String>(conn).optional()?.as_deref().map(read).transpose()
+}
+
+fn insert(conn: &mut Conn, new: &GroupMove, now: NaiveDateTime) -> Result<(), DbError> {
+    let row = (
+        group_moves::id.eq(new.id.to_string()),
+        group_moves::group_uuid.eq(new.group.to_string()),
+        group_moves::state.eq(new.state.as_str()),
+        group_moves::record.eq(written(new)?),
+        (group_moves::created_at.eq(now), group_moves::updated_at.eq(now)),
+    );
+    diesel::insert_into(group_moves::table).values(row).execute(conn)?;
+    Ok(())
+}
+
+fn open_states() -> Vec<&'static str> {
+    GroupMoveState::ALL.iter().filter(|state| state.is_open()).map(|state| state.as_str()).collect()
+}
+
+fn written(value: &GroupMove) -> Result<String, DbError> {
+    serde_json::to_string(value).map_err(|error| DbError::Defect(error.to_string()))
+}
+
+fn read(text: &str) -> Result<GroupMove, DbError> {
+    serde_json::from_str(text).map_err(|_| DbError::unreadable("group_moves.record", text))
+}

@@ -1,0 +1,180 @@
+//! The search for allocation candidates: in each tree of providers, all ways to meet every group of a query.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use uuid::Uuid;
+
+use super::super::tree::Tree;
+use super::query::{Group, Query, Traits};
+use crate::services::placement::Provider;
+
+/// The most candidates of one tree and the most steps of its search: trees with many equal providers have endlessly many.
+const PER_TREE: usize = 1000;
+const STEPS: usize = 100_000;
+
+/// A way to meet a query: by suffix, for each provider the amounts that it gives.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub(in super::super) struct Candidate {
+    parts: BTreeMap<String, BTreeMap<Uuid, BTreeMap<String, i64>>>,
+}
+
+impl Candidate {
+    /// Returns the providers, also those that only meet demands for traits.
+    pub(in super::super) fn providers(&self) -> impl Iterator<Item = Uuid> {
+        self.parts.values().flat_map(BTreeMap::keys).copied()
+    }
+
+    /// Returns the providers of each group, by suffix.
+    pub(in super::super) fn mappings(&self) -> BTreeMap<&String, Vec<Uuid>> {
+        self.parts.iter().map(|(suffix, part)| (suffix, part.keys().copied().collect())).collect()
+    }
+
+    /// Returns the amounts by provider and class.
+    pub(in super::super) fn allocations(&self) -> BTreeMap<Uuid, BTreeMap<String, i64>> {
+        let mut sums: BTreeMap<Uuid, BTreeMap<String, i64>> = BTreeMap::new();
+        for (provider, amounts) in self.parts.values().flatten() {
+            // A group may ask for traits alone.
+            for (class, amount) in amounts {
+                *sums.entry(*provider).or_default().entry(class.clone()).or_insert(0) += amount;
+            }
+        }
+        sums
+    }
+}
+
+/// Returns the candidates, tree by tree in the order of the roots' names.
+pub(in super::super) fn candidates(tree: &Tree, query: &Query) -> Vec<Candidate> {
+    let mut by_root: BTreeMap<Uuid, Vec<&Provider>> = BTreeMap::new();
+    let mut roots = Vec::new();
+    for provider in &tree.providers {
+        let root = tree.root(provider.uuid);
+        by_root.entry(root).or_default().push(provider);
+        if root == provider.uuid {
+            roots.push(provider);
+        }
+    }
+    let limit = query.limit.unwrap_or(usize::MAX);
+    let mut found = Vec::new();
+    for root in roots.into_iter().filter(|root| meets(&query.root, root.traits.iter())) {
+        let mut search = Search { tree, query, root, members: &by_root[&root.uuid], found: BTreeSet::new(), steps: 0 };
+        search.descend(&query.groups.iter().collect::<Vec<_>>(), &mut Candidate::default());
+        found.extend(search.found);
+        if found.len() >= limit {
+            break;
+        }
+    }
+    found.truncate(limit);
+    found
+}
+
+struct Search<'a> {
+    tree: &'a Tree,
+    query: &'a Query,
+    root: &'a Provider,
+    members: &'a [&'a Provider],
+    found: BTreeSet<Candidate>,
+    steps: usize,
+}
+
+impl Search<'_> {
+    /// Meets the first of the groups that are left in every way.
+    fn descend(&mut self, groups: &[(&String, &Group)], at: &mut Candidate) {
+        self.steps += 1;
+        if self.steps > STEPS || self.found.len() >= PER_TREE {
+            return;
+        }
+        let Some(((suffix, group), rest)) = groups.split_first() else {
+            if self.is_whole(at) {
+                self.found.insert(at.clone());
+            }
+            return;
+        };
+        if group.in_tree.is_some_and(|wanted| self.tree.root(wanted) != self.root.uuid) {
+            return;
+        }
+        for part in self.ways(suffix, group) {
+            at.parts.insert((*suffix).clone(), part);
+            if self.has_room(at) {
+                self.descend(rest, at);
+            }
+            at.parts.remove(*suffix);
+        }
+    }
+
+    /// Returns the ways to meet one group alone. With a suffix it comes from one provider; without, each class may come from another.
+    fn ways(&self, suffix: &str, group: &Group) -> Vec<BTreeMap<Uuid, BTreeMap<String, i64>>> {
+        if !suffix.is_empty() {
+            let fits = self.members.iter().filter(|provider| is_member(provider, group) && meets(&group.traits, provider.traits.iter()));
+            return fits.map(|provider| BTreeMap::from([(provider.uuid, group.resources.clone())])).collect();
+        }
+        // A root in the aggregates brings its whole tree with it.
+        let reached = |provider: &Provider| is_member(provider, group) || is_member(self.root, group);
+        let mut ways: Vec<BTreeMap<Uuid, BTreeMap<String, i64>>> = vec![BTreeMap::new()];
+        for (class, amount) in &group.resources {
+            let givers: Vec<Uuid> = self
+                .members
+                .iter()
+                .filter(|provider| reached(provider) && provider.lacks(class, *amount).is_none())
+                .filter(|provider| !provider.traits.iter().any(|held| group.traits.forbidden.contains(held)))
+                .map(|provider| provider.uuid)
+                .collect();
+            let longer = ways.iter().flat_map(|way| {
+                givers.iter().map(move |giver| {
+                    let mut way = way.clone();
+                    way.entry(*giver).or_default().insert(class.clone(), *amount);
+                    way
+                })
+            });
+            ways = longer.take(PER_TREE).collect();
+        }
+        ways.retain(|way| {
+            let givers = way.keys().filter_map(|giver| self.tree.provider(*giver));
+            meets(&group.traits, givers.flat_map(|provider| &provider.traits))
+        });
+        ways
+    }
+
+    /// True if every provider can give all that the groups take from it together.
+    fn has_room(&self, at: &Candidate) -> bool {
+        at.allocations().iter().all(|(provider, amounts)| {
+            let provider = self.tree.provider(*provider);
+            provider.is_some_and(|provider| amounts.iter().all(|(class, amount)| provider.lacks(class, *amount).is_none()))
+        })
+    }
+
+    /// True if the groups lie to each other as the query demands.
+    fn is_whole(&self, at: &Candidate) -> bool {
+        let giver = |suffix: &String| at.parts.get(suffix).and_then(|part| part.keys().next()).copied();
+        if self.query.isolate {
+            let numbered: Vec<Uuid> = at
+                .parts
+                .iter()
+                .filter(|(suffix, _)| !suffix.is_empty() && !self.query.groups[*suffix].resources.is_empty())
+                .filter_map(|(suffix, _)| giver(suffix))
+                .collect();
+            if numbered.iter().collect::<BTreeSet<_>>().len() < numbered.len() {
+                return false;
+            }
+        }
+        self.query.same_subtree.iter().all(|suffixes| {
+            let givers: Vec<Uuid> = suffixes.iter().filter_map(giver).collect();
+            givers.iter().any(|top| givers.iter().all(|below| self.is_below(*below, *top)))
+        })
+    }
+
+    /// True if `below` is `top` or lies under it.
+    fn is_below(&self, below: Uuid, top: Uuid) -> bool {
+        let ways = std::iter::successors(Some(below), |at| self.tree.parent(*at));
+        ways.take(self.tree.providers.len() + 1).any(|at| at == top)
+    }
+}
+
+fn is_member(provider: &Provider, group: &Group) -> bool {
+    let held: BTreeSet<Uuid> = provider.aggregates.iter().map(|aggregate| aggregate.id()).collect();
+    group.member_of.iter().all(|any| !any.is_disjoint(&held)) && group.no_member_of.is_disjoint(&held)
+}
+
+fn meets<'a>(wanted: &Traits, held: impl Iterator<Item = &'a String>) -> bool {
+    let held: BTreeSet<&String> = held.collect();
+    wanted.required.iter().all(|any| any.iter().any(|name| held.contains(name))) && !wanted.forbidden.iter().any(|name| held.contains(name))
+}
