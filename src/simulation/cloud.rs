@@ -19,7 +19,7 @@ use crate::bootstrap::{self, Cloud, Samples};
 use crate::chaos::experiment::random::Random;
 use crate::chaos::experiment::scenario::Scenario;
 use crate::chaos::seams::Seams;
-use crate::config::{Authentication, Config, Seconds};
+use crate::config::{Authentication, Config, LiveMigration, Seconds, TimeoutAction};
 use crate::env::Env;
 use crate::http::in_process::InProcess;
 use crate::launch::{self, Assembled};
@@ -66,10 +66,26 @@ fn config(seed: u64, data_dir: PathBuf, scenario: &Scenario) -> Config {
     let mut random = Random::new(seed, "latency");
     config.compute.latency_ms =
         OPERATIONS.iter().map(|operation| (*operation, random.below(scenario.topology.max_latency_ms + 1))).collect();
+    let offload_times = [0, 0, -1, 20];
+    config.compute.shelved_offload_time = random.pick(&offload_times).copied().unwrap_or_default();
+    config.compute.shelved_poll_interval = Seconds::whole(10);
+    config.compute.max_concurrent_live_migrations = u32::try_from(random.within(1, 2)).unwrap_or(1);
+    config.compute.live_migration = live_migration(&mut random);
     for (_, table) in crate::saga::tables::ALL {
         config.migration.deadlines.extend(table.steps.iter().map(|step| (step.name.to_string(), 20)));
     }
     config
+}
+
+/// A pace at which some copies never end by themselves, and a time limit at which they are given up or forced.
+fn live_migration(random: &mut Random) -> LiveMigration {
+    LiveMigration {
+        bandwidth_mib: random.pick(&[200, 800, 0]).copied().unwrap_or(800),
+        dirty_rate_mib: random.pick(&[16, 256]).copied().unwrap_or(256),
+        completion_timeout: Seconds::whole(random.within(5, 60)),
+        timeout_action: if random.percent(50) { TimeoutAction::Abort } else { TimeoutAction::ForceComplete },
+        ..LiveMigration::default()
+    }
 }
 
 /// Opens the databases and services and makes the samples.

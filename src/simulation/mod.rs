@@ -8,8 +8,11 @@ mod cloud;
 mod driver;
 mod findings;
 pub mod live;
+mod live_moves;
 pub mod minimise;
+mod operators;
 mod run;
+mod shelves;
 mod stage;
 #[cfg(test)]
 mod tests;

@@ -9,10 +9,13 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::live_moves::{Steer, steer_after};
+use super::operators;
 use super::users::{Reach, Users, Waits, write};
 use crate::chaos::experiment::journey::{Journey, UserAction};
 use crate::chaos::experiment::random::Random;
 use crate::chaos::experiment::short;
+use crate::saga::accept;
 
 /// The maximum number of tries of one request.
 const TRIES: u32 = 40;
@@ -32,6 +35,8 @@ struct State {
     server: Option<Uuid>,
     /// The index of the current act.
     next: usize,
+    /// The hosts that the traveller has forced down.
+    down: Vec<String>,
     over: bool,
 }
 
@@ -83,11 +88,15 @@ pub async fn travel(users: Rc<Users>, reach: Reach, traveller: Rc<Traveller>) {
     };
     let mut random = Random::new(server.as_u64_pair().0, "traveller");
     loop {
-        at_rest(&reach, server).await;
         let next = traveller.state.borrow().next;
+        if !traveller.journey.acts.get(next).is_some_and(UserAction::meets_an_operation) {
+            at_rest(&reach, server).await;
+        }
         let next_act = traveller.journey.acts.get(next).filter(|_| !users.stopped.get());
         let Some(next_act) = next_act else { break };
-        act(&users, &reach, server, next_act, &mut random).await;
+        if !steer(&users, &reach, &traveller, server, next_act).await {
+            act(&users, &reach, server, next_act, &mut random).await;
+        }
         traveller.state.borrow_mut().next += 1;
     }
     traveller.state.borrow_mut().over = true;
@@ -107,8 +116,12 @@ async fn create(users: &Users, reach: &Reach, traveller: &Traveller) -> Option<U
         "delete_on_termination": true});
     let mut devices = vec![root];
     devices.extend((0..traveller.journey.volumes).map(|_| data.clone()));
-    let body = json!({"server": {"name": traveller.name, "flavorRef": traveller.journey.flavor, "imageRef": reach.image,
+    let mut body = json!({"server": {"name": traveller.name, "flavorRef": traveller.journey.flavor, "imageRef": reach.image,
         "networks": "auto", "block_device_mapping_v2": devices}});
+    if let Some(policy) = &traveller.journey.group {
+        let group = group_of(users, reach, traveller, policy).await?;
+        body["os:scheduler_hints"] = json!({"group": group});
+    }
     let what = format!("create {} {}", traveller.name, traveller.journey.flavor);
     let (status, answer) = patiently(users, reach, &what, Method::POST, "/compute/v2.1/servers", Some(body), None).await;
     let server = answer["server"]["id"].as_str().and_then(|id| Uuid::parse_str(id).ok()).filter(|_| status == 202)?;
@@ -116,8 +129,46 @@ async fn create(users: &Users, reach: &Reach, traveller: &Traveller) -> Option<U
     Some(server)
 }
 
+/// Returns the journey's server group. Its first traveller makes it; the others find it by its name.
+async fn group_of(users: &Users, reach: &Reach, traveller: &Traveller, policy: &str) -> Option<String> {
+    const PATH: &str = "/compute/v2.1/os-server-groups";
+    let name = traveller.name.split('-').next().unwrap_or_default();
+    let (_, listed) = patiently(users, reach, "list the server groups", Method::GET, PATH, None, None).await;
+    let known = listed["server_groups"].as_array().into_iter().flatten().find(|group| group["name"] == name);
+    if let Some(known) = known {
+        return known["id"].as_str().map(str::to_owned);
+    }
+    let body = json!({"server_group": {"name": name, "policy": policy}});
+    let (_, made) = patiently(users, reach, &format!("make the server group {name}"), Method::POST, PATH, Some(body), None).await;
+    made["server_group"]["id"].as_str().map(str::to_owned)
+}
+
+/// Performs an act on a live migration or on a host. False if it is none.
+async fn steer(users: &Users, reach: &Reach, traveller: &Traveller, server: Uuid, act: &UserAction) -> bool {
+    match act {
+        UserAction::Abort(ms) => drop(steer_after(users, reach, server, Steer::Abort, Duration::from_millis(*ms)).await),
+        UserAction::ForceComplete(ms) => drop(steer_after(users, reach, server, Steer::ForceComplete, Duration::from_millis(*ms)).await),
+        UserAction::ForceHostDown => {
+            let host = accept::find(reach.world(), server).await.ok().and_then(|(_, instance)| instance.host);
+            if let Some(host) = host {
+                operators::force_down(users, reach, &host, true).await;
+                traveller.state.borrow_mut().down.push(host);
+            }
+        }
+        UserAction::ForceHostUp => {
+            let down = std::mem::take(&mut traveller.state.borrow_mut().down);
+            for host in down {
+                operators::force_up(users, reach, &host).await;
+            }
+        }
+        _ => return false,
+    }
+    true
+}
+
 async fn act(users: &Users, reach: &Reach, server: Uuid, act: &UserAction, random: &mut Random) {
     let action = match act {
+        UserAction::Abort(_) | UserAction::ForceComplete(_) | UserAction::ForceHostDown | UserAction::ForceHostUp => return,
         UserAction::Wait(ms) => return tokio::time::sleep(Duration::from_millis(*ms)).await,
         UserAction::Write => return write(reach, server, random).await,
         UserAction::Delete => {
@@ -129,6 +180,12 @@ async fn act(users: &Users, reach: &Reach, server: Uuid, act: &UserAction, rando
         UserAction::Resize(flavor) => json!({"resize": {"flavorRef": flavor}}),
         UserAction::Migrate => json!({"migrate": null}),
         UserAction::MigrateTo(host) => json!({"migrate": {"host": host}}),
+        UserAction::LiveMigrate => json!({"os-migrateLive": {"host": null, "block_migration": "auto"}}),
+        UserAction::LiveMigrateTo(host) => json!({"os-migrateLive": {"host": host, "block_migration": "auto"}}),
+        UserAction::Evacuate => json!({"evacuate": {}}),
+        UserAction::Shelve => json!({"shelve": null}),
+        UserAction::ShelveOffload => json!({"shelveOffload": null}),
+        UserAction::Unshelve => json!({"unshelve": null}),
         UserAction::Confirm => json!({"confirmResize": null}),
         UserAction::Revert => json!({"revertResize": null}),
         UserAction::Stop => json!({"os-stop": null}),

@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::api_client::ApiClient;
+use super::live_moves;
+use super::operators;
+use super::shelves;
 use super::trace::Trace;
 use super::travellers::Traveller;
 use super::watch::Watch;
@@ -119,6 +122,9 @@ pub async fn perform(users: Rc<Users>, reach: Reach, watch: Arc<Watch>, mut act:
     if few && act.random.percent(60) {
         return create(&users, &reach, &mut act.random).await;
     }
+    if act.random.percent(4) {
+        return operators::empties_a_host(&users, &reach, &mut act.random).await;
+    }
     let server = act.random.pick(&users.servers.borrow()).copied();
     match server {
         None => create(&users, &reach, &mut act.random).await,
@@ -155,8 +161,13 @@ impl Drop for Waits {
 impl Reach {
     /// Sends a request and waits for the answer. Status 0 means no answer.
     pub async fn ask(&self, users: &Users, what: &str, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        self.ask_in(VERSION, users, what, method, path, body).await
+    }
+
+    /// Sends a request in a version of the API, as `compute 2.91`.
+    pub async fn ask_in(&self, version: &str, users: &Users, what: &str, method: Method, path: &str, body: Option<Value>) -> (u16, Value) {
         self.trace.note(format!("user   {what}"));
-        let answer = tokio::time::timeout(PATIENCE, self.api.send(method, path, VERSION, body)).await;
+        let answer = tokio::time::timeout(PATIENCE, self.api.send(method, path, version, body)).await;
         let (status, body) = answer.unwrap_or((0, Value::Null));
         let reason = if status >= 400 { body.as_object().and_then(|form| form.values().next()) } else { None };
         let reason = reason.and_then(|reason| reason["message"].as_str()).unwrap_or_default();
@@ -223,11 +234,15 @@ async fn on_server(users: &Users, reach: &Reach, watch: &Watch, server: Uuid, ra
         (Some(VmState::Active), 10..15) => json!({"reboot": {"type": if random.percent(50) { "SOFT" } else { "HARD" }}}),
         (Some(VmState::Error), 4..70) => json!({"reboot": {"type": "HARD"}}),
         (Some(VmState::Error), 70..100) => return delete(users, reach, server).await,
-        (None, 4..40) => any(random),
+        (Some(VmState::Shelved | VmState::ShelvedOffloaded), 4..90) => return shelves::takes_out(users, reach, server, random).await,
+        (Some(VmState::Active | VmState::Stopped), 52..60) => return shelves::puts_away(users, reach, server).await,
+        (Some(VmState::Active), 60..80) => return live_moves::moves(users, reach, server, random).await,
+        (None, 4..30) => any(random),
+        (None, 30..40) => return live_moves::steers(users, reach, server, random).await,
         (_, 15..18) => json!({"rebuild": {"imageRef": reach.image}}),
         (Some(VmState::Active), 18..30) => return write(reach, server, random).await,
         (_, 30..36) => return volumes(users, reach, server, random).await,
-        (_, 36..60) => migrate(reach, random),
+        (_, 36..52) => migrate(reach, random),
         _ => resize(random, instance.map(|instance| instance.flavor.id)),
     };
     let name = action.as_object().and_then(|action| action.keys().next().cloned()).unwrap_or_default();
@@ -236,7 +251,17 @@ async fn on_server(users: &Users, reach: &Reach, watch: &Watch, server: Uuid, ra
 }
 
 fn any(random: &mut Random) -> Value {
-    let all = [json!({"os-start": null}), json!({"os-stop": null}), json!({"confirmResize": null}), json!({"revertResize": null})];
+    let all = [
+        json!({"os-start": null}),
+        json!({"os-stop": null}),
+        json!({"confirmResize": null}),
+        json!({"revertResize": null}),
+        json!({"shelve": null}),
+        json!({"shelveOffload": null}),
+        json!({"unshelve": null}),
+        json!({"evacuate": {}}),
+        json!({"os-migrateLive": {"host": null, "block_migration": "auto"}}),
+    ];
     random.pick(&all).cloned().unwrap_or_default()
 }
 

@@ -11,6 +11,7 @@ use super::scenario::{Bounds, Scenario};
 use crate::actors::conductor::{CONDUCTORS_MAX, actor_name};
 use crate::chaos::borders::Outage;
 use crate::chaos::point::{Moment, StepFault};
+use crate::domain::server_group::GroupPolicy;
 use crate::saga::context::Kind;
 use crate::saga::tables;
 
@@ -152,10 +153,15 @@ impl Check<'_> {
         self.refuse(!(1..=200).contains(&journey.servers), &format!("{key}.servers"), || "it must be between 1 and 200".into());
         self.refuse(journey.volumes > 4, &format!("{key}.volumes"), || "it must be at most 4".into());
         self.known(&format!("{key}.flavor"), &journey.flavor, "flavor", &FLAVORS);
+        if let Some(group) = &journey.group {
+            let policies: Vec<&str> = GroupPolicy::ALL.iter().map(|policy| policy.as_str()).collect();
+            self.known(&format!("{key}.group"), group, "policy of a server group", &policies);
+        }
         for (number, act) in journey.acts.iter().enumerate() {
             match act {
                 UserAction::Resize(flavor) => self.known(&format!("{key}.acts[{number}].resize"), flavor, "flavor", &FLAVORS),
                 UserAction::MigrateTo(host) => self.known(&format!("{key}.acts[{number}].migrate_to"), host, "host", hosts),
+                UserAction::LiveMigrateTo(host) => self.known(&format!("{key}.acts[{number}].live_migrate_to"), host, "host", hosts),
                 _ => {}
             }
         }

@@ -16,13 +16,23 @@ pub struct Journey {
     pub start_ms: u64,
     /// The interval between two creates, in milliseconds.
     pub spacing_ms: u64,
+    /// The policy of a server group that the servers of this journey form; none by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// The acts. Each is requested when the server is at rest after the one before.
     pub acts: Vec<UserAction>,
 }
 
 impl Default for Journey {
     fn default() -> Journey {
-        Journey { servers: 1, flavor: "gen1.small".into(), volumes: 0, start_ms: 0, spacing_ms: 250, acts: Vec::new() }
+        Journey { servers: 1, flavor: "gen1.small".into(), volumes: 0, start_ms: 0, spacing_ms: 250, group: None, acts: Vec::new() }
+    }
+}
+
+impl UserAction {
+    /// True if the act meets an operation at work, so that the server need not be at rest.
+    pub fn meets_an_operation(&self) -> bool {
+        matches!(self, UserAction::Abort(_) | UserAction::ForceComplete(_))
     }
 }
 
@@ -36,6 +46,22 @@ pub enum UserAction {
     Migrate,
     /// Migrates to this host.
     MigrateTo(String),
+    /// Moves the running server to the scheduler's choice.
+    LiveMigrate,
+    /// Moves the running server to this host.
+    LiveMigrateTo(String),
+    /// Aborts the live migration this many milliseconds after it is seen. Does not wait for rest.
+    Abort(u64),
+    /// Forces the live migration to its end this many milliseconds after it is seen. Does not wait for rest.
+    ForceComplete(u64),
+    /// Forces the server's host down, so that it can be evacuated from.
+    ForceHostDown,
+    /// Forces the hosts that this user forced down up again, as soon as they have been cleaned up.
+    ForceHostUp,
+    Evacuate,
+    Shelve,
+    ShelveOffload,
+    Unshelve,
     Confirm,
     Revert,
     Stop,

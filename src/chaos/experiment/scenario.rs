@@ -141,7 +141,7 @@ pub struct Expect {
     pub quiet_within_seconds: u64,
     /// Requires each fault of the file to happen, because a fault that does not happen shows nothing.
     pub all_faults: bool,
-    /// The number of moves (resizes and migrations) that reach their target.
+    /// The number of moves (resizes, migrations, live migrations and evacuations) that reach their target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrived: Option<Bounds>,
     /// The number of moves that come back.

@@ -13,6 +13,9 @@ use crate::actors::migration_view::{StepView, steps_of};
 use crate::chaos::audit::Violation;
 use crate::db::api::operations::{JournalEntry, SagaRecord};
 
+/// The sagas that move a server from host to host.
+const MOVES: [&str; 3] = ["resize", "live_migrate", "evacuate"];
+
 /// The mode of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -91,9 +94,9 @@ impl MigrationEnd {
         told
     }
 
-    /// True if the saga moves a server.
+    /// True if the saga moves a server from host to host.
     pub fn is_move(&self) -> bool {
-        self.saga == "resize"
+        MOVES.contains(&self.saga.as_str())
     }
 
     /// True if the saga moved its server to the target.

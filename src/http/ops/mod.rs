@@ -1,6 +1,5 @@
 //! The operators' API, `/ops/v1`: cells, queued deletes, the destinations of servers, drains, moves of server groups, migrations with their
-//! journals, the audit, notifications as they happen, and chaos
-//! experiments if they are enabled.
+//! journals, the audit, notifications as they happen, and chaos experiments if they are enabled.
 
 mod audit;
 mod cells;
