@@ -1,11 +1,12 @@
-//! `cargo bench --bench moves`: measures a move, its confirm and its revert over HTTP, and users' most frequent requests; singly and 64
-//! concurrently, each against its floor, which is measured in the same run on the same files.
+//! `cargo bench --bench moves`: measures a move, its confirm and its revert over HTTP, users' most frequent requests, singly and 64
+//! concurrently, and the drain of a cell, each against its floor, which is measured in the same run on the same files.
 //!
 //! Prints a table without a judgement. `-- --quick` shows in seconds that it works; its figures mean little. `-- --cores` compares 64
 //! concurrent moves on one core with the same on two.
 
 mod client;
 mod cores;
+mod drain;
 mod events;
 mod floor;
 mod measure;

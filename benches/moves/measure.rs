@@ -8,6 +8,7 @@ use uuid::Uuid;
 
 use cellshift::db::Calls;
 
+use crate::drain;
 use crate::floor;
 use crate::sample::Times;
 use crate::stage::Stage;
@@ -20,6 +21,8 @@ pub struct Scale {
     pub burst: usize,
     /// The number of bursts.
     pub bursts: usize,
+    /// The number of servers of the drained cell.
+    pub drained: usize,
     /// The number of servers in the list.
     pub listed: usize,
     /// The number of reads of one server per client.
@@ -29,8 +32,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    pub const FULL: Scale = Scale { alone: 200, burst: 64, bursts: 6, listed: 1000, reads: 2000, lists: 100 };
-    pub const QUICK: Scale = Scale { alone: 3, burst: 8, bursts: 1, listed: 20, reads: 20, lists: 3 };
+    pub const FULL: Scale = Scale { alone: 200, burst: 64, bursts: 6, drained: 200, listed: 1000, reads: 2000, lists: 100 };
+    pub const QUICK: Scale = Scale { alone: 3, burst: 8, bursts: 1, drained: 8, listed: 20, reads: 20, lists: 3 };
 }
 
 /// The kind of request.
@@ -40,6 +43,7 @@ pub enum What {
     Resize,
     Confirm,
     Revert,
+    Drain,
     Show,
     List,
 }
@@ -61,7 +65,7 @@ pub struct Row {
 }
 
 impl Row {
-    fn new(what: What, at_once: usize) -> Row {
+    pub fn new(what: What, at_once: usize) -> Row {
         Row { what, at_once, times: Times::default(), whole: None, commits: Vec::new(), reads: 0, bytes: 0, floor: Times::default() }
     }
 }
@@ -76,6 +80,7 @@ pub async fn all(stage: &Stage, scale: &Scale) -> Vec<Row> {
         row.commits = counted.iter().find(|(what, _)| *what == row.what).map(|(_, commits)| commits.clone()).unwrap_or_default();
     }
     rows.extend(bursts);
+    rows.push(drain::measure(stage, &requests, scale).await);
     rows.extend(reads(stage, &requests, scale).await);
     rows
 }
@@ -157,7 +162,7 @@ async fn one_at_a_time(stage: &Stage, requests: &Requests, scale: &Scale) -> Vec
 }
 
 /// Returns the transactions in each database, and last the reads in all databases.
-fn difference(before: &[Calls], after: &[Calls]) -> Vec<u64> {
+pub fn difference(before: &[Calls], after: &[Calls]) -> Vec<u64> {
     let between = |of: fn(&Calls) -> u64| before.iter().zip(after).map(move |(before, after)| of(after) - of(before));
     let reads = between(|calls| calls.reads).sum();
     between(|calls| calls.transactions).chain([reads]).collect()

@@ -30,6 +30,7 @@ pub const BARE: &str = "/bare";
 /// The cloud and the caller.
 pub struct Stage {
     pub member: Client,
+    pub admin: Client,
     /// The member as a caller of a server that only has the bare handler.
     pub bare: Client,
     pub events: Events,
@@ -73,7 +74,7 @@ impl Stage {
         let admin = Client::log_in(running.address, &clouds, "cellshift-admin").await;
         let events = Events::follow(&admin).await;
         let bare = member.at(running.bare);
-        Stage { member, bare, events, running, end, thread, dir }
+        Stage { member, admin, bare, events, running, end, thread, dir }
     }
 
     /// Returns the calls so far, by database in the order of [`Databases::opened`].

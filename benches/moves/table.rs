@@ -12,6 +12,8 @@ fn nova(what: What) -> Duration {
         What::Revert => 590_000,
         What::Confirm => 360_000,
         What::Create => 660_000,
+        // Nova has no drain.
+        What::Drain => 0,
         What::Show => 34_000,
         What::List => 3_600_000,
     })
@@ -25,7 +27,7 @@ pub fn text(rows: &[Row], scale: &Scale) -> String {
         "| what | at once | median | p99 | floor | times the floor | Nova 34 | of Nova |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
-    let order = [What::Resize, What::Confirm, What::Revert, What::Create, What::Show, What::List];
+    let order = [What::Resize, What::Confirm, What::Revert, What::Drain, What::Create, What::Show, What::List];
     for what in order {
         for row in rows.iter().filter(|row| row.what == what) {
             line(&mut text, row, scale);
@@ -33,7 +35,7 @@ pub fn text(rows: &[Row], scale: &Scale) -> String {
     }
     text.push('\n');
     for what in order {
-        rows.iter().filter(|row| row.what == what && row.at_once == 1).for_each(|row| footnote(&mut text, row));
+        rows.iter().filter(|row| row.what == what && (row.at_once == 1 || what == What::Drain)).for_each(|row| footnote(&mut text, row));
     }
     text
 }
@@ -43,6 +45,7 @@ fn line(text: &mut String, row: &Row, scale: &Scale) {
         What::Resize => "cross-cell resize to VERIFY_RESIZE".to_owned(),
         What::Confirm => "confirm".to_owned(),
         What::Revert => "revert".to_owned(),
+        What::Drain => "drain of a cell, each server resized and confirmed".to_owned(),
         What::Create => "create to ACTIVE".to_owned(),
         What::Show => "GET one server".to_owned(),
         What::List => format!("list {} servers with details", scale.listed),
