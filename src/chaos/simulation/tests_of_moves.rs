@@ -48,6 +48,6 @@ fn a_living_source_that_is_not_reached_keeps_its_guest() {
 #[test]
 fn a_shelved_server_survives_a_host_that_dies_while_it_leaves() {
     let off = What::HostOff { host: "source".into(), for_ms: 5000, resume_guests: true };
-    let acts = vec![UserAction::Write, UserAction::Shelve, UserAction::Unshelve, UserAction::Write];
+    let acts = vec![UserAction::Write, UserAction::Shelve, UserAction::ShelveOffload, UserAction::Unshelve, UserAction::Write];
     assert_eq!(journey(acts, &[PlannedFault::once(at("disown", "act", Moment::AfterEffect), off)]), [false; 0]);
 }
