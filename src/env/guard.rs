@@ -143,6 +143,22 @@ guards! {
     QuotaRecheck = "quota-recheck",
     /// A server group's rule is checked again in the commit that takes a member's place.
     GroupRecheck = "group-recheck",
+    /// A live copy pauses its guest before it takes the rest of it.
+    PausedCopy = "paused-copy",
+    /// A target on which a guest has run since its live migration is not left.
+    LiveTargetRan = "live-target-ran",
+    /// An operation past its pivot is not cancelled.
+    LateCancel = "late-cancel",
+    /// A live migration is aborted only in the phases that the caller's version knows.
+    AbortPhase = "abort-phase",
+    /// A forced end meets only a copy that is under way.
+    HastenedCopy = "hastened-copy",
+    /// A server is evacuated only from a host that is down.
+    EvacuatedHostDown = "evacuated-host-down",
+    /// A host that counts as down but lives must say that the guest is off.
+    LivingSource = "living-source",
+    /// A host from which servers were evacuated is forced up only when it has been cleaned up.
+    CleanedSource = "cleaned-source",
     /// No more operations run at once than the configuration allows.
     OperationsLimit = "operations-limit",
 }

@@ -24,6 +24,7 @@ use crate::domain::inside;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::Event;
 use crate::domain::server::{PowerState, TaskState, VmState};
+use crate::env::guard::{Guard, stands};
 
 /// The first step of an operation on an existing server.
 pub const ACCEPT: Step = Step::reversible(StepName::Accept, work!(accept_again), Undo::By(work!(give_back)));
@@ -346,8 +347,10 @@ async fn check_host(world: &World, context: &Context) -> Result<(), Refusal> {
     let is_up = world.is_up(source).await?;
     if context.kind == Kind::Evacuate {
         return match is_up {
-            true => Err(Refusal::Invalid(format!("Compute service of {} is still in use.", source.host))),
-            false => Ok(()),
+            true if stands(Guard::EvacuatedHostDown) => {
+                Err(Refusal::Invalid(format!("Compute service of {} is still in use.", source.host)))
+            }
+            _ => Ok(()),
         };
     }
     if !is_up {

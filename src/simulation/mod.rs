@@ -16,6 +16,8 @@ mod shelves;
 mod stage;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_moves;
 mod trace;
 mod travellers;
 mod users;

@@ -180,6 +180,29 @@ fn an_evacuated_server_is_deleted_while_its_source_is_down() {
     });
 }
 
+/// The record of the evacuation has gone along to the other cell.
+#[test]
+fn a_server_that_moved_on_and_is_deleted_leaves_no_open_move() {
+    play_default(|stage| async move {
+        let server = stage.create(stage.server()).await;
+        let source = stage.runs_on(server).await.pop_first().expect("a host");
+        stage.power(&source, false).await;
+        evacuate(&stage, "2.90", server, json!({})).await.expect(200);
+        stage.at_rest(server, "ACTIVE").await;
+        stage.cross(server).await;
+        stage.member.confirm(server).await.expect(204);
+        stage.at_rest(server, "ACTIVE").await;
+        stage.member.delete(&format!("/servers/{server}")).await.expect(204);
+        stage.gone(server).await;
+        stage.power(&source, true).await;
+        stage.running.tree.conductor.pay_debts().await;
+        stage.paid(server).await;
+        let moves = stage.migrations("cell2", server).await;
+        let ends: Vec<String> = moves.iter().map(|migration| format!("{} {}", migration.migration_type, migration.status)).collect();
+        assert_eq!(ends, ["evacuation completed", "resize confirmed"]);
+    });
+}
+
 #[test]
 fn a_service_stays_until_its_host_is_cleaned_up() {
     play_default(|stage| async move {

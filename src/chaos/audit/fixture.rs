@@ -276,6 +276,7 @@ fn cells() -> BTreeMap<String, CellSnapshot> {
         block_devices: vec![device(A, attachment_of(A)), device(R, placeholder)],
         migrations: vec![migration(MigrationStatus::PostMigrating)],
         compute_nodes: vec![node(NODE1, "h1", &both)],
+        forced_actions: Vec::new(),
         fences: BTreeMap::from([(A, (1, 5)), (R, (2, 9))]),
     };
     let cell2 = CellRecords {
@@ -283,6 +284,7 @@ fn cells() -> BTreeMap<String, CellSnapshot> {
         block_devices: vec![device(R, attachment_of(R))],
         migrations: vec![migration(MigrationStatus::Finished)],
         compute_nodes: vec![node(NODE2, "h2", &two)],
+        forced_actions: Vec::new(),
         fences: BTreeMap::from([(R, (2, 9))]),
     };
     [("cell1", 0xc1, cell1), ("cell2", 0xc2, cell2)]

@@ -13,6 +13,7 @@ mod disks;
 mod explanations;
 #[cfg(test)]
 mod fixture;
+mod forced;
 mod groups;
 mod guests;
 mod images;
@@ -33,7 +34,7 @@ use crate::db::DbError;
 use crate::saga::world::World;
 
 /// The invariants that can be seen in a world at rest.
-const SEEN: &[&str] = &["I1", "I2", "I3", "I4", "I5", "I8", "I9", "I11", "I12", "I13", "I14", "I15", "I16", "I17", "I19"];
+const SEEN: &[&str] = &["I1", "I2", "I3", "I4", "I5", "I8", "I9", "I11", "I12", "I13", "I14", "I15", "I16", "I17", "I19", "I20"];
 
 /// Audits a running service. Fails if the API database is silent, because nothing is known of any server without it.
 pub async fn audit(world: &World) -> Result<Report, DbError> {
@@ -63,7 +64,7 @@ pub async fn deepen(sources: &Sources<'_>, mut snapshot: Snapshot, counter: &Cou
 
 /// Applies all rules.
 pub fn judge(snapshot: &Snapshot) -> Report {
-    let rules: [fn(&Snapshot) -> Vec<Violation>; 11] = [
+    let rules: [fn(&Snapshot) -> Vec<Violation>; 12] = [
         guests::check,
         records::check,
         allocations::check,
@@ -75,11 +76,14 @@ pub fn judge(snapshot: &Snapshot) -> Report {
         disks::check,
         bytes::check,
         groups::check,
+        forced::check,
     ];
     Report::new(snapshot, rules.iter().flat_map(|rule| rule(snapshot)).collect(), SEEN)
 }
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod tests_of_forced;
 #[cfg(test)]
 mod tests_of_shelved;

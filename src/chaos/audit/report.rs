@@ -14,7 +14,7 @@ use crate::services::lost_and_found::Lost;
 /// An invariant that does not hold.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub struct Violation {
-    /// `I1` to `I18`.
+    /// `I1` to `I20`.
     pub invariant: String,
     /// The subject: `server <uuid>`, `port <uuid>`, ….
     pub subject: String,

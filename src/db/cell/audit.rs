@@ -11,9 +11,12 @@ use super::block_devices::BlockDevice;
 use super::compute_nodes::ComputeNode;
 use super::instances::Instance;
 use super::migrations::Migration;
-use super::schema::{block_device_mappings as bdms, compute_nodes as nodes, instances, migrations};
-use crate::db::{DbError, fence};
+use super::schema::{block_device_mappings as bdms, compute_nodes as nodes, instance_actions as actions, instances, migrations};
+use crate::db::{Conn, DbError, fence};
 use crate::domain::migration::MigrationStatus;
+
+/// The names of the actions of forced moves.
+const FORCED: [&str; 2] = ["FORCED_MIGRATE", "FORCED_REBUILD"];
 
 /// The records of a cell that invariants speak of.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -24,6 +27,8 @@ pub struct CellRecords {
     /// Migrations that may still change: all but those that are over ([`MigrationStatus::OVER`]).
     pub migrations: Vec<Migration>,
     pub compute_nodes: Vec<ComputeNode>,
+    /// The servers and requests of moves past the scheduler, by the history of actions.
+    pub forced_actions: Vec<(Uuid, String)>,
     /// The highest `(epoch, attempt)` that has written here, per server.
     pub fences: BTreeMap<Uuid, (i64, i64)>,
 }
@@ -44,10 +49,16 @@ impl CellDb {
                         block_devices: bdms::table.order(bdms::id).select(BlockDevice::as_select()).load(conn)?,
                         migrations: live.order(migrations::id).select(Migration::as_select()).load(conn)?,
                         compute_nodes: nodes::table.order(nodes::host).select(ComputeNode::as_select()).load(conn)?,
+                        forced_actions: forced_actions(conn)?,
                         fences: fence::all(conn)?,
                     })
                 })
             })
             .await
     }
+}
+
+fn forced_actions(conn: &mut Conn) -> Result<Vec<(Uuid, String)>, DbError> {
+    let forced = actions::table.filter(actions::action.eq_any(FORCED)).order(actions::id);
+    Ok(forced.select((actions::instance_uuid, actions::request_id)).load(conn)?)
 }

@@ -202,7 +202,7 @@ impl Machine {
 
     /// Goes back to the beginning. A side that has not begun needs no undo.
     fn turn_back(&mut self, table: &Table, why: &str) {
-        if !self.may_turn_back(table) {
+        if stands(Guard::LateCancel) && !self.may_turn_back(table) {
             return;
         }
         match self.cursor {

@@ -5,12 +5,14 @@ use uuid::Uuid;
 
 use super::records::ignore_missing;
 use super::volumes::{attachments, drop_unnamed_attachments};
+use crate::db::DbError;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::TaskState;
+use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Evacuate, ServerFacts, VolumeLink};
 use crate::saga::debt;
 use crate::saga::error::StepError;
@@ -24,7 +26,7 @@ pub async fn fence_source(world: &World, context: &mut Evacuate, fence: Fence) -
     let source = context.source()?.clone();
     match world.ask(context, &source, fence, HostCommand::StopGuest { grace_ms: 0 }).await {
         Ok(_) => context.source_stopped = Some(true),
-        Err(StepError::Unknown(why)) if world.hosts.is_alive(&source.cell, &source.host).await => {
+        Err(StepError::Unknown(why)) if stands(Guard::LivingSource) && world.hosts.is_alive(&source.cell, &source.host).await => {
             return Err(StepError::Unknown(format!("{why}; it counts as down but still lives, and may run the guest")));
         }
         Err(StepError::Unknown(_)) => context.source_stopped = Some(false),
@@ -90,11 +92,20 @@ pub async fn clean_evacuated_source(world: &World, context: &mut ServerFacts, fe
         drop_claim(world, context, fence, &source).await?;
     }
     drop_source_allocation(world, context, fence).await?;
-    // The server may have gone to another cell since, with its history.
-    let present = debt::cell_of(world, context).await?.filter(|cell| *cell != source.cell);
+    // The server may have gone to another cell since, with its history, and may have been deleted there.
+    let present = cell_of_history(world, context).await?.filter(|cell| *cell != source.cell);
     for cell in std::iter::once(source.cell).chain(present) {
         let completed = CellTxn::new().migration_status(context.move_id(), MigrationStatus::Completed);
         ignore_missing(world.cell(&cell)?.apply(fence, completed).await)?;
     }
     Ok(())
+}
+
+/// Returns the cell that the server's mapping names, also after the server's end; none when nothing is known of the server any more.
+async fn cell_of_history(world: &World, context: &ServerFacts) -> Result<Option<String>, StepError> {
+    match world.api.instance_mapping(context.server).await {
+        Ok(mapping) => mapping.cell_uuid.map(|cell| world.cell_name(cell).map(str::to_owned)).transpose(),
+        Err(DbError::NotFound(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }

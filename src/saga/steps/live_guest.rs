@@ -11,6 +11,7 @@ use crate::domain::guest::{DiskSource, GuestSpec};
 use crate::domain::host_protocol::{HostAnswer, HostCommand, HostQuery, HostReply};
 use crate::domain::migration::MigrationStatus;
 use crate::domain::notification::{InstanceAction, Phase};
+use crate::env::guard::{Guard, stands};
 use crate::saga::context::{LiveMigrate, Place};
 use crate::saga::debt;
 use crate::saga::error::StepError;
@@ -160,7 +161,7 @@ pub async fn fence_live_target(world: &World, context: &mut LiveMigrate, fence: 
             complete_attachments(world, context, fence).await?;
             Err(StepError::GoForward(format!("the guest runs on {}", target.host)))
         }
-        Ok(_) if has_run(world, context, fence, &target).await? => {
+        Ok(_) if stands(Guard::LiveTargetRan) && has_run(world, context, fence, &target).await? => {
             Err(StepError::Refused(format!("the guest has run on {} and is to run there again", target.host)))
         }
         Ok(_) => Ok(()),

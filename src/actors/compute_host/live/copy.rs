@@ -19,6 +19,7 @@ use crate::domain::guest::{DiskManifest, DiskPart};
 use crate::domain::host_protocol::LiveProgress;
 use crate::domain::inside;
 use crate::env::Env;
+use crate::env::guard::{Guard, stands};
 use crate::virt::files::{self, Durability};
 use crate::virt::written::{Writing, Written};
 use crate::virt::{DiskFile, GuestRecord};
@@ -122,7 +123,9 @@ impl<'a> Copying<'a> {
         if !self.paused {
             self.rounds().await?;
             let (server, operation) = (self.admission.fence.server, self.operation);
-            self.core.virt(move |hypervisor| hypervisor.pause(server, operation)).await?;
+            if stands(Guard::PausedCopy) {
+                self.core.virt(move |hypervisor| hypervisor.pause(server, operation)).await?;
+            }
             let rest = self.shown.memory_remaining + self.copy_disks().await?;
             let downtime = self.time_for(rest);
             self.core.wait(self.admission, downtime).await?;

@@ -15,6 +15,7 @@ use crate::domain::context::RequestContext;
 use crate::domain::host_protocol::LiveProgress;
 use crate::domain::migration::{MigrationStatus, MigrationType};
 use crate::domain::server::TaskState;
+use crate::env::guard::{Guard, stands};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, conflict, empty, moment, moment_or_null, no_such_resource, not_found, ok};
 use crate::http::error::ApiError;
@@ -63,7 +64,7 @@ async fn abort(api: web::Data<ComputeApi>, Caller(caller): Caller, version: ApiV
     require_migrating(&located, "abort live migration")?;
     let migration = api.live_migration(&located, &number).await?.ok_or_else(|| missing(&number, &id))?;
     let early = [MigrationStatus::Queued, MigrationStatus::Preparing].contains(&migration.status) && version.at_least(65);
-    if migration.status != MigrationStatus::Running && !early {
+    if stands(Guard::AbortPhase) && migration.status != MigrationStatus::Running && !early {
         return Err(wrong_status(&migration, &id, "aborted"));
     }
     api.note(&located, &caller, "live_migration_cancel").await?;
@@ -92,7 +93,7 @@ async fn act(
         .live_migration(&located, &number)
         .await?
         .ok_or_else(|| bad_request(format!("Migration {number} for server {id} could not be found.")))?;
-    if migration.status != MigrationStatus::Running {
+    if stands(Guard::HastenedCopy) && migration.status != MigrationStatus::Running {
         return Err(wrong_status(&migration, &id, "forced to complete"));
     }
     let is_hastened = api.operations.force_complete(&live_move(&located, &migration)).await.map_err(access::refused)?;

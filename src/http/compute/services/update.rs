@@ -11,6 +11,7 @@ use crate::db::cell::CellTxn;
 use crate::db::cell::migrations::MigrationFilter;
 use crate::db::cell::services::{Service, ServiceChange};
 use crate::domain::migration::{MigrationStatus, MigrationType};
+use crate::env::guard::{Guard, stands};
 use crate::http::auth::Caller;
 use crate::http::compute::answer::{Answer, bad_request, not_found, ok};
 use crate::http::compute::catalog::Catalog;
@@ -119,12 +120,12 @@ async fn check_force_up(api: &Catalog, cell: &CellHandle, service: &Service, cha
         ..MigrationFilter::default()
     };
     match api.ask(cell, |db| db.migrations(left)).await?.len() {
-        0 => Ok(()),
-        waiting => Err(bad_request(format!(
+        waiting if stands(Guard::CleanedSource) && waiting > 0 => Err(bad_request(format!(
             "Compute service of {} cannot be forced up: {waiting} servers were evacuated from it, and it has not been cleaned up since. Start \
              the host, and wait until their migrations are completed.",
             service.host
         ))),
+        _ => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::actors::cell_registry::{Located, ServerRecord};
 use crate::domain::config_drive::ConfigDrive;
 use crate::domain::guest_secrets::GuestSecrets;
 use crate::domain::secret::{Sealed, Secret};
+use crate::env::guard::{Guard, stands};
 use crate::http::compute::answer::{Answer, bad_request, conflict, not_found};
 use crate::http::compute::schema::as_bool;
 use crate::http::compute::servers::create::password;
@@ -31,7 +32,7 @@ pub(super) async fn evacuate(asked: &ActionRequest<'_>) -> Answer {
     }
     let before = asked.api.load(asked.caller, asked.id, RULE).await?;
     // The operation checks this again; a request that is refused here leaves no trace.
-    if asked.api.registry.host_is_up(&before).await {
+    if stands(Guard::EvacuatedHostDown) && asked.api.registry.host_is_up(&before).await {
         let host = before.instance.host.as_deref().unwrap_or_default();
         return Err(bad_request(format!("Compute service of {host} is still in use.")));
     }

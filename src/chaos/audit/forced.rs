@@ -1,0 +1,49 @@
+//! I20: a move past the scheduler stands in its server's history under a name of its own, so that operators find servers that were forced.
+
+use uuid::Uuid;
+
+use super::report::{Findings, Violation};
+use super::snapshot::Snapshot;
+use crate::db::api::operations::SagaRecord;
+use crate::domain::saga_state::SagaState;
+use crate::saga::context::{Context, Kind};
+
+/// Finds violations of I20.
+pub fn check(snapshot: &Snapshot) -> Vec<Violation> {
+    let mut found = Findings::of(snapshot);
+    for saga in snapshot.sagas.iter().filter(|saga| saga.state == SagaState::Done && !snapshot.busy.contains(&saga.server)) {
+        let Some((request, host)) = forced(saga) else { continue };
+        let Some(cell) = home(snapshot, saga.server) else { continue };
+        let named = cell.iter().any(|(server, of)| *server == saga.server && *of == request);
+        if !named {
+            let message = format!(
+                "it was forced to {host} by request {request}, expected FORCED_MIGRATE or FORCED_REBUILD among the actions of server {}",
+                saga.server
+            );
+            found.add("I20", format!("migration {}", saga.id), message);
+        }
+    }
+    found.done()
+}
+
+/// Returns the request and the host of a move that was forced.
+fn forced(saga: &SagaRecord) -> Option<(String, String)> {
+    // Contexts are long: only those of the two kinds are read.
+    if ![Kind::LiveMigrate.as_str(), Kind::Evacuate.as_str()].contains(&saga.kind.as_str()) {
+        return None;
+    }
+    let context: Context = serde_json::from_str(&saga.context).ok()?;
+    let host = match &context {
+        Context::LiveMigrate(live) if live.request.forced => live.request.host.clone(),
+        Context::Evacuate(evacuate) if evacuate.request.forced => evacuate.request.host.clone(),
+        _ => return None,
+    };
+    Some((context.caller.request_id.clone(), host.unwrap_or_default()))
+}
+
+/// Returns the forced actions in the cell with the server's history; none if it is silent, or the server is gone.
+fn home(snapshot: &Snapshot, server: Uuid) -> Option<&[(Uuid, String)]> {
+    let mapping = snapshot.mappings.iter().find(|mapping| mapping.instance_uuid == server && mapping.queued_for_delete != Some(true))?;
+    let cell = snapshot.cells.get(snapshot.cell_names.get(&mapping.cell_uuid?)?)?;
+    Some(&cell.records.forced_actions)
+}
