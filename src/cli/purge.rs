@@ -116,11 +116,11 @@ async fn all(stored: &Stored, asked: &Purge, copies: Option<&Copies>) -> Result<
     for db in stored.cells.iter().map(|cell| cell.db.db()).chain([stored.placement.database()]) {
         removed.fences += retention.fences(db).await?;
     }
-    let Removed { servers, operations, drains, actions, faults, migrations, fences } = removed;
+    let Removed { servers, operations, drains, group_moves, actions, faults, migrations, fences } = removed;
     let verb = if asked.dry_run { "Would remove" } else { "Removed" };
     say!("{verb} {servers} servers with all their records.");
     say!(
-        "{verb} {operations} operations, {drains} drains, {actions} actions, {faults} faults and {migrations} migrations of servers that are there, and {fences} fences."
+        "{verb} {operations} operations, {drains} drains, {group_moves} moves of groups, {actions} actions, {faults} faults and {migrations} migrations of servers that are there, and {fences} fences."
     );
     let silent: Vec<_> = stored.silent_cells.iter().filter(|(_, name, _)| wanted(name)).collect();
     for (_, name, reason) in &silent {

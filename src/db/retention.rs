@@ -1,4 +1,4 @@
-//! What databases keep, and for how long: removes records of deleted servers, ended operations and drains, and old history in batches.
+//! What databases keep, and for how long: removes records of deleted servers, ended operations, drains and moves of groups, and old history in batches.
 //!
 //! Each cell is purged for itself, so a cell that does not answer delays only its own records. The API database goes first: a crash in between
 //! leaves deleted records in the cell, which the next run removes. Fences go last, once a server's counters are gone.
@@ -23,7 +23,7 @@ const BATCH: i64 = 200;
 pub struct Before {
     /// The delete of a server.
     pub deleted_servers: Option<DateTime<Utc>>,
-    /// The end of an operation or a drain.
+    /// The end of an operation, a drain or a move of a group.
     pub operations: Option<DateTime<Utc>>,
     /// The end of an instance action or a migration, and a fault.
     pub history: Option<DateTime<Utc>>,
@@ -35,6 +35,7 @@ pub struct Removed {
     pub servers: usize,
     pub operations: usize,
     pub drains: usize,
+    pub group_moves: usize,
     pub actions: usize,
     pub faults: usize,
     pub migrations: usize,
@@ -46,6 +47,7 @@ impl AddAssign for Removed {
         self.servers += more.servers;
         self.operations += more.operations;
         self.drains += more.drains;
+        self.group_moves += more.group_moves;
         self.actions += more.actions;
         self.faults += more.faults;
         self.migrations += more.migrations;
@@ -117,7 +119,7 @@ impl Retention {
         Ok(count)
     }
 
-    /// Purges the API database: operations and drains that ended long ago, and counters without a server.
+    /// Purges the API database: operations, drains and moves of groups that ended long ago, and counters without a server.
     pub async fn of_operations(&self) -> Result<Removed, DbError> {
         let mut removed = Removed::default();
         let Some(before) = self.before.operations else { return Ok(removed) };
@@ -136,6 +138,14 @@ impl Retention {
                 break;
             }
             self.operations.forget_drains(old).await?;
+        }
+        loop {
+            let old = self.operations.group_moves_ended_before(before, if self.removes { BATCH } else { i64::MAX }).await?;
+            removed.group_moves += old.len();
+            if !self.removes || old.is_empty() {
+                break;
+            }
+            self.operations.forget_group_moves(old).await?;
         }
         if self.removes {
             let alone = self.operations.counters_alone(BATCH).await?;

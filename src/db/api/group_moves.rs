@@ -1,10 +1,11 @@
 //! The records of moves of whole server groups.
 
-use chrono::NaiveDateTime;
+use chrono::{DateTime, NaiveDateTime, Utc};
 use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::ApiDb;
+use super::operations::Operations;
 use crate::db::{Conn, DbError};
 use crate::domain::group_move::{GroupMove, GroupMoveState};
 
@@ -79,6 +80,44 @@ impl ApiDb {
     }
 }
 
+impl Operations {
+    /// Returns at most `limit` moves that ended before this moment. A move that left its group on several hosts stays until the group is moved
+    /// again, because it explains where the members are.
+    pub async fn group_moves_ended_before(&self, before: DateTime<Utc>, limit: i64) -> Result<Vec<Uuid>, DbError> {
+        self.db()
+            .read(move |conn| {
+                let old = group_moves::table
+                    .filter(group_moves::state.ne_all(open_states()))
+                    .filter(group_moves::updated_at.lt(before.naive_utc()))
+                    .order((group_moves::created_at, group_moves::id))
+                    .select(group_moves::record);
+                let mut ended = Vec::new();
+                for record in old.load::<String>(conn)? {
+                    let record = read(&record)?;
+                    let explains =
+                        record.state == GroupMoveState::Incomplete && latest(conn, record.group)?.is_some_and(|last| last.id == record.id);
+                    if !explains {
+                        ended.push(record.id);
+                    }
+                }
+                ended.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+                Ok(ended)
+            })
+            .await
+    }
+
+    /// Removes these moves in one commit.
+    pub async fn forget_group_moves(&self, ids: Vec<Uuid>) -> Result<(), DbError> {
+        let ids: Vec<String> = ids.iter().map(Uuid::to_string).collect();
+        self.db()
+            .write(move |conn| {
+                diesel::delete(group_moves::table.filter(group_moves::id.eq_any(&ids))).execute(conn)?;
+                Ok(())
+            })
+            .await
+    }
+}
+
 /// Returns a group's latest move.
 pub(super) fn latest(conn: &mut Conn, group: Uuid) -> Result<Option<GroupMove>, DbError> {
     let of_group = group_moves::table.filter(group_moves::group_uuid.eq(group.to_string()));
@@ -108,4 +147,35 @@ fn written(value: &GroupMove) -> Result<String, DbError> {
 
 fn read(text: &str) -> Result<GroupMove, DbError> {
     serde_json::from_str(text).map_err(|_| DbError::unreadable("group_moves.record", text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::api::tests::databases;
+    use crate::domain::context::RequestContext;
+    use crate::domain::group_move::HostOfCell;
+
+    fn of(id: u128, group: u128, state: GroupMoveState) -> GroupMove {
+        let target = HostOfCell { cell: "cell1".into(), host: "host2".into() };
+        let (id, group) = (Uuid::from_u128(id), Uuid::from_u128(group));
+        GroupMove { id, group, target, state, reason: None, caller: RequestContext::default(), members: Vec::new() }
+    }
+
+    #[tokio::test]
+    async fn ended_moves_are_forgotten_unless_they_explain_a_group() {
+        for api in databases() {
+            use GroupMoveState::{Done, Incomplete, Moving};
+            for (id, group, state) in [(1, 1, Incomplete), (2, 1, Done), (3, 2, Incomplete), (4, 3, Moving)] {
+                api.create_group_move(of(id, group, state)).await.unwrap();
+            }
+            let operations = Operations::new(api.db().clone());
+            let later = api.db().env().now() + chrono::Duration::days(1);
+            let old = operations.group_moves_ended_before(later, 10).await.unwrap();
+            assert_eq!(old, [Uuid::from_u128(1), Uuid::from_u128(2)]);
+            operations.forget_group_moves(old).await.unwrap();
+            let left: Vec<Uuid> = api.group_moves(None, 10).await.unwrap().into_iter().map(|left| left.id).collect();
+            assert!(left.len() == 2 && left.contains(&Uuid::from_u128(3)) && left.contains(&Uuid::from_u128(4)), "{left:?}");
+        }
+    }
 }

@@ -68,7 +68,7 @@ impl ApiDb {
     pub async fn take_group_place(&self, fence: Fence, place: GroupPlace) -> Result<Option<String>, DbError> {
         let work = move |conn: &mut Conn| {
             fence::obey(conn, fence)?;
-            take_turn(conn, &format!("group {}", place.group))?;
+            take_turn(conn, &turn_of(place.group))?;
             let Some(group) = placed(conn, place.group)? else { return Ok(None) };
             match group.violation(place.server, &place.host).filter(|_| stands(Guard::GroupRecheck)) {
                 None => take(conn, &place).map(|()| None),
@@ -81,6 +81,11 @@ impl ApiDb {
             other => other,
         }
     }
+}
+
+/// The name of a group among the holders of turns.
+pub(super) fn turn_of(group: Uuid) -> String {
+    format!("group {group}")
 }
 
 fn take(conn: &mut Conn, place: &GroupPlace) -> Result<(), DbError> {

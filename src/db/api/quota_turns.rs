@@ -34,6 +34,12 @@ impl ApiDb {
     }
 }
 
+/// Forgets a holder that is gone.
+pub(super) fn forget_turn(conn: &mut Conn, holder: &str) -> Result<(), DbError> {
+    diesel::delete(quota_turns::table.find(holder)).execute(conn)?;
+    Ok(())
+}
+
 /// Takes the holder's turn: other transactions wait for it until this one ends.
 pub(super) fn take_turn(conn: &mut Conn, holder: &str) -> Result<(), DbError> {
     let raised = diesel::update(quota_turns::table.find(holder)).set(quota_turns::turns.eq(quota_turns::turns + 1)).execute(conn)?;

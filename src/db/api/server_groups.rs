@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ApiDb;
+use super::group_places;
+use super::quota_turns::forget_turn;
 use super::schema::{server_group_members as members, server_groups as groups};
 use crate::db::columns::Sql;
 use crate::db::{Conn, DbError};
@@ -128,7 +130,7 @@ impl ApiDb {
         self.db
             .write(move |conn| match diesel::delete(groups::table.filter(groups::uuid.eq(Sql(uuid)))).execute(conn)? {
                 0 => Err(not_found(uuid)),
-                _ => Ok(()),
+                _ => forget_turn(conn, &group_places::turn_of(uuid)),
             })
             .await
     }
