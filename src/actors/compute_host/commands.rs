@@ -100,7 +100,8 @@ impl Core {
     /// Refuses a start that has waited in the network while the host was away and its server went elsewhere: no fence can have been raised
     /// on a host that was off. Once a start is known to be the latest attempt, the lane refuses each earlier one by itself.
     pub(super) async fn refuse_late_start(&self, fence: Fence) -> Result<(), CommandError> {
-        if !stands(Guard::LateStart) || !self.lanes.may_be_behind(fence.server) {
+        let may_be_late = stands(Guard::LateStart) && self.lanes.may_be_behind(fence.server);
+        if !may_be_late {
             return Ok(());
         }
         let asked = tokio::time::timeout(self.parts.options.oracle_patience, self.parts.oracle.is_latest(fence)).await;
