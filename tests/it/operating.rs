@@ -1,6 +1,7 @@
 //! Follows docs/OPERATING.md on operations that ask for an operator, in a running service: what the operator sees, what to do, and that the
 //! server is well afterwards.
 
+use cellshift::virt::hypervisor::Operation;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -11,6 +12,12 @@ const FAULTS: &str = "/ops/v1/chaos/faults";
 
 fn enabled(config: &mut cellshift::config::Config) {
     config.chaos.enabled = true;
+}
+
+/// A start takes long enough for a fault to meet it.
+fn starting_slowly(config: &mut cellshift::config::Config) {
+    enabled(config);
+    config.compute.latency_ms.insert(Operation::Start, 500);
 }
 
 async fn inject(stage: &Stage, what: Value) -> Uuid {
@@ -158,7 +165,7 @@ fn a_deleted_allocation_is_audited_and_made_again() {
 
 #[test]
 fn a_target_forced_down_hands_its_server_back() {
-    play(enabled, |stage| async move {
+    play(starting_slowly, |stage| async move {
         let server = stage.create(stage.server()).await;
         let fault = json!({
             "when": {"step": "start_at_target", "saga": "resize"},
@@ -180,9 +187,10 @@ fn a_target_forced_down_hands_its_server_back() {
         assert!(["running", "unwinding"].contains(&waiting["state"].as_str().expect("a state")), "{waiting}");
 
         stage.admin.put(&service, json!({"forced_down": true})).await.expect(200);
-        stage.at_rest(server, "ACTIVE").await;
+        stage.ended(server).await;
         let owing = migration(&stage, server).await;
-        assert_eq!(owing["state"], "unwound");
+        assert_eq!(owing["state"], "unwound", "{owing:#}");
+        stage.at_rest(server, "ACTIVE").await;
         assert_ne!(owing["debts"], json!([]), "the target's leftovers");
         stage.cross(server).await;
         assert_ne!(stage.runs_on(server).await, [target.clone()].into());

@@ -242,7 +242,7 @@ fn other_operations_are_refused_while_it_is_shelved() {
                 assert_eq!(answer.status, 409, "{action} in {state}: {}", answer.text);
                 assert!(answer.text.contains(&format!("vm_state {state}")), "{action}: {}", answer.text);
             }
-            stage.member.attach(server, volume).await.expect(409);
+            stage.member.speaking("2.19").attach(server, volume).await.expect(409);
             if state == "shelved" {
                 offload(&stage, server).await;
             }
