@@ -1,5 +1,5 @@
 """What an operator does within a cell: a live migration, an abort that comes too late or in time, an evacuation from a host that is down, a
-shelved server that comes back, and the question where a server could go."""
+shelved server that comes back, a host that is drained, and the question where a server could go."""
 
 ADMIN = "cellshift-admin"
 VERSION = ("--os-compute-api-version", "2.93")
@@ -10,6 +10,7 @@ def run(cloud, server):
     explained(cloud, server)
     evacuated(cloud, server)
     shelved(cloud, server)
+    drained(cloud, server)
 
 
 def look(cloud, server):
@@ -79,7 +80,28 @@ def shelved(cloud, server):
     before = look(cloud, server)
     cloud.openstack("server", "shelve", server)
     rests(cloud, "the shelve", server, "SHELVED_OFFLOADED")
+    cloud.openstack("volume", "create", "--size", "1", "for-later")
+    cloud.openstack("server", "add", "volume", server, "for-later")
+    status = lambda: cloud.ask("volume", "show", "for-later")["status"]  # noqa: E731
+    cloud.until("a volume is kept for a shelved server", lambda: status() == "reserved")
     cloud.openstack("server", "unshelve", server)
-    after = rests(cloud, "the unshelve", server, "ACTIVE")
+    rests(cloud, "the unshelve", server, "ACTIVE")
+    cloud.until("the server that runs again has it", lambda: status() == "in-use")
+    cloud.openstack("server", "remove", "volume", server, "for-later")
+    cloud.until("it is taken off again", lambda: status() == "available")
+    cloud.openstack("volume", "delete", "for-later")
     for kept in ("addresses", "volumes_attached", "flavor"):
-        cloud.check(f"shelving keeps {kept}", after[kept], before[kept])
+        cloud.check(f"shelving keeps {kept}", look(cloud, server)[kept], before[kept])
+
+
+def drained(cloud, server):
+    before = look(cloud, server)
+    source, target = host_of(before), other_host(cloud, before)
+    code, printed, complaint = cloud.run("drain", source, "--dry-run", "--data-dir", cloud.data)
+    cloud.that("a dry run says where the server would go", code == 0 and target in printed, printed + complaint)
+    cloud.check("and moves nothing", host_of(look(cloud, server)), source)
+    code, printed, complaint = cloud.run("drain", source, "--data-dir", cloud.data)
+    cloud.that("`cellshift drain` empties the host", code == 0, printed + complaint)
+    after = rests(cloud, "the drained server", server, "ACTIVE")
+    cloud.check("the server moved live to the other host", host_of(after), target)
+    cloud.openstack("compute", "service", "set", "--enable", source, "nova-compute", cloud=ADMIN)
