@@ -58,7 +58,8 @@ impl Events {
             }
             board.waiting.insert(key, sender);
         }
-        tokio::time::timeout(PATIENCE, receiver).await.expect("an event in time").expect("the events go on");
+        let told = tokio::time::timeout(PATIENCE, receiver).await;
+        told.unwrap_or_else(|_| panic!("{event} of server {server} in time")).expect("the events go on");
     }
 }
 

@@ -159,3 +159,28 @@ async fn progress(world: &World, places: &[(String, String)], operation: Uuid) -
     }
     moved
 }
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::domain::context::RequestContext;
+    use crate::saga::context::Request;
+
+    #[test]
+    fn a_side_that_failed_leaves_nothing_in_the_context() {
+        let before = Context::new(Uuid::from_u128(1), RequestContext::default(), Uuid::from_u128(2), Request::Delete);
+        let mut changed = before.clone();
+        changed.display_name = "learnt".into();
+        let failed = [Ok(Err(StepError::Refused("no".into()))), Ok(Err(StepError::Unknown("lost".into()))), Err("too late".into())];
+        for result in failed {
+            let mut context = before.clone();
+            take_in(&mut context, changed.clone(), result);
+            assert_eq!(context, before);
+        }
+        let mut context = before.clone();
+        take_in(&mut context, changed.clone(), Ok(Ok(())));
+        assert_eq!(context, changed);
+    }
+}

@@ -364,6 +364,19 @@ async fn a_start_from_before_a_host_loss_may_be_late() {
 }
 
 #[actix::test]
+async fn a_live_copy_ends_with_a_guest_that_stands_still() {
+    let world = world().await;
+    let (cell, _a) = world.cell("cell1", options()).await;
+    world.run_guest(&cell.hosts, H1, SERVER).await;
+    assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::AwaitLiveTurn).await, HostReply::Done);
+    let copied = world.ask(&cell.hosts, H1, SERVER, HostCommand::CopyGuest).await;
+    assert!(matches!(copied, HostReply::Copied { .. }), "{copied:?}");
+    assert_eq!(world.only_guest(&cell.hosts, H1).await.unwrap().power_state, PowerState::Paused, "it writes nothing after the copy");
+    assert_eq!(world.ask(&cell.hosts, H1, SERVER, HostCommand::EndLiveCopy).await, HostReply::Done);
+    assert_eq!(world.only_guest(&cell.hosts, H1).await.unwrap().power_state, PowerState::Running);
+}
+
+#[actix::test]
 async fn a_broken_hypervisor_is_a_reply_and_a_dead_host_is_unknown() {
     let world = world().await;
     let mut options = options();
