@@ -114,6 +114,7 @@ fn config(dir: &TempDir) -> Config {
     config.identity.password_cost = cellshift::services::identity::Cost::CHEAP;
     (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (4096, 4 << 20, 8192);
     (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
+    config.network.quota_port = -1;
     config
 }
 

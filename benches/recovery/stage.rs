@@ -77,6 +77,7 @@ impl Stage {
         let mut config = Config { data_dir: self.dir.path().to_owned(), ..Config::default() };
         (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (4096, 4 << 20, 8192);
         (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
+        config.network.quota_port = -1;
         (config.cells.count, config.cells.hosts_per_cell) = (Some(2), Some(HOSTS));
         config.migration.max_in_flight = self.room;
         config.http.max_requests_in_flight = self.room;
