@@ -20,7 +20,7 @@ named_states! {
         Moving = "moving",
         /// All have arrived; the cold moves are confirmed.
         Confirming = "confirming",
-        /// One could not go, so the others come back.
+        /// A member could not go, so the others come back.
         Returning = "returning",
         /// All are at the target.
         Done = "done",
@@ -95,13 +95,13 @@ pub struct GroupMove {
 pub enum Seen {
     /// An operation has it.
     Busy,
-    /// It is gone, or on no host, so that nothing need be moved.
+    /// Gone, or on no host, so that nothing need be moved.
     Nowhere,
     /// At rest on a host.
     At { host: String, vm_state: VmState },
 }
 
-/// What is to be done with a member.
+/// The next operation on a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Act {
     ToTarget,

@@ -23,7 +23,7 @@ async fn told_of_end(stage: &Stage, server: Uuid) -> Vec<String> {
 const ROLLBACK: [&str; 4] = ["rollback.start", "rollback.end", "rollback_dest.start", "rollback_dest.end"];
 
 #[test]
-fn a_target_that_dies_while_copying_gets_the_guest_when_it_returns() {
+fn a_target_that_dies_while_copying_gets_the_guest_later() {
     play(endless, |stage| async move {
         let server = at_home(&stage).await;
         stage.admin.act(server, live(None)).await.expect(202);
@@ -61,7 +61,7 @@ fn a_target_that_dies_while_copying_holds_no_abort_up() {
 }
 
 #[test]
-fn a_source_that_dies_after_the_pivot_is_cleaned_when_it_returns() {
+fn a_source_that_dies_after_the_pivot_is_cleaned_later() {
     play_default(|stage| async move {
         let server = at_home(&stage).await;
         stage.guest_writes("cell1-host1", server, b"dear data").await;

@@ -1,4 +1,4 @@
-//! One try to move one server: it is looked at, a host is chosen, the move's id is recorded, and only then the move begins. A successor that
+//! A try to move a server: it is looked at, a host is chosen, the move's id is recorded, and only then the move begins. A successor that
 //! finds the id but no such operation begins it under the same id, so that the journal refuses the second of the two.
 
 use std::collections::BTreeMap;
