@@ -1,4 +1,4 @@
-//! What databases keep, and for how long: removes records of deleted servers, ended operations, drains and moves of groups, and old history in batches.
+//! The retention of databases: removes records of deleted servers, ended operations, drains and moves of groups, and old history in batches.
 //!
 //! Each cell is purged for itself, so a cell that does not answer delays only its own records. The API database goes first: a crash in between
 //! leaves deleted records in the cell, which the next run removes. Fences go last, once a server's counters are gone.

@@ -43,7 +43,7 @@ fn a_drain_survives_its_controllers_and_moves_none_twice() {
         let (status, begun) = cloud.operate("POST", "/ops/v1/drains", body).await;
         assert_eq!(status, 202, "{begun}");
         let drain = begun["id"].as_str().expect("an id").to_owned();
-        // One life ends while the first moves are in flight, one later, and one at any moment.
+        // The first life ends while the first moves are in flight, the second later, and the third at any moment.
         let mut lives = 0;
         let ended = async {
             loop {

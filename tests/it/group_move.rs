@@ -1,20 +1,16 @@
 //! Whole affinity groups move: all members together, or none; and a move that cannot be finished is undone or can be repeated.
 
-use std::time::Duration;
-
 use cellshift::chaos::point::{Moment, StepFault};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::client::{Answer, NewServer, PATIENCE, User, id_of};
+use crate::client::{Answer, NewServer, User, id_of};
 use crate::group_rules::{make_group, member};
 use crate::service::Service;
-use crate::stage::{Stage, hosts, play, play_default};
+use crate::stage::{Stage, hosts, play, play_default, until};
 
 const HOME: &str = "cell1-host1";
 const THERE: &str = "cell1-host2";
-/// The pause between two questions to another process.
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 async fn ask(stage: &Stage, group: Uuid, body: Value) -> Answer {
     stage.admin.post(&format!("/ops/v1/server-groups/{group}/moves"), body).await
@@ -158,16 +154,11 @@ fn a_group_that_cannot_move_is_refused_with_the_reason() {
 
 /// Waits until the server, which may be of another process, has this status and no task.
 async fn is(user: &User, server: Uuid, status: &str) {
-    let waiting = async {
-        loop {
-            let shown = user.show(server).await;
-            if shown["status"] == status && shown["OS-EXT-STS:task_state"].is_null() {
-                return;
-            }
-            tokio::time::sleep(BETWEEN_LOOKS).await;
-        }
+    let rests = async || {
+        let shown = user.show(server).await;
+        shown["status"] == status && shown["OS-EXT-STS:task_state"].is_null()
     };
-    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("{server} is never {status}"));
+    until(&format!("{server} is {status}"), rests).await;
 }
 
 #[test]
@@ -187,23 +178,14 @@ fn a_group_whose_service_is_killed_arrives_all_the_same() {
         }
         let path = format!("/ops/v1/server-groups/{group}/moves");
         admin.post(&path, json!({"host": THERE})).await.expect(202);
-        let begun = async {
-            while admin.get(&path).await.expect(200).body["moves"][0]["members"][0]["operation"].is_null() {
-                tokio::time::sleep(BETWEEN_LOOKS).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, begun).await.expect("the move begins");
+        let first = async |admin: &User| admin.get(&path).await.expect(200).body["moves"][0].clone();
+        until("the move begins", async || !first(&admin).await["members"][0]["operation"].is_null()).await;
         // Dropping the service kills it.
         drop(service);
         let service = Service::start(dir.path(), &[]);
         let admin = service.user(dir.path(), "cellshift-admin").await;
-        let ended = async {
-            while admin.get(&path).await.expect(200).body["moves"][0]["open"] == true {
-                tokio::time::sleep(BETWEEN_LOOKS).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, ended).await.expect("the move ends");
-        let report = admin.get(&path).await.expect(200).body["moves"][0].clone();
+        until("the move ends", async || first(&admin).await["open"] != true).await;
+        let report = first(&admin).await;
         let end = if report["state"] == "done" { THERE } else { HOME };
         assert!(report["state"] == "done" || report["state"] == "returned", "{report:#}");
         for server in members {

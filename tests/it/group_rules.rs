@@ -233,7 +233,7 @@ fn a_lone_member_of_an_affinity_group_moves_freely() {
         assert_eq!(stage.holds(one).await, hosts(&["cell1-host2"]));
         stage.admin.migrate(one, Some("cell2-host1")).await.expect(202);
         stage.at_rest(one, "VERIFY_RESIZE").await;
-        // Who joined now could be left alone by a revert or by a confirm.
+        // A member that joined now could be left alone by a revert or by a confirm.
         let new = stage.server().named("two").flavor("m1.tiny").in_group(group);
         let two = id_of(&new.clone().ask(&stage.admin).await.expect(202).body["server"]);
         stage.ended(two).await;

@@ -1,14 +1,14 @@
 //! Old records are removed by `cellshift db purge` and `db archive`, and by the running service; what is needed stays.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use cellshift::config::{Config, Seconds};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::cloud::{Cloud, PATIENCE};
+use crate::cloud::Cloud;
 use crate::service::{self, Ended};
+use crate::stage::until;
 
 /// Runs `cellshift db` with the configuration of a stopped service.
 fn run(config: &Config, command: &[&str]) -> Ended {
@@ -160,12 +160,7 @@ fn hosts_forget_a_server_that_the_deployment_has_forgotten() {
             let purged = run(config, &["purge", "--before", &now()]);
             assert_eq!(purged.code, Some(0), "{}{}", purged.stdout, purged.stderr);
         });
-        let forgotten = async {
-            while !logs_of_hosts(&cloud.config, gone).is_empty() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, forgotten).await.expect("the hosts forget it");
+        until("the hosts forget it", async || logs_of_hosts(&cloud.config, gone).is_empty()).await;
         assert_eq!((logs_of_hosts(&cloud.config, moved).len(), logs_of_hosts(&cloud.config, waiting).len()), (2, 2));
         assert_usable(&cloud, servers).await;
     });

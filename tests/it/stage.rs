@@ -96,6 +96,18 @@ where
     play(|_| {}, story);
 }
 
+/// Waits until `look` returns true. Not everything has a notification, so it looks repeatedly, with pauses that leave the processor to the
+/// service.
+pub async fn until<F: Future<Output = bool>>(what: &str, look: impl Fn() -> F) {
+    let waiting = async {
+        let mut next = tokio::time::interval(BETWEEN_LOOKS);
+        while !look().await {
+            next.tick().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never so: {what}"));
+}
+
 /// Makes a set of host names.
 pub fn hosts(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
@@ -205,16 +217,9 @@ impl Stage {
         self.at_rest(server, "VERIFY_RESIZE").await
     }
 
-    /// Waits until `look` returns true. Not everything has a notification, so it looks repeatedly, with pauses that leave the processor to
-    /// the service.
+    /// See [`until`].
     pub async fn until<F: Future<Output = bool>>(&self, what: &str, look: impl Fn() -> F) {
-        let waiting = async {
-            let mut next = tokio::time::interval(BETWEEN_LOOKS);
-            while !look().await {
-                next.tick().await;
-            }
-        };
-        tokio::time::timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("never so: {what}"));
+        until(what, look).await;
     }
 
     /// Returns a cell's record if it is not deleted.
