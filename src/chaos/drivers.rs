@@ -113,8 +113,16 @@ impl Hypervisor for FaultyDriver {
         self.at(Operation::PowerOff)?.stop(server, cause, orderly)
     }
 
-    fn pause(&self, server: Uuid, operation: Uuid) -> Result<(), VirtError> {
-        self.at(Operation::PowerOff)?.pause(server, operation)
+    fn pause(&self, server: Uuid, cause: StopCause) -> Result<(), VirtError> {
+        self.at(Operation::Pause)?.pause(server, cause)
+    }
+
+    fn suspend(&self, server: Uuid) -> Result<(), VirtError> {
+        self.at(Operation::Suspend)?.suspend(server)
+    }
+
+    fn arrive_paused(&self, server: Uuid, epoch: i64, memory: Vec<u8>) -> Result<(), VirtError> {
+        self.at(Operation::Start)?.arrive_paused(server, epoch, memory)
     }
 
     fn resume(&self, server: Uuid, epoch: i64, arrived: Option<Vec<u8>>) -> Result<(), VirtError> {

@@ -74,6 +74,12 @@ pub enum HostCommand {
         /// The grace time for the guest's own shutdown, in milliseconds.
         grace_ms: u64,
     },
+    /// Lets the running guest stand still with its memory. Succeeds if it stands still.
+    PauseGuest,
+    /// Writes the memory of the running or paused guest to the host's disk, and powers it off. Succeeds if that is so.
+    SuspendGuest,
+    /// Lets a paused or suspended guest run on with its memory, and boots a guest that is off. Succeeds if it runs.
+    ResumeGuest,
     /// Connects a volume to the guest, which may run.
     AttachVolume {
         /// The volume.
@@ -102,6 +108,9 @@ pub enum HostCommand {
         spec: Box<GuestSpec>,
         /// Its memory.
         memory: DiskPart,
+        /// True if its user paused it: then it does not run on.
+        #[serde(default)]
+        paused: bool,
     },
     /// Only raises the fence, so that lower fences are refused. Answers whether the guest runs (for the hand-back of INVARIANTS S4).
     Fence,

@@ -41,6 +41,10 @@ named_states! {
         Active = "active",
         /// Its guest is off.
         Stopped = "stopped",
+        /// Its guest stands still with its memory.
+        Paused = "paused",
+        /// Its guest is off, and its host keeps its memory.
+        Suspended = "suspended",
         /// At its target, waiting for confirm or revert.
         Resized = "resized",
         /// Its guest is off, and an image has its root disk; everything is still on its host.
@@ -73,6 +77,14 @@ named_states! {
         Rebooting = "rebooting",
         /// Hard reboot.
         RebootingHard = "rebooting_hard",
+        /// Pause.
+        Pausing = "pausing",
+        /// Unpause.
+        Unpausing = "unpausing",
+        /// Suspend.
+        Suspending = "suspending",
+        /// Resume.
+        Resuming = "resuming",
         /// Rebuild.
         Rebuilding = "rebuilding",
         /// Evacuate: the volumes go to the target.
@@ -118,6 +130,8 @@ pub enum PowerState {
     Paused = 3,
     /// Off.
     Shutdown = 4,
+    /// Off, with its memory on the host's disk.
+    Suspended = 7,
 }
 
 impl PowerState {
@@ -132,6 +146,7 @@ impl PowerState {
             1 => PowerState::Running,
             3 => PowerState::Paused,
             4 => PowerState::Shutdown,
+            7 => PowerState::Suspended,
             _ => PowerState::NoState,
         }
     }
@@ -155,8 +170,10 @@ pub fn api_status(vm_state: VmState, task_state: Option<TaskState>) -> &'static 
         (_, Some(T::Rebooting)) => "REBOOT",
         (_, Some(T::RebootingHard)) => "HARD_REBOOT",
         (_, Some(T::Rebuilding | T::RebuildBlockDeviceMapping | T::RebuildSpawning)) => "REBUILD",
-        (VmState::Active, Some(T::Migrating)) => "MIGRATING",
+        (VmState::Active | VmState::Paused, Some(T::Migrating)) => "MIGRATING",
         (VmState::Active, _) => "ACTIVE",
         (VmState::Stopped, _) => "SHUTOFF",
+        (VmState::Paused, _) => "PAUSED",
+        (VmState::Suspended, _) => "SUSPENDED",
     }
 }

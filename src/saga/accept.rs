@@ -77,7 +77,7 @@ pub async fn give_back(world: &World, context: &mut Context, fence: Fence) -> Re
         launched: instance.launched_at.is_some(),
     });
     let vm_state = if context.service_lost { VmState::Error } else { prior.vm_state };
-    let power = if prior.running && !context.service_lost { PowerState::Running } else { PowerState::Shutdown };
+    let power = if context.service_lost { PowerState::Shutdown } else { prior.power() };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     // A confirm or a revert may be repeated (NOVA-DIFFERENCES L12). One commit, so that a late accept finds no moment in between.
     let txn = CellTxn::new().instance_change(context.server, change).end_not_begun(context.server);
@@ -167,7 +167,8 @@ fn check_state(context: &Context, instance: &Instance) -> Result<(), Refusal> {
         let task = if free { None } else { instance.task_state };
         return Err(Refusal::Conflict(wrong_state(context, instance.vm_state, task)));
     }
-    if context.kind == Kind::LiveMigrate && instance.power_state != PowerState::Running {
+    let has_memory = matches!(instance.power_state, PowerState::Running | PowerState::Paused);
+    if context.kind == Kind::LiveMigrate && !has_memory {
         return Err(Refusal::Conflict(format!(
             "Cannot '{}' instance {} while its guest does not run (power_state {})",
             part.verb(),

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
-use super::context::{Context, Place, ServerFacts};
+use super::context::{Context, Kind, Place, ServerFacts};
 use super::error::StepError;
 use super::refusal::Refusal;
 use super::step::{At, Moot, Step};
@@ -319,10 +319,17 @@ async fn recover_status(world: &World, debt: &Debt, fence: Fence) -> Result<(), 
     let vm_state = match (prior, runs) {
         // The move still waits for confirm or revert, and the shelved server for its unshelve.
         (Some(waiting @ (VmState::Resized | VmState::Shelved)), _) => waiting,
+        // Of a shelve the guest has lost its memory.
+        (Some(kept @ (VmState::Paused | VmState::Suspended)), _) if context.kind != Kind::Shelve => kept,
         (_, true) => VmState::Active,
         (_, false) => VmState::Stopped,
     };
-    let power = if runs { PowerState::Running } else { PowerState::Shutdown };
+    let power = match vm_state {
+        VmState::Paused => PowerState::Paused,
+        VmState::Suspended => PowerState::Suspended,
+        _ if runs => PowerState::Running,
+        _ => PowerState::Shutdown,
+    };
     let change = InstanceChange { power_state: Some(power), ..InstanceChange::states(vm_state, None) };
     let txn = CellTxn::new().instance_change_if(context.server, Expected::at_rest(&[VmState::Error]), change);
     match world.cell(&cell)?.apply(fence, txn).await {

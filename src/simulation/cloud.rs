@@ -34,11 +34,13 @@ const IMAGE_BYTES: usize = 4096;
 const HOST_MEMORY_MB: u32 = 12_288;
 
 /// The operations with a simulated duration. A guest's own shutdown has the grace time for it.
-const OPERATIONS: [Operation; 7] = [
+const OPERATIONS: [Operation; 9] = [
     Operation::Define,
     Operation::Start,
     Operation::GuestShutdown,
     Operation::PowerOff,
+    Operation::Pause,
+    Operation::Suspend,
     Operation::Undefine,
     Operation::Volume,
     Operation::CopyDisks,

@@ -88,8 +88,16 @@ impl Hypervisor for Watched {
         self.turning(server, |inner| inner.stop(server, cause, orderly))
     }
 
-    fn pause(&self, server: Uuid, operation: Uuid) -> Result<(), VirtError> {
-        self.turning(server, |inner| inner.pause(server, operation))
+    fn pause(&self, server: Uuid, cause: StopCause) -> Result<(), VirtError> {
+        self.turning(server, |inner| inner.pause(server, cause))
+    }
+
+    fn suspend(&self, server: Uuid) -> Result<(), VirtError> {
+        self.turning(server, |inner| inner.suspend(server))
+    }
+
+    fn arrive_paused(&self, server: Uuid, epoch: i64, memory: Vec<u8>) -> Result<(), VirtError> {
+        self.turning(server, |inner| inner.arrive_paused(server, epoch, memory))
     }
 
     fn resume(&self, server: Uuid, epoch: i64, arrived: Option<Vec<u8>>) -> Result<(), VirtError> {

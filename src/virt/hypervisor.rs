@@ -47,6 +47,8 @@ pub enum StopCause {
     Operation(Uuid),
     /// The host or its agent went away. The guest starts again once the host learns that it may run it.
     HostDown,
+    /// Its user paused it, and it stays paused through a restart of its host.
+    UserPaused,
 }
 
 /// A guest, or the disks that a released guest left.
@@ -125,6 +127,10 @@ pub enum Operation {
     GuestShutdown,
     /// Cutting the power.
     PowerOff,
+    /// Letting a guest stand still.
+    Pause,
+    /// Writing a guest's memory to the disk.
+    Suspend,
     /// Removing the guest, with or without its disks.
     Undefine,
     /// Connecting or disconnecting a volume.
@@ -142,6 +148,8 @@ impl fmt::Display for Operation {
             Operation::Start => "starting a guest",
             Operation::GuestShutdown => "shutting a guest down",
             Operation::PowerOff => "cutting a guest's power",
+            Operation::Pause => "pausing a guest",
+            Operation::Suspend => "suspending a guest",
             Operation::Undefine => "removing a guest",
             Operation::Volume => "connecting or disconnecting a volume",
             Operation::Vif => "plugging or unplugging an interface",
@@ -182,16 +190,23 @@ pub trait Hypervisor: Send + Sync {
     /// Powers the guest on and remembers the epoch. For a running guest only remembers the epoch.
     fn start(&self, server: Uuid, epoch: i64) -> Result<(), VirtError>;
 
-    /// Powers the guest off, with `orderly` after its own shutdown. Returns whether it ran before: it runs now, the same operation stopped
-    /// it, or the loss of its host interrupted it. Succeeds if it is off or absent.
+    /// Powers the guest off, with `orderly` after its own shutdown. The memory of a paused or suspended guest is lost. Returns whether it
+    /// ran before: it runs now, the same operation stopped it, or the loss of its host interrupted it. Succeeds if it is off or absent.
     fn stop(&self, server: Uuid, cause: StopCause, orderly: bool) -> Result<bool, VirtError>;
 
-    /// Lets the running guest stand still on behalf of an operation, with its memory; its disks are then at rest. Succeeds if it stands still.
-    fn pause(&self, server: Uuid, operation: Uuid) -> Result<(), VirtError>;
+    /// Lets the running guest stand still with its memory; its disks are then at rest. Succeeds if it stands still. A guest that its user
+    /// paused stays so, whatever the cause.
+    fn pause(&self, server: Uuid, cause: StopCause) -> Result<(), VirtError>;
 
-    /// Lets a paused guest run on with its own memory, or a defined guest with the memory that arrived. It does not boot. Remembers the
-    /// epoch. For a running guest only remembers the epoch.
+    /// Writes the memory of the running or paused guest durably, and powers it off. Succeeds if it is suspended.
+    fn suspend(&self, server: Uuid) -> Result<(), VirtError>;
+
+    /// Lets a paused or suspended guest run on with its own memory, or a defined guest with the memory that arrived. It does not boot.
+    /// Remembers the epoch. For a running guest only remembers the epoch.
     fn resume(&self, server: Uuid, epoch: i64, arrived: Option<Vec<u8>>) -> Result<(), VirtError>;
+
+    /// Takes the memory that arrived for a defined guest that its user paused, which does not run. Remembers the epoch.
+    fn arrive_paused(&self, server: Uuid, epoch: i64, memory: Vec<u8>) -> Result<(), VirtError>;
 
     /// Returns those bytes of the memory of a running or paused guest that the driver keeps.
     fn memory(&self, server: Uuid) -> Result<Vec<u8>, VirtError>;
@@ -212,7 +227,7 @@ pub trait Hypervisor: Send + Sync {
     fn disconnect_volume(&self, server: Uuid, volume: Uuid) -> Result<(), VirtError>;
 
     /// Handles the loss or the return of the host or its agent: no guest runs now. With `resume`, guests that ran get
-    /// [`StopCause::HostDown`]; otherwise they are just off.
+    /// [`StopCause::HostDown`] and those that their users paused stay so; otherwise they are just off.
     fn interrupted(&self, resume: bool) -> Result<(), VirtError>;
 
     /// Lets time pass for the running guests.

@@ -41,6 +41,10 @@ enum Act {
     Start,
     Stop,
     Reboot,
+    Pause,
+    Unpause,
+    Suspend,
+    Resume,
     Rebuild,
     /// A rebuild of a server whose root disk is a volume.
     Reimage,
@@ -51,8 +55,8 @@ enum Act {
 }
 
 use Act::{
-    Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Reboot, Rebuild, Reimage, Revert, Shelve, Start,
-    Stop, Unshelve, UnshelveAcross, Within,
+    Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Pause, Reboot, Rebuild, Reimage, Resume, Revert,
+    Shelve, Start, Stop, Suspend, Unpause, Unshelve, UnshelveAcross, Within,
 };
 
 impl Act {
@@ -142,6 +146,10 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
         Start => member.act(server, json!({"os-start": null})).await.expect(202),
         Reboot => member.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202),
         Stop => member.act(server, json!({"os-stop": null})).await.expect(202),
+        Pause => member.act(server, json!({"pause": null})).await.expect(202),
+        Unpause => member.act(server, json!({"unpause": null})).await.expect(202),
+        Suspend => member.act(server, json!({"suspend": null})).await.expect(202),
+        Resume => member.act(server, json!({"resume": null})).await.expect(202),
         Rebuild => member.act(server, json!({"rebuild": {"imageRef": stage.image}})).await.expect(202),
         Reimage => member.speaking("2.93").act(server, json!({"rebuild": {"imageRef": stage.image}})).await.expect(202),
         HardReboot => member.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202),
@@ -394,6 +402,14 @@ stories! {
         Story { saga: "stop", before: &[], owing: Stop, owed: Owed::Undos, refused: Some("stop_guest"), ways: AFTER_A_GUEST_THAT_DID_NOT_OBEY };
     a_reboot_that_failed:
         Story { saga: "soft_reboot", before: &[], owing: Reboot, owed: Owed::Undos, refused: Some("reboot_guest"), ways: AFTER_A_GUEST_THAT_DID_NOT_OBEY };
+    a_pause_that_failed:
+        Story { saga: "pause", before: &[], owing: Pause, owed: Owed::Undos, refused: Some("pause_guest"), ways: AFTER_A_GUEST_THAT_DID_NOT_OBEY };
+    an_unpause_that_failed:
+        Story { saga: "unpause", before: &[Pause], owing: Unpause, owed: Owed::Undos, refused: Some("resume_guest"), ways: AFTER_A_GUEST_THAT_DID_NOT_OBEY };
+    a_suspend_that_failed:
+        Story { saga: "suspend", before: &[], owing: Suspend, owed: Owed::Undos, refused: Some("suspend_guest"), ways: AFTER_A_GUEST_THAT_DID_NOT_OBEY };
+    a_resume_that_failed:
+        Story { saga: "resume", before: &[Suspend], owing: Resume, owed: Owed::Undos, refused: Some("resume_guest"), ways: AFTER_A_GUEST_THAT_DID_NOT_OBEY };
     a_delete:
         Story { saga: "delete", before: &[], owing: Delete, owed: Owed::CleanUps, refused: None, ways: &[&[]] };
 }

@@ -1,6 +1,7 @@
-//! Start, stop and reboot whose replies are lost: the guest agrees with the record, or the server is in ERROR.
+//! Start, stop, reboot, pause and suspend: the guest agrees with the record, or the server is in ERROR, whatever replies are lost.
 
 use cellshift::chaos::point::{Moment, StepFault};
+use cellshift::domain::server::PowerState;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -86,5 +87,128 @@ fn a_guest_that_its_user_mended_is_left_as_it_is() {
         stage.paid(server).await;
         let shown = stage.at_rest(server, "ACTIVE").await;
         assert_eq!(stage.runs_on(server).await, hosts(&[shown["OS-EXT-SRV-ATTR:host"].as_str().expect("a host")]));
+    });
+}
+
+/// Returns the guest's memory on a host.
+fn memory(stage: &Stage, host: &str, server: Uuid) -> Vec<u8> {
+    let cell = stage.running.tree.cell("cell1").expect("a cell");
+    cell.hypervisor(host).expect("a driver").memory(server).expect("memory")
+}
+
+async fn at_home(stage: &Stage) -> Uuid {
+    stage.create_by(&stage.admin, stage.server().flavor("m1.tiny").on_host("cell1-host1")).await
+}
+
+async fn power_of_guest(stage: &Stage, host: &str, server: Uuid) -> PowerState {
+    stage.guest(host, server).await.expect("a guest").power_state
+}
+
+#[test]
+fn paused_and_suspended_guests_go_on_with_their_memory() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        let thought = memory(&stage, "cell1-host1", server);
+        for (away, status, power, back) in
+            [("pause", "PAUSED", PowerState::Paused, "unpause"), ("suspend", "SUSPENDED", PowerState::Suspended, "resume")]
+        {
+            stage.admin.act(server, json!({away: null})).await.expect(202);
+            let shown = stage.at_rest(server, status).await;
+            assert_eq!(shown["OS-EXT-STS:power_state"], power.code());
+            assert_eq!(power_of_guest(&stage, "cell1-host1", server).await, power);
+            stage.admin.act(server, json!({away: null})).await.expect(409);
+            stage.admin.act(server, json!({"os-stop": null})).await.expect(409);
+            stage.admin.act(server, json!({back: null})).await.expect(202);
+            stage.at_rest(server, "ACTIVE").await;
+            assert_eq!(memory(&stage, "cell1-host1", server), thought, "it has not booted");
+            stage.admin.act(server, json!({back: null})).await.expect(409);
+            let notified = stage.notified(server).await;
+            for event in [format!("instance.{away}.start"), format!("instance.{away}.end"), format!("instance.{back}.end")] {
+                assert!(notified.contains(&event), "{event}: {notified:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_hard_reboot_or_a_delete_ends_a_standstill() {
+    play_default(|stage| async move {
+        for (away, status) in [("pause", "PAUSED"), ("suspend", "SUSPENDED")] {
+            let server = at_home(&stage).await;
+            stage.admin.act(server, json!({away: null})).await.expect(202);
+            stage.at_rest(server, status).await;
+            stage.admin.act(server, json!({"reboot": {"type": "HARD"}})).await.expect(202);
+            stage.at_rest(server, "ACTIVE").await;
+            stage.admin.act(server, json!({away: null})).await.expect(202);
+            stage.at_rest(server, status).await;
+            stage.admin.delete(&format!("/servers/{server}")).await.expect(204);
+            stage.until("the guest is gone", || async { stage.guest("cell1-host1", server).await.is_none() }).await;
+        }
+    });
+}
+
+#[test]
+fn a_paused_guest_that_is_lost_leaves_its_server_off() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        stage.admin.act(server, json!({"pause": null})).await.expect(202);
+        stage.at_rest(server, "PAUSED").await;
+        stage.lose_guests("cell1-host1").await;
+        stage.power("cell1-host1", true).await;
+        stage.until("it is off", || async { stage.admin.status(server).await == "SHUTOFF" }).await;
+        assert_eq!(stage.runs_on(server).await, hosts(&[]));
+        stage.admin.act(server, json!({"os-start": null})).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
+fn a_guest_that_stands_still_survives_a_restart_of_its_host() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        let thought = memory(&stage, "cell1-host1", server);
+        for (away, status, back) in [("suspend", "SUSPENDED", "resume"), ("pause", "PAUSED", "unpause")] {
+            stage.admin.act(server, json!({away: null})).await.expect(202);
+            stage.at_rest(server, status).await;
+            stage.power("cell1-host1", false).await;
+            stage.power("cell1-host1", true).await;
+            stage.admin.act(server, json!({back: null})).await.expect(202);
+            stage.at_rest(server, "ACTIVE").await;
+            assert_eq!(memory(&stage, "cell1-host1", server), thought);
+        }
+    });
+}
+
+#[test]
+fn a_paused_server_moves_alive_and_stays_paused() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        let thought = memory(&stage, "cell1-host1", server);
+        stage.admin.act(server, json!({"pause": null})).await.expect(202);
+        stage.at_rest(server, "PAUSED").await;
+        stage.admin.act(server, json!({"os-migrateLive": {"host": null, "block_migration": "auto"}})).await.expect(202);
+        let shown = stage.at_rest(server, "PAUSED").await;
+        assert_eq!(shown["OS-EXT-SRV-ATTR:host"], "cell1-host2");
+        assert_eq!(power_of_guest(&stage, "cell1-host2", server).await, PowerState::Paused);
+        assert_eq!(memory(&stage, "cell1-host2", server), thought);
+        stage.admin.act(server, json!({"unpause": null})).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        assert_eq!(memory(&stage, "cell1-host2", server), thought);
+    });
+}
+
+#[test]
+fn a_shelve_that_fails_gives_a_paused_server_back_off() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        stage.admin.act(server, json!({"pause": null})).await.expect(202);
+        stage.at_rest(server, "PAUSED").await;
+        lose_replies(&stage, "upload_shelved_image", false);
+        stage.admin.act(server, json!({"shelve": null})).await.expect(202);
+        stage.at_rest(server, "SHUTOFF").await;
+        stage.disarm();
+        assert_eq!(power_of_guest(&stage, "cell1-host1", server).await, PowerState::Shutdown);
+        stage.admin.act(server, json!({"os-start": null})).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
     });
 }

@@ -10,6 +10,7 @@ use super::lanes::Admission;
 use crate::domain::fence::Fence;
 use crate::domain::guest::{GuestSpec, GuestVif, GuestVolume};
 use crate::domain::host_protocol::{HostCommand, HostReply};
+use crate::domain::server::PowerState;
 use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
 use crate::virt::{GuestRecord, Operation, StopCause};
@@ -33,6 +34,9 @@ impl Core {
             HostCommand::StartGuest => self.start_guest(admission).await,
             HostCommand::RemoveGuest => self.remove_guest(admission, operation).await,
             HostCommand::RebootGuest { grace_ms } => self.reboot_guest(admission, operation, Duration::from_millis(*grace_ms)).await,
+            HostCommand::PauseGuest => self.pause_guest(admission).await,
+            HostCommand::SuspendGuest => self.suspend_guest(admission).await,
+            HostCommand::ResumeGuest => self.run_on(admission).await,
             HostCommand::AttachVolume { volume } => self.attach_volume(admission, volume).await,
             HostCommand::DetachVolume { volume_id } => self.detach_volume(admission, *volume_id).await,
             HostCommand::CheckLiveTarget => self.check_live_target(server).await,
@@ -40,7 +44,7 @@ impl Core {
             HostCommand::LeaveLiveQueue => Ok(self.leave_live_queue(operation)),
             HostCommand::CopyGuest => self.copy_guest(admission, operation).await,
             HostCommand::EndLiveCopy => self.end_live_copy(admission, operation).await,
-            HostCommand::ReceiveGuest { spec, memory } => self.receive_guest(admission, operation, spec, memory).await,
+            HostCommand::ReceiveGuest { spec, memory, paused } => self.receive_guest(admission, operation, spec, (memory, *paused)).await,
             HostCommand::Claim { .. } | HostCommand::DropClaim { .. } | HostCommand::Fence => {
                 Err(CommandError::Failed("a claim is not a guest's command".into()))
             }
@@ -128,6 +132,43 @@ impl Core {
         let guest = self.defined_guest(admission.fence.server).await?;
         self.power_off(admission, operation, grace).await?;
         self.power_on(admission, guest).await?;
+        Ok(HostReply::Done)
+    }
+
+    /// Boots a guest that ran when its host went away: the operation cannot tell it from a guest that runs.
+    async fn back_after_interruption(&self, admission: &Admission) -> Result<(), CommandError> {
+        let guest = self.defined_guest(admission.fence.server).await?;
+        if guest.stopped_by == Some(StopCause::HostDown) { self.power_on(admission, guest).await } else { Ok(()) }
+    }
+
+    async fn pause_guest(&self, admission: &Admission) -> Outcome {
+        let server = admission.fence.server;
+        self.back_after_interruption(admission).await?;
+        self.latency(admission, Operation::Pause).await?;
+        self.virt(move |hypervisor| hypervisor.pause(server, StopCause::UserPaused)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn suspend_guest(&self, admission: &Admission) -> Outcome {
+        let server = admission.fence.server;
+        self.back_after_interruption(admission).await?;
+        self.latency(admission, Operation::Suspend).await?;
+        self.virt(move |hypervisor| hypervisor.suspend(server)).await?;
+        Ok(HostReply::Done)
+    }
+
+    async fn run_on(&self, admission: &Admission) -> Outcome {
+        let (server, epoch) = (admission.fence.server, admission.fence.epoch);
+        let guest = self.defined_guest(server).await?;
+        match guest.power_state {
+            PowerState::Shutdown | PowerState::NoState => self.power_on(admission, guest).await?,
+            PowerState::Running | PowerState::Paused | PowerState::Suspended => {
+                self.refuse_late_start(admission.fence).await?;
+                self.wait_for_vifs(admission, &guest.spec.vifs).await?;
+                self.latency(admission, Operation::Start).await?;
+                self.virt(move |hypervisor| hypervisor.resume(server, epoch, None)).await?;
+            }
+        }
         Ok(HostReply::Done)
     }
 

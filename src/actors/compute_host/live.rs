@@ -17,7 +17,7 @@ use crate::domain::guest::{DiskPart, GuestSpec};
 use crate::domain::host_protocol::{HostReply, LiveProgress};
 use crate::domain::server::PowerState;
 use crate::env::guard::{Guard, stands};
-use crate::virt::GuestRecord;
+use crate::virt::{GuestRecord, StopCause};
 
 type Outcome = Result<HostReply, CommandError>;
 
@@ -155,24 +155,37 @@ impl Core {
         self.leaving.end(operation);
         let guest = self.defined_guest(server).await?;
         match guest.power_state {
+            _ if guest.stopped_by == Some(StopCause::UserPaused) => {}
             PowerState::Paused | PowerState::Running => self.virt(move |hypervisor| hypervisor.resume(server, epoch, None)).await?,
-            PowerState::Shutdown | PowerState::NoState => self.power_on(admission, guest).await?,
+            PowerState::Shutdown | PowerState::NoState | PowerState::Suspended => self.power_on(admission, guest).await?,
         }
         self.drop_export(server).await
     }
 
-    pub(super) async fn receive_guest(&self, admission: &Admission, operation: Uuid, spec: &GuestSpec, memory: &DiskPart) -> Outcome {
+    pub(super) async fn receive_guest(
+        &self,
+        admission: &Admission,
+        operation: Uuid,
+        spec: &GuestSpec,
+        (memory, paused): (&DiskPart, bool),
+    ) -> Outcome {
         let (server, epoch) = (admission.fence.server, admission.fence.epoch);
-        // The guest has run here, so its disks have moved on. If its host went away since, the guest boots.
+        // The guest has run here, so its disks have moved on. If its host went away since, the guest boots, unless its user paused it.
         if let Some(guest) = self.guest(server).await?.filter(|guest| has_come(guest, epoch)) {
-            self.power_on(admission, guest).await?;
+            if !paused {
+                self.power_on(admission, guest).await?;
+            }
             return Ok(HostReply::Done);
         }
         self.refuse_late_start(admission.fence).await?;
         let arrived = self.arrived_memory(server, memory.clone()).await?;
         self.prepare_guest(admission, operation, spec).await?;
         self.wait_for_vifs(admission, &spec.vifs).await?;
-        self.virt(move |hypervisor| hypervisor.resume(server, epoch, Some(arrived))).await?;
+        self.virt(move |hypervisor| match paused {
+            true => hypervisor.arrive_paused(server, epoch, arrived),
+            false => hypervisor.resume(server, epoch, Some(arrived)),
+        })
+        .await?;
         Ok(HostReply::Done)
     }
 }

@@ -82,7 +82,7 @@ pub(super) fn guest_report(server: Uuid, guest: Option<&GuestRecord>, fence: (i6
 fn power_state(guest: &GuestRecord) -> PowerState {
     match guest.stopped_by {
         Some(StopCause::HostDown) if stands(Guard::LostPower) => PowerState::NoState,
-        Some(StopCause::HostDown | StopCause::Operation(_)) | None => guest.power_state,
+        Some(StopCause::HostDown | StopCause::Operation(_) | StopCause::UserPaused) | None => guest.power_state,
     }
 }
 

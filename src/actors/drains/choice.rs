@@ -91,7 +91,8 @@ pub fn obstacle(server: &Instance) -> Option<String> {
         return Some(format!("the server is busy: its task is {task}"));
     }
     match server.vm_state {
-        VmState::Active | VmState::Stopped => None,
+        VmState::Active | VmState::Paused | VmState::Stopped => None,
+        VmState::Suspended => Some("the server is suspended, and its memory is on the host: resume it first".to_owned()),
         VmState::Resized => Some("the server waits for the confirm or the revert of an earlier move".to_owned()),
         VmState::Error => Some("the server is in ERROR: rebuild or hard-reboot it first".to_owned()),
         VmState::Shelved => Some("the server is shelved, and its guest is still on the host: offload it".to_owned()),
@@ -104,7 +105,7 @@ pub fn obstacle(server: &Instance) -> Option<String> {
 pub async fn choose(world: &World, plan: &DrainPlan, cell: &str, server: &Instance, avoid: &Avoid) -> Result<Choice, NoChoice> {
     let flavor = new_flavor(world, plan, server).await?;
     let spec = world.api.request_spec(server.uuid).await.map_err(StepError::from)?;
-    let runs = server.vm_state == VmState::Active && server.power_state == PowerState::Running;
+    let runs = server.vm_state == VmState::Paused || server.vm_state == VmState::Active && server.power_state == PowerState::Running;
     let (lives_on, here) = (runs && flavor.is_none(), plan.to.may_include_cell(cell));
     let mut reasons = Vec::new();
     if lives_on && here {

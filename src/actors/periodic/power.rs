@@ -1,4 +1,4 @@
-//! Power following: a server whose guest went off without an operation becomes SHUTOFF; while the server waits for confirm or revert, only
+//! Power following: a server whose guest went off, or lost its memory, without an operation becomes SHUTOFF; while the server waits for confirm or revert, only
 //! its power state changes.
 
 use std::time::Duration;
@@ -57,7 +57,10 @@ pub(super) async fn follow_one(world: &World, cell_name: &str, host: &str, serve
 
 /// Records that the guest was off under this fence, unless something was written under a higher one.
 pub(super) async fn record_off(cell: &CellAccess, fence: Fence, host: &str, vm_state: VmState) {
-    let states = if vm_state == VmState::Active { InstanceChange::states(VmState::Stopped, None) } else { InstanceChange::default() };
+    let states = match vm_state {
+        VmState::Active | VmState::Paused | VmState::Suspended => InstanceChange::states(VmState::Stopped, None),
+        _ => InstanceChange::default(),
+    };
     let change = InstanceChange { power_state: Some(PowerState::Shutdown), ..states };
     let txn = CellTxn::new().instance_change_if(fence.server, Expected::at_rest(&[vm_state]), change);
     if cell.db.apply(fence, txn).await.is_ok() {

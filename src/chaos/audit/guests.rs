@@ -94,12 +94,19 @@ fn power_is_the_records(snapshot: &Snapshot, server: &Resting, found: &mut Findi
     let expected = match server.record.vm_state {
         VmState::Active => PowerState::Running,
         VmState::Stopped | VmState::Shelved => PowerState::Shutdown,
+        VmState::Paused => PowerState::Paused,
+        VmState::Suspended => PowerState::Suspended,
         VmState::Resized => server.record.power_state,
         VmState::Building | VmState::Error | VmState::Deleted | VmState::ShelvedOffloaded => return,
     };
     let known = |power: PowerState| power != PowerState::NoState;
     if guest.defined && known(guest.power_state) && known(expected) && guest.power_state != expected {
-        let word = |power| if power == PowerState::Running { "running" } else { "off" };
+        let word = |power| match power {
+            PowerState::Running => "running",
+            PowerState::Paused => "paused",
+            PowerState::Suspended => "suspended",
+            PowerState::NoState | PowerState::Shutdown => "off",
+        };
         let message = format!(
             "its guest on {host} is {}, expected {}: the server is {}",
             word(guest.power_state),

@@ -89,8 +89,8 @@ fn anywhere(random: &mut Random, scenario: &Scenario, conductors: u32) -> What {
         0 | 1 => What::HostOff { host, resume_guests: random.percent(70), for_ms },
         2 => What::HostCrash { host },
         3 => {
-            let operations =
-                [Operation::Define, Operation::Start, Operation::PowerOff, Operation::Undefine, Operation::Volume, Operation::CopyDisks];
+            use Operation::{CopyDisks, Define, Pause, PowerOff, Start, Suspend, Undefine, Volume};
+            let operations = [Define, Start, PowerOff, Pause, Suspend, Undefine, Volume, CopyDisks];
             let operation = random.pick(&operations).copied().unwrap_or(Operation::Start);
             What::Driver { host, operation, times: u32::try_from(random.within(1, 3)).unwrap_or(1) }
         }

@@ -176,6 +176,7 @@ fn power_state(state: PowerState) -> &'static str {
         PowerState::Running => "running",
         PowerState::Paused => "paused",
         PowerState::Shutdown => "shutdown",
+        PowerState::Suspended => "suspended",
     }
 }
 

@@ -75,6 +75,14 @@ named_states! {
         PowerOn = "power_on",
         /// Stop.
         PowerOff = "power_off",
+        /// Pause.
+        Pause = "pause",
+        /// Unpause.
+        Unpause = "unpause",
+        /// Suspend.
+        Suspend = "suspend",
+        /// Resume.
+        Resume = "resume",
         /// A volume is attached.
         VolumeAttach = "volume_attach",
         /// A volume is detached.

@@ -9,7 +9,7 @@ use super::Kind;
 use crate::domain::context::RequestContext;
 use crate::domain::flavor::{Flavor, Resources};
 use crate::domain::request_spec::RequestSpec;
-use crate::domain::server::VmState;
+use crate::domain::server::{PowerState, VmState};
 use crate::saga::error::StepError;
 use crate::saga::scheduling::Candidate;
 
@@ -45,6 +45,18 @@ pub struct Prior {
     /// The guest runs again when the operation fails and, after a move, when it succeeds.
     pub running: bool,
     pub launched: bool,
+}
+
+impl Prior {
+    /// Returns the power state of the guest in this state.
+    pub fn power(&self) -> PowerState {
+        match self.vm_state {
+            VmState::Paused => PowerState::Paused,
+            VmState::Suspended => PowerState::Suspended,
+            _ if self.running => PowerState::Running,
+            _ => PowerState::Shutdown,
+        }
+    }
 }
 
 /// A volume of the server, with its attachments in a move. Their ids derive from the move's, so that a retry makes no second one.
@@ -190,6 +202,11 @@ impl ServerFacts {
     /// True if the guest runs again when the operation is over or undone.
     pub fn ran_before(&self) -> bool {
         self.prior.as_ref().is_some_and(|prior| prior.running)
+    }
+
+    /// True if the server was paused when the operation took it.
+    pub fn was_paused(&self) -> bool {
+        self.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Paused)
     }
 
     /// True if the server has disks on its host: a root disk that is no volume, or ephemeral or swap disks (NOVA-DIFFERENCES L18).

@@ -66,7 +66,7 @@ impl Part for LiveMigrate {
     }
 
     fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active]
+        &[VmState::Active, VmState::Paused]
     }
 
     fn copies_disks(&self) -> bool {

@@ -1,4 +1,4 @@
-//! The part of a start, a stop and a reboot.
+//! The part of the operations on a guest that stays where it is: start, stop, reboot, pause, unpause, suspend and resume.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use super::part::part;
 use super::{Part, Place, PowerRequest, ServerFacts, as_request};
 use crate::domain::server::{TaskState, VmState};
 
-/// A start, a stop or a reboot.
+/// An operation on a guest that stays where it is.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Power {
     #[serde(flatten)]
@@ -18,7 +18,7 @@ pub struct Power {
     pub awaits_confirm: bool,
 }
 
-part!(Power: Start, Stop, Reboot);
+part!(Power: Start, Stop, Reboot, Pause, Unpause, Suspend, Resume);
 
 impl Part for Power {
     fn action(&self) -> &'static str {
@@ -26,16 +26,22 @@ impl Part for Power {
             PowerRequest::Start => "start",
             PowerRequest::Stop => "stop",
             PowerRequest::Reboot { .. } => "reboot",
+            PowerRequest::Pause => "pause",
+            PowerRequest::Unpause => "unpause",
+            PowerRequest::Suspend => "suspend",
+            PowerRequest::Resume => "resume",
         }
     }
 
     fn allowed_states(&self) -> &'static [VmState] {
-        use VmState::{Active, Error, Stopped};
+        use VmState::{Active, Error, Paused, Stopped, Suspended};
         match self.request {
             PowerRequest::Start => &[Stopped],
             PowerRequest::Stop => &[Active, Error],
-            PowerRequest::Reboot { hard: false } => &[Active],
-            PowerRequest::Reboot { hard: true } => &[Active, Stopped, Error],
+            PowerRequest::Reboot { hard: false } | PowerRequest::Pause | PowerRequest::Suspend => &[Active],
+            PowerRequest::Reboot { hard: true } => &[Active, Stopped, Paused, Suspended, Error],
+            PowerRequest::Unpause => &[Paused],
+            PowerRequest::Resume => &[Suspended],
         }
     }
 
@@ -49,6 +55,10 @@ impl Part for Power {
             PowerRequest::Stop => TaskState::PoweringOff,
             PowerRequest::Reboot { hard: true } => TaskState::RebootingHard,
             PowerRequest::Reboot { hard: false } => TaskState::Rebooting,
+            PowerRequest::Pause => TaskState::Pausing,
+            PowerRequest::Unpause => TaskState::Unpausing,
+            PowerRequest::Suspend => TaskState::Suspending,
+            PowerRequest::Resume => TaskState::Resuming,
         })
     }
 
@@ -61,6 +71,10 @@ impl Part for Power {
             PowerRequest::Start => "compute_start_instance",
             PowerRequest::Stop => "compute_stop_instance",
             PowerRequest::Reboot { .. } => "compute_reboot_instance",
+            PowerRequest::Pause => "compute_pause_instance",
+            PowerRequest::Unpause => "compute_unpause_instance",
+            PowerRequest::Suspend => "compute_suspend_instance",
+            PowerRequest::Resume => "compute_resume_instance",
         };
         vec![(event, self.here())]
     }

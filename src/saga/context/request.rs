@@ -25,6 +25,10 @@ pub enum Request {
     Reboot {
         hard: bool,
     },
+    Pause,
+    Unpause,
+    Suspend,
+    Resume,
     Rebuild(Box<RebuildRequest>),
     /// A resize, or a cold migration if the flavor stays the same.
     Resize(Box<ResizeRequest>),
@@ -204,12 +208,16 @@ impl UnshelveRequest {
     }
 }
 
-/// A start, a stop or a reboot.
+/// A start, a stop, a reboot, or a pause or suspension and its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PowerRequest {
     Start,
     Stop,
     Reboot { hard: bool },
+    Pause,
+    Unpause,
+    Suspend,
+    Resume,
 }
 
 /// Connects the request of one operation with [`Request`], in whose form every request is stored.
@@ -251,6 +259,10 @@ impl From<PowerRequest> for Request {
             PowerRequest::Start => Request::Start,
             PowerRequest::Stop => Request::Stop,
             PowerRequest::Reboot { hard } => Request::Reboot { hard },
+            PowerRequest::Pause => Request::Pause,
+            PowerRequest::Unpause => Request::Unpause,
+            PowerRequest::Suspend => Request::Suspend,
+            PowerRequest::Resume => Request::Resume,
         }
     }
 }
@@ -263,6 +275,10 @@ impl TryFrom<Request> for PowerRequest {
             Request::Start => Ok(PowerRequest::Start),
             Request::Stop => Ok(PowerRequest::Stop),
             Request::Reboot { hard } => Ok(PowerRequest::Reboot { hard }),
+            Request::Pause => Ok(PowerRequest::Pause),
+            Request::Unpause => Ok(PowerRequest::Unpause),
+            Request::Suspend => Ok(PowerRequest::Suspend),
+            Request::Resume => Ok(PowerRequest::Resume),
             other => Err(other),
         }
     }

@@ -40,7 +40,7 @@ impl Part for Shelve {
     }
 
     fn allowed_states(&self) -> &'static [VmState] {
-        &[VmState::Active, VmState::Stopped]
+        &[VmState::Active, VmState::Stopped, VmState::Paused, VmState::Suspended]
     }
 
     fn copies_disks(&self) -> bool {

@@ -6,7 +6,10 @@ use super::part::part;
 use super::{AttachRequest, DetachRequest, Part, Place, ServerFacts, as_request};
 use crate::domain::server::{TaskState, VmState};
 
-const ALLOWED: &[VmState] = &[VmState::Active, VmState::Stopped, VmState::Resized, VmState::Shelved, VmState::ShelvedOffloaded];
+const ALLOWED: &[VmState] = {
+    use VmState::{Active, Paused, Resized, Shelved, ShelvedOffloaded, Stopped};
+    &[Active, Paused, Stopped, Resized, Shelved, ShelvedOffloaded]
+};
 
 /// An attach.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -148,7 +148,7 @@ pub async fn resume_at_target(world: &World, context: &mut LiveMigrate, fence: F
     let manifest = context.manifest.clone().unwrap_or_default();
     let disks = DiskSource::Transfer { migration: context.move_id(), manifest };
     let spec = Box::new(spec_at_target(world, context, fence, &target, disks).await?);
-    world.ask(context, &target, fence, HostCommand::ReceiveGuest { spec, memory }).await?;
+    world.ask(context, &target, fence, HostCommand::ReceiveGuest { spec, memory, paused: context.was_paused() }).await?;
     complete_attachments(world, context, fence).await
 }
 
@@ -162,6 +162,10 @@ pub async fn fence_live_target(world: &World, context: &mut LiveMigrate, fence: 
             Err(StepError::GoForward(format!("the guest runs on {}", target.host)))
         }
         Ok(_) if stands(Guard::LiveTargetRan) && has_run(world, context, fence, &target).await? => {
+            if context.was_paused() {
+                complete_attachments(world, context, fence).await?;
+                return Err(StepError::GoForward(format!("the paused guest is on {}", target.host)));
+            }
             Err(StepError::Refused(format!("the guest has run on {} and is to run there again", target.host)))
         }
         Ok(_) => Ok(()),

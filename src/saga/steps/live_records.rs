@@ -103,13 +103,15 @@ pub async fn return_ports_to_source(world: &World, context: &mut LiveMigrate, fe
 /// Writes the record in its final state.
 pub async fn finish_live_record(world: &World, context: &mut LiveMigrate, fence: Fence) -> Result<(), StepError> {
     let target = context.target()?.clone();
+    let (vm_state, power) =
+        if context.was_paused() { (VmState::Paused, PowerState::Paused) } else { (VmState::Active, PowerState::Running) };
     let change = InstanceChange {
         host: Some(Some(target.host.clone())),
         node: Some(Some(target.node.clone())),
         availability_zone: Some(target.availability_zone.clone()),
-        power_state: Some(PowerState::Running),
+        power_state: Some(power),
         progress: Some(0),
-        ..InstanceChange::states(VmState::Active, None)
+        ..InstanceChange::states(vm_state, None)
     };
     let mut txn = CellTxn::new().instance_change(context.server, change).migration_status(context.saga, MigrationStatus::Completed);
     txn = attachments(world, context, &target.cell, txn, |volume| volume.target_attachment).await?;

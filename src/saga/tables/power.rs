@@ -1,11 +1,11 @@
-//! Start, stop and reboot: the guest stays where it is. A hard reboot defines it anew from what the control plane knows,
+//! Start, stop, reboot, pause, unpause, suspend and resume: the guest stays where it is. A hard reboot defines it anew from what the control plane knows,
 //! on its kept disks and with fresh connections, and so recovers a server in ERROR (NOVA-DIFFERENCES L16).
 
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::fence::Fence;
 use crate::domain::guest::DiskSource;
-use crate::domain::host_protocol::HostCommand;
+use crate::domain::host_protocol::{HostCommand, HostReply};
 use crate::domain::notification::{InstanceAction, Phase};
 use crate::domain::server::{PowerState, VmState};
 use crate::saga::accept::ACCEPT;
@@ -86,6 +86,53 @@ pub const HARD_REBOOT: Table = Table {
     chooses: None,
 };
 
+/// Pause: the guest stands still, and its memory stays in the host's.
+pub const PAUSE: Table = Table {
+    steps: &[
+        ACCEPT,
+        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
+        Step::reversible(StepName::PauseGuest, work!(pause_guest), BACK)
+            .moot_when(Moot::OutOfHand(At::Source))
+            .within(Deadline::Within(180))
+            .tried(4)
+            .serving(),
+        Step::forward(StepName::RecordPaused, work!(record_paused)),
+    ],
+    chooses: None,
+};
+
+/// Unpause.
+pub const UNPAUSE: Table = Table { steps: GOES_ON, chooses: None };
+
+/// Suspend: the guest is off, and its memory lies on the host's disk.
+pub const SUSPEND: Table = Table {
+    steps: &[
+        ACCEPT,
+        Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
+        Step::reversible(StepName::SuspendGuest, work!(suspend_guest), BACK)
+            .moot_when(Moot::OutOfHand(At::Source))
+            .within(Deadline::Within(300))
+            .tried(4)
+            .serving(),
+        Step::forward(StepName::RecordSuspended, work!(record_suspended)),
+    ],
+    chooses: None,
+};
+
+/// Resume.
+pub const RESUME: Table = Table { steps: GOES_ON, chooses: None };
+
+const GOES_ON: &[Step] = &[
+    ACCEPT,
+    Step::reversible(StepName::Begin, work!(begin), Undo::Nothing("it only tells")),
+    Step::reversible(StepName::ResumeGuest, work!(resume_guest), BACK)
+        .moot_when(Moot::OutOfHand(At::Source))
+        .within(Deadline::Within(300))
+        .tried(4)
+        .serving(),
+    Step::forward(StepName::RecordRunning, work!(record_running)),
+];
+
 async fn begin(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     history::apply_and_notify(world, context, fence, CellTxn::new(), (StepName::Begin, action(context), Phase::Start), &here).await
@@ -103,18 +150,42 @@ async fn start_guest(world: &World, context: &mut Power, fence: Fence) -> Result
     world.ask(context, &here, fence, HostCommand::StartGuest).await.map(drop)
 }
 
-/// Undo: starts the guest if it ran before, else stops it. Leaves the guest of a server that was in ERROR to its user.
+async fn pause_guest(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    world.ask(context, &here, fence, HostCommand::PauseGuest).await.map(drop)
+}
+
+async fn suspend_guest(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    world.ask(context, &here, fence, HostCommand::SuspendGuest).await.map(drop)
+}
+
+async fn resume_guest(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
+    let here = context.source()?.clone();
+    world.ask(context, &here, fence, HostCommand::ResumeGuest).await.map(drop)
+}
+
+/// Undo: lets the guest run if it ran before, and stand still or be off if that was so. Leaves the guest of a server that was in ERROR to
+/// its user.
 async fn power_as_before(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
-    let was_broken = context.prior.as_ref().is_some_and(|prior| prior.vm_state == VmState::Error);
-    if was_broken {
-        return Ok(());
-    }
-    let command = match context.ran_before() {
-        true => HostCommand::StartGuest,
-        false => HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms },
+    let Some(prior) = &context.prior else { return Ok(()) };
+    let command = match (prior.vm_state, prior.running) {
+        (VmState::Error, _) => return Ok(()),
+        (VmState::Paused, _) => HostCommand::PauseGuest,
+        (VmState::Suspended, _) => HostCommand::SuspendGuest,
+        (_, true) => HostCommand::ResumeGuest,
+        (_, false) => HostCommand::StopGuest { grace_ms: world.settings.shutdown_grace_ms },
     };
-    world.ask(context, &here, fence, command).await.map(drop)
+    let lost_memory = matches!(command, HostCommand::PauseGuest | HostCommand::SuspendGuest);
+    match world.ask(context, &here, fence, command).await {
+        // Its host went away meanwhile: the guest is off, and power following tells so.
+        Err(StepError::Refused(why)) if lost_memory => match world.ask(context, &here, fence, HostCommand::Fence).await? {
+            HostReply::Stopped { was_running: false } => Ok(()),
+            _ => Err(StepError::Refused(why)),
+        },
+        other => other.map(drop),
+    }
 }
 
 async fn reboot_guest(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
@@ -143,6 +214,14 @@ async fn record_running(world: &World, context: &mut Power, fence: Fence) -> Res
     record(world, context, fence, StepName::RecordRunning, (VmState::Active, PowerState::Running)).await
 }
 
+async fn record_paused(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
+    record(world, context, fence, StepName::RecordPaused, (VmState::Paused, PowerState::Paused)).await
+}
+
+async fn record_suspended(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
+    record(world, context, fence, StepName::RecordSuspended, (VmState::Suspended, PowerState::Suspended)).await
+}
+
 async fn record_stopped(world: &World, context: &mut Power, fence: Fence) -> Result<(), StepError> {
     record(world, context, fence, StepName::RecordStopped, (VmState::Stopped, PowerState::Shutdown)).await
 }
@@ -165,6 +244,10 @@ fn action(context: &Power) -> InstanceAction {
     match context.request {
         PowerRequest::Start => InstanceAction::PowerOn,
         PowerRequest::Stop => InstanceAction::PowerOff,
-        _ => InstanceAction::Reboot,
+        PowerRequest::Reboot { .. } => InstanceAction::Reboot,
+        PowerRequest::Pause => InstanceAction::Pause,
+        PowerRequest::Unpause => InstanceAction::Unpause,
+        PowerRequest::Suspend => InstanceAction::Suspend,
+        PowerRequest::Resume => InstanceAction::Resume,
     }
 }

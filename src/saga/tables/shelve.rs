@@ -64,11 +64,14 @@ async fn begin(world: &World, context: &mut Shelve, fence: Fence) -> Result<(), 
     history::apply_and_notify(world, context, fence, CellTxn::new(), (StepName::Begin, InstanceAction::Shelve, Phase::Start), &here).await
 }
 
-/// Undo: starts the guest if it ran.
+/// Undo: starts the guest if it ran. The memory of a paused or suspended guest went with its power, so its server is SHUTOFF.
 async fn start_guest_again(world: &World, context: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let here = context.source()?.clone();
     if context.ran_before() {
         world.ask(context, &here, fence, HostCommand::StartGuest).await?;
+    } else if let Some(prior) = context.prior.as_mut().filter(|prior| prior.power() != PowerState::Shutdown) {
+        prior.vm_state = VmState::Stopped;
+        world.ask(context, &here, fence, HostCommand::StopGuest { grace_ms: 0 }).await?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 
 mod disks;
 mod memory;
+mod standstill;
 #[cfg(test)]
 mod tests;
 
@@ -251,6 +252,7 @@ impl Hypervisor for Simulated {
         let spec = GuestSpec { config_drive: serde_json::Value::Null, sealed: None, ..spec.clone() };
         let record = GuestRecord { spec, defined: true, power_state, started_epoch, stopped_by: None, contents };
         self.write_definition(&record)?;
+        self.forget_memory(record.spec.server);
         if let Some(guest) = &mut existing {
             guest.gone = true;
         }
@@ -281,6 +283,7 @@ impl Hypervisor for Simulated {
             record.contents = contents;
         })?;
         if !ran {
+            self.forget_memory(server);
             guest.next = disks::last_record(&dir, &guest.record.spec) + 1;
             guest.memory = Memory::of_boot(guest.next);
             self.write_record(&mut guest, "boot");
@@ -291,6 +294,12 @@ impl Hypervisor for Simulated {
     fn stop(&self, server: Uuid, cause: StopCause, orderly: bool) -> Result<bool, VirtError> {
         let Some(guest) = self.find(server) else { return Ok(false) };
         let mut guest = guest.lock();
+        if let PowerState::Paused | PowerState::Suspended = guest.record.power_state {
+            let ran = !matches!(guest.record.stopped_by, Some(StopCause::UserPaused) | None);
+            self.went_off(&mut guest, Some(cause).filter(|_| ran))?;
+            self.forget_memory(server);
+            return Ok(ran);
+        }
         if !guest.record.runs() {
             return match guest.record.stopped_by {
                 Some(StopCause::HostDown) => self.save(&mut guest, |record| record.stopped_by = Some(cause)).map(|()| true),
@@ -300,55 +309,25 @@ impl Hypervisor for Simulated {
         if orderly {
             self.write_record(&mut guest, "shutdown");
         }
-        let flushed = disks::flush(&self.dir_of(server), &guest.record.spec, self.durability);
-        flushed.map_err(VirtError::io(format!("cannot flush the disks of server {server}")))?;
+        self.flush(&guest)?;
         self.went_off(&mut guest, Some(cause))?;
         Ok(true)
     }
 
-    fn pause(&self, server: Uuid, operation: Uuid) -> Result<(), VirtError> {
-        let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
-        let mut guest = guest.lock();
-        match guest.record.power_state {
-            PowerState::Paused => Ok(()),
-            PowerState::Running => {
-                let flushed = disks::flush(&self.dir_of(server), &guest.record.spec, self.durability);
-                flushed.map_err(VirtError::io(format!("cannot flush the disks of server {server}")))?;
-                self.stands_still(&mut guest, PowerState::Paused, Some(StopCause::Operation(operation)))
-            }
-            PowerState::Shutdown | PowerState::NoState => Err(VirtError::Refused(format!("the guest of server {server} does not run"))),
-        }
+    fn pause(&self, server: Uuid, cause: StopCause) -> Result<(), VirtError> {
+        self.let_stand(server, cause)
+    }
+
+    fn suspend(&self, server: Uuid) -> Result<(), VirtError> {
+        self.save_memory(server)
     }
 
     fn resume(&self, server: Uuid, epoch: i64, arrived: Option<Vec<u8>>) -> Result<(), VirtError> {
-        let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
-        let mut guest = guest.lock();
-        if !guest.record.defined {
-            return Err(VirtError::NoGuest(server));
-        }
-        let dir = self.dir_of(server);
-        let ran = guest.record.runs();
-        if !ran && arrived.is_none() && guest.record.power_state != PowerState::Paused {
-            return Err(VirtError::Refused(format!("the guest of server {server} is not paused")));
-        }
-        if !ran {
-            let grows = disks::growing(&dir, &guest.record.spec, &guest.record.contents);
-            guest.growing = grows.map_err(VirtError::io(format!("cannot look at the disks of server {server}")))?;
-        }
-        let contents = if ran { guest.record.contents.clone() } else { guest.written() };
-        self.save(&mut guest, |record| {
-            record.power_state = PowerState::Running;
-            record.started_epoch = epoch;
-            record.stopped_by = None;
-            record.contents = contents;
-        })?;
-        if !ran {
-            guest.next = disks::last_record(&dir, &guest.record.spec) + 1;
-            if let Some(bytes) = arrived {
-                guest.memory = Memory::arrived(bytes);
-            }
-        }
-        Ok(())
+        self.run_on(server, epoch, arrived)
+    }
+
+    fn arrive_paused(&self, server: Uuid, epoch: i64, memory: Vec<u8>) -> Result<(), VirtError> {
+        self.take_memory(server, epoch, memory)
     }
 
     fn memory(&self, server: Uuid) -> Result<Vec<u8>, VirtError> {
@@ -360,7 +339,7 @@ impl Hypervisor for Simulated {
         let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
         let mut guest = guest.lock();
         if !guest.record.runs() {
-            return Err(VirtError::Refused(format!("the guest of server {server} does not run")));
+            return Err(does_not_run(server));
         }
         guest.memory.write(bytes);
         Ok(())
@@ -374,11 +353,15 @@ impl Hypervisor for Simulated {
         }
         self.save(&mut guest, |record| {
             record.defined = false;
+            record.power_state = PowerState::Shutdown;
             record.stopped_by = None;
             record.spec.volumes.clear();
             record.spec.vifs.clear();
             record.contents.retain(|name, _| disks::is_local(name));
-        })
+        })?;
+        guest.memory = Memory::default();
+        self.forget_memory(server);
+        Ok(())
     }
 
     fn remove(&self, server: Uuid) -> Result<(), VirtError> {
@@ -422,8 +405,15 @@ impl Hypervisor for Simulated {
     fn interrupted(&self, resume: bool) -> Result<(), VirtError> {
         for guest in self.all() {
             let mut guest = guest.lock();
-            let on = guest.record.runs() || guest.record.power_state == PowerState::Paused;
-            let ran = on || guest.record.stopped_by == Some(StopCause::HostDown);
+            let paused = guest.record.power_state == PowerState::Paused;
+            if paused && guest.record.stopped_by == Some(StopCause::UserPaused) {
+                match resume {
+                    true => self.stay_paused(&mut guest)?,
+                    false => self.went_off(&mut guest, None)?,
+                }
+                continue;
+            }
+            let ran = guest.record.runs() || paused || guest.record.stopped_by == Some(StopCause::HostDown);
             if ran {
                 self.went_off(&mut guest, resume.then_some(StopCause::HostDown))?;
             }
@@ -444,7 +434,7 @@ impl Hypervisor for Simulated {
         let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
         let mut guest = guest.lock();
         if !guest.record.runs() {
-            return Err(VirtError::Refused(format!("the guest of server {server} does not run")));
+            return Err(does_not_run(server));
         }
         let Guest { record, growing, .. } = &mut *guest;
         disks::append_to_all(&self.dir_of(server), &record.spec, bytes, growing)
@@ -452,6 +442,12 @@ impl Hypervisor for Simulated {
 }
 
 impl Simulated {
+    fn flush(&self, guest: &Guest) -> Result<(), VirtError> {
+        let server = guest.record.spec.server;
+        let flushed = disks::flush(&self.dir_of(server), &guest.record.spec, self.durability);
+        flushed.map_err(VirtError::io(format!("cannot flush the disks of server {server}")))
+    }
+
     /// Records that a guest is off, and its contents. If another process ran the guest, reads the added bytes from its disks.
     fn went_off(&self, guest: &mut Guest, cause: Option<StopCause>) -> Result<(), VirtError> {
         self.stands_still(guest, PowerState::Shutdown, cause)?;
@@ -524,6 +520,10 @@ fn read_definition(dir: &Path) -> Result<Option<GuestRecord>, VirtError> {
         text => text.map_err(VirtError::io(what))?,
     };
     serde_json::from_slice(&text).map(Some).map_err(|error| VirtError::io(what)(std::io::Error::other(error)))
+}
+
+pub(super) fn does_not_run(server: Uuid) -> VirtError {
+    VirtError::Refused(format!("the guest of server {server} does not run"))
 }
 
 fn absent_is_fine(result: Result<(), VirtError>) -> Result<(), VirtError> {

@@ -101,6 +101,53 @@ fn the_stopping_operation_learns_that_the_guest_ran() {
 }
 
 #[test]
+fn a_suspended_guest_keeps_its_memory_through_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Uuid::from_u128(1);
+    let before = {
+        let driver = driver(dir.path());
+        build(&driver, server);
+        assert!(driver.suspend(server).is_err(), "it does not run");
+        driver.start(server, 1).unwrap();
+        driver.memory_write(server, b"a thought").unwrap();
+        let memory = driver.memory(server).unwrap();
+        driver.suspend(server).unwrap();
+        driver.suspend(server).unwrap();
+        memory
+    };
+    let driver = driver(dir.path());
+    driver.interrupted(true).unwrap();
+    let kept = driver.guest(server).unwrap().unwrap();
+    assert_eq!((kept.power_state, kept.stopped_by), (PowerState::Suspended, None));
+    driver.resume(server, 2, None).unwrap();
+    assert_eq!(driver.memory(server).unwrap(), before);
+    assert_eq!(driver.runs_for(server), Some(2));
+    assert!(!dir.path().join(server.to_string()).join("memory").exists());
+}
+
+#[test]
+fn a_paused_guest_survives_its_host_unless_guests_are_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let (driver, server) = (driver(dir.path()), Uuid::from_u128(1));
+    build(&driver, server);
+    driver.start(server, 1).unwrap();
+    driver.pause(server, StopCause::Operation(Uuid::from_u128(7))).unwrap();
+    driver.pause(server, StopCause::UserPaused).unwrap();
+    driver.pause(server, StopCause::Operation(Uuid::from_u128(8))).unwrap();
+    assert_eq!(driver.guest(server).unwrap().unwrap().stopped_by, Some(StopCause::UserPaused));
+    let thought = driver.memory(server).unwrap();
+    drop(driver);
+    let driver = self::driver(dir.path());
+    driver.interrupted(true).unwrap();
+    assert_eq!(driver.memory(server).unwrap(), thought);
+    driver.interrupted(false).unwrap();
+    let lost = driver.guest(server).unwrap().unwrap();
+    assert_eq!((lost.power_state, lost.stopped_by), (PowerState::Shutdown, None));
+    assert!(driver.resume(server, 1, None).is_err(), "its memory is lost");
+    assert!(!driver.stop(server, StopCause::Operation(Uuid::from_u128(9)), true).unwrap(), "it did not run");
+}
+
+#[test]
 fn connected_volumes_are_written_and_missing_ones_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (driver, server) = (driver(&dir.path().join("guests")), Uuid::from_u128(1));

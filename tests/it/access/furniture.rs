@@ -199,6 +199,8 @@ impl House {
             }
             "locked_server" => self.acted("server", json!({"lock": null})).await,
             "stopped_server" => self.acted("server", json!({"os-stop": null})).await,
+            "paused_server" => self.acted("server", json!({"pause": null})).await,
+            "suspended_server" => self.acted("server", json!({"suspend": null})).await,
             "moved_server" => self.acted("server", json!({"resize": {"flavorRef": "m1.small"}})).await,
             "shelved_server" => self.acted("server", json!({"shelve": null})).await,
             "offloaded_server" => {

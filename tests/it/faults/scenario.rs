@@ -15,6 +15,8 @@ pub enum Beginning {
     /// ACTIVE, with a volume as the root disk.
     OnRootVolume,
     Stopped,
+    Paused,
+    Suspended,
     /// Moved within its cell, and waits for confirm.
     ResizedWithin,
     /// Moved to another cell, and waits for confirm.
@@ -99,12 +101,17 @@ pub const ALL: &[Scenario] = &[
     one_way("stop", "stop", Beginning::Active, action!({"os-stop": null})).and_back(action!({"os-start": null})),
     one_way("soft_reboot", "soft_reboot", Beginning::Active, action!({"reboot": {"type": "SOFT"}})),
     one_way("hard_reboot", "hard_reboot", Beginning::Active, action!({"reboot": {"type": "HARD"}})),
+    one_way("pause", "pause", Beginning::Active, PAUSE).and_back(UNPAUSE),
+    one_way("unpause", "unpause", Beginning::Paused, UNPAUSE).and_back(PAUSE),
+    one_way("suspend", "suspend", Beginning::Active, SUSPEND).and_back(RESUME),
+    one_way("resume", "resume", Beginning::Suspended, RESUME).and_back(SUSPEND),
     one_way("rebuild", "rebuild", Beginning::Active, rebuild),
     one_way("rebuild_of_root_volume", "rebuild_of_root_volume", Beginning::OnRootVolume, rebuild),
     one_way("same_cell_resize", "same_cell_resize", Beginning::Active, WITHIN).and_back(REVERT),
     one_way("cross_cell_resize", "cross_cell_resize", Beginning::Active, ACROSS).and_back(REVERT),
     one_way("cross_cell_resize", "cross_cell_resize_stopped", Beginning::Stopped, ACROSS).and_back(REVERT),
     one_way("live_migration", "live_migration", Beginning::Active, LIVE).and_back(LIVE),
+    one_way("live_migration", "live_migration_paused", Beginning::Paused, LIVE).and_back(LIVE),
     one_way("live_migration", "live_migration_on_root_volume", Beginning::OnRootVolume, LIVE).and_back(LIVE),
     one_way("confirm", "confirm", Beginning::ResizedAcross, action!({"confirmResize": null})),
     one_way("confirm", "confirm_same_cell", Beginning::ResizedWithin, action!({"confirmResize": null})),
@@ -127,6 +134,10 @@ pub const ALL: &[Scenario] = &[
     one_way("delete", "delete_shelved", Beginning::Offloaded, delete),
 ];
 
+const PAUSE: fn(&Cloud, &Begun) -> ApiCall = action!({"pause": null});
+const UNPAUSE: fn(&Cloud, &Begun) -> ApiCall = action!({"unpause": null});
+const SUSPEND: fn(&Cloud, &Begun) -> ApiCall = action!({"suspend": null});
+const RESUME: fn(&Cloud, &Begun) -> ApiCall = action!({"resume": null});
 const WITHIN: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen1.large"}});
 const LIVE: fn(&Cloud, &Begun) -> ApiCall = action!({"os-migrateLive": {"host": null, "block_migration": "auto"}});
 const ACROSS: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen2.large"}});
@@ -184,6 +195,8 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
     assert!(cloud.at_rest(begun.server).await, "a server is made");
     let action = match beginning {
         Beginning::Stopped => Some(json!({"os-stop": null})),
+        Beginning::Paused => Some(json!({"pause": null})),
+        Beginning::Suspended => Some(json!({"suspend": null})),
         Beginning::Shelved
         | Beginning::Offloaded
         | Beginning::OffloadedOnRootVolume

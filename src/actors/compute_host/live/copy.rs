@@ -22,7 +22,7 @@ use crate::env::Env;
 use crate::env::guard::{Guard, stands};
 use crate::virt::files::{self, Durability};
 use crate::virt::written::{Writing, Written};
-use crate::virt::{DiskFile, GuestRecord};
+use crate::virt::{DiskFile, GuestRecord, StopCause};
 
 /// The name of the memory in the transfer area.
 const MEMORY: &str = "memory";
@@ -81,7 +81,7 @@ pub(super) struct Copying<'a> {
     disks: Vec<CopiedDisk>,
     sign_of_life: Arc<Progress>,
     shown: LiveProgress,
-    /// True if an earlier try has paused the guest.
+    /// True if an earlier try or its user has paused the guest.
     paused: bool,
     ends_at: Option<Instant>,
 }
@@ -124,7 +124,7 @@ impl<'a> Copying<'a> {
             self.rounds().await?;
             let (server, operation) = (self.admission.fence.server, self.operation);
             if stands(Guard::PausedCopy) {
-                self.core.virt(move |hypervisor| hypervisor.pause(server, operation)).await?;
+                self.core.virt(move |hypervisor| hypervisor.pause(server, StopCause::Operation(operation))).await?;
             }
             let rest = self.shown.memory_remaining + self.copy_disks().await?;
             let downtime = self.time_for(rest);

@@ -129,7 +129,7 @@ pub async fn write(api: &ComputeApi, located: &Located, action: &str, change: im
 
 fn check_state(instance: &Instance, action: &str) -> Result<(), ApiError> {
     match instance.vm_state {
-        VmState::Active | VmState::Stopped => access::require_no_task(instance, action),
+        VmState::Active | VmState::Paused | VmState::Suspended | VmState::Stopped => access::require_no_task(instance, action),
         other => Err(access::wrong_state(instance, action, "vm_state", other.as_str())),
     }
 }

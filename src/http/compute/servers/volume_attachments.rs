@@ -115,7 +115,7 @@ async fn attach(api: web::Data<ComputeApi>, Caller(caller): Caller, version: Api
 /// Checks that the server is at rest, waits for confirm or revert, or, from 2.20 on, is shelved.
 fn check_state(located: &Located, version: ApiVersion, action: &str) -> Result<(), ApiError> {
     match located.instance.vm_state {
-        VmState::Active | VmState::Stopped | VmState::Resized => access::require_no_task(&located.instance, action),
+        VmState::Active | VmState::Paused | VmState::Stopped | VmState::Resized => access::require_no_task(&located.instance, action),
         VmState::Shelved | VmState::ShelvedOffloaded if version.at_least(20) => access::require_no_task(&located.instance, action),
         other => Err(access::wrong_state(&located.instance, action, "vm_state", other.as_str())),
     }

@@ -63,7 +63,7 @@ fn check_state(located: &Located) -> Result<(), ApiError> {
     access::require_no_task(instance, ACTION)?;
     match (instance.vm_state, instance.power_state) {
         (VmState::Active, _) if instance.host.is_none() => Err(conflict(format!("Instance {} is not ready", instance.uuid))),
-        (VmState::Active, PowerState::Running) => Ok(()),
+        (VmState::Active, PowerState::Running) | (VmState::Paused, _) => Ok(()),
         (VmState::Active, power) => Err(access::wrong_state(instance, ACTION, "power_state", &power.code().to_string())),
         (other, _) => Err(access::wrong_state(instance, ACTION, "vm_state", other.as_str())),
     }
