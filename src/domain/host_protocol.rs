@@ -53,6 +53,11 @@ pub enum HostCommand {
         /// An existing, queued image.
         image_id: Uuid,
     },
+    /// Uploads the guest's root disk as [`HostCommand::UploadRootDisk`] does. A running guest stands still meanwhile.
+    SnapshotGuest {
+        /// An existing, queued image.
+        image_id: Uuid,
+    },
     /// Puts the guest's local disks into the cell's transfer area for another host of this cell.
     ExportDisks,
     /// Removes the files that `ExportDisks` or a snapshot download left. Succeeds if there are none.

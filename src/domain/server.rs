@@ -103,6 +103,14 @@ named_states! {
         ResizeReverting = "resize_reverting",
         /// Live migration.
         Migrating = "migrating",
+        /// Snapshot: accepted.
+        ImageSnapshotPending = "image_snapshot_pending",
+        /// Backup: accepted.
+        ImageBackup = "image_backup",
+        /// Snapshot or backup: the image's record is made.
+        ImagePendingUpload = "image_pending_upload",
+        /// Snapshot or backup: the root disk is copied to the image.
+        ImageUploading = "image_uploading",
         /// Shelve.
         Shelving = "shelving",
         /// Shelve: the image's record is made.

@@ -41,6 +41,8 @@ enum Act {
     Start,
     Stop,
     Reboot,
+    /// An image of the root disk.
+    Snapshot,
     Pause,
     Unpause,
     Suspend,
@@ -56,7 +58,7 @@ enum Act {
 
 use Act::{
     Across, Attach, Back, Confirm, Delete, Detach, Evacuate, HardReboot, Live, Offload, Pause, Reboot, Rebuild, Reimage, Resume, Revert,
-    Shelve, Start, Stop, Suspend, Unpause, Unshelve, UnshelveAcross, Within,
+    Shelve, Snapshot, Start, Stop, Suspend, Unpause, Unshelve, UnshelveAcross, Within,
 };
 
 impl Act {
@@ -146,6 +148,7 @@ async fn act(stage: &Stage, subject: Subject, act: Act) {
         Start => member.act(server, json!({"os-start": null})).await.expect(202),
         Reboot => member.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202),
         Stop => member.act(server, json!({"os-stop": null})).await.expect(202),
+        Snapshot => member.act(server, json!({"createImage": {"name": "keepsake"}})).await.expect(202),
         Pause => member.act(server, json!({"pause": null})).await.expect(202),
         Unpause => member.act(server, json!({"unpause": null})).await.expect(202),
         Suspend => member.act(server, json!({"suspend": null})).await.expect(202),
@@ -410,6 +413,9 @@ stories! {
         Story { saga: "suspend", before: &[], owing: Suspend, owed: Owed::Undos, refused: Some("suspend_guest"), ways: AFTER_A_GUEST_THAT_DID_NOT_OBEY };
     a_resume_that_failed:
         Story { saga: "resume", before: &[Suspend], owing: Resume, owed: Owed::Undos, refused: Some("resume_guest"), ways: AFTER_A_GUEST_THAT_DID_NOT_OBEY };
+    a_snapshot_that_failed:
+        Story { saga: "create_image", before: &[], owing: Snapshot, owed: Owed::Undos, refused: Some("upload_image"),
+            ways: &[&[], &[HardReboot], &[HardReboot, Stop], &[Delete]] };
     a_delete:
         Story { saga: "delete", before: &[], owing: Delete, owed: Owed::CleanUps, refused: None, ways: &[&[]] };
 }

@@ -75,6 +75,7 @@ mod retention;
 mod scheduler_filters;
 mod secrets;
 mod security_groups;
+mod server_images;
 mod service;
 mod shared_volumes;
 mod shelve;

@@ -27,6 +27,7 @@ impl Core {
             HostCommand::StopGuest { grace_ms } => self.stop_guest(admission, operation, Duration::from_millis(*grace_ms)).await,
             HostCommand::UploadSnapshot { image_id } => self.upload_snapshot(admission, operation, *image_id).await,
             HostCommand::UploadRootDisk { image_id } => self.upload_root_disk(admission, operation, *image_id).await,
+            HostCommand::SnapshotGuest { image_id } => self.snapshot_guest(admission, operation, *image_id).await,
             HostCommand::ExportDisks => self.export_disks(admission, operation).await,
             HostCommand::DropExport => self.drop_export(server).await,
             HostCommand::ReleaseGuest => self.release_guest(admission).await,

@@ -15,6 +15,7 @@ use super::lanes::{Admission, Progress};
 use crate::domain::guest::{DiskManifest, DiskSource, GuestSpec};
 use crate::domain::host_protocol::HostReply;
 use crate::domain::inside;
+use crate::domain::server::PowerState;
 use crate::env::Env;
 use crate::env::guard::{Guard, stands};
 use crate::services::ServiceError;
@@ -22,7 +23,7 @@ use crate::services::bytes_on_disk::{Gathered, Keep};
 use crate::services::image::ImageData;
 use crate::virt::hypervisor::ROOT;
 use crate::virt::written::{Writing, Written};
-use crate::virt::{DiskFile, Operation, files};
+use crate::virt::{DiskFile, Operation, StopCause, files};
 
 /// The host and the operation that left an export in the transfer area.
 pub(super) const EXPORTED_BY: &str = "exported-by";
@@ -43,6 +44,23 @@ impl Core {
             return Err(CommandError::Refused(format!("server {} has no root disk on host {}", admission.fence.server, self.host())));
         }
         self.upload(admission, operation, image, disks, Keep::Durably).await
+    }
+
+    /// Uploads the root disk of a guest that may run. A guest that this operation has paused runs on however the upload ends. If the host
+    /// dies, the guest boots again; if a higher fence comes, its request decides.
+    pub(super) async fn snapshot_guest(&self, admission: &Admission, operation: Uuid, image: Uuid) -> Outcome {
+        let (server, epoch, cause) = (admission.fence.server, admission.fence.epoch, StopCause::Operation(operation));
+        let guest = self.defined_guest(server).await?;
+        let stood_still = guest.power_state == PowerState::Paused && guest.stopped_by == Some(cause);
+        if guest.runs() {
+            self.virt(move |hypervisor| hypervisor.pause(server, cause)).await?;
+        }
+        let uploaded = self.upload_root_disk(admission, operation, image).await;
+        let overtaken = matches!(uploaded, Err(CommandError::Overtaken));
+        if (guest.runs() || stood_still) && !overtaken {
+            self.virt(move |hypervisor| hypervisor.resume(server, epoch, None)).await?;
+        }
+        uploaded
     }
 
     async fn upload(&self, admission: &Admission, operation: Uuid, image: Uuid, disks: Vec<DiskFile>, keep: Keep) -> Outcome {

@@ -36,9 +36,14 @@ pub fn topics_of(step: &str) -> &'static [Topic] {
         | "reserve_volume" => &[Volumes],
         "claim_at_target" | "claim_at_host" | "clean_source_host" | "remove_target_guest" | "remove_guest" => &[Host],
         "export_disks" | "drop_export" | "prepare_guest" | "prepare_at_target" => &[Host],
-        "create_snapshot_image" | "delete_snapshot_image" | "create_shelved_image" | "delete_shelved_image" => &[Images],
+        "create_snapshot_image"
+        | "delete_snapshot_image"
+        | "create_shelved_image"
+        | "delete_shelved_image"
+        | "create_image"
+        | "rotate_backups" => &[Images],
         "stop_source_guest" | "stop_target_guest" | "start_at_source" | "stop_guest" | "start_guest" | "reboot_guest" | "pause_guest"
-        | "suspend_guest" | "resume_guest" => &[Guest, Volumes],
+        | "suspend_guest" | "resume_guest" | "upload_image" => &[Guest, Volumes],
         "release_source_guest" | "prepare_at_source" => &[Guest, Host, Volumes, Ports],
         "connect_volume" => &[Host, Volumes],
         "queue_at_source" => &[Host],

@@ -65,6 +65,8 @@ named_states! {
         Rebuild = "rebuild",
         /// Hard or soft reboot.
         Reboot = "reboot",
+        /// Snapshot or backup.
+        Snapshot = "snapshot",
         /// Shelve.
         Shelve = "shelve",
         /// A shelved server leaves its host.

@@ -5,6 +5,7 @@
 //! three are stored as one flat object. A new operation needs a part, a variant of [`Context`] and of [`Request`], and a table.
 
 mod create;
+mod create_image;
 mod delete;
 mod end_of_move;
 mod evacuate;
@@ -31,6 +32,7 @@ use uuid::Uuid;
 use crate::domain::context::RequestContext;
 use crate::domain::server::named_states;
 pub use create::Create;
+pub use create_image::{Backup, CreateImage, CreateImageRequest, image_of_operation};
 pub use delete::Delete;
 pub use end_of_move::{Confirm, Revert};
 pub use evacuate::Evacuate;
@@ -68,6 +70,7 @@ named_states! {
         Evacuate = "evacuate",
         AttachVolume = "attach_volume",
         DetachVolume = "detach_volume",
+        CreateImage = "create_image",
         Shelve = "shelve",
         ShelveOffload = "shelve_offload",
         Unshelve = "unshelve",
@@ -95,6 +98,7 @@ pub enum Context {
     Evacuate(Evacuate),
     AttachVolume(Attach),
     DetachVolume(Detach),
+    CreateImage(CreateImage),
     Shelve(Shelve),
     ShelveOffload(ShelveOffload),
     Unshelve(Unshelve),
@@ -129,6 +133,7 @@ impl Context {
             }
             Request::AttachVolume(request) => Context::AttachVolume(Attach { facts: facts(Kind::AttachVolume), request, home: None }),
             Request::DetachVolume(request) => Context::DetachVolume(Detach { facts: facts(Kind::DetachVolume), request, home: None }),
+            Request::CreateImage(request) => Context::CreateImage(CreateImage { facts: facts(Kind::CreateImage), request }),
             Request::Shelve(request) => Context::Shelve(Shelve { facts: facts(Kind::Shelve), request }),
             Request::ShelveOffload => Context::ShelveOffload(ShelveOffload { facts: facts(Kind::ShelveOffload) }),
             Request::Unshelve(request) => Context::Unshelve(Unshelve::new(facts(Kind::Unshelve), request)),
@@ -150,6 +155,7 @@ impl Context {
             Context::Evacuate(part) => part,
             Context::AttachVolume(part) => part,
             Context::DetachVolume(part) => part,
+            Context::CreateImage(part) => part,
             Context::Shelve(part) => part,
             Context::ShelveOffload(part) => part,
             Context::Unshelve(part) => part,
@@ -171,6 +177,7 @@ impl Context {
             Context::Evacuate(part) => part,
             Context::AttachVolume(part) => part,
             Context::DetachVolume(part) => part,
+            Context::CreateImage(part) => part,
             Context::Shelve(part) => part,
             Context::ShelveOffload(part) => part,
             Context::Unshelve(part) => part,
@@ -218,6 +225,7 @@ impl<'de> Deserialize<'de> for Context {
             Kind::Evacuate => Context::Evacuate(part(stored)?),
             Kind::AttachVolume => Context::AttachVolume(part(stored)?),
             Kind::DetachVolume => Context::DetachVolume(part(stored)?),
+            Kind::CreateImage => Context::CreateImage(part(stored)?),
             Kind::Shelve => Context::Shelve(part(stored)?),
             Kind::ShelveOffload => Context::ShelveOffload(part(stored)?),
             Kind::Unshelve => Context::Unshelve(part(stored)?),

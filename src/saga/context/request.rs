@@ -6,7 +6,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-use super::LiveMigrateRequest;
+use super::{CreateImageRequest, LiveMigrateRequest};
 use crate::db::cell::bundle::InstanceBundle;
 use crate::domain::flavor::Flavor;
 use crate::domain::quota::Limits;
@@ -38,6 +38,7 @@ pub enum Request {
     Evacuate(Box<EvacuateRequest>),
     AttachVolume(AttachRequest),
     DetachVolume(DetachRequest),
+    CreateImage(Box<CreateImageRequest>),
     Shelve(ShelveRequest),
     ShelveOffload,
     Unshelve(Box<UnshelveRequest>),
@@ -250,6 +251,7 @@ stored_as!(ConfirmRequest, Request::Confirm(own) => own, own => Request::Confirm
 stored_as!(Box<EvacuateRequest>, Request::Evacuate(own) => own, own => Request::Evacuate(own));
 stored_as!(AttachRequest, Request::AttachVolume(own) => own, own => Request::AttachVolume(own));
 stored_as!(DetachRequest, Request::DetachVolume(own) => own, own => Request::DetachVolume(own));
+stored_as!(Box<CreateImageRequest>, Request::CreateImage(own) => own, own => Request::CreateImage(own));
 stored_as!(ShelveRequest, Request::Shelve(own) => own, own => Request::Shelve(own));
 stored_as!(Box<UnshelveRequest>, Request::Unshelve(own) => own, own => Request::Unshelve(own));
 

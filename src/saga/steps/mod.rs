@@ -13,4 +13,5 @@ pub mod ownership;
 pub mod ports;
 pub mod records;
 pub mod shelf;
+pub mod snapshot_image;
 pub mod volumes;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use super::snapshot_image::root_disk_image;
 use crate::db::cell::CellTxn;
 use crate::db::cell::instance_change::InstanceChange;
-use crate::db::cell::instances::Instance;
 use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::server::TaskState;
@@ -25,8 +25,6 @@ const IMAGE_ID: &str = "shelved_image_id";
 const SHELVED_HOST: &str = "shelved_host";
 /// The property of an image that names its shelved server.
 pub const SHELVED_SERVER: &str = "cellshift_shelved_server";
-/// The image's own fields, which are no properties of the image that the server was made from.
-const NOT_INHERITED: [&str; 3] = ["base_image_ref", "min_disk", "min_ram"];
 
 /// Returns the image that a record names.
 pub fn image_of(known: &BTreeMap<String, String>) -> Option<Uuid> {
@@ -61,48 +59,9 @@ pub async fn create_image(world: &World, context: &mut Shelve, fence: Fence) -> 
     let task = InstanceChange::task(Some(TaskState::ShelvingImagePendingUpload));
     cell.apply(fence, CellTxn::new().instance_change(context.server, task)).await?;
     let record = cell.instance(context.server).await?;
-    Ok(world.images.create_image(fence, new_image(id, &record, world.env.now())).await?)
-}
-
-fn new_image(id: Uuid, record: &Instance, now: DateTime<Utc>) -> Image {
-    let demand = |key: &str| record.system_metadata.get(key).and_then(|amount| amount.parse::<i32>().ok()).unwrap_or(0);
-    Image {
-        id,
-        name: Some(format!("{}-shelved", record.display_name)),
-        status: "queued".into(),
-        visibility: "private".into(),
-        owner: record.project_id.clone(),
-        disk_format: Some("raw".into()),
-        container_format: Some("bare".into()),
-        min_disk: record.flavor.root_gb.max(demand("image_min_disk")),
-        min_ram: demand("image_min_ram"),
-        size: None,
-        os_hash_value: None,
-        protected: false,
-        properties: properties(record),
-        tags: Vec::new(),
-        members: Vec::new(),
-        created_at: now,
-        updated_at: now,
-    }
-}
-
-/// Returns the properties of the image that the server was made from, and those of a snapshot.
-fn properties(record: &Instance) -> BTreeMap<String, String> {
-    let inherited = record.system_metadata.iter().filter_map(|(key, value)| Some((key.strip_prefix("image_")?, value)));
-    let inherited = inherited.filter(|(key, _)| !NOT_INHERITED.contains(key) && !key.starts_with("cellshift_"));
-    let own = [
-        ("base_image_ref", record.image_ref.clone()),
-        ("image_location", "snapshot".to_owned()),
-        ("image_state", "available".to_owned()),
-        ("image_type", "snapshot".to_owned()),
-        ("instance_uuid", record.uuid.to_string()),
-        ("owner_id", record.project_id.clone()),
-        ("user_id", record.user_id.clone()),
-        (SHELVED_SERVER, record.uuid.to_string()),
-    ];
-    let inherited = inherited.map(|(key, value)| (key.to_owned(), value.clone()));
-    inherited.chain(own.into_iter().map(|(key, value)| (key.to_owned(), value))).collect()
+    let own = BTreeMap::from([(SHELVED_SERVER.to_owned(), record.uuid.to_string())]);
+    let image = root_disk_image(id, format!("{}-shelved", record.display_name), &record, own, world.env.now());
+    Ok(world.images.create_image(fence, image).await?)
 }
 
 /// Undo: deletes the image, with its bytes.

@@ -3,6 +3,7 @@
 
 pub mod confirm;
 pub mod create;
+pub mod create_image;
 pub mod cross_cell_resize;
 pub mod cross_cell_unshelve;
 pub mod delete;
@@ -50,6 +51,7 @@ pub const ALL: &[(&str, Table)] = &[
     ("evacuate", evacuate::TABLE),
     ("attach_volume", volume_attachment::ATTACH),
     ("detach_volume", volume_attachment::DETACH),
+    ("create_image", create_image::TABLE),
     ("shelve", shelve::TABLE),
     ("shelve_and_offload", shelve::AND_OFFLOAD),
     ("shelve_offload", shelve_offload::TABLE),
@@ -120,6 +122,7 @@ fn versions(kind: Kind) -> &'static [Tables] {
         Kind::Evacuate => first!(|_| evacuate::TABLE),
         Kind::AttachVolume => first!(|_| volume_attachment::ATTACH),
         Kind::DetachVolume => first!(|_| volume_attachment::DETACH),
+        Kind::CreateImage => first!(|_| create_image::TABLE),
         Kind::Shelve => first!(|context| match context {
             Context::Shelve(shelve) if shelve.offloads() => shelve::AND_OFFLOAD,
             _ => shelve::TABLE,

@@ -122,6 +122,7 @@ pub const ALL: &[Scenario] = &[
     one_way("detach_volume", "detach_volume", Beginning::WithSecondVolume, detach).and_back(attach),
     one_way("attach_volume", "attach_to_offloaded", Beginning::OffloadedWithSpareVolume, attach).and_back(detach),
     one_way("detach_volume", "detach_from_offloaded", Beginning::OffloadedWithSecondVolume, detach).and_back(attach),
+    one_way("create_image", "create_image", Beginning::Active, action!({"createImage": {"name": "keepsake"}})),
     one_way("shelve", "shelve", Beginning::Active, SHELVE).and_back(UNSHELVE),
     one_way("shelve_and_offload", "shelve_and_offload", Beginning::Active, SHELVE).and_back(UNSHELVE),
     one_way("shelve_and_offload", "shelve_on_root_volume", Beginning::OnRootVolume, SHELVE).and_back(UNSHELVE),

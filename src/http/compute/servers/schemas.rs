@@ -26,6 +26,10 @@ pub static EVACUATE: Schema = Schema::new(&[1, 14, 29, 68], evacuate);
 pub static REBOOT: Schema = Schema::fixed(reboot);
 /// The action `lock`.
 pub static LOCK: Schema = Schema::new(&[1, 73], lock);
+/// The action `createImage`.
+pub static CREATE_IMAGE: Schema = Schema::fixed(create_image);
+/// The action `createBackup`.
+pub static CREATE_BACKUP: Schema = Schema::fixed(create_backup);
 /// The action `addSecurityGroup`.
 pub static ADD_SECURITY_GROUP: Schema = Schema::fixed(|_| of_group("addSecurityGroup"));
 /// The action `removeSecurityGroup`.
@@ -370,6 +374,16 @@ fn lock(minor: u16) -> Value {
 fn reset_state(_: u16) -> Value {
     let state = object(&json!({"state": {"enum": ["active", "error"]}}), &["state"]);
     object(&json!({"os-resetState": state}), &["os-resetState"])
+}
+
+fn create_image(_: u16) -> Value {
+    object(&json!({"createImage": object(&json!({"name": name(), "metadata": metadata_map()}), &["name"])}), &["createImage"])
+}
+
+fn create_backup(_: u16) -> Value {
+    let rotation = json!({"type": ["integer", "string"], "pattern": "^[0-9]{1,9}$", "minimum": 0, "maximum": i32::MAX});
+    let properties = json!({"name": name(), "backup_type": {"type": "string"}, "rotation": rotation, "metadata": metadata_map()});
+    object(&json!({"createBackup": object(&properties, &["name", "backup_type", "rotation"])}), &["createBackup"])
 }
 
 fn console_output(_: u16) -> Value {

@@ -1,6 +1,7 @@
 //! `POST /servers/{id}/action`: the only key of the body names the action.
 
 mod admin;
+mod create_image;
 mod deferred_delete;
 mod evacuate;
 mod live_migration;
@@ -68,6 +69,8 @@ pub async fn action(
         "revertResize" => resize::revert(&asked).await,
         "migrate" => resize::migrate(&asked).await,
         "os-migrateLive" => live_migration::migrate(&asked).await,
+        "createImage" => create_image::snapshot(&asked).await,
+        "createBackup" => create_image::backup(&asked).await,
         "shelve" => shelve::shelve(&asked).await,
         "shelveOffload" => shelve::offload(&asked).await,
         "unshelve" => shelve::unshelve(&asked).await,

@@ -1,0 +1,79 @@
+//! The part of a snapshot or a backup: an image gets the server's root disk.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use super::part::part;
+use super::{Part, Place, ServerFacts, as_request};
+use crate::domain::server::{TaskState, VmState};
+
+/// A request for an image of a server.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CreateImageRequest {
+    pub name: String,
+    /// The image's further properties.
+    pub metadata: BTreeMap<String, String>,
+    /// None for a snapshot.
+    pub backup: Option<Backup>,
+}
+
+/// The kind of a backup, and how many of them are kept.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Backup {
+    /// `daily`, `weekly`, or any word of the user's.
+    pub kind: String,
+    /// The number of the newest backups of this kind that are kept.
+    pub rotation: usize,
+}
+
+/// A snapshot or a backup.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CreateImage {
+    #[serde(flatten)]
+    pub facts: ServerFacts,
+    #[serde(with = "as_request")]
+    pub request: Box<CreateImageRequest>,
+}
+
+part!(CreateImage: CreateImage);
+
+/// Returns the id of the image that an operation makes.
+pub fn image_of_operation(operation: Uuid) -> Uuid {
+    Uuid::new_v5(&operation, b"image")
+}
+
+impl CreateImage {
+    /// Returns the image's id.
+    pub fn image(&self) -> Uuid {
+        image_of_operation(self.saga)
+    }
+}
+
+impl Part for CreateImage {
+    fn action(&self) -> &'static str {
+        if self.request.backup.is_some() { "createBackup" } else { "createImage" }
+    }
+
+    fn allowed_states(&self) -> &'static [VmState] {
+        &[VmState::Active, VmState::Stopped, VmState::Paused, VmState::Suspended]
+    }
+
+    fn first_task_state(&self) -> Option<TaskState> {
+        Some(if self.request.backup.is_some() { TaskState::ImageBackup } else { TaskState::ImageSnapshotPending })
+    }
+
+    fn here(&self) -> Option<&Place> {
+        self.source.as_ref()
+    }
+
+    fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
+        let event = if self.request.backup.is_some() { "compute_backup_instance" } else { "compute_snapshot_instance" };
+        vec![(event, self.here())]
+    }
+
+    fn copies_disks(&self) -> bool {
+        true
+    }
+}
