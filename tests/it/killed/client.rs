@@ -86,7 +86,15 @@ pub async fn live(
 ) -> History {
     let server = create(kind, number, &mut life).await;
     progress.send_modify(|so_far| so_far.accepted += 1);
-    let mut client = Client { kind, life, server, history: History { number, events: Vec::new(), outages: false }, written: 0, zone: String::new(), progress };
+    let mut client = Client {
+        kind,
+        life,
+        server,
+        history: History { number, events: Vec::new(), outages: false },
+        written: 0,
+        zone: String::new(),
+        progress,
+    };
     let mut random = StdRng::seed_from_u64(seed);
     while !client.look().await.rests {}
     client.progress.send_modify(|so_far| so_far.made += 1);
