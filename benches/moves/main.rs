@@ -1,5 +1,5 @@
 //! `cargo bench --bench moves`: measures a move, its confirm and its revert over HTTP, users' most frequent requests, singly and 64
-//! concurrently, and the drain of a cell, each against its floor, which is measured in the same run on the same files.
+//! concurrently, live migration, shelve and unshelve likewise, the evacuation of a host and the drain of a cell, each against its floor, which is measured in the same run on the same files.
 //!
 //! Prints a table without a judgement. `-- --quick` shows in seconds that it works; its figures mean little. `-- --cores` compares 64
 //! concurrent moves on one core with the same on two.
@@ -13,6 +13,7 @@ mod measure;
 mod sample;
 mod stage;
 mod table;
+mod within;
 
 use measure::Scale;
 use stage::Stage;

@@ -12,6 +12,7 @@ use crate::drain;
 use crate::floor;
 use crate::sample::Times;
 use crate::stage::Stage;
+use crate::within;
 
 /// The extent of the measurements.
 pub struct Scale {
@@ -21,6 +22,8 @@ pub struct Scale {
     pub burst: usize,
     /// The number of bursts.
     pub bursts: usize,
+    /// The number of servers of the evacuated host.
+    pub evacuated: usize,
     /// The number of servers of the drained cell.
     pub drained: usize,
     /// The number of servers in the list.
@@ -32,8 +35,8 @@ pub struct Scale {
 }
 
 impl Scale {
-    pub const FULL: Scale = Scale { alone: 200, burst: 64, bursts: 6, drained: 200, listed: 1000, reads: 2000, lists: 100 };
-    pub const QUICK: Scale = Scale { alone: 3, burst: 8, bursts: 1, drained: 8, listed: 20, reads: 20, lists: 3 };
+    pub const FULL: Scale = Scale { alone: 200, burst: 64, bursts: 6, evacuated: 50, drained: 200, listed: 1000, reads: 2000, lists: 100 };
+    pub const QUICK: Scale = Scale { alone: 3, burst: 8, bursts: 1, evacuated: 4, drained: 8, listed: 20, reads: 20, lists: 3 };
 }
 
 /// The kind of request.
@@ -43,6 +46,10 @@ pub enum What {
     Resize,
     Confirm,
     Revert,
+    LiveMigrate,
+    Shelve,
+    Unshelve,
+    Evacuate,
     Drain,
     Show,
     List,
@@ -68,6 +75,11 @@ impl Row {
     pub fn new(what: What, at_once: usize) -> Row {
         Row { what, at_once, times: Times::default(), whole: None, commits: Vec::new(), reads: 0, bytes: 0, floor: Times::default() }
     }
+
+    /// True if one time was taken for all servers together.
+    pub fn is_of_all(&self) -> bool {
+        matches!(self.what, What::Evacuate | What::Drain)
+    }
 }
 
 /// Measures everything except the floor of commits, which needs the databases for itself.
@@ -80,6 +92,7 @@ pub async fn all(stage: &Stage, scale: &Scale) -> Vec<Row> {
         row.commits = counted.iter().find(|(what, _)| *what == row.what).map(|(_, commits)| commits.clone()).unwrap_or_default();
     }
     rows.extend(bursts);
+    rows.extend(within::measure(stage, &requests, scale).await);
     rows.push(drain::measure(stage, &requests, scale).await);
     rows.extend(reads(stage, &requests, scale).await);
     rows
@@ -104,7 +117,7 @@ impl Requests {
 }
 
 /// Waits until the notification `event` has come and the server has `status`, and returns the time since the request.
-async fn seen(stage: &Stage, server: Uuid, event: &str, status: &str, began: Instant) -> Duration {
+pub async fn seen(stage: &Stage, server: Uuid, event: &str, status: &str, began: Instant) -> Duration {
     stage.events.until(server, event).await;
     // The status follows the notification with a short delay.
     while stage.member.status(server).await != status {
@@ -169,7 +182,7 @@ pub fn difference(before: &[Calls], after: &[Calls]) -> Vec<u64> {
 }
 
 /// Takes the median of each count, because a heartbeat may have come between.
-fn usual(row: Row, counts: &[Vec<u64>]) -> Row {
+pub fn usual(row: Row, counts: &[Vec<u64>]) -> Row {
     let median = |which: usize| {
         let mut all: Vec<u64> = counts.iter().map(|counts| counts[which]).collect();
         all.sort_unstable();

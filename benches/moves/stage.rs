@@ -115,6 +115,9 @@ fn config(dir: &TempDir) -> Config {
     (config.compute.vcpus, config.compute.memory_mb, config.compute.disk_gb) = (4096, 4 << 20, 8192);
     (config.quota.instances, config.quota.cores, config.quota.ram) = (-1, -1, -1);
     config.network.quota_port = -1;
+    // No simulated pace, and no queue: the service's own share is measured.
+    config.compute.live_migration.bandwidth_mib = 0;
+    config.compute.max_concurrent_live_migrations = 64;
     config
 }
 

@@ -104,6 +104,9 @@ pub struct DrainPlan {
     pub max_in_flight: u32,
     /// True if the drain confirms the cold moves that it began.
     pub confirm: bool,
+    /// True if it also confirms the moves of others that hold its hosts: the operator asked for it, and policy lets them confirm.
+    #[serde(default)]
+    pub confirm_others: bool,
     /// True if policy lets the operator's moves leave a cell.
     pub may_leave_cell: bool,
     /// The operator, in whose name servers are moved.

@@ -155,6 +155,8 @@ guards! {
     HastenedCopy = "hastened-copy",
     /// A server is evacuated only from a host that is down.
     EvacuatedHostDown = "evacuated-host-down",
+    /// A host that counts as down but lives must say that the guest is off.
+    LivingSource = "living-source",
     /// A host from which servers were evacuated is forced up only when it has been cleaned up.
     CleanedSource = "cleaned-source",
     /// No more operations run at once than the configuration allows.

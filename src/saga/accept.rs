@@ -206,6 +206,7 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
         // By its status, not by its time: clocks may go backward.
         let migration = world.cell(cell)?.latest_migration(context.server, &MigrationStatus::LIVE).await?;
         let migration = migration.filter(|migration| ENDING.contains(&migration.status));
+        require_wanted_move(context, migration.as_ref().map(|migration| migration.uuid))?;
         if instance.vm_state == VmState::Resized || context.kind == Kind::Delete {
             read_move(world, context, instance, here, migration).await?;
         } else {
@@ -231,6 +232,17 @@ async fn read_server(world: &World, context: &mut Context, cell: &str, view: &In
         .map(|(device, volume_id, attachment)| link(context, volume_id, attachment, device.device_name.clone(), device.boot_index))
         .collect();
     Ok(())
+}
+
+/// Refuses a confirm of another move than the one that waits.
+fn require_wanted_move(context: &Context, waiting: Option<Uuid>) -> Result<(), Refusal> {
+    let Context::Confirm(confirm) = context else { return Ok(()) };
+    match confirm.request.migration {
+        Some(wanted) if waiting != Some(wanted) => {
+            Err(Refusal::Conflict(format!("Migration {wanted} of instance {} does not wait for a confirm.", confirm.server)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reads what the record says of a shelved server.

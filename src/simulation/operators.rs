@@ -18,6 +18,8 @@ const STAYING_OFF: &str = "compute 2.95";
 /// The number of requests to force a host up: it is refused until the host has been cleaned up.
 const TRIES: u32 = 60;
 const PAUSE: Duration = Duration::from_secs(2);
+/// The drains of the operators' API.
+const DRAINS: &str = "/ops/v1/drains";
 
 /// Evacuates a random host. It is forced down first, with or without its power, and comes back at a random moment.
 pub async fn empties_a_host(users: &Users, reach: &Reach, random: &mut Random) {
@@ -94,4 +96,27 @@ pub async fn force_up(users: &Users, reach: &Reach, host: &str) {
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Drains a host, and waits until that is done. A drain that is at work there already is waited for, too: the answer to the request may be lost.
+pub async fn drain(users: &Users, reach: &Reach, host: &str) {
+    for _ in 0..TRIES {
+        let body = json!({"host": host, "confirm": true});
+        let (status, _) = reach.ask(users, &format!("drain {host}"), Method::POST, DRAINS, Some(body)).await;
+        if (1..500).contains(&status) || users.stopped.get() {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    while !users.stopped.get() && is_draining(reach, host).await {
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// False if the newest drain of the host is over. An answer that does not come says nothing.
+async fn is_draining(reach: &Reach, host: &str) -> bool {
+    let (status, body) = reach.api.send(Method::GET, DRAINS, PRESENT, None).await;
+    let mut drains = body["drains"].as_array().into_iter().flatten();
+    let of_host = drains.find(|drain| drain["hosts"].as_array().is_some_and(|hosts| hosts.iter().any(|one| one == host)));
+    status != 200 || of_host.is_some_and(|drain| drain["state"] == "running")
 }

@@ -9,7 +9,7 @@ use actix_web::http::Method;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::live_moves::{Steer, steer_after};
+use super::live_moves::{self, Steer, steer_after};
 use super::operators;
 use super::users::{Reach, Users, Waits, write};
 use crate::chaos::experiment::journey::{Journey, UserAction};
@@ -37,6 +37,8 @@ struct State {
     next: usize,
     /// The hosts that the traveller has forced down.
     down: Vec<String>,
+    /// The host whose drain the traveller waits for.
+    draining: Option<String>,
     over: bool,
 }
 
@@ -143,11 +145,12 @@ async fn group_of(users: &Users, reach: &Reach, traveller: &Traveller, policy: &
     made["server_group"]["id"].as_str().map(str::to_owned)
 }
 
-/// Performs an act on a live migration or on a host. False if it is none.
+/// Performs an act of an operator, or on a live migration. False if it is none.
 async fn steer(users: &Users, reach: &Reach, traveller: &Traveller, server: Uuid, act: &UserAction) -> bool {
     match act {
         UserAction::Abort(ms) => drop(steer_after(users, reach, server, Steer::Abort, Duration::from_millis(*ms)).await),
         UserAction::ForceComplete(ms) => drop(steer_after(users, reach, server, Steer::ForceComplete, Duration::from_millis(*ms)).await),
+        UserAction::ForceLiveMigrateTo(host) => drop(live_moves::ask(users, reach, server, Some(host), true).await),
         UserAction::ForceHostDown => {
             let host = accept::find(reach.world(), server).await.ok().and_then(|(_, instance)| instance.host);
             if let Some(host) = host {
@@ -161,6 +164,19 @@ async fn steer(users: &Users, reach: &Reach, traveller: &Traveller, server: Uuid
                 operators::force_up(users, reach, &host).await;
             }
         }
+        UserAction::DrainHost => {
+            // The server may have left already, if the life ended during the drain.
+            let known = traveller.state.borrow().draining.clone();
+            let host = match known {
+                Some(host) => Some(host),
+                None => accept::find(reach.world(), server).await.ok().and_then(|(_, instance)| instance.host),
+            };
+            if let Some(host) = host {
+                traveller.state.borrow_mut().draining = Some(host.clone());
+                operators::drain(users, reach, &host).await;
+                traveller.state.borrow_mut().draining = None;
+            }
+        }
         _ => return false,
     }
     true
@@ -168,7 +184,8 @@ async fn steer(users: &Users, reach: &Reach, traveller: &Traveller, server: Uuid
 
 async fn act(users: &Users, reach: &Reach, server: Uuid, act: &UserAction, random: &mut Random) {
     let action = match act {
-        UserAction::Abort(_) | UserAction::ForceComplete(_) | UserAction::ForceHostDown | UserAction::ForceHostUp => return,
+        UserAction::Abort(_) | UserAction::ForceComplete(_) => return,
+        UserAction::ForceLiveMigrateTo(_) | UserAction::ForceHostDown | UserAction::ForceHostUp | UserAction::DrainHost => return,
         UserAction::Wait(ms) => return tokio::time::sleep(Duration::from_millis(*ms)).await,
         UserAction::Write => return write(reach, server, random).await,
         UserAction::Delete => {

@@ -83,7 +83,9 @@ def shelved(cloud, server):
     cloud.openstack("volume", "create", "--size", "1", "for-later")
     cloud.openstack("server", "add", "volume", server, "for-later")
     status = lambda: cloud.ask("volume", "show", "for-later")["status"]  # noqa: E731
-    cloud.until("a volume is kept for a shelved server", lambda: status() == "reserved")
+    cloud.until("a shelved server has a volume", lambda: status() == "in-use")
+    holders = [one["server_id"] for one in cloud.ask("volume", "show", "for-later")["attachments"]]
+    cloud.check("the volume names the shelved server", holders, [before["id"]])
     cloud.openstack("server", "unshelve", server)
     rests(cloud, "the unshelve", server, "ACTIVE")
     cloud.until("the server that runs again has it", lambda: status() == "in-use")

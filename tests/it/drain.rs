@@ -2,11 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use cellshift::config::Config;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::cloud::add_policy;
 use crate::live_migration::at_home;
-use crate::stage::{Stage, hosts, play_default};
+use crate::stage::{Stage, hosts, play, play_default};
+
+/// The reason of a server that has left by an earlier move.
+const WAITS: &str = "its move waits for confirm or revert";
 
 /// Begins a drain, and returns its id.
 async fn begun(stage: &Stage, body: Value) -> String {
@@ -124,12 +129,70 @@ fn a_cell_is_drained_to_another_with_new_flavors_and_confirmed() {
         }
         assert_eq!(stage.record("cell2", mapped).await.expect("a record").flavor.name, "gen2.small");
         assert_eq!(stage.record("cell2", active).await.expect("a record").flavor.name, "m1.tiny");
-        assert_eq!(servers[&waiting]["state"], "refused");
-        assert_eq!(servers[&waiting]["reason"], "the server waits for the confirm or the revert of an earlier move");
-        stage.at_rest(waiting, "VERIFY_RESIZE").await;
+        let left = stage.at_rest(waiting, "ACTIVE").await["OS-EXT-SRV-ATTR:host"].clone();
+        assert!(left.as_str().expect("a host").starts_with("cell2"), "its move was confirmed, and then it left: {left}");
         for host in ["cell1-host1", "cell1-host2"] {
             assert_eq!(service_of(&stage, host).await["status"], "disabled");
         }
+    });
+}
+
+/// Moves two servers off cell1-host1, within its cell and to the other, and one onto it. All wait for confirm or revert.
+async fn left_and_came(stage: &Stage) -> [Uuid; 3] {
+    let far = stage.create_by(&stage.admin, stage.server().on_host("cell1-host1")).await;
+    let (near, came) = (at_home(stage).await, at_home(stage).await);
+    stage.admin.act(came, json!({"os-migrateLive": {"host": "cell1-host2", "block_migration": "auto"}})).await.expect(202);
+    stage.at_rest(came, "ACTIVE").await;
+    stage.admin.resize(far, "gen2.small").await.expect(202);
+    stage.at_rest(far, "VERIFY_RESIZE").await;
+    for (server, host) in [(near, "cell1-host2"), (came, "cell1-host1")] {
+        stage.admin.migrate(server, Some(host)).await.expect(202);
+        assert_eq!(stage.at_rest(server, "VERIFY_RESIZE").await["OS-EXT-SRV-ATTR:host"], host);
+    }
+    [near, far, came]
+}
+
+#[test]
+fn a_drain_tells_of_moves_that_wait_and_confirms_them_if_asked() {
+    play_default(|stage| async move {
+        let [near, far, came] = left_and_came(&stage).await;
+        let body = |confirm: bool, dry_run: bool| json!({"host": "cell1-host1", "confirm": confirm, "dry_run": dry_run});
+        let tried = stage.admin.post("/ops/v1/drains", body(false, true)).await.expect(200).body;
+        let waits = tried["servers"].as_array().expect("servers").iter().filter(|one| one["reason"] == WAITS);
+        assert_eq!(waits.map(|one| &one["server"]).collect::<Vec<_>>(), [&json!(near), &json!(far)], "newest first: {tried:#}");
+
+        let drain = begun(&stage, json!({"host": "cell1-host1"})).await;
+        let servers = done(&stage, &drain).await;
+        for (server, host) in [(near, "cell1-host2"), (far, "cell2-host")] {
+            assert_eq!((&servers[&server]["state"], &servers[&server]["reason"]), (&json!("gone"), &json!(WAITS)), "{servers:#?}");
+            assert!(servers[&server]["target"].as_str().expect("a host").starts_with(host));
+            stage.at_rest(server, "VERIFY_RESIZE").await;
+        }
+        assert_eq!(servers[&came]["state"], "refused");
+        assert_eq!(servers[&came]["reason"], "the server waits for the confirm or the revert of an earlier move");
+
+        let tried = stage.admin.post("/ops/v1/drains", body(true, true)).await.expect(200).body;
+        let confirms = tried["servers"].as_array().expect("servers").iter().filter(|one| one["kind"] == "confirm").count();
+        assert_eq!(confirms, 2, "{tried:#}");
+        let servers = done(&stage, &begun(&stage, body(true, false)).await).await;
+        for server in [near, far, came] {
+            assert_eq!((&servers[&server]["state"], &servers[&server]["reason"]), (&json!("moved"), &Value::Null), "{servers:#?}");
+            stage.at_rest(server, "ACTIVE").await;
+            assert!(!stage.holds(server).await.contains("cell1-host1"), "nothing is kept there");
+        }
+    });
+}
+
+#[test]
+fn policy_decides_whether_a_drain_confirms_the_moves_of_others() {
+    let confined = |config: &mut Config| add_policy(config, "\"os_compute_api:servers:confirm_resize\": \"!\"\n");
+    play(confined, |stage| async move {
+        let server = at_home(&stage).await;
+        stage.admin.migrate(server, None).await.expect(202);
+        stage.at_rest(server, "VERIFY_RESIZE").await;
+        let servers = done(&stage, &begun(&stage, json!({"host": "cell1-host1", "confirm": true})).await).await;
+        assert_eq!((&servers[&server]["state"], &servers[&server]["reason"]), (&json!("gone"), &json!(WAITS)), "{servers:#?}");
+        stage.at_rest(server, "VERIFY_RESIZE").await;
     });
 }
 

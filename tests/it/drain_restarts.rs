@@ -94,12 +94,13 @@ fn a_recorded_move_begins_once_under_its_id() {
             flavors: BTreeMap::new(),
             max_in_flight: 4,
             confirm: false,
+            confirm_others: false,
             may_leave_cell: false,
             caller: caller.clone(),
         };
         operations.create_drain(id, plan).await.expect("a drain");
         let lease = operations.lease_drain(id, "a driver that dies", None).await.expect("the API database").expect("nobody has it yet");
-        operations.add_drain_servers(lease, vec![(server, "cell1-host1".into())]).await.expect("its lease");
+        operations.add_drain_servers(lease, vec![(server, "cell1-host1".into())], Vec::new()).await.expect("its lease");
         let row = operations.drain_servers_due(id, 1).await.expect("rows").pop().expect("a row");
         let operation = stage.world().env.uuid();
         let moving = DrainServer {

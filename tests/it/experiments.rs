@@ -26,7 +26,7 @@ fn read(name: &str) -> Scenario {
     parse(&text).unwrap_or_else(|complaints| panic!("{name}: {complaints:?}"))
 }
 
-fn holds(name: &str) {
+fn holds(name: &str) -> Verdict {
     let scenario = read(name);
     assert!(!scenario.title.is_empty() && scenario.description.len() > 200, "{name} explains itself");
     let planned = drawn(scenario.seed, &scenario);
@@ -39,6 +39,17 @@ fn holds(name: &str) {
     for migration in verdict.findings.migrations.iter().filter(|migration| migration.is_move()) {
         assert!(page.contains(&format!("of server {}", &migration.server.simple().to_string()[..8])), "{}", migration.server);
     }
+    verdict
+}
+
+#[test]
+fn of_parallel_moves_of_a_group_the_claim_refuses_one() {
+    let verdict = holds("parallel-moves-of-a-group");
+    let acts = verdict.findings.migrations.iter().flat_map(|migration| &migration.steps);
+    let claims = acts.filter(|step| step.step == "claim_at_target" && step.side == "act");
+    let (taken, refused): (Vec<_>, Vec<_>) = claims.partition(|step| step.outcome.as_deref() == Some("ok"));
+    assert_eq!((taken.len(), refused.len()), (1, 1), "{}", text(&verdict));
+    assert!(refused[0].error.as_deref().is_some_and(|why| why.contains("anti-affinity")), "{refused:?}");
 }
 
 macro_rules! shipped {
@@ -47,7 +58,7 @@ macro_rules! shipped {
 
         $(#[test]
         fn $test() {
-            holds($name);
+            drop(holds($name));
         })+
     };
 }
@@ -60,6 +71,7 @@ shipped! {
     clock_goes_back = "clock-goes-back",
     commits_that_say_they_failed = "commits-that-say-they-failed",
     conductor_dies_at_the_pivot = "conductor-dies-at-the-pivot",
+    drain_whose_controller_dies = "drain-whose-controller-dies",
     evacuated_host_dies_and_returns = "evacuated-host-dies-and-returns",
     host_returns_without_guests = "host-returns-without-guests",
     late_effects_after_rollback = "late-effects-after-rollback",

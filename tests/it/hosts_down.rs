@@ -176,7 +176,7 @@ fn an_older_moves_debt_keeps_the_present_hidden_record() {
         let world = stage.world();
         let caller = RequestContext::default();
         let present = stage.migrations("cell1", server).await;
-        let mut older = Context::new(Uuid::from_u128(7), caller, server, Request::Confirm(ConfirmRequest { automatic: false }));
+        let mut older = Context::new(Uuid::from_u128(7), caller, server, Request::Confirm(ConfirmRequest::default()));
         older.settling = true;
         let row = world.operations.ownership(server).await.expect("the journal answers").expect("an owner");
         let fence = Fence { server, epoch: row.epoch, attempt: row.attempt };

@@ -2,12 +2,17 @@
 
 use cellshift::config::Config;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::shelve::{is_on_no_host, shelve};
 use crate::stage::{Stage, play, play_default};
 
-async fn status_of(stage: &Stage, volume: uuid::Uuid) -> Value {
-    stage.member.get(&format!("/volume/v3/volumes/{volume}")).await.expect(200).body["volume"]["status"].clone()
+async fn shown(stage: &Stage, volume: Uuid) -> Value {
+    stage.member.get(&format!("/volume/v3/volumes/{volume}")).await.expect(200).body["volume"].clone()
+}
+
+async fn status_of(stage: &Stage, volume: Uuid) -> Value {
+    shown(stage, volume).await["status"].clone()
 }
 
 #[test]
@@ -20,7 +25,9 @@ fn an_offloaded_server_gets_its_volume_when_it_runs_again() {
         for volume in [kept, dropped] {
             member.attach(server, volume).await.expect(200);
             stage.ended(server).await;
-            assert_eq!(status_of(&stage, volume).await, "reserved");
+            let shown = shown(&stage, volume).await;
+            assert_eq!((&shown["status"], &shown["attachments"][0]["server_id"]), (&json!("in-use"), &json!(server)));
+            assert_eq!(shown["attachments"][0]["host_name"], Value::Null);
             is_on_no_host(&stage, server).await;
         }
         let attach = member.action(server, "attach_volume").await;
@@ -34,6 +41,12 @@ fn an_offloaded_server_gets_its_volume_when_it_runs_again() {
         let host = stage.runs_on(server).await.pop_first().expect("a host");
         assert_eq!(stage.guest(&host, server).await.expect("a guest").volumes, [kept]);
         assert_eq!(status_of(&stage, kept).await, "in-use");
+        assert_eq!(shown(&stage, kept).await["attachments"].as_array().map(Vec::len), Some(1));
+
+        // An offload reserves what was connected, as Nova's does.
+        shelve(&stage, server, "SHELVED_OFFLOADED").await;
+        let reserved = shown(&stage, kept).await;
+        assert_eq!((&reserved["status"], &reserved["attachments"]), (&json!("reserved"), &json!([])));
     });
 }
 

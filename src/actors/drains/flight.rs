@@ -1,13 +1,11 @@
 //! Moves in flight: the journal says how far each is. A cold move that has ended is confirmed if the operator asked for it.
 
 use super::Driven;
+use super::waiting::{WAITS, waiting_move};
 use crate::db::DbError;
 use crate::db::api::drains::DrainServer;
 use crate::domain::drain::{DrainServerState, MoveKind};
-use crate::domain::migration::MigrationStatus;
 use crate::domain::saga_state::SagaState;
-use crate::domain::server::VmState;
-use crate::saga::accept;
 use crate::saga::context::{ConfirmRequest, Context, Request};
 use crate::saga::refusal::Refusal;
 
@@ -43,7 +41,7 @@ impl Driven<'_> {
         }
         match self.awaits_confirm(&server).await {
             Ok(true) if self.drain.plan.confirm => self.confirm(server).await,
-            Ok(true) => self.moved(server, Some("its move waits for confirm or revert".to_owned())).await,
+            Ok(true) => self.moved(server, Some(WAITS.to_owned())).await,
             Ok(false) => self.moved(server, Some("its move was confirmed or reverted by another".to_owned())).await,
             // Looks again: only a confirm needs the cell.
             Err(Refusal::Unavailable(_)) if self.drain.plan.confirm => Ok(Some(server)),
@@ -51,28 +49,25 @@ impl Driven<'_> {
         }
     }
 
-    /// True if the server waits for the confirm of the move that this drain began.
+    /// True if the server waits for the confirm of the move in its row.
     async fn awaits_confirm(&self, server: &DrainServer) -> Result<bool, Refusal> {
-        let (cell, instance) = accept::find(self.world(), server.server).await?;
-        if instance.vm_state != VmState::Resized {
-            return Ok(false);
-        }
-        let waiting = self.world().cell(&cell)?.latest_migration(server.server, &[MigrationStatus::Finished]).await?;
-        Ok(waiting.is_some_and(|migration| Some(migration.uuid) == server.operation))
+        let waiting = waiting_move(self.world(), server.server).await?;
+        Ok(waiting.is_some_and(|waiting| Some(waiting.migration.uuid) == server.operation))
     }
 
-    /// Begins the confirm, after its id is recorded.
-    async fn confirm(&self, server: DrainServer) -> Result<Option<DrainServer>, DbError> {
+    /// Begins the confirm, after its id is recorded. No other move than that in the row is confirmed.
+    pub(super) async fn confirm(&self, server: DrainServer) -> Result<Option<DrainServer>, DbError> {
         let id = server.confirm.unwrap_or_else(|| self.fresh_id());
         let confirming = DrainServer { confirm: Some(id), ..server };
         self.world().operations.write_drain_server(self.lease, confirming.clone()).await?;
-        let context = Context::new(id, self.caller(), confirming.server, Request::Confirm(ConfirmRequest { automatic: false }));
+        let request = ConfirmRequest { automatic: false, migration: confirming.operation };
+        let context = Context::new(id, self.caller(), confirming.server, Request::Confirm(request));
         match self.drains.conductor.begin(context).await {
             Ok(_) => Ok(Some(confirming)),
             Err(refusal) if !refusal.is_definite() => Ok(Some(confirming)),
             Err(refusal) => match self.world().operations.saga(id).await? {
                 Some(_) => Ok(Some(confirming)),
-                None => self.moved(confirming, Some(format!("its confirm was refused: {refusal}"))).await,
+                None => self.unconfirmed(confirming, format!("its confirm was refused: {refusal}")).await,
             },
         }
     }
@@ -82,14 +77,25 @@ impl Driven<'_> {
         match self.world().operations.saga(id).await? {
             Some(saga) => match saga.state {
                 SagaState::Running | SagaState::Unwinding => Ok(Some(server)),
+                // The move had brought it here, and it can leave now.
+                SagaState::Done if server.target.is_none() => self.write(to_be_moved(server)).await,
                 SagaState::Done => self.moved(server, None).await,
                 SagaState::Unwound | SagaState::NeedsOperator => {
                     let why = saga.error.unwrap_or_else(|| format!("see /ops/v1/migrations/{id}"));
-                    self.moved(server, Some(format!("its confirm failed: {why}"))).await
+                    self.unconfirmed(server, format!("its confirm failed: {why}")).await
                 }
             },
             // Its driver died before the confirm began.
+            None if server.target.is_none() => self.write(to_be_moved(server)).await,
             None => self.arrived(server).await,
+        }
+    }
+
+    /// Records that the move in the row stays unconfirmed. A server that it brought here has not left.
+    async fn unconfirmed(&self, server: DrainServer, why: String) -> Result<Option<DrainServer>, DbError> {
+        match server.target {
+            Some(_) => self.moved(server, Some(why)).await,
+            None => self.failed(to_be_moved(server), why).await,
         }
     }
 
@@ -97,4 +103,9 @@ impl Driven<'_> {
         let reason = note.map(|note| crate::domain::inside::opened(&note));
         self.write(DrainServer { state: DrainServerState::Moved, reason, ..server }).await
     }
+}
+
+/// Returns the row of a server that is on the host still, without the move that was confirmed or was to be.
+fn to_be_moved(server: DrainServer) -> DrainServer {
+    DrainServer { state: DrainServerState::Pending, kind: None, operation: None, confirm: None, ..server }
 }

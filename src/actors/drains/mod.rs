@@ -5,6 +5,7 @@ pub mod choice;
 mod flight;
 pub mod preview;
 mod try_move;
+mod waiting;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -167,7 +168,11 @@ impl Driven<'_> {
         if self.drain.reason.is_some() {
             operations.note_drain(self.lease, None).await?;
         }
-        if operations.add_drain_servers(self.lease, found).await? > 0 {
+        let left = match waiting::left_by_moves(self.world(), &self.drain.plan).await {
+            Ok(left) => left.into_iter().map(|(waiting, host)| (waiting.instance.uuid, host)).collect(),
+            Err(error) => return self.waits(&error).await,
+        };
+        if operations.add_drain_servers(self.lease, found, left).await? > 0 {
             return Ok(true);
         }
         operations.settle_drain(self.lease).await?;

@@ -3,9 +3,11 @@
 use serde_json::{Value, json};
 
 use super::choice::{self, Avoid, NoChoice};
+use super::waiting::{WAITS, Waiting, left_by_moves};
 use crate::db::cell::instances::Instance;
 use crate::domain::drain::DrainPlan;
 use crate::domain::inside;
+use crate::domain::server::{PowerState, VmState};
 use crate::saga::error::StepError;
 use crate::saga::world::World;
 
@@ -17,13 +19,34 @@ pub async fn preview(world: &World, plan: &DrainPlan) -> Result<Vec<Value>, Step
             entries.push(entry(world, plan, host, &server).await);
         }
     }
+    entries.extend(left_by_moves(world, plan).await?.iter().map(|(waiting, host)| waits(plan, waiting, host)));
     Ok(entries)
 }
 
+/// Returns the entry of a server that has left the host by a move which waits for confirm or revert.
+fn waits(plan: &DrainPlan, waiting: &Waiting, host: &str) -> Value {
+    let server = &waiting.instance;
+    let mut entry = json!({"server": server.uuid, "name": server.display_name, "host": host, "cell": waiting.cell, "target": server.host,
+        "flavor": server.flavor.name, "kind": null, "reason": WAITS});
+    if plan.confirm_others {
+        entry["kind"] = json!("confirm");
+        entry["reason"] = Value::Null;
+    }
+    entry
+}
+
+/// Returns a server that waits for a confirm as it is after that.
+fn confirmed(server: &Instance) -> Instance {
+    let vm_state = if server.power_state == PowerState::Running { VmState::Active } else { VmState::Stopped };
+    Instance { vm_state, ..server.clone() }
+}
+
 async fn entry(world: &World, plan: &DrainPlan, host: &str, server: &Instance) -> Value {
-    let chosen = match choice::obstacle(server) {
+    let after_confirm = (plan.confirm_others && server.vm_state == VmState::Resized).then(|| confirmed(server));
+    let looked_at = after_confirm.as_ref().unwrap_or(server);
+    let chosen = match choice::obstacle(looked_at) {
         Some(why) => Err(why),
-        None => choice::choose(world, plan, &plan.cell, server, &Avoid::default()).await.map_err(|none| match none {
+        None => choice::choose(world, plan, &plan.cell, looked_at, &Avoid::default()).await.map_err(|none| match none {
             NoChoice::Refused(why) | NoChoice::Silent(why) => inside::opened(&why),
         }),
     };

@@ -7,12 +7,14 @@ use chrono::TimeDelta;
 use uuid::Uuid;
 
 use super::choice::{self, Avoid, Choice, NoChoice};
+use super::waiting::{Waiting, waiting_move};
 use super::{Driven, TRIES_MAX};
 use crate::db::DbError;
 use crate::db::api::drains::DrainServer;
 use crate::db::cell::instances::Instance;
 use crate::domain::drain::DrainServerState;
 use crate::domain::inside;
+use crate::domain::server::VmState;
 use crate::saga::accept;
 use crate::saga::context::Context;
 use crate::saga::refusal::Refusal;
@@ -83,11 +85,20 @@ impl Driven<'_> {
     /// Returns the server, if it is on the host that it shall leave.
     async fn find(&self, server: &DrainServer) -> Result<Found, Ended> {
         match accept::find(self.world(), server.server).await {
-            Ok((cell, instance)) if instance.host.as_ref() == Some(&server.host) => Ok(Found { cell, instance }),
-            Ok((_, instance)) => Err(Ended::Gone(match instance.host {
-                Some(host) => format!("it is on host {host} by another operation"),
-                None => "it has left its host by another operation".to_owned(),
-            })),
+            Ok((cell, instance)) => {
+                let is_here = instance.host.as_ref() == Some(&server.host);
+                if instance.vm_state == VmState::Resized && (!is_here || self.drain.plan.confirm_others) {
+                    let waiting = waiting_move(self.world(), server.server).await.map_err(|refusal| Ended::Silent(refusal.to_string()))?;
+                    if let Some(waiting) = waiting.filter(|waiting| is_here || waiting.migration.source_compute == server.host) {
+                        return Err(Ended::Waits(Box::new(waiting)));
+                    }
+                }
+                match instance.host.clone() {
+                    Some(_) if is_here => Ok(Found { cell, instance }),
+                    Some(host) => Err(Ended::Gone(format!("it is on host {host} by another operation"))),
+                    None => Err(Ended::Gone("it has left its host by another operation".to_owned())),
+                }
+            }
             Err(Refusal::NotFound(_)) => Err(Ended::Gone("it was deleted".to_owned())),
             Err(refusal) => Err(Ended::Silent(refusal.to_string())),
         }
@@ -99,6 +110,7 @@ impl Driven<'_> {
                 let gone = DrainServer { state: DrainServerState::Gone, reason: Some(why), ..server };
                 self.write(gone).await
             }
+            Ended::Waits(waiting) => self.confirm_or_tell(server, &waiting).await,
             Ended::Silent(why) => self.postponed(server, why).await,
         }
     }
@@ -138,6 +150,8 @@ impl Driven<'_> {
 enum Ended {
     /// The server is not there any more.
     Gone(String),
+    /// Its move, by which it left or came, waits for confirm or revert.
+    Waits(Box<Waiting>),
     /// Its cell does not answer.
     Silent(String),
 }

@@ -1,10 +1,9 @@
 //! Automatic confirm: a resize that has waited for longer than the operator's window is confirmed (NOVA-DIFFERENCES L6).
 
 use chrono::TimeDelta;
-use uuid::Uuid;
 
 use super::PeriodicParts;
-use crate::db::cell::migrations::MigrationFilter;
+use crate::db::cell::migrations::{Migration, MigrationFilter};
 use crate::domain::context::RequestContext;
 use crate::domain::migration::MigrationStatus;
 use crate::saga::context::{ConfirmRequest, Context, Request};
@@ -22,21 +21,23 @@ pub(super) async fn confirm_overdue(parts: &PeriodicParts, name: &str) {
     match cell.db.migrations(filter).await {
         Ok(overdue) => {
             for migration in overdue {
-                confirm(parts, migration.instance_uuid, &migration.user_id, &migration.project_id).await;
+                confirm(parts, &migration).await;
             }
         }
         Err(error) => log::warn!(cell = name; "Error auto-confirming resizes, they are tried later: {error}"),
     }
 }
 
-async fn confirm(parts: &PeriodicParts, server: Uuid, user_id: &str, project_id: &str) {
+async fn confirm(parts: &PeriodicParts, overdue: &Migration) {
+    let server = overdue.instance_uuid;
     let caller = RequestContext {
         request_id: format!("req-{}", parts.world.env.uuid()),
-        user_id: user_id.to_owned(),
-        project_id: project_id.to_owned(),
+        user_id: overdue.user_id.clone(),
+        project_id: overdue.project_id.clone(),
         ..RequestContext::default()
     };
-    let context = Context::new(parts.world.env.uuid(), caller, server, Request::Confirm(ConfirmRequest { automatic: true }));
+    let request = ConfirmRequest { automatic: true, migration: Some(overdue.uuid) };
+    let context = Context::new(parts.world.env.uuid(), caller, server, Request::Confirm(request));
     match parts.conductor.begin(context).await {
         Ok(saga) => log::info!(server:% = server, migration:% = saga; "Automatically confirming a resize"),
         // A stale copy in the source's cell, or a faster user.

@@ -130,7 +130,7 @@ async fn perform(
     let request = match act {
         Act::ToTarget => travel(instance, cell, &target),
         Act::ToOrigin => travel(instance, cell, &member.origin),
-        Act::Confirm => Request::Confirm(ConfirmRequest { automatic: true }),
+        Act::Confirm => Request::Confirm(ConfirmRequest { automatic: true, migration: member.there }),
         Act::Revert => Request::Revert,
     };
     let purpose = format!("{act:?} {server} {}", member.refusals);

@@ -161,6 +161,9 @@ impl Check<'_> {
             match act {
                 UserAction::Resize(flavor) => self.known(&format!("{key}.acts[{number}].resize"), flavor, "flavor", &FLAVORS),
                 UserAction::MigrateTo(host) => self.known(&format!("{key}.acts[{number}].migrate_to"), host, "host", hosts),
+                UserAction::ForceLiveMigrateTo(host) => {
+                    self.known(&format!("{key}.acts[{number}].force_live_migrate_to"), host, "host", hosts);
+                }
                 UserAction::LiveMigrateTo(host) => self.known(&format!("{key}.acts[{number}].live_migrate_to"), host, "host", hosts),
                 _ => {}
             }

@@ -50,6 +50,8 @@ pub enum UserAction {
     LiveMigrate,
     /// Moves the running server to this host.
     LiveMigrateTo(String),
+    /// Moves the running server to this host, past the scheduler.
+    ForceLiveMigrateTo(String),
     /// Aborts the live migration this many milliseconds after it is seen. Does not wait for rest.
     Abort(u64),
     /// Forces the live migration to its end this many milliseconds after it is seen. Does not wait for rest.
@@ -58,6 +60,8 @@ pub enum UserAction {
     ForceHostDown,
     /// Forces the hosts that this user forced down up again, as soon as they have been cleaned up.
     ForceHostUp,
+    /// Has an operator drain the server's host, confirming cold moves, and waits until that is done.
+    DrainHost,
     Evacuate,
     Shelve,
     ShelveOffload,

@@ -115,6 +115,9 @@ pub(super) fn preview(drain: &Value) -> String {
                 text(server, "cell"),
                 text(server, "flavor")
             ),
+            None if server["target"].is_string() => {
+                format!("  {id}  {name}  {host}  is on {}, and holds its room here: {}\n", text(server, "target"), text(server, "reason"))
+            }
             None => format!("  {id}  {name}  {host}  stays: {}\n", text(server, "reason")),
         };
     }

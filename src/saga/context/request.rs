@@ -140,10 +140,13 @@ pub struct ResizeRequest {
 }
 
 /// A confirm.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ConfirmRequest {
     /// True if the resize waited for longer than the operator's window.
     pub automatic: bool,
+    /// The only move that may be confirmed; none allows whichever waits. Its requester has looked earlier, and the user may have moved since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migration: Option<Uuid>,
 }
 
 /// An evacuation: the server's host is down, and another host builds its guest anew.

@@ -40,7 +40,7 @@ fn every_request() -> Vec<Request> {
         Request::Stop,
         Request::Reboot { hard: true },
         resize(),
-        Request::Confirm(ConfirmRequest { automatic: true }),
+        Request::Confirm(ConfirmRequest { automatic: true, migration: None }),
         Request::Revert,
         evacuate(),
         Request::AttachVolume(attach),

@@ -12,6 +12,7 @@ use crate::domain::fence::Fence;
 use crate::domain::host_protocol::HostCommand;
 use crate::domain::migration::MigrationStatus;
 use crate::domain::server::TaskState;
+use crate::env::guard::{Guard, stands};
 use crate::saga::context::{Evacuate, ServerFacts, VolumeLink};
 use crate::saga::debt;
 use crate::saga::error::StepError;
@@ -25,7 +26,7 @@ pub async fn fence_source(world: &World, context: &mut Evacuate, fence: Fence) -
     let source = context.source()?.clone();
     match world.ask(context, &source, fence, HostCommand::StopGuest { grace_ms: 0 }).await {
         Ok(_) => context.source_stopped = Some(true),
-        Err(StepError::Unknown(why)) if world.hosts.is_alive(&source.cell, &source.host).await => {
+        Err(StepError::Unknown(why)) if stands(Guard::LivingSource) && world.hosts.is_alive(&source.cell, &source.host).await => {
             return Err(StepError::Unknown(format!("{why}; it counts as down but still lives, and may run the guest")));
         }
         Err(StepError::Unknown(_)) => context.source_stopped = Some(false),

@@ -1,5 +1,5 @@
-//! Attach and detach of a volume, at rest, between a move and its confirm (NOVA-DIFFERENCES L24), or while the server is shelved. For a server
-//! without a host the volume is only reserved, or given up, by an attachment without a connector; the unshelve connects it.
+//! Attach and detach of a volume, at rest, between a move and its confirm (NOVA-DIFFERENCES L24), or while the server is shelved. A server
+//! without a host has the volume by a complete attachment without a connector; the unshelve connects it.
 
 use crate::db::cell::CellTxn;
 use crate::db::cell::block_devices::BlockDevice;
@@ -71,8 +71,8 @@ async fn release_volume(world: &World, context: &mut Attach, fence: Fence) -> Re
 
 async fn connect_volume(world: &World, context: &mut Attach, fence: Fence) -> Result<(), StepError> {
     let (volume_id, device) = (context.request.volume_id, context.request.device_name.clone());
-    let Some(place) = context.here().cloned() else { return Ok(()) };
     let id = context.derived_id(&format!("attachment:{volume_id}"));
+    let Some(place) = context.here().cloned() else { return Ok(world.volumes.complete_attachment(fence, id).await?) };
     let attachment = world.volumes.update_attachment(fence, id, &place.host, device.as_deref()).await?;
     let volume = GuestVolume {
         volume_id,

@@ -85,7 +85,8 @@ impl House {
         }
         let (cell, number) = self.names["host"].split_once("-host").expect("a host of a cell");
         let other = format!("{cell}-host{}", if number == "1" { 2 } else { 1 });
-        self.names.insert("other_host", other);
+        let far = if cell == "cell1" { "cell2" } else { "cell1" }.to_owned();
+        self.names.extend([("other_host", other), ("far_host", format!("{far}-host1")), ("far_zone", far)]);
     }
 
     /// Makes a further specimen of a kind, and returns its id.

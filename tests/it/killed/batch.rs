@@ -10,7 +10,7 @@ use tempfile::NamedTempFile;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::client::{self, Progress, RunningService, Stop};
+use super::client::{self, Life, Progress, RunningService, Stop};
 use super::history::History;
 use crate::client::PATIENCE;
 use crate::service::{self, Service};
@@ -45,25 +45,33 @@ pub fn config_file(data: &Path) -> String {
     data.join("cellshift.toml").to_string_lossy().into_owned()
 }
 
-/// Prepares a service over this directory, with its databases, and members whose moves may leave their cell.
+/// Prepares a service over this directory, with its databases, and members whose moves may leave their cell. A shelved server leaves its host
+/// when its user asks.
 pub fn configure(data: &Path, place: impl FnOnce(&mut Config)) -> Config {
     let mut config = Config { data_dir: data.to_owned(), ..Config::default() };
     config.quota.cores = -1;
     config.chaos.enabled = true;
+    config.compute.shelved_offload_time = -1;
     place(&mut config);
     std::fs::write(config_file(data), config.to_toml().expect("TOML")).expect("the configuration");
-    std::fs::write(data.join("policy.yaml"), "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n")
-        .expect("the policy");
+    let rules = ["compute:servers:resize:cross_cell", "os_compute_api:os-shelve:shelve_offload"];
+    let policy = rules.map(|rule| format!("\"{rule}\": \"rule:project_member_or_admin\"\n")).concat();
+    std::fs::write(data.join("policy.yaml"), policy).expect("the policy");
     config
 }
 
 impl Batch {
-    /// Starts clients, which wait for a service.
+    /// Starts clients who move their servers. They wait for a service.
     pub fn begin(data: &Path, seed: u64) -> Batch {
+        Batch::begin_lives(Life::Moves, data, seed)
+    }
+
+    /// Starts clients who give their servers this life. They wait for a service.
+    pub fn begin_lives(kind: Life, data: &Path, seed: u64) -> Batch {
         let (lives, life) = watch::channel(None);
         let (tell, progress) = watch::channel(Progress::default());
         let stop = Stop::default();
-        let live = |number| client::live(number, seed + number as u64, life.clone(), tell.clone(), stop.clone());
+        let live = |number| client::live(kind, number, seed + number as u64, life.clone(), tell.clone(), stop.clone());
         let clients = (0..SERVERS).map(|number| actix_rt::spawn(live(number))).collect();
         let log = NamedTempFile::new().expect("a log");
         Batch { data: data.to_owned(), log, seed, random: StdRng::seed_from_u64(seed), lives, progress, outages: false, stop, clients }

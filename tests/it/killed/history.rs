@@ -3,8 +3,10 @@
 
 use std::fmt;
 
-/// The statuses of a server that is made, moved and moved back.
-const STATUSES: [&str; 5] = ["BUILD", "ACTIVE", "RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE"];
+/// The statuses of a server that is made, moved and moved back, or shelved and unshelved.
+const STATUSES: [&str; 7] = ["BUILD", "ACTIVE", "RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE", "SHELVED", "SHELVED_OFFLOADED"];
+/// The requests that bring a server to a host.
+const MOVES: [&str; 2] = ["resize", "unshelve"];
 
 /// The outcome of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,7 +45,7 @@ pub struct History {
 impl History {
     /// The number of accepted moves.
     pub fn moves(&self) -> usize {
-        let accepted = |event: &&Event| matches!(event, Event::Asked { what: "resize", answered: Answered::Accepted });
+        let accepted = |event: &&Event| matches!(event, Event::Asked { what, answered: Answered::Accepted } if MOVES.contains(what));
         self.events.iter().filter(accepted).count()
     }
 

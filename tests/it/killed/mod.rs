@@ -3,7 +3,8 @@
 //! I10), and the audit of the stopped data is clean.
 //!
 //! `CELLSHIFT_KILLS=200` makes this many random kills and troubles, `CELLSHIFT_SEED=7` chooses other moments, and
-//! `CELLSHIFT_CRASH_POINTS=all` kills at every point of every step of the cross-cell sagas. Each run prints the time until rest.
+//! `CELLSHIFT_CRASH_POINTS=all` kills at every point of every step of the cross-cell sagas and
+//! of shelving. Each run prints the time until rest.
 
 pub mod batch;
 mod cell_down;

@@ -64,10 +64,22 @@ impl Operations {
         .await
     }
 
-    /// Adds servers to a drain that it does not know, and returns their number. A server that has moved and is back on the host is refused.
-    pub async fn add_drain_servers(&self, lease: DrainLease, found: Vec<(Uuid, String)>) -> Result<usize, DbError> {
+    /// Adds servers to a drain that it does not know, and returns their number: those `found` on its hosts, and those that `left` by moves
+    /// which may still be reverted. A server that has moved and is back on the host is refused.
+    pub async fn add_drain_servers(
+        &self,
+        lease: DrainLease,
+        found: Vec<(Uuid, String)>,
+        left: Vec<(Uuid, String)>,
+    ) -> Result<usize, DbError> {
         self.under_drain_lease(lease, move |conn, id, now| {
             let mut added = 0;
+            for (server, host) in &left {
+                if drain_servers::table.find((id, server.to_string())).count().get_result::<i64>(conn)? == 0 {
+                    insert(conn, id, *server, host, now)?;
+                    added += 1;
+                }
+            }
             for (server, host) in &found {
                 let row = || drain_servers::table.find((id, server.to_string()));
                 let known: Option<ServerRow> = row().select(server_columns()).first(conn).optional()?;

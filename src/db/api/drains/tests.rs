@@ -19,6 +19,7 @@ fn plan(hosts: &[&str]) -> DrainPlan {
         flavors: BTreeMap::from([("1".into(), "2".into())]),
         max_in_flight: 4,
         confirm: true,
+        confirm_others: false,
         may_leave_cell: true,
         caller: RequestContext { user_id: "root".into(), ..RequestContext::default() },
     }
@@ -39,9 +40,9 @@ async fn a_drain_is_driven_by_the_holder_of_its_lease_alone() {
         // A later incarnation of the same controller goes on at once.
         let next = operations.lease_drain(DRAIN, "first", None).await.unwrap().expect("its own");
         assert!(next.epoch > first.epoch);
-        let late = operations.add_drain_servers(first, vec![(SERVER, "h1".into())]).await;
+        let late = operations.add_drain_servers(first, vec![(SERVER, "h1".into())], Vec::new()).await;
         assert!(matches!(late, Err(DbError::Conflict(_))), "{late:?}");
-        assert_eq!(operations.add_drain_servers(next, vec![(SERVER, "h1".into())]).await.unwrap(), 1);
+        assert_eq!(operations.add_drain_servers(next, vec![(SERVER, "h1".into())], Vec::new()).await.unwrap(), 1);
     }
     for operations in all_operations(Duration::ZERO) {
         operations.create_drain(DRAIN, plan(&["h1"])).await.unwrap();
@@ -57,7 +58,7 @@ async fn a_paused_drain_begins_no_move_and_is_not_settled() {
     for operations in all_operations(Duration::from_secs(3600)) {
         operations.create_drain(DRAIN, plan(&["h1"])).await.unwrap();
         let lease = operations.lease_drain(DRAIN, "one", None).await.unwrap().expect("free");
-        operations.add_drain_servers(lease, vec![(SERVER, "h1".into())]).await.unwrap();
+        operations.add_drain_servers(lease, vec![(SERVER, "h1".into())], Vec::new()).await.unwrap();
         let server = operations.drain_servers_due(DRAIN, 9).await.unwrap().pop().expect("due");
         let moving = DrainServer { state: DrainServerState::Moving, operation: Some(Uuid::from_u128(9)), ..server };
         operations.change_drain(DRAIN, &[DrainState::Running], DrainState::Paused).await.unwrap();
@@ -82,7 +83,7 @@ async fn a_host_is_in_one_drain_until_that_ends_and_is_forgotten() {
         let second = operations.create_drain(Uuid::from_u128(2), plan(&["h3", "h2"])).await;
         assert!(matches!(&second, Err(DbError::Conflict(why)) if why.contains("h2")), "{second:?}");
         let lease = operations.lease_drain(DRAIN, "one", None).await.unwrap().expect("free");
-        operations.add_drain_servers(lease, vec![(SERVER, "h1".into())]).await.unwrap();
+        operations.add_drain_servers(lease, vec![(SERVER, "h1".into())], Vec::new()).await.unwrap();
         operations.settle_drain(lease).await.unwrap();
         assert_eq!(operations.drain(DRAIN).await.unwrap().unwrap().state, DrainState::Done);
         operations.create_drain(Uuid::from_u128(2), plan(&["h3", "h2"])).await.unwrap();

@@ -18,6 +18,9 @@ use crate::http::json::Document;
 use crate::http::microversion::ApiVersion;
 use crate::saga::world::{CELL0, World};
 
+/// The rule by which users confirm moves.
+const CONFIRM: &str = "os_compute_api:servers:confirm_resize";
+
 static BODY: Schema = Schema::fixed(|_| {
     let fields = json!({
         "host": schema::host(),
@@ -55,6 +58,7 @@ pub(super) async fn read(caller: &Caller, body: &Document, catalog: &Catalog, wo
         flavors: flavors(body, world).await?,
         max_in_flight: body["max_in_flight"].as_u64().and_then(|most| u32::try_from(most).ok()).unwrap_or(DEFAULT_IN_FLIGHT),
         confirm: body["confirm"] == true,
+        confirm_others: body["confirm"] == true && catalog.may(caller, CONFIRM),
         may_leave_cell,
         caller: caller.0.clone(),
     };

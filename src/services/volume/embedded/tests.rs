@@ -117,7 +117,6 @@ async fn a_volume_follows_a_server_from_host_to_host() {
     let (source, target) = (Uuid::from_u128(0x51), Uuid::from_u128(0x72));
     let reserved = volumes.create_attachment(fence(1, 1), source, id, None, Some("/dev/vdb")).await.unwrap();
     assert_eq!((reserved.status.as_str(), world.status(id).await.as_str()), ("reserved", "reserved"));
-    assert!(volumes.complete_attachment(fence(1, 1), source).await.is_err(), "nobody has connected");
     let connected = volumes.update_attachment(fence(1, 1), source, "h1", None).await.unwrap();
     assert_eq!(connected.mountpoint.as_deref(), Some("/dev/vdb"));
     assert_eq!(connected.connection_info["data"]["path"], world.file(id).display().to_string());
@@ -143,6 +142,24 @@ async fn a_volume_follows_a_server_from_host_to_host() {
     volumes.delete_attachment(fence(1, 4), target).await.unwrap();
     volumes.delete_attachment(fence(1, 4), target).await.unwrap();
     assert_eq!(world.status(id).await, "available");
+}
+
+#[tokio::test]
+async fn an_attachment_without_a_host_is_completed_and_connected() {
+    let world = world().await;
+    let (volumes, id) = (&world.volumes, world.volume(None).await);
+    let (empty, next) = (Uuid::from_u128(0x51), Uuid::from_u128(0x72));
+    volumes.create_attachment(fence(1, 1), empty, id, None, Some("/dev/vdb")).await.unwrap();
+    volumes.complete_attachment(fence(1, 1), empty).await.unwrap();
+    assert_eq!(world.status(id).await, "in-use");
+    let shown = volumes.volume(id).await.unwrap().attachments;
+    assert_eq!((shown[0].status.as_str(), shown[0].host.as_deref(), shown[0].attached_at.is_some()), ("attached", None, true));
+
+    // The server comes to a host: it connects by an attachment of its own, and the empty one goes.
+    volumes.create_attachment(fence(1, 2), next, id, Some("h1"), None).await.unwrap();
+    volumes.complete_attachment(fence(1, 2), next).await.unwrap();
+    volumes.delete_attachment(fence(1, 2), empty).await.unwrap();
+    assert_eq!(world.status(id).await, "in-use");
 }
 
 #[tokio::test]

@@ -63,7 +63,7 @@ pub(super) async fn migrate(asked: &ActionRequest<'_>) -> Answer {
 
 pub(super) async fn confirm(asked: &ActionRequest<'_>) -> Answer {
     let located = asked.api.locate_unlocked(asked.caller, asked.id, "os_compute_api:servers:confirm_resize").await?;
-    asked.api.begin(asked.caller, &located.instance, Request::Confirm(ConfirmRequest { automatic: false })).await?;
+    asked.api.begin(asked.caller, &located.instance, Request::Confirm(ConfirmRequest::default())).await?;
     empty(StatusCode::NO_CONTENT)
 }
 
