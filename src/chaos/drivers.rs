@@ -157,6 +157,10 @@ impl Hypervisor for FaultyDriver {
         self.inner.interrupted(resume)
     }
 
+    fn console(&self, server: Uuid) -> Result<String, VirtError> {
+        self.inner.console(server)
+    }
+
     fn tick(&self) {
         self.inner.tick();
     }

@@ -197,6 +197,11 @@ pub enum HostQuery {
         /// The live migration.
         operation: Uuid,
     },
+    /// Asks for the newest lines that a guest has written, also of a guest that is off.
+    Console {
+        /// The guest's server.
+        server: Uuid,
+    },
     /// Asks the source to pause the guest now, however much of it is still to be copied.
     ForceComplete {
         /// The live migration.
@@ -220,6 +225,8 @@ pub enum HostAnswer {
     },
     /// Answers `LiveProgress`; none if the host copies no guest for this operation.
     LiveProgress(Option<LiveProgress>),
+    /// Answers `Console`.
+    Console(String),
     /// Answers `ForceComplete`: true if the host copies a guest for this operation.
     Hastened(bool),
 }

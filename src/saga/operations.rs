@@ -33,6 +33,9 @@ pub trait BeginOperation: Send + Sync {
     /// Returns how far the copy of a running guest is; none if it is not being copied.
     async fn live_progress(&self, of: &LiveMove) -> Option<LiveProgress>;
 
+    /// Returns the newest lines that the server's guest has written to its console.
+    async fn console(&self, cell: &str, host: &str, server: Uuid) -> Result<String, Refusal>;
+
     /// Ends the copy of a running guest at once. False if none is under way.
     async fn force_complete(&self, of: &LiveMove) -> Result<bool, Refusal>;
 }

@@ -134,6 +134,10 @@ impl Hypervisor for Watched {
         done
     }
 
+    fn console(&self, server: Uuid) -> Result<String, VirtError> {
+        self.inner.console(server)
+    }
+
     fn tick(&self) {
         self.inner.tick();
     }

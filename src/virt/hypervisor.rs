@@ -233,6 +233,9 @@ pub trait Hypervisor: Send + Sync {
     /// Lets time pass for the running guests.
     fn tick(&self);
 
+    /// Returns the newest lines that the server's guest has written to its console, also while it is off.
+    fn console(&self, server: Uuid) -> Result<String, VirtError>;
+
     /// Lets the running guest write these bytes to each of its disks and volumes.
     fn guest_write(&self, server: Uuid, bytes: &[u8]) -> Result<(), VirtError>;
 }

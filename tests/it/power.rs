@@ -2,7 +2,7 @@
 
 use cellshift::chaos::point::{Moment, StepFault};
 use cellshift::domain::server::PowerState;
-use serde_json::json;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::stage::{Stage, hosts, play_default};
@@ -210,5 +210,24 @@ fn a_shelve_that_fails_gives_a_paused_server_back_off() {
         assert_eq!(power_of_guest(&stage, "cell1-host1", server).await, PowerState::Shutdown);
         stage.admin.act(server, json!({"os-start": null})).await.expect(202);
         stage.at_rest(server, "ACTIVE").await;
+    });
+}
+
+#[test]
+fn the_console_shows_what_the_guest_wrote() {
+    play_default(|stage| async move {
+        let server = at_home(&stage).await;
+        let read = |length: Value| stage.admin.act(server, json!({"os-getConsoleOutput": {"length": length}}));
+        let output = read(Value::Null).await.expect(200).body["output"].as_str().expect("a text").to_owned();
+        assert!(output.starts_with(&format!("guest {server} record 1 boot\n")), "{output}");
+        stage.admin.act(server, json!({"reboot": {"type": "SOFT"}})).await.expect(202);
+        stage.at_rest(server, "ACTIVE").await;
+        stage.admin.act(server, json!({"os-stop": null})).await.expect(202);
+        stage.at_rest(server, "SHUTOFF").await;
+        let last = read(json!(1)).await.expect(200).body["output"].as_str().expect("a text").to_owned();
+        assert!(last.ends_with(" shutdown\n") && last.lines().count() == 1, "{last}");
+        stage.power("cell1-host1", false).await;
+        read(Value::Null).await.expect(503);
+        stage.power("cell1-host1", true).await;
     });
 }

@@ -22,6 +22,7 @@ impl Core {
             }
             HostQuery::LiveProgress { operation } => Ok(HostAnswer::LiveProgress(self.leaving.progress(operation))),
             HostQuery::ForceComplete { operation } => Ok(HostAnswer::Hastened(self.leaving.hasten(operation))),
+            HostQuery::Console { server } => Ok(HostAnswer::Console(self.virt(move |hypervisor| hypervisor.console(server)).await?)),
             HostQuery::Report => Ok(HostAnswer::Report(self.report().await?)),
             HostQuery::Contents { server } => {
                 let checked = check_disks(self, server).await;

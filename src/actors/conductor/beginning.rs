@@ -81,6 +81,14 @@ impl BeginOperation for ConductorHandle {
         }
     }
 
+    async fn console(&self, cell: &str, host: &str, server: Uuid) -> Result<String, Refusal> {
+        match self.next().parts.world.hosts.query(cell, host, HostQuery::Console { server }, QUERY_PATIENCE).await {
+            Ok(HostAnswer::Console(lines)) => Ok(lines),
+            Ok(_) => Err(Refusal::Unavailable(format!("host {host} answered a question for a console with something else"))),
+            Err(error) => Err(Refusal::Unavailable(error.to_string())),
+        }
+    }
+
     async fn force_complete(&self, of: &LiveMove) -> Result<bool, Refusal> {
         let query = HostQuery::ForceComplete { operation: of.operation };
         let world = &self.next().parts.world;

@@ -100,13 +100,27 @@ pub(super) fn record_line(server: Uuid, number: u64, event: &str) -> String {
 
 /// Returns the number of the last record on the guest's root disk (or boot volume); 0 if there is none.
 pub(super) fn last_record(dir: &Path, spec: &GuestSpec) -> u64 {
-    let root = boot_volume(spec).and_then(volume_path).unwrap_or_else(|| dir.join(ROOT));
-    let marker = format!("guest {} record ", spec.server);
-    let tail = read_tail(&root).unwrap_or_default();
+    let marker = marker(spec);
+    let tail = read_tail(&root_of(dir, spec)).unwrap_or_default();
     // Each record is a line of its own; the bytes before it may be anything.
     let record = tail.rsplit(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(marker.as_bytes()));
     let number = record.and_then(|rest| rest.split(|byte| *byte == b' ').next()).and_then(|digits| std::str::from_utf8(digits).ok());
     number.and_then(|digits| digits.parse().ok()).unwrap_or(0)
+}
+
+/// Returns the guest's newest records on its root disk (or boot volume), a line each.
+pub(super) fn records(dir: &Path, spec: &GuestSpec) -> std::io::Result<String> {
+    let (marker, tail) = (marker(spec), read_tail(&root_of(dir, spec))?);
+    let lines = tail.split(|byte| *byte == b'\n').filter(|line| line.starts_with(marker.as_bytes()));
+    Ok(lines.map(|line| String::from_utf8_lossy(line).into_owned() + "\n").collect())
+}
+
+fn root_of(dir: &Path, spec: &GuestSpec) -> PathBuf {
+    boot_volume(spec).and_then(volume_path).unwrap_or_else(|| dir.join(ROOT))
+}
+
+fn marker(spec: &GuestSpec) -> String {
+    format!("guest {} record ", spec.server)
 }
 
 fn read_tail(path: &Path) -> std::io::Result<Vec<u8>> {

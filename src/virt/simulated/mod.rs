@@ -421,6 +421,12 @@ impl Hypervisor for Simulated {
         Ok(())
     }
 
+    fn console(&self, server: Uuid) -> Result<String, VirtError> {
+        let guest = self.find(server).ok_or(VirtError::NoGuest(server))?;
+        let spec = guest.lock().record.spec.clone();
+        disks::records(&self.dir_of(server), &spec).map_err(VirtError::io(format!("cannot read the root disk of server {server}")))
+    }
+
     fn tick(&self) {
         for guest in self.all() {
             let mut guest = guest.lock();

@@ -1,13 +1,13 @@
-//! Actions of operators: reset a server's state, and read its console, whose log no driver keeps yet.
+//! Reset a server's state, and read what its guest wrote to its console.
 
 use actix_web::http::StatusCode;
+use serde_json::{Value, json};
 
 use super::{ActionRequest, lock};
 use crate::db::cell::instance_change::InstanceChange;
 use crate::domain::server::VmState;
-use crate::http::compute::answer::{Answer, conflict, empty};
+use crate::http::compute::answer::{Answer, conflict, empty, ok};
 use crate::http::compute::servers::{access, schemas};
-use crate::http::error::{ApiError, ErrorForm};
 
 pub(super) async fn reset_state(asked: &ActionRequest<'_>) -> Answer {
     schemas::RESET_STATE.check(asked.version, asked.body).await?;
@@ -24,9 +24,38 @@ pub(super) async fn reset_state(asked: &ActionRequest<'_>) -> Answer {
 pub(super) async fn console_output(asked: &ActionRequest<'_>) -> Answer {
     schemas::CONSOLE_OUTPUT.check(asked.version, asked.body).await?;
     let located = asked.api.locate_for(asked.caller, asked.id, "os_compute_api:os-console-output").await?;
-    if located.instance.host.is_none() {
+    let (Some(host), Some(cell)) = (&located.instance.host, &located.cell) else {
         return Err(conflict(format!("Instance {} is not ready", asked.id)));
+    };
+    let lines = asked.api.operations.console(cell, host, located.instance.uuid).await.map_err(access::refused)?;
+    ok(&json!({"output": newest(&lines, &asked.body["os-getConsoleOutput"]["length"])}))
+}
+
+/// Returns the last `length` lines; all for null and -1.
+fn newest(lines: &str, length: &Value) -> String {
+    let number = length.as_i64().or_else(|| length.as_str()?.parse().ok());
+    let Some(wanted) = number.and_then(|number| usize::try_from(number).ok()) else { return lines.to_owned() };
+    let all: Vec<&str> = lines.split_inclusive('\n').collect();
+    all[all.len().saturating_sub(wanted)..].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_lines_are_returned() {
+        let lines = "one\ntwo\nthree\n";
+        let wanted = [
+            (json!(null), lines),
+            (json!(-1), lines),
+            (json!(2), "two\nthree\n"),
+            (json!("1"), "three\n"),
+            (json!(0), ""),
+            (json!(9), lines),
+        ];
+        for (length, expected) in wanted {
+            assert_eq!(newest(lines, &length), expected, "{length}");
+        }
     }
-    let message = "Unable to get console log, functionality not implemented";
-    Err(ApiError::new(ErrorForm::Compute, StatusCode::NOT_IMPLEMENTED, message))
 }
