@@ -126,10 +126,10 @@ async fn only_what_has_waited_longer_than_the_window_is_confirmed() {
     }
     let (periodic, begun) = periodic(&played, Duration::from_secs(3600));
     run_round(&periodic).await;
+    let waiting = played.world.cells["cell1"].db.latest_migration(old, &[]).await.unwrap();
     let begun = begun.0.lock();
     let [SagaContext::Confirm(confirm)] = &begun[..] else { panic!("not one confirm: {begun:?}") };
     assert_eq!((confirm.server, confirm.request.automatic), (old, true));
-    let waiting = played.world.cells["cell1"].db.latest_migration(old, &[]).await.unwrap();
     assert_eq!(confirm.request.migration, waiting.map(|migration| migration.uuid), "no later move of its user is confirmed");
 }
 

@@ -35,7 +35,7 @@ pub enum Beginning {
     OffloadedOnRootVolume,
     /// Shelved, on no host, with an unattached volume beside it.
     OffloadedWithSpareVolume,
-    /// Shelved, on no host, with a second volume reserved.
+    /// Shelved, on no host, with a second volume attached since.
     OffloadedWithSecondVolume,
     /// As the offloaded ones above, with a flavor for hosts of any cell.
     OffloadedForAnyCell,
@@ -130,6 +130,7 @@ pub const ALL: &[Scenario] = &[
     one_way("unshelve_in_place", "unshelve_in_place", Beginning::Shelved, UNSHELVE).and_back(SHELVE),
     one_way("unshelve", "unshelve", Beginning::Offloaded, UNSHELVE).and_back(SHELVE),
     one_way("unshelve", "unshelve_on_root_volume", Beginning::OffloadedOnRootVolume, UNSHELVE).and_back(SHELVE),
+    one_way("unshelve", "unshelve_with_volume", Beginning::OffloadedWithSecondVolume, UNSHELVE),
     one_way("cross_cell_unshelve", "cross_cell_unshelve", Beginning::OffloadedForAnyCell, UNSHELVE_ACROSS),
     one_way("cross_cell_unshelve", "cross_cell_unshelve_on_root_volume", Beginning::OffloadedOnRootVolumeForAnyCell, UNSHELVE_ACROSS),
     one_way("delete", "delete_shelved", Beginning::Offloaded, delete),
