@@ -19,6 +19,7 @@ pub mod migration;
 pub mod network_info;
 pub mod notification;
 pub mod policy;
+pub mod port_request;
 pub mod quota;
 pub mod quota_grant;
 pub mod request_spec;

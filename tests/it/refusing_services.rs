@@ -163,6 +163,10 @@ impl PlacementService for Refusing<dyn PlacementService> {
         self.inner.providers().await
     }
 
+    async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
+        self.inner.trees(roots).await
+    }
+
     async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {
         self.inner.allocations_of(consumer).await
     }

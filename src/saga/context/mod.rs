@@ -16,6 +16,7 @@ mod power;
 mod rebuild;
 mod request;
 mod resize;
+mod shares;
 mod shelve;
 #[cfg(test)]
 mod tests;
@@ -45,6 +46,7 @@ pub use request::{
     RequestedVolume, ResizeRequest, ShelveRequest, UnshelveRequest,
 };
 pub use resize::Resize;
+pub use shares::{PortShare, Shares, share_of};
 pub use shelve::{OFFLOAD_EVENT, Shelve, ShelveOffload, Unshelve};
 pub use volume::{Attach, Detach};
 

@@ -1,8 +1,10 @@
 //! The placement service: providers, inventories and allocations with generations.
 
 mod aggregate_id;
+pub mod candidates;
 mod embedded;
 pub mod names;
+pub mod tree;
 
 use std::collections::BTreeMap;
 
@@ -123,6 +125,8 @@ pub trait PlacementService: Send + Sync {
     ) -> Result<Vec<Provider>, ServiceError>;
     /// Returns all providers with inventories and usages.
     async fn providers(&self) -> Result<Vec<Provider>, ServiceError>;
+    /// Returns the providers of these roots' trees, or of all, with their parents, ordered by name.
+    async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError>;
     /// Returns a consumer's allocations; none if it has none.
     async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError>;
     /// Returns the allocations of all consumers, for the audit.

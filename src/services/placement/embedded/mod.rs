@@ -148,6 +148,10 @@ impl PlacementService for EmbeddedPlacement {
         .await
     }
 
+    async fn trees(&self, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, ServiceError> {
+        self.read(move |conn| providers::trees(conn, roots)).await
+    }
+
     async fn allocations_of(&self, consumer: Uuid) -> Result<Option<Allocations>, ServiceError> {
         self.read(move |conn| Ok(allocate::of_consumer(conn, consumer)?)).await
     }

@@ -260,6 +260,26 @@ pub(super) fn candidates(
     assemble(conn, rows, Of::These(&kept))
 }
 
+/// Returns the providers of these roots' trees, or of all, with their parents, ordered by name.
+pub(super) fn trees(conn: &mut Conn, roots: Option<Vec<Uuid>>) -> Result<Vec<(Provider, Option<Uuid>)>, TransactionError> {
+    let rows = offered::list(conn, Of::All)?;
+    let Some(roots) = roots else { return with_parents(conn, rows, Of::All) };
+    let mut inside: BTreeSet<String> = roots.iter().map(Uuid::to_string).collect();
+    // A pass for each level. A circle cannot be stored, and adds nothing.
+    loop {
+        let below =
+            |row: &&ProviderRow| row.parent_uuid.as_ref().is_some_and(|above| inside.contains(above)) && !inside.contains(&row.uuid);
+        let found: Vec<String> = rows.iter().filter(below).map(|row| row.uuid.clone()).collect();
+        if found.is_empty() {
+            break;
+        }
+        inside.extend(found);
+    }
+    let kept: Vec<ProviderRow> = rows.into_iter().filter(|row| inside.contains(&row.uuid)).collect();
+    let ids: Vec<String> = kept.iter().map(|row| row.uuid.clone()).collect();
+    with_parents(conn, kept, Of::These(&ids))
+}
+
 fn has_room(row: &InventoryRow, amount: i64) -> bool {
     inventory(row).lacks(row.used, amount).is_none()
 }

@@ -1,0 +1,4 @@
+//! Servers whose ports have guaranteed bandwidth and packet rates: who holds what of which network, at each moment of each operation.
+
+mod moves;
+pub mod networks;
