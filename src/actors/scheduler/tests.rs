@@ -223,7 +223,7 @@ async fn s1_a_move_that_may_not_cross_asks_only_its_cell() {
         world.refusal(resize(false)).await,
         "No valid host was found. There are not enough hosts available. Of 3 hosts with room: 2 in cells that were not asked or did not \
          answer, ComputeFilter removed 1 (down). The server may not leave cell1: the policy compute:servers:resize:cross_cell does not \
-         allow it, or one of its ports asks for bandwidth."
+         allow it."
     );
     assert_eq!(world.claims("server").await, Vec::<String>::new(), "the former try's claim is given up");
 }

@@ -73,3 +73,39 @@ impl ServerFacts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::domain::context::RequestContext;
+    use crate::domain::port_request::Grant;
+    use crate::saga::context::{Context, Request};
+
+    const PORT: Uuid = Uuid::from_u128(1);
+
+    fn facts() -> Context {
+        let mut context = Context::new(Uuid::nil(), RequestContext::default(), Uuid::nil(), Request::Revert);
+        let request = PortRequest::read(PORT, Some(&json!({"resources": {"A": 1}}))).unwrap();
+        context.shares = Some(Shares::from([(PORT, PortShare { request, at_source: Some(json!("x")), at_target: None })]));
+        context
+    }
+
+    fn candidate(grants: Vec<Grant>) -> Candidate {
+        let text = || "h".to_owned();
+        let (cell_uuid, provider, allocation) = (Uuid::nil(), Uuid::nil(), BTreeMap::new());
+        Candidate { cell: text(), cell_uuid, host: text(), node: text(), provider, availability_zone: None, allocation, grants }
+    }
+
+    #[test]
+    fn a_target_without_providers_for_a_port_is_refused() {
+        let mut facts = facts();
+        let why = facts.go_to(&candidate(Vec::new())).unwrap_err();
+        assert!(why.to_string().starts_with(&format!("Port update failed for port {PORT}")), "{why}");
+        let grant = Grant { group: PORT, provider: Uuid::from_u128(7), resources: BTreeMap::new() };
+        facts.go_to(&candidate(vec![grant])).unwrap();
+        assert_eq!(facts.allocation_key(PORT, "h"), AllocationKey::Is(Some(json!(Uuid::from_u128(7)))));
+        assert_eq!(facts.allocation_key(PORT, "elsewhere"), AllocationKey::Kept { or: None });
+    }
+}

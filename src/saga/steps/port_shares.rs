@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::ports::is_gone;
 use crate::db::cell::services::PORT_REQUESTS_SINCE;
+use crate::domain::fence::Fence;
 use crate::domain::port_request::PortRequest;
 use crate::saga::context::{Kind, PortShare, ServerFacts, Shares, share_of};
 use crate::saga::error::StepError;
@@ -101,8 +103,9 @@ pub fn recorded(facts: &ServerFacts) -> Value {
     facts.shares.iter().flatten().map(|(port, share)| (port.to_string(), sides(share))).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// Reads the shares of both sides of a move that ends: from the ports' bindings, and from the move's record for a binding that is missing.
-pub async fn read_shares_of_move(world: &World, facts: &mut ServerFacts) -> Result<(), StepError> {
+/// Reads the shares of both sides of a move that is reverted: from the ports' bindings, and from the move's record for a binding that is
+/// missing. A binding that is missing at the source is made again, before the source needs it.
+pub async fn read_shares_of_move(world: &World, facts: &mut ServerFacts, fence: Fence) -> Result<(), StepError> {
     let (source, target) = (facts.source()?.host.clone(), facts.target()?.clone());
     let recorded = world.cell(&target.cell)?.migration_context(facts.server).await?;
     let recorded = recorded.filter(|move_context| move_context.migration_uuid == facts.move_id());
@@ -111,12 +114,17 @@ pub async fn read_shares_of_move(world: &World, facts: &mut ServerFacts) -> Resu
         None => recorded.as_ref().map(|known| known.context["ports"][port.id.to_string()][side].clone()).filter(|known| !known.is_null()),
     };
     let mut shares = Shares::new();
-    for port in world.network.ports_of(facts.server).await? {
-        let (at_source, at_target) = (at(&port, &source, "source"), at(&port, &target.host, "target"));
+    let ports = world.network.ports_of(facts.server).await?;
+    for port in &ports {
+        let (at_source, at_target) = (at(port, &source, "source"), at(port, &target.host, "target"));
         if at_source.is_some() || at_target.is_some() {
             shares.insert(port.id, PortShare { request: None, at_source, at_target });
         }
     }
     facts.shares = Some(shares);
+    let is_ours = |port: &&Port| facts.ports.iter().any(|link| link.port_id == port.id);
+    for port in ports.iter().filter(is_ours).filter(|port| port.bindings.iter().all(|binding| binding.host != source)) {
+        is_gone(world.network.create_binding(fence, port.id, &source, facts.allocation_key(port.id, &source)).await)?;
+    }
     Ok(())
 }

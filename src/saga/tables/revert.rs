@@ -67,7 +67,7 @@ const STEPS: &[Step] = &[
 ];
 
 async fn begin_revert(world: &World, context: &mut Revert, fence: Fence) -> Result<(), StepError> {
-    read_shares_of_move(world, context).await?;
+    read_shares_of_move(world, context, fence).await?;
     let (source, here) = (context.source()?.clone(), context.target()?.clone());
     // All events begin in the cell that records the action: the next step copies them to the source's cell.
     let events = host_events(context, &source, &here);

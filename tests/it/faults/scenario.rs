@@ -54,6 +54,8 @@ pub struct Begun {
     pub server: Uuid,
     /// The volume that is attached or detached.
     pub volume: Uuid,
+    /// The port that asks for bandwidth and packet rates. The server has another, which was made for it and asks for nothing.
+    pub port: Uuid,
 }
 
 /// A way through a saga.
@@ -139,8 +141,9 @@ fn rebuild(cloud: &Cloud, begun: &Begun) -> ApiCall {
     act(begun, json!({"rebuild": {"imageRef": cloud.image()}}))
 }
 
-fn create(cloud: &Cloud, _: &Begun) -> ApiCall {
-    ApiCall { method: "POST", path: "/compute/v2.1/servers".to_owned(), body: Some(cloud.new_server()) }
+fn create(cloud: &Cloud, begun: &Begun) -> ApiCall {
+    let body = Some(cloud.with_port(cloud.new_server(), begun.port));
+    ApiCall { method: "POST", path: "/compute/v2.1/servers".to_owned(), body }
 }
 
 fn act(begun: &Begun, action: Value) -> ApiCall {
@@ -169,18 +172,18 @@ pub fn kept_on_hosts(config: &mut Config) {
 
 /// Makes a server in the beginning state.
 pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
-    let mut begun = Begun { server: Uuid::nil(), volume: Uuid::nil() };
+    let mut begun = Begun { server: Uuid::nil(), volume: Uuid::nil(), port: cloud.make_asking_port().await };
     if beginning == Beginning::Nothing {
         return begun;
     }
     cloud.force_up().await;
-    begun.server = match beginning {
-        Beginning::OnRootVolume | Beginning::OffloadedOnRootVolume => cloud.ask_for_server_on_a_volume().await,
-        Beginning::OffloadedForAnyCell | Beginning::OffloadedOnRootVolumeForAnyCell => {
-            cloud.ask_for_server_for_any_cell(beginning == Beginning::OffloadedOnRootVolumeForAnyCell).await
-        }
-        _ => cloud.ask_for_server().await,
+    let new = match beginning {
+        Beginning::OnRootVolume | Beginning::OffloadedOnRootVolume => cloud.new_server_on_a_volume(),
+        Beginning::OffloadedForAnyCell => cloud.new_server_for_any_cell(false),
+        Beginning::OffloadedOnRootVolumeForAnyCell => cloud.new_server_for_any_cell(true),
+        _ => cloud.new_server(),
     };
+    begun.server = cloud.ask_for(cloud.with_port(new, begun.port)).await;
     assert!(cloud.at_rest(begun.server).await, "a server is made");
     let action = match beginning {
         Beginning::Stopped => Some(json!({"os-stop": null})),

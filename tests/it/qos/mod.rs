@@ -1,4 +1,6 @@
 //! Servers whose ports have guaranteed bandwidth and packet rates: who holds what of which network, at each moment of each operation.
 
+mod acceptance;
 mod moves;
 pub mod networks;
+mod refusals;

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cellshift::config::Config;
 use cellshift::domain::port_request::{PortRequest, providers_named};
 use cellshift::services::network::Port;
 use cellshift::services::placement::{Identity, Inventory, PlacementService, Provider};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::client::User;
 use crate::stage::Stage;
 
 const EGRESS: &str = "NET_BW_EGR_KILOBIT_PER_SEC";
@@ -20,6 +22,47 @@ pub struct Minimum {
     pub egress: i64,
     pub ingress: i64,
     pub packets: i64,
+}
+
+/// The form of a port's request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    /// One group with the port's id.
+    Port,
+    /// A group with an id of its own.
+    OneGroup,
+    /// Bandwidth and packet rates, a group for each.
+    TwoGroups,
+}
+
+/// The ports of a server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A port of a bridge.
+    Bridge,
+    /// A port of a bridge, and one that asks for nothing.
+    Mixed,
+}
+
+impl Form {
+    /// Sets the form in which ports show their requests.
+    pub fn configure(self, _config: &mut Config) {}
+
+    /// Returns what a policy guarantees, so that ports of this kind have a request of this form.
+    pub fn minimum(self, _kind: Kind) -> Minimum {
+        let bandwidth = Minimum { egress: 1000, ingress: 2000, packets: 0 };
+        if self == Form::TwoGroups { Minimum { packets: 3, ..bandwidth } } else { bandwidth }
+    }
+}
+
+impl Kind {
+    /// Returns the attributes of the ports, one of which has this policy.
+    pub fn ports(self, policy: &str) -> Vec<Value> {
+        match self {
+            Kind::Bridge => vec![json!({"qos_policy_id": policy})],
+            Kind::Mixed => vec![json!({}), json!({"qos_policy_id": policy})],
+        }
+    }
 }
 
 /// Gives each host without one an Open vSwitch agent with a bridge of 10 Gbit/s each way.
@@ -68,10 +111,15 @@ pub async fn policy(stage: &Stage, minimum: Minimum) -> String {
 
 /// Makes a port of the member's on the first network, with these further attributes.
 pub async fn port(stage: &Stage, further: Value) -> Uuid {
-    let networks = stage.member.get("/network/v2.0/networks").await.expect(200).body;
+    port_of(&stage.member, further).await
+}
+
+/// As [`port`], a user's.
+pub async fn port_of(user: &User, further: Value) -> Uuid {
+    let networks = user.get("/network/v2.0/networks").await.expect(200).body;
     let mut wanted = json!({"port": {"network_id": networks["networks"][0]["id"]}});
     wanted["port"].as_object_mut().expect("a port").extend(further.as_object().expect("attributes").clone());
-    let made = stage.member.post("/network/v2.0/ports", wanted).await.expect(201).body;
+    let made = user.post("/network/v2.0/ports", wanted).await.expect(201).body;
     made["port"]["id"].as_str().expect("an id").parse().expect("an id")
 }
 
