@@ -32,7 +32,8 @@ use crate::databases;
 pub const PATIENCE: Duration = Duration::from_secs(60);
 const POLICY: &str = "\"compute:servers:resize:cross_cell\": \"rule:project_member_or_admin\"\n\
                       \"os_compute_api:os-migrate-server:migrate_live\": \"rule:project_member_or_admin\"\n\
-                      \"os_compute_api:os-evacuate\": \"rule:project_member_or_admin\"\n";
+                      \"os_compute_api:os-evacuate\": \"rule:project_member_or_admin\"\n\
+                      \"ops:heal_allocations\": \"role:member\"\n";
 
 /// The cloud: cell1 (hardware gen1) and cell2 (gen2) with two hosts each; members may move servers between cells, and
 /// alive within them.

@@ -1,7 +1,5 @@
 //! The providers below a host that give what a server's ports ask of its network: bandwidth of a bridge or a card, packet rates of an agent.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use uuid::Uuid;
 
 use super::host_state::HostState;
@@ -9,7 +7,8 @@ use super::request::{Reason, Request};
 use crate::domain::port_request::{Grant, PortRequest, RequestGroup};
 use crate::services::ServiceError;
 use crate::services::placement::PlacementService;
-use crate::services::placement::candidates::{Group, Query, Traits, first_in};
+use crate::services::placement::candidates::{Query, first_in};
+use crate::services::placement::port_groups::{grants, query};
 use crate::services::placement::tree::Tree;
 
 /// The rule's name in messages.
@@ -51,13 +50,7 @@ impl PortProviders {
     /// Returns the providers that a host's tree gives to each group.
     pub fn grants(&self, host: Uuid) -> Result<Vec<Grant>, Reason> {
         let Some(found) = first_in(&self.tree, &self.query, host) else { return Err(self.why_none(host)) };
-        let mappings = found.mappings();
-        let grant = |group: &RequestGroup| {
-            let provider = *mappings.get(&group.id.to_string())?.first()?;
-            Some(Grant { group: group.id, provider, resources: group.resources.clone() })
-        };
-        let grants: Option<Vec<Grant>> = self.groups.iter().map(grant).collect();
-        grants.ok_or_else(|| "two ports have requests with one id".to_owned())
+        grants(&found, self.groups.iter()).ok_or_else(|| "two ports have requests with one id".to_owned())
     }
 
     fn why_none(&self, host: Uuid) -> Reason {
@@ -78,21 +71,10 @@ impl PortProviders {
     }
 }
 
-/// Returns a group per group of each port. The groups of one port that must lie in one subtree do.
-fn query(asked: &[PortRequest], isolate: bool) -> Query {
-    let group = |group: &RequestGroup| {
-        let required = group.required.iter().map(|name| BTreeSet::from([name.clone()])).collect();
-        let traits = Traits { required, forbidden: BTreeSet::new() };
-        (group.id.to_string(), Group { resources: group.resources.clone(), traits, ..Group::default() })
-    };
-    let groups: BTreeMap<String, Group> = asked.iter().flat_map(|request| &request.groups).map(group).collect();
-    let subtrees = asked.iter().filter(|request| !request.same_subtree.is_empty());
-    let same_subtree = subtrees.map(|request| request.same_subtree.iter().map(Uuid::to_string).collect()).collect();
-    Query { groups, isolate, same_subtree, ..Query::default() }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
     use crate::domain::port_request::RequestForm;
     use crate::services::placement::{Inventory, Provider};

@@ -10,6 +10,7 @@ mod end_of_move;
 mod evacuate;
 mod facts;
 pub mod first_boot;
+mod heal;
 mod live_migration;
 mod part;
 mod power;
@@ -36,6 +37,7 @@ pub use delete::Delete;
 pub use end_of_move::{Confirm, Revert};
 pub use evacuate::Evacuate;
 pub use facts::{Candidates, Head, Place, PortLink, Prior, ServerFacts, VolumeLink};
+pub use heal::Heal;
 pub use live_migration::{LiveMigrate, LiveMigrateRequest};
 pub use part::{Part, View};
 pub use power::Power;
@@ -69,6 +71,7 @@ named_states! {
         Shelve = "shelve",
         ShelveOffload = "shelve_offload",
         Unshelve = "unshelve",
+        Heal = "heal",
     }
 }
 
@@ -92,6 +95,7 @@ pub enum Context {
     Shelve(Shelve),
     ShelveOffload(ShelveOffload),
     Unshelve(Unshelve),
+    Heal(Heal),
 }
 
 impl Context {
@@ -122,6 +126,7 @@ impl Context {
             Request::Shelve(request) => Context::Shelve(Shelve { facts: facts(Kind::Shelve), request }),
             Request::ShelveOffload => Context::ShelveOffload(ShelveOffload { facts: facts(Kind::ShelveOffload) }),
             Request::Unshelve(request) => Context::Unshelve(Unshelve::new(facts(Kind::Unshelve), request)),
+            Request::Heal => Context::Heal(Heal { facts: facts(Kind::Heal), plan: None }),
         }
     }
 
@@ -142,6 +147,7 @@ impl Context {
             Context::Shelve(part) => part,
             Context::ShelveOffload(part) => part,
             Context::Unshelve(part) => part,
+            Context::Heal(part) => part,
         }
     }
 
@@ -162,6 +168,7 @@ impl Context {
             Context::Shelve(part) => part,
             Context::ShelveOffload(part) => part,
             Context::Unshelve(part) => part,
+            Context::Heal(part) => part,
         }
     }
 }
@@ -205,6 +212,7 @@ impl<'de> Deserialize<'de> for Context {
             Kind::Shelve => Context::Shelve(part(stored)?),
             Kind::ShelveOffload => Context::ShelveOffload(part(stored)?),
             Kind::Unshelve => Context::Unshelve(part(stored)?),
+            Kind::Heal => Context::Heal(part(stored)?),
         })
     }
 }

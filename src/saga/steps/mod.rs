@@ -6,6 +6,7 @@ pub mod disks;
 pub mod evacuation;
 pub mod fenced_source;
 pub mod guest;
+pub mod heal_plan;
 pub mod live_choice;
 pub mod live_guest;
 pub mod live_records;

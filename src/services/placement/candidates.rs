@@ -99,8 +99,14 @@ pub fn candidates(tree: &Tree, query: &Query) -> Vec<Candidate> {
 
 /// Returns the first way to meet the query in the tree of this root.
 pub fn first_in(tree: &Tree, query: &Query, root: Uuid) -> Option<Candidate> {
+    up_to(tree, query, root, 1).pop_first()
+}
+
+/// Returns at most this many ways to meet the query in the tree of this root.
+pub fn up_to(tree: &Tree, query: &Query, root: Uuid, most: usize) -> BTreeSet<Candidate> {
+    let Some(provider) = tree.provider(root) else { return BTreeSet::new() };
     let members: Vec<&Provider> = tree.below(root).collect();
-    in_tree(tree, query, tree.provider(root)?, &members, 1).pop_first()
+    in_tree(tree, query, provider, &members, most)
 }
 
 fn in_tree(tree: &Tree, query: &Query, root: &Provider, members: &[&Provider], most: usize) -> BTreeSet<Candidate> {

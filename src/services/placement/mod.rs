@@ -4,6 +4,7 @@ mod aggregate_id;
 pub mod candidates;
 mod embedded;
 pub mod names;
+pub mod port_groups;
 pub mod tree;
 
 use std::collections::BTreeMap;

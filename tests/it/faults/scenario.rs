@@ -1,6 +1,9 @@
 //! Brings a server to the beginning state of each saga, and sends the saga's request. A saga without a scenario fails the suite.
 
 use cellshift::config::Config;
+use cellshift::domain::fence::Fence;
+use cellshift::services::network::AllocationKey;
+use cellshift::services::placement::Allocations;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -38,6 +41,8 @@ pub enum Beginning {
     /// As the offloaded ones above, with a flavor for hosts of any cell.
     OffloadedForAnyCell,
     OffloadedOnRootVolumeForAnyCell,
+    /// ACTIVE, and made before ports could ask: the server holds nothing of its host's network.
+    FromBefore,
 }
 
 /// A request for the operation.
@@ -127,6 +132,7 @@ pub const ALL: &[Scenario] = &[
     one_way("cross_cell_unshelve", "cross_cell_unshelve", Beginning::OffloadedForAnyCell, UNSHELVE_ACROSS),
     one_way("cross_cell_unshelve", "cross_cell_unshelve_on_root_volume", Beginning::OffloadedOnRootVolumeForAnyCell, UNSHELVE_ACROSS),
     one_way("delete", "delete_shelved", Beginning::Offloaded, delete),
+    one_way("heal", "heal", Beginning::FromBefore, heal),
 ];
 
 const WITHIN: fn(&Cloud, &Begun) -> ApiCall = action!({"resize": {"flavorRef": "gen1.large"}});
@@ -154,6 +160,10 @@ fn delete(_: &Cloud, begun: &Begun) -> ApiCall {
     ApiCall { method: "DELETE", path: format!("/compute/v2.1/servers/{}", begun.server), body: None }
 }
 
+fn heal(_: &Cloud, begun: &Begun) -> ApiCall {
+    ApiCall { method: "POST", path: format!("/ops/v1/servers/{}/heal", begun.server), body: None }
+}
+
 fn attach(_: &Cloud, begun: &Begun) -> ApiCall {
     let body = json!({"volumeAttachment": {"volumeId": begun.volume}});
     ApiCall { method: "POST", path: format!("/compute/v2.1/servers/{}/os-volume_attachments", begun.server), body: Some(body) }
@@ -168,6 +178,18 @@ fn detach(_: &Cloud, begun: &Begun) -> ApiCall {
 pub fn kept_on_hosts(config: &mut Config) {
     config.compute.shelved_offload_time = -1;
     add_policy(config, "\"os_compute_api:os-shelve:shelve_offload\": \"rule:project_member_or_admin\"\n");
+}
+
+/// Takes from a server what it holds of its host's network.
+async fn forget_shares(cloud: &Cloud, begun: &Begun) {
+    let (world, server) = (cloud.world(), begun.server);
+    let row = world.operations.ownership(server).await.expect("ownership").expect("a row");
+    let fence = Fence { server, epoch: row.epoch, attempt: row.attempt };
+    let held = world.placement.allocations_of(server).await.expect("allocations").expect("an allocation");
+    let allocations = held.allocations.clone().into_iter().filter(|(_, amounts)| amounts.contains_key("VCPU")).collect();
+    world.placement.replace_allocations(fence, vec![Allocations { allocations, ..held }]).await.expect("a change");
+    let (_, host) = row.owner.expect("an owner");
+    world.network.create_binding(fence, begun.port, &host, AllocationKey::Is(None)).await.expect("a change");
 }
 
 /// Makes a server in the beginning state.
@@ -210,6 +232,9 @@ pub async fn begin(cloud: &Cloud, beginning: Beginning) -> Begun {
         let ApiCall { method, path, body } = attach(cloud, &begun);
         let (status, body) = cloud.send(method, &path, body).await;
         assert_eq!(status, 200, "{body}");
+    }
+    if beginning == Beginning::FromBefore {
+        forget_shares(cloud, &begun).await;
     }
     if beginning == Beginning::OnDownHost {
         cloud.force_host_down(begun.server).await;

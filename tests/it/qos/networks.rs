@@ -82,6 +82,17 @@ pub async fn give_bridges(stage: &Stage) {
     }
 }
 
+/// Gives a host a second bridge that is like its first.
+pub async fn give_twin(stage: &Stage, host: &str) {
+    let placement = &stage.running.cloud.services.placement;
+    let bridge = format!("{host}:Open vSwitch agent:br-physnet0");
+    let all = placement.provider_tree().await.expect("providers");
+    let (first, agent) = all.into_iter().find(|(provider, _)| provider.name == bridge).expect("a bridge");
+    let (uuid, name) = (stage.world().env.uuid(), format!("{host}:Open vSwitch agent:br-twin"));
+    placement.ensure_provider(uuid, &name, first.inventories, first.traits).await.expect("a provider");
+    placement.update_provider(Identity { uuid, name, parent: agent }).await.expect("a parent");
+}
+
 /// Adds a provider below another.
 async fn below(stage: &Stage, parent: Uuid, uuid: Uuid, name: &str, stock: &[(&str, i64)], traits: Vec<String>) {
     let placement = &stage.running.cloud.services.placement;

@@ -140,7 +140,7 @@ fn a_live_migration_needs_a_binding_for_each_host() {
 }
 
 /// Takes from a server what its ports have of its host's network, as if an older service had made it.
-async fn is_from_before(stage: &Stage, server: Uuid) {
+pub async fn is_from_before(stage: &Stage, server: Uuid) {
     let services = &stage.running.cloud.services;
     for port in ports(stage, server).await {
         let host = port.bindings[0].host.clone();
