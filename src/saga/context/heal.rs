@@ -38,7 +38,7 @@ impl Part for Heal {
     }
 
     fn leading_events(&self) -> Vec<(&'static str, Option<&Place>)> {
-        Vec::new()
+        vec![("conductor_heal_allocations", None)]
     }
 
     fn waits_for_moves_debts(&self) -> bool {

@@ -134,7 +134,7 @@ pub async fn port_of(user: &User, further: Value) -> Uuid {
     made["port"]["id"].as_str().expect("an id").parse().expect("an id")
 }
 
-/// Everything that a server has of networks, in lines that read like the ledger of docs/QOS.md: who holds how much of which provider, and
+/// Everything that a server has of networks, in lines: who holds how much of which provider, and
 /// the providers that each binding names.
 pub async fn ledger(stage: &Stage, server: Uuid, migration: Option<Uuid>) -> Vec<String> {
     let providers = stage.world().placement.providers().await.expect("providers");
