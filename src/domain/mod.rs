@@ -11,6 +11,7 @@ pub mod flavor;
 pub mod group_move;
 pub mod guest;
 pub mod guest_secrets;
+pub mod host_network;
 pub mod host_protocol;
 pub mod host_query;
 pub mod inside;

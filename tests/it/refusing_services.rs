@@ -12,7 +12,7 @@ use cellshift::domain::context::RequestContext;
 use cellshift::domain::fence::Fence;
 use cellshift::services::ServiceError;
 use cellshift::services::image::{Image, ImageData, ImageService};
-use cellshift::services::placement::{Allocations, Inventory, PlacementService, ProjectAllocation, Provider};
+use cellshift::services::placement::{Allocations, ChildProvider, Inventory, PlacementService, ProjectAllocation, Provider};
 use cellshift::services::stored_bytes::StoredBytes;
 use cellshift::services::volume::{Attachment, NewVolume, VolumeService};
 use serde_json::{Value, json};
@@ -148,6 +148,10 @@ impl PlacementService for Refusing<dyn PlacementService> {
         traits: Vec<String>,
     ) -> Result<(), ServiceError> {
         self.inner.ensure_provider(uuid, name, inventories, traits).await
+    }
+
+    async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
+        self.inner.ensure_children(root, children).await
     }
 
     async fn candidates(

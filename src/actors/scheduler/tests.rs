@@ -17,7 +17,7 @@ use crate::env::{Blocking, Env, RandomIds, SystemClock};
 use crate::saga::scheduling::{OperationKind, RequestedDestination, claim_candidate};
 use crate::services::ServiceError;
 use crate::services::placement::EmbeddedPlacement;
-use crate::services::placement::{Allocations, Inventory, ProjectAllocation, Provider};
+use crate::services::placement::{Allocations, ChildProvider, Inventory, ProjectAllocation, Provider};
 
 /// The cells' records, played by the test.
 #[derive(Default)]
@@ -69,6 +69,10 @@ impl PlacementService for Crowded {
         traits: Vec<String>,
     ) -> Result<(), ServiceError> {
         self.inner.ensure_provider(uuid, name, stock, traits).await
+    }
+
+    async fn ensure_children(&self, root: Uuid, children: Vec<ChildProvider>) -> Result<(), ServiceError> {
+        self.inner.ensure_children(root, children).await
     }
 
     async fn candidates(
