@@ -18,7 +18,7 @@ use crate::saga::accept;
 use crate::saga::context::{Context, Place, Request};
 use crate::saga::error::StepError;
 use crate::saga::refusal::Refusal;
-use crate::saga::steps::heal_plan::HealPlan;
+use crate::saga::steps::heal_plan::{HealPlan, NETWORK};
 use crate::saga::tables::heal::plan_of;
 use crate::saga::world::{CELL0, World};
 
@@ -50,7 +50,12 @@ pub async fn list(
             let asks = |port: &crate::services::network::Port| {
                 port.resource_request.is_some() || port.bindings.iter().any(|binding| binding.allocation().is_some())
             };
-            ports.iter().filter(|port| asks(port)).filter_map(|port| port.server).collect()
+            let held = world.placement.all_allocations().await.map_err(|error| unavailable(error.to_string()))?;
+            // A port that is gone may have left its share behind.
+            let of_networks =
+                held.iter().filter(|held| held.allocations.values().flat_map(BTreeMap::keys).any(|class| class.starts_with(NETWORK)));
+            let asking = ports.iter().filter(|port| asks(port)).filter_map(|port| port.server);
+            asking.chain(of_networks.map(|held| held.consumer)).collect()
         }
     };
     let mut found = Vec::new();

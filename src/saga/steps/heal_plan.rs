@@ -17,7 +17,7 @@ use crate::services::placement::{Allocations, Provider};
 pub type Amounts = BTreeMap<Uuid, BTreeMap<String, i64>>;
 
 /// The classes of networks begin with this.
-const NETWORK: &str = "NET_";
+pub const NETWORK: &str = "NET_";
 
 /// A server's allocation and its ports' keys, as they are and as they are to be.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

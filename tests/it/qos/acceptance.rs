@@ -205,3 +205,8 @@ fn every_way_with_one_group_on_bridges() {
 fn every_way_with_two_groups_beside_a_plain_port() {
     all_ways(Form::TwoGroups, Kind::Mixed);
 }
+
+#[test]
+fn every_way_with_a_physical_function() {
+    all_ways(Form::OneGroup, Kind::Function);
+}

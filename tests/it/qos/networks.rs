@@ -42,6 +42,8 @@ pub enum Kind {
     Bridge,
     /// A port of a bridge, and one that asks for nothing.
     Mixed,
+    /// A port of a physical function (SR-IOV).
+    Function,
 }
 
 impl Form {
@@ -61,6 +63,7 @@ impl Kind {
         match self {
             Kind::Bridge => vec![json!({"qos_policy_id": policy})],
             Kind::Mixed => vec![json!({}), json!({"qos_policy_id": policy})],
+            Kind::Function => vec![json!({"qos_policy_id": policy, "binding:vnic_type": "direct"})],
         }
     }
 }

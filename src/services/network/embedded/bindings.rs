@@ -90,6 +90,20 @@ pub(super) fn create(
     vnic_type: Option<String>,
     profile: Option<Value>,
 ) -> Result<(), DbError> {
+    insert(conn, port, host, vnic_type, |like| match profile {
+        Some(profile) => Ok(serde_json::to_string(&profile)?),
+        // The other host's providers are not this one's.
+        None => with_allocation(like, None),
+    })
+}
+
+fn insert(
+    conn: &mut Conn,
+    port: &PortRow,
+    host: &str,
+    vnic_type: Option<String>,
+    profile: impl FnOnce(&str) -> Result<String, DbError>,
+) -> Result<(), DbError> {
     let active = table::active(conn, &port.id)?;
     let status = if active.is_some() { INACTIVE } else { ACTIVE };
     let (like_vnic, like_profile) = match active {
@@ -102,8 +116,7 @@ pub(super) fn create(
         status: status.to_owned(),
         vnic_type: vnic_type.unwrap_or(like_vnic),
         vif_type: VIF_TYPE.to_owned(),
-        // The other host's providers are not this one's.
-        profile: profile.map_or_else(|| with_allocation(&like_profile, None), |profile| Ok(serde_json::to_string(&profile)?))?,
+        profile: profile(&like_profile)?,
         plugged: false,
     };
     table::insert(conn, &row)
@@ -111,17 +124,16 @@ pub(super) fn create(
 
 /// Makes sure that there is a binding to the host, and that it has the allocation.
 pub(super) fn create_with(conn: &mut Conn, port: &PortRow, host: &str, allocation: AllocationKey) -> Result<(), DbError> {
-    let is_known = table::find(conn, &port.id, host)?.is_some();
-    if !is_known {
-        create(conn, port, host, None, None)?;
+    match (table::find(conn, &port.id, host)?, allocation) {
+        (None, AllocationKey::Kept { or: allocation } | AllocationKey::Is(allocation)) => {
+            insert(conn, port, host, None, |like| with_allocation(like, allocation))
+        }
+        (Some(_), AllocationKey::Kept { .. }) => Ok(()),
+        (Some(binding), AllocationKey::Is(allocation)) => {
+            let profile = with_allocation(&binding.profile, allocation)?;
+            table::set_details(conn, &port.id, host, &binding.vnic_type, &profile)
+        }
     }
-    let allocation = match allocation {
-        AllocationKey::Kept { .. } if is_known => return Ok(()),
-        AllocationKey::Kept { or: allocation } | AllocationKey::Is(allocation) => allocation,
-    };
-    let Some(binding) = table::find(conn, &port.id, host)? else { return Ok(()) };
-    let profile = with_allocation(&binding.profile, allocation)?;
-    table::set_details(conn, &port.id, host, &binding.vnic_type, &profile)
 }
 
 /// Removes an allocation from what an unbound port keeps of its profile: it has no host any more.
